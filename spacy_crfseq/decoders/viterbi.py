@@ -1,0 +1,47 @@
+"""The most probable label sequence (Viterbi 1967; Rabiner 1989, section III.B)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import DataError
+from ..types import Bools, Constraints, Floats, Ints, Offsets, Scores
+
+
+@dataclass(frozen=True)
+class Viterbi:
+    """Best path under the constraints (registered as ``spacy_crfseq.Viterbi.v1``)."""
+
+    def __call__(
+        self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
+    ) -> Ints:
+        """Return labels [T].
+
+        RAISES DataError: If the constraints leave a sequence without any labelling.
+        """
+        from ..kernels import viterbi
+
+        labels = np.zeros(len(scores.emissions), np.int32)
+        best = np.empty(len(offsets) - 1)
+        viterbi.best_paths(
+            _masked(scores.emissions, allowed),
+            _masked(scores.transitions, constraints.step),
+            _masked(scores.start, constraints.start),
+            _masked(scores.end, constraints.end),
+            offsets,
+            labels,
+            best,
+        )
+        if np.isneginf(best).any():
+            number = int(np.flatnonzero(np.isneginf(best))[0])
+            raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
+        return labels
+
+
+def _masked(scores: Floats, allowed: Bools | None) -> Floats:
+    if allowed is None or allowed.all():
+        return scores
+    masked: Floats = np.where(allowed, scores, scores.dtype.type(-np.inf))
+    return masked

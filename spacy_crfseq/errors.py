@@ -1,0 +1,48 @@
+"""Exceptions of the package.
+
+Every message names what was wrong, where (file, line, component, config key) and what to do next.  All of them are
+`ValueError`s, so that code which guards a spaCy pipeline with ``except ValueError`` keeps working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+
+class CrfError(ValueError):
+    """Base of all errors raised by this package on a user's mistake."""
+
+
+class ConfigError(CrfError):
+    """A setting, template or combination of plug-ins that cannot work."""
+
+
+class DataError(CrfError):
+    """Training or evaluation data that cannot be used, such as an unknown label or an empty corpus."""
+
+
+class FormatError(DataError):
+    """A line of an input file that cannot be read.
+
+    file (Path | str): The file.
+    line (int): 1-based line number, or 0 where the whole file is meant.
+    message (str): What is wrong and what to do about it.
+    """
+
+    def __init__(self, file: Path | str, line: int, message: str) -> None:
+        self.file, self.line = Path(file), line
+        super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
+
+
+class ModelFileError(CrfError):
+    """A stored model that is truncated, foreign, of another version, or holds impossible numbers."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that lists what is known and, where there is one, the nearest name."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    return f"{hint}Known: {', '.join(names)}."

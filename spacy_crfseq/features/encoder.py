@@ -1,0 +1,292 @@
+"""From columns of hashes to ids: the one place where features are computed, in training and in prediction.
+
+While *growing*, every attribute met gets an id; `freeze` applies the frequency cut-off, after which unknown
+attributes are dropped.  Bags met later are added to the store in both phases: they are a cache, not a part of the
+model, which is why `forget` may throw them away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import Bools, Hashes, Ints, Offsets
+from .index import BagStore, Growable, HashIndex
+from .lexicon import LexemeValues, Lexicon, pad_values
+from .plan import ColumnSlot, LexemeSlot, Plan
+from .templates import Template
+
+UNKNOWN = -2
+
+
+class Columns(NamedTuple):
+    """What the encoder reads of a text.
+
+    orths (Hashes): [T] word hashes.
+    context (Hashes): [T, C] token columns, in the order of `Encoder.columns`; 0 where not set.
+    offsets (Offsets): [N + 1] where sequences begin.
+    """
+
+    orths: Hashes
+    context: Hashes
+    offsets: Offsets
+
+
+class Ids(NamedTuple):
+    """What the templates of one block switch on.
+
+    bags (Ints): [T, B] numbers of bags in `store`.
+    attrs (Ints): [T, A] attribute ids, -1 for nothing.
+    store (BagStore): Contents of the bags.
+    """
+
+    bags: Ints
+    attrs: Ints
+    store: BagStore
+
+    def take(self, tokens: Ints | Offsets | slice) -> Ids:
+        """Return the ids of some tokens, in the given order."""
+        return Ids(np.ascontiguousarray(self.bags[tokens]), np.ascontiguousarray(self.attrs[tokens]), self.store)
+
+
+class Encoded(NamedTuple):
+    """A text ready for the model: ids that score labels, ids that score label pairs, and the sequences."""
+
+    state: Ids
+    pair: Ids
+    offsets: Offsets
+
+    @property
+    def n_tokens(self) -> int:
+        """T, the tokens of all sequences together."""
+        return int(self.offsets[-1])
+
+
+def concatenate(parts: Sequence[Encoded]) -> Encoded:
+    """Join encoded texts that share their stores."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    blocks = [
+        Ids(
+            np.concatenate([ids.bags for ids in block]),
+            np.concatenate([ids.attrs for ids in block]),
+            block[0].store,
+        )
+        for block in ([part.state for part in parts], [part.pair for part in parts])
+    ]
+    return Encoded(blocks[0], blocks[1], offsets)
+
+
+def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offsets]:
+    """Return some sequences of an encoded text in the given order, and the numbers of their tokens."""
+    lengths = np.diff(encoded.offsets)[sequences]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    tokens = np.arange(offsets[-1]) + np.repeat(encoded.offsets[:-1][sequences] - offsets[:-1], lengths)
+    return Encoded(encoded.state.take(tokens), encoded.pair.take(tokens), offsets), tokens
+
+
+class Block:
+    """Attribute ids of one list of templates."""
+
+    def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], keys: Hashes | None = None) -> None:
+        self.plan = plan
+        self.index = HashIndex(keys)
+        self.frozen = keys is not None
+        self.origins: list[tuple[int, Hashes]] | None = None
+        self._lexicon, self._columns = lexicon, list(columns)
+        self._pads = pad_values(lexicon.width)
+        self._reset_caches()
+
+    def _reset_caches(self) -> None:
+        self.store = BagStore()
+        self._tables = [Growable(np.int32) for _ in self.plan.lexeme_slots]
+        self._column_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.column_slots]
+
+    def forget(self, lexicon: Lexicon) -> None:
+        """Start with empty caches and a new lexicon; attribute ids stay."""
+        self._lexicon = lexicon
+        self._reset_caches()
+
+    def encode(self, rows: Ints, text: Columns) -> Ids:
+        """Return the ids of a text; rows [T] are its words' rows in the lexicon."""
+        bags: list[Ints] = []
+        attrs: list[Ints] = []
+        for slot, table in zip(self.plan.lexeme_slots, self._tables, strict=True):
+            found = self._encode_lexemes(slot, table, self._lexicon.shifted(rows, text.offsets, slot.offset))
+            (bags if len(slot.templates) > 1 else attrs).append(found)
+        for column_slot, (index, numbers) in zip(self.plan.column_slots, self._column_bags, strict=True):
+            bags.append(self._encode_columns(column_slot, index, numbers, rows, text))
+        for single in self.plan.single_slots:
+            template = self.plan.templates[single.template]
+            attrs.append(self._attributes(single.template, self._values(template, rows, text)))
+        return Ids(_stack(bags, len(rows)), _stack(attrs, len(rows)), self.store)
+
+    def _encode_lexemes(self, slot: LexemeSlot, table: Growable, shifted: Ints) -> Ints:
+        known = table.resize(self._lexicon.size, UNKNOWN) if table.size < self._lexicon.size else table.array
+        wanted = np.zeros(self._lexicon.size, np.bool_)
+        wanted[shifted] = True
+        new = np.flatnonzero(wanted & (known == UNKNOWN))
+        if len(new):
+            members = np.stack([self._attributes(n, self._lexical_values(n, new)) for n in slot.templates], axis=1)
+            known[new] = members[:, 0] if len(slot.templates) == 1 else self.store.add(members)
+        found: Ints = known[shifted]
+        return found
+
+    def _encode_columns(self, slot: ColumnSlot, index: HashIndex, numbers: Growable, rows: Ints, text: Columns) -> Ints:
+        values = {n: self._values(self.plan.templates[n], rows, text) for n in slot.templates}
+        key_values = values[slot.key] + np.uint64(1)  # absent parts too must tell bags apart
+        found, new = index.add(self._keys(slot.key, key_values))
+        if new.any():
+            members = [self._attributes(n, np.ascontiguousarray(values[n][:, new])) for n in slot.templates]
+            numbers.append(self.store.add(np.stack(members, axis=1)))
+        bags: Ints = numbers.array[found]
+        return bags
+
+    def _lexical_values(self, number: int, rows: NDArray[np.intp]) -> Hashes:
+        """Return [parts, R] values of a lexeme slot's template for rows of the lexicon."""
+        names = [part.attribute for part in self.plan.templates[number].parts]
+        columns = [self._lexicon.values[rows, self._lexicon.attributes.index(name)] for name in names]
+        return np.stack(columns)
+
+    def _values(self, template: Template, rows: Ints, text: Columns) -> Hashes:
+        """Return [parts, T] values of a template for every token."""
+        from ..kernels import hashing
+
+        values = np.empty((len(template.parts), len(rows)), np.uint64)
+        for out, part in zip(values, template.parts, strict=True):
+            if part.attribute in self._columns:
+                column = np.ascontiguousarray(text.context[:, self._columns.index(part.attribute)])
+                hashing.shift(column, text.offsets, part.offset, self._pads, out)
+            else:
+                shifted = self._lexicon.shifted(rows, text.offsets, part.offset)
+                out[:] = self._lexicon.values[shifted, self._lexicon.attributes.index(part.attribute)]
+        return values
+
+    def _keys(self, number: int, values: Hashes) -> Hashes:
+        from ..kernels import hashing
+
+        keys = np.full(values.shape[1], self.plan.templates[number].seed, np.uint64)
+        for part in values:
+            hashing.mix_values(part, keys)
+        return keys
+
+    def _attributes(self, number: int, values: Hashes) -> Ints:
+        """Return the attribute ids [T] of a template with these values [parts, T]."""
+        keys = self._keys(number, values)
+        if self.frozen:
+            return self.index.find(keys)
+        ids, new = self.index.add(keys)
+        if self.origins is not None and new.any():
+            self.origins.append((number, values[:, new]))
+        return ids
+
+    def count(self, ids: Ids) -> Offsets:
+        """Return how many tokens switch on each attribute, [F]."""
+        from ..kernels import hashing
+
+        counts = np.zeros(self.index.size, np.int64)
+        bag_counts = np.zeros(self.store.size, np.int64)
+        hashing.count(ids.bags.ravel(), bag_counts)
+        hashing.count(ids.attrs.ravel(), counts)
+        np.add.at(counts, self.store.ids, np.repeat(bag_counts, np.diff(self.store.ptr)))
+        return counts
+
+    def freeze(self, ids: Ids, min_count: int) -> Ids:
+        """Drop attributes on fewer than `min_count` tokens, take no new ones from now on; return the new ids."""
+        self.frozen = True
+        if min_count <= 1:
+            return ids
+        kept = self.count(ids) >= min_count
+        new_ids = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+        new_ids = np.append(new_ids, np.int32(-1))  # so that -1 stays -1
+        self.index = HashIndex(self.index.keys[kept])
+        self.store.renumber(new_ids)
+        for slot, table in zip(self.plan.lexeme_slots, self._tables, strict=True):
+            if len(slot.templates) == 1:
+                table.array[:] = np.where(table.array == UNKNOWN, UNKNOWN, new_ids[table.array])
+        if self.origins is not None:
+            self.origins = _kept_origins(self.origins, kept)
+        return Ids(ids.bags, new_ids[ids.attrs], self.store)
+
+
+def _stack(columns: list[Ints], length: int) -> Ints:
+    if not columns:
+        return np.empty((length, 0), np.int32)
+    return np.ascontiguousarray(np.stack(columns, axis=1))
+
+
+def _kept_origins(origins: list[tuple[int, Hashes]], kept: Bools) -> list[tuple[int, Hashes]]:
+    ends = np.cumsum([values.shape[1] for _, values in origins])
+    parts = np.split(kept, ends[:-1])
+    return [(number, values[:, part]) for (number, values), part in zip(origins, parts, strict=True)]
+
+
+class Encoder:
+    """Both blocks of a model's features over one lexicon.
+
+    state (Block): Attributes that score a label.
+    pair (Block): Attributes that score a label together with the one before it.
+    """
+
+    MAX_CACHED = 1 << 19
+    """Words, and distinct bags of a block, that are kept before the caches are emptied."""
+
+    def __init__(
+        self, state: Plan, pair: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
+    ) -> None:
+        self.columns = list(dict.fromkeys([*state.columns, *pair.columns]))
+        self._attributes = sorted({*state.lexical, *pair.lexical})
+        self._width = max(state.width, pair.width)
+        self._values_of = values_of
+        self._lexicon = self._new_lexicon()
+        self.state = Block(state, self._lexicon, self.columns, keys[0] if keys else None)
+        self.pair = Block(pair, self._lexicon, self.columns, keys[1] if keys else None)
+
+    def _new_lexicon(self) -> Lexicon:
+        return Lexicon(self._attributes, self._width, self._values_of)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the attribute ids are fixed."""
+        return self.state.frozen
+
+    def keep_names(self) -> None:
+        """Remember where each new attribute came from, so that `names` can tell."""
+        self.state.origins, self.pair.origins = [], []
+
+    def encode(self, text: Columns) -> Encoded:
+        """Return the ids of a text."""
+        self._bound_caches()
+        rows = self._lexicon.rows(text.orths)
+        return Encoded(self.state.encode(rows, text), self.pair.encode(rows, text), text.offsets)
+
+    def freeze(self, encoded: Encoded, min_count: int) -> Encoded:
+        """End the growing phase; see `Block.freeze`."""
+        state = self.state.freeze(encoded.state, min_count)
+        return Encoded(state, self.pair.freeze(encoded.pair, min_count), encoded.offsets)
+
+    def _bound_caches(self) -> None:
+        sizes = (self._lexicon.size, self.state.store.size, self.pair.store.size)
+        if self.frozen and max(sizes) > self.MAX_CACHED:
+            self._lexicon = self._new_lexicon()
+            self.state.forget(self._lexicon)
+            self.pair.forget(self._lexicon)
+
+
+def attribute_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
+    """Return a readable name, such as ``LOWER[-1]=the``, for every attribute of a block that kept its origins."""
+    pads = dict(zip(pad_values(block.plan.width).tolist(), _pad_names(block.plan.width), strict=True))
+    names = []
+    for number, values in block.origins or []:
+        name = block.plan.templates[number].name
+        names += [f"{name}={'|'.join(pads.get(v) or text_of(v) for v in column)}" for column in values.T.tolist()]
+    return names
+
+
+def _pad_names(width: int) -> list[str]:
+    return [f"_B{sign}{k}" for sign in "-+" for k in range(1, width + 1)]

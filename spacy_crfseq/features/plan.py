@@ -1,0 +1,99 @@
+"""Grouping templates into slots, so that work is shared between tokens.
+
+Most templates look at one word at one offset, and all of those for one offset are fixed by the word: they form a
+*lexeme slot*, whose set of attributes (a *bag*) is looked up by the word's number.  Templates over token columns alone
+(tags, say) take few distinct values, so those whose parts are covered by a larger one join it in a *column slot*, whose
+bag is looked up by the larger one's key.  What is left, conjunctions across words, are *single slots*: one attribute a
+token.  A token thus holds a handful of ids instead of one per template, and weights are summed once per distinct bag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from .attributes import TOKEN_COLUMNS
+from .templates import Template
+
+
+class LexemeSlot(NamedTuple):
+    """Templates about the word at `offset`."""
+
+    offset: int
+    templates: tuple[int, ...]
+
+
+class ColumnSlot(NamedTuple):
+    """Templates whose parts all occur in the template `key`, which is one of them."""
+
+    key: int
+    templates: tuple[int, ...]
+
+
+class SingleSlot(NamedTuple):
+    """One template."""
+
+    template: int
+
+
+class Plan(NamedTuple):
+    """Slots of a list of templates; numbers are positions in the list."""
+
+    templates: tuple[Template, ...]
+    lexeme_slots: tuple[LexemeSlot, ...]
+    column_slots: tuple[ColumnSlot, ...]
+    single_slots: tuple[SingleSlot, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the token columns that are used."""
+        return [name for name in TOKEN_COLUMNS if name in self._attributes()]
+
+    @property
+    def lexical(self) -> list[str]:
+        """Names of the attributes of words that are used, sorted."""
+        return sorted(self._attributes() - set(TOKEN_COLUMNS))
+
+    @property
+    def width(self) -> int:
+        """The largest offset, at least 1."""
+        return max([1, *(abs(part.offset) for template in self.templates for part in template.parts)])
+
+    def _attributes(self) -> set[str]:
+        return {part.attribute for template in self.templates for part in template.parts}
+
+
+def make_plan(templates: Iterable[Template]) -> Plan:
+    """Assign every template to exactly one slot."""
+    templates = tuple(templates)
+    by_offset: dict[int, list[int]] = {}
+    over_columns: list[int] = []
+    singles: list[int] = []
+    for number, template in enumerate(templates):
+        kinds = {part.attribute in TOKEN_COLUMNS for part in template.parts}
+        offsets = {part.offset for part in template.parts}
+        if kinds == {False} and len(offsets) == 1:
+            by_offset.setdefault(offsets.pop(), []).append(number)
+        elif kinds == {True}:
+            over_columns.append(number)
+        else:
+            singles.append(number)
+    groups = _cover(templates, over_columns)
+    return Plan(
+        templates,
+        tuple(LexemeSlot(offset, tuple(by_offset[offset])) for offset in sorted(by_offset)),
+        tuple(ColumnSlot(key, tuple(members)) for key, members in groups.items() if len(members) > 1),
+        tuple(SingleSlot(key) for key, members in groups.items() if len(members) == 1)
+        + tuple(SingleSlot(number) for number in singles),
+    )
+
+
+def _cover(templates: tuple[Template, ...], numbers: Collection[int]) -> dict[int, list[int]]:
+    """Give each template to the first of the largest ones that has all of its parts."""
+    largest_first = sorted(numbers, key=lambda number: -len(templates[number].parts))
+    groups: dict[int, list[int]] = {}
+    for number in largest_first:
+        parts = set(templates[number].parts)
+        home = next((key for key in groups if parts <= set(templates[key].parts)), number)
+        groups.setdefault(home, []).append(number)
+    return groups

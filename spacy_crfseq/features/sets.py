@@ -1,0 +1,150 @@
+"""Named lists of templates: the papers' feature sets and one good default for each task.
+
+Each registered function returns a `FeatureSet`, a frozen value that holds texts only; the component that reads its
+config parses them.  Windows count tokens on each side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..errors import ConfigError
+from ..types import LexemeFunction
+from .attributes import BUILT_IN, SPELLING
+from .plan import Plan, make_plan
+from .templates import parse
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """Templates of a component.
+
+    templates (tuple[str, ...]): Templates whose attributes score a label.
+    pair_templates (tuple[str, ...]): Templates whose attributes score a label and the one before it together, the
+        features lambda_{y',y,x} of Sokolovska (2010), section 3.1.  Plain transitions are always there.
+    functions (Mapping[str, LexemeFunction]): Attributes defined by the user: name to function of a word's text.
+    RAISES ConfigError: If a template cannot be read, or a function takes the name of a built-in attribute.
+    """
+
+    templates: tuple[str, ...]
+    pair_templates: tuple[str, ...] = ()
+    functions: Mapping[str, LexemeFunction] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        taken = sorted(BUILT_IN & set(self.functions))
+        if taken:
+            raise ConfigError(f"Feature functions {taken} have the names of built-in attributes; rename them.")
+        self.plans()
+        if not self.templates and not self.pair_templates:
+            raise ConfigError("A feature set needs at least one template, for example 'LOWER[-1..1]'.")
+
+    def plans(self) -> tuple[Plan, Plan]:
+        """Return the parsed templates as plans: for single labels and for label pairs."""
+        known = BUILT_IN | set(self.functions)
+        return make_plan(parse(self.templates, known)), make_plan(parse(self.pair_templates, known))
+
+
+def custom(
+    templates: list[str],
+    pair_templates: list[str] | None = None,
+    functions: dict[str, LexemeFunction] | None = None,
+) -> FeatureSet:
+    """Return exactly the given templates (registered as ``spacy_crfseq.Templates.v1``)."""
+    return FeatureSet(tuple(templates), tuple(pair_templates or ()), functions or {})
+
+
+def _affixes(*lengths: int) -> list[str]:
+    return [f"{kind}{n}" for kind in ("PREFIX", "SUFFIX") for n in lengths]
+
+
+def _at(offset: int, names: list[str] | tuple[str, ...]) -> list[str]:
+    return [f"{name}[{offset}]" for name in names]
+
+
+def tagging() -> FeatureSet:
+    """Return the default of `crf_tagger`: the word, its affixes, shape and spelling, its neighbours and word bigrams."""
+    near = ["LOWER", "SUFFIX2", "SUFFIX3", "SHAPE"]
+    return FeatureSet(
+        (
+            *_at(0, ["ORTH", "LOWER", *_affixes(1, 2, 3, 4), "SHAPE", *SPELLING]),
+            *_at(-1, near),
+            *_at(1, near),
+            *_at(-2, ["LOWER"]),
+            *_at(2, ["LOWER"]),
+            "LOWER[-1]|LOWER[0]",
+            "LOWER[0]|LOWER[1]",
+        )
+    )
+
+
+def chunking() -> FeatureSet:
+    """Return the default of `crf_chunker`: words and tags around the token; tags must be set before."""
+    return FeatureSet(
+        (
+            "LOWER[-2..2]",
+            "TAG[-2..2]",
+            *(f"TAG[{i}]|TAG[{i + 1}]" for i in (-2, -1, 0, 1)),
+            *(f"TAG[{i}]|TAG[{i + 1}]|TAG[{i + 2}]" for i in (-2, -1, 0)),
+            "LOWER[-1]|LOWER[0]",
+            "LOWER[0]|LOWER[1]",
+            "SUFFIX3[0]",
+            "SHAPE[0]",
+        )
+    )
+
+
+def entities() -> FeatureSet:
+    """Return the default of `crf_ner`: words, affixes and shapes in a window of two; no other component is needed."""
+    near = ["LOWER", "SHAPE", "SUFFIX3", "INITIAL_UPPER"]
+    return FeatureSet(
+        (
+            *_at(0, ["ORTH", "LOWER", *_affixes(1, 2, 3, 4), "SHAPE", "BRIEF_SHAPE", *SPELLING]),
+            *_at(-1, ["ORTH", *near]),
+            *_at(1, ["ORTH", *near]),
+            *_at(-2, ["LOWER", "SHAPE"]),
+            *_at(2, ["LOWER", "SHAPE"]),
+            "LOWER[-1]|LOWER[0]",
+            "LOWER[0]|LOWER[1]",
+            "BRIEF_SHAPE[-1]|BRIEF_SHAPE[0]|BRIEF_SHAPE[1]",
+        )
+    )
+
+
+def crfpp_chunking() -> FeatureSet:
+    """Return the template file that CRF++ ships for CoNLL-2000: 19 attributes a token."""
+    return FeatureSet(
+        (
+            "ORTH[-2..2]",
+            "ORTH[-1]|ORTH[0]",
+            "ORTH[0]|ORTH[1]",
+            "TAG[-2..2]",
+            *(f"TAG[{i}]|TAG[{i + 1}]" for i in (-2, -1, 0, 1)),
+            *(f"TAG[{i}]|TAG[{i + 1}]|TAG[{i + 2}]" for i in (-2, -1, 0)),
+        )
+    )
+
+
+def s1() -> FeatureSet:
+    """Return S1 of Altun, Johnson & Hofmann (2003), section 5: the current word, as in an HMM."""
+    return FeatureSet(("ORTH[0]",))
+
+
+def s2() -> FeatureSet:
+    """Return S2 of Altun, Johnson & Hofmann (2003): S1 and the spelling of the current word."""
+    return FeatureSet(("ORTH[0]", *_at(0, _spelling_attributes())))
+
+
+def s3(window: int = 1) -> FeatureSet:
+    """Return S3 of Altun, Johnson & Hofmann (2003): S2 for every word up to `window` tokens away.
+
+    RAISES ConfigError: If `window` is less than 1.
+    """
+    if window < 1:
+        raise ConfigError(f"S3: window must be at least 1, but {window} was given; S2 is the set without a window.")
+    offsets = range(-window, window + 1)
+    return FeatureSet(tuple(text for i in offsets for text in _at(i, ("ORTH", *_spelling_attributes()))))
+
+
+def _spelling_attributes() -> tuple[str, ...]:
+    return (*SPELLING, "SUFFIX1", "SUFFIX2", "SUFFIX3")

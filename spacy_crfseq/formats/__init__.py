@@ -1,0 +1,19 @@
+"""Readers and writers of annotated corpora: plain Python, no spaCy."""
+
+from ._lines import Sentence
+from .columns import check_scheme, read_columns, write_columns
+from .conllu import UPOS, read_conllu
+from .presets import PRESETS, Preset, get_preset, read_preset
+
+__all__ = [
+    "PRESETS",
+    "UPOS",
+    "Preset",
+    "Sentence",
+    "check_scheme",
+    "get_preset",
+    "read_columns",
+    "read_conllu",
+    "read_preset",
+    "write_columns",
+]

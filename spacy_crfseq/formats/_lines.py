@@ -1,0 +1,88 @@
+"""What all corpus files share: a sentence as it was read, and lines that end where the corpus says they end.
+
+Python's own notion of a line or of white space is too wide for corpora, where U+0085, U+00A0 or U+2028 are
+characters of words.  Here only a line feed (with an optional carriage return) ends a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import ConfigError, FormatError
+
+
+class Sentence(NamedTuple):
+    """A sentence of T tokens as it stands in a file.
+
+    words (list[str]): [T].
+    columns (dict[str, list[str]]): Each further column by its name, [T]; an empty string is a missing value.
+    spaces (list[bool] | None): [T], whether white space follows a token; None where the format does not tell.
+    line (int): 1-based line of the first token.
+    document (int): 0-based number of the document in its file.
+    comments (dict[str, str]): Comments of the form ``# key = value``.
+    """
+
+    words: list[str]
+    columns: dict[str, list[str]]
+    spaces: list[bool] | None
+    line: int
+    document: int
+    comments: dict[str, str]
+
+
+def check_file(path: Path | str) -> Path:
+    """Return the path of a file that can be read.
+
+    Raises FormatError where there is none, or a folder in its place.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise FormatError(path, 0, "this is a folder; give one file.")
+    if not path.is_file():
+        raise FormatError(path, 0, f"no such file (looked from {Path.cwd()}).")
+    return path
+
+
+def read_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
+    """Yield 1-based line numbers and lines, without their ends and a byte order mark.
+
+    Raises FormatError with line and byte where the bytes are not in the encoding, or where a carriage return
+    stands inside a line; ConfigError on an unknown encoding.
+    """
+    try:
+        with path.open(encoding=encoding, newline="\n") as file:
+            for number, line in enumerate(file, start=1):
+                yield number, _clean(path, number, line)
+    except UnicodeError as error:
+        raise _encoding_error(path, encoding) from error
+    except LookupError as error:
+        raise ConfigError(f"Unknown encoding {encoding!r}. Try 'utf8' or 'latin-1'.") from error
+    except OSError as error:
+        raise FormatError(path, 0, f"cannot be read: {error.strerror}.") from error
+
+
+def _clean(path: Path, number: int, line: str) -> str:
+    """Return a line without its end and a byte order mark."""
+    line = line.rstrip("\r\n")
+    if number == 1:
+        line = line.removeprefix("\ufeff")
+    if "\r" in line:
+        raise FormatError(path, number, "a carriage return inside the line; end lines with \\n or \\r\\n.")
+    return line
+
+
+def _encoding_error(path: Path, encoding: str) -> FormatError:
+    """Return the error that says where the first byte stands that the encoding does not know."""
+    data = path.read_bytes()
+    start = len(data)
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        start = error.start
+    except UnicodeError:  # utf-16 without a byte order mark tells no position
+        start = 0
+    line = data.count(b"\n", 0, start) + 1
+    hint = "Give the file's own encoding, such as encoding='latin-1'."
+    return FormatError(path, line, f"byte {start} of the file is not {encoding}. {hint}")

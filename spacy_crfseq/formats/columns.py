@@ -1,0 +1,180 @@
+"""Column files of the CoNLL shared tasks: a token a line, a blank line after each sentence.
+
+The names of the columns come from the caller, since the files do not hold them.  Every line must have every
+column; a file read with the wrong columns is refused at its first line instead of training on its
+part-of-speech tags.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ..errors import ConfigError, DataError, FormatError
+from ..schemes import describe_invalid, find_invalid
+from ._lines import Sentence, check_file, read_lines
+
+DOCSTART = "-DOCSTART-"
+IGNORED = "_"
+WORD = "word"
+_BLANKS = frozenset(" \t\r\n")
+
+
+def read_columns(
+    path: Path | str, columns: Sequence[str], *, separator: str | None = None, encoding: str = "utf8"
+) -> Iterator[Sentence]:
+    """Yield the sentences of a column file.
+
+    columns (Sequence[str]): The name of each column; one is "word", "_" leaves a column out.
+    separator (str | None): What stands between columns; None is any run of spaces and tabs.
+    encoding (str): Any of Python's encodings.
+
+    A line whose first column is ``-DOCSTART-`` begins a document and is no sentence.  Raises ConfigError on
+    impossible column names or an empty separator, and, while sentences are taken, FormatError on a line
+    with another number of columns, on bytes that are not in the encoding and on a file without a sentence.
+    """
+    _check_columns(columns)
+    if separator == "":
+        raise ConfigError("separator = '' splits nothing; leave it out for runs of spaces and tabs.")
+    return _sentences(check_file(path), tuple(columns), separator, encoding)
+
+
+def write_columns(
+    path: Path | str, sentences: Iterable[Sentence], columns: Sequence[str], *, separator: str = " "
+) -> None:
+    """Write sentences as a UTF-8 column file that `read_columns` reads back.
+
+    A file with half of the sentences is never left behind.
+
+    columns (Sequence[str]): The columns to write, "word" among them; "_" writes an underscore.
+    Raises DataError on a value that is empty, would break its line, or is not there, ConfigError on
+    impossible column names.
+    """
+    _check_columns(columns)
+    path = Path(path)
+    # Same folder, so that the last step is one rename; the process id keeps writers apart.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf8", newline="\n") as file:
+            file.writelines(_lines_of(sentences, columns, separator))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str) -> None:
+    """Raise FormatError at the line of the first tag in `column` that breaks the scheme.
+
+    The sentence must come from `read_columns`, where tokens stand on consecutive lines.
+    """
+    tags = sentence.columns[column]
+    index = find_invalid(tags, scheme)
+    if index is not None:
+        raise FormatError(
+            file,
+            sentence.line + index,
+            f"{describe_invalid(tags, index, scheme)} (column {column!r}). Correct the file, give another "
+            'scheme, or set on_invalid = "conlleval" to read such tags as the CoNLL scorer does.',
+        )
+
+
+def _sentences(path: Path, columns: tuple[str, ...], separator: str | None, encoding: str) -> Iterator[Sentence]:
+    """Yield the sentences of a file whose arguments were checked."""
+    rows: list[list[str]] = []
+    document, in_document, empty = 0, False, True
+    # The blank line behind the last one ends a sentence that the file leaves open.
+    for number, line in _with_blank_end(read_lines(path, encoding)):
+        fields = _split(line, separator)
+        if fields and fields[0] != DOCSTART:
+            _check_fields(path, number, fields, columns)
+            rows.append(fields)
+            continue
+        if rows:
+            yield _sentence(path, rows, columns, number - len(rows), document)
+            rows, in_document, empty = [], True, False
+        if fields and in_document:
+            document, in_document = document + 1, False
+    if empty:
+        raise FormatError(path, 0, "no sentence in the file.")
+
+
+def _with_blank_end(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield numbered lines and a blank one behind the last."""
+    number = 0
+    for number, line in lines:
+        yield number, line
+    yield number + 1, ""
+
+
+def _split(line: str, separator: str | None) -> list[str]:
+    """Return the fields of a line, none of a blank one."""
+    if separator is not None:
+        return line.split(separator) if line.strip(" \t") else []
+    # str.split() without an argument would also split at U+00A0, which words may hold.
+    fields = line.replace("\t", " ").split(" ")
+    return [field for field in fields if field] if "" in fields else fields
+
+
+def _sentence(path: Path, rows: list[list[str]], columns: tuple[str, ...], line: int, document: int) -> Sentence:
+    """Return the sentence of the fields of consecutive lines."""
+    values = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
+    values.pop(IGNORED, None)
+    words = values.pop(WORD)
+    if "" in words:
+        raise FormatError(path, line + words.index(""), "the word is empty.")
+    return Sentence(words, values, None, line, document, {})
+
+
+def _lines_of(sentences: Iterable[Sentence], columns: Sequence[str], separator: str) -> Iterator[str]:
+    """Yield the lines of a column file."""
+    document = 0
+    for sentence in sentences:
+        if sentence.document != document:
+            document = sentence.document
+            yield separator.join([DOCSTART, *["O"] * (len(columns) - 1)]) + "\n\n"
+        for fields in zip(*(_values(sentence, name) for name in columns), strict=True):
+            _check_values(fields, columns, separator)
+            yield separator.join(fields) + "\n"
+        yield "\n"
+
+
+def _values(sentence: Sentence, name: str) -> Sequence[str]:
+    """Return one column of a sentence."""
+    if name == WORD:
+        return sentence.words
+    if name == IGNORED:
+        return [IGNORED] * len(sentence.words)
+    if name not in sentence.columns:
+        raise DataError(f"A sentence has no column {name!r}; it has {', '.join([WORD, *sentence.columns])}.")
+    return sentence.columns[name]
+
+
+def _check_columns(columns: Sequence[str]) -> None:
+    """Raise ConfigError unless the names are different and hold "word"."""
+    named = [name for name in columns if name != IGNORED]
+    if isinstance(columns, str) or len(set(named)) != len(named) or WORD not in named:
+        raise ConfigError(
+            f"columns = {columns!r} must list one name for each column of the file, among them 'word'; "
+            "no name twice, and '_' for a column to leave out."
+        )
+
+
+def _check_fields(path: Path, number: int, fields: list[str], columns: tuple[str, ...]) -> None:
+    """Raise FormatError where a line has another number of fields than there are columns."""
+    if len(fields) != len(columns):
+        raise FormatError(
+            path,
+            number,
+            f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
+            "Set `columns` to the names of the file's columns, with '_' for those to leave out.",
+        )
+
+
+def _check_values(fields: tuple[str, ...], columns: Sequence[str], separator: str) -> None:
+    """Raise DataError on a value that would not be read back."""
+    for name, value in zip(columns, fields, strict=True):
+        if not value or separator in value or not _BLANKS.isdisjoint(value):
+            raise DataError(f"Column {name!r}: {value!r} cannot be written: empty or with white space.")
+    if fields[0] == DOCSTART:
+        raise DataError(f"Column {columns[0]!r}: {DOCSTART!r} would be read as the start of a document.")

@@ -1,0 +1,145 @@
+"""CoNLL-U, the format of Universal Dependencies: ten columns, comments, multiword tokens, empty nodes.
+
+Source: https://universaldependencies.org/format.html.  Syntactic words are the tokens here, as in treebanks;
+multiword tokens only say where white space stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import FormatError
+from ._lines import Sentence, check_file, read_lines
+
+UPOS = frozenset(
+    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
+)
+COLUMNS = ("lemma", "pos", "tag", "morph", "head", "dep")
+_FIELDS = 10
+_NO_SPACE = "SpaceAfter=No"
+
+
+class _Row(NamedTuple):
+    """One token line: its number in the file and its ten fields."""
+
+    number: int
+    fields: list[str]
+
+
+def read_conllu(path: Path | str) -> Iterator[Sentence]:
+    """Yield the sentences of a CoNLL-U file, in UTF-8.
+
+    The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep
+    (DEPREL); an underscore becomes an empty string: not given, or, for morph, no features.  Words of a
+    multiword token have no space between them; the space behind the last one follows the multiword token's
+    ``SpaceAfter``.  Empty nodes are left out.  ``# newdoc`` begins a document.
+
+    Raises FormatError with its line where a line has not ten columns, ids do not count 1, 2, 3, ..., a tag
+    is no UPOS tag or a feature no Name=Value, and on a file without a sentence.
+    """
+    return _sentences(check_file(path))
+
+
+def _sentences(path: Path) -> Iterator[Sentence]:
+    """Yield the sentences of a file that exists."""
+    document = -1
+    for comments, rows in _blocks(path):
+        if document < 0 or "newdoc" in comments or "newdoc id" in comments:
+            document += 1
+        yield _sentence(path, comments, rows, document)
+    if document < 0:
+        raise FormatError(path, 0, "no sentence in the file.")
+
+
+def _blocks(path: Path) -> Iterator[tuple[dict[str, str], list[_Row]]]:
+    """Yield the comments and token lines of each sentence."""
+    comments: dict[str, str] = {}
+    rows: list[_Row] = []
+    for number, line in read_lines(path, "utf8"):
+        if not line.strip(" \t"):
+            if rows:
+                yield comments, rows
+                comments, rows = {}, []
+        elif line.startswith("#") and not rows:
+            key, _, value = line[1:].partition("=")
+            comments[key.strip()] = value.strip()
+        else:
+            rows.append(_Row(number, _split(path, number, line)))
+    if rows:
+        yield comments, rows
+
+
+def _sentence(path: Path, comments: dict[str, str], rows: list[_Row], document: int) -> Sentence:
+    """Return the sentence of its token lines."""
+    words: list[_Row] = []
+    spaces: list[bool] = []
+    last, space_after = 0, True  # of the multiword token that the next words belong to
+    for row in rows:
+        identifier = row.fields[0]
+        if "." in identifier:
+            continue
+        if "-" in identifier:
+            last, space_after = _range_end(path, row, len(words), last), _has_space(row)
+            continue
+        words.append(row)
+        if identifier != str(len(words)):
+            raise FormatError(path, row.number, f"id {len(words)} expected, {identifier!r} found.")
+        spaces.append(_space(row, len(words), last, space_after))
+    if last > len(words) or not words:
+        raise FormatError(path, rows[-1].number, "the sentence ends before its words do.")
+    return Sentence(
+        [row.fields[1] for row in words], _columns(path, words), spaces, words[0].number, document, comments
+    )
+
+
+def _columns(path: Path, words: list[_Row]) -> dict[str, list[str]]:
+    """Return the columns of a sentence, missing values as empty strings."""
+    for row in words:
+        pos = row.fields[3]
+        if pos not in UPOS and pos != "_":
+            raise FormatError(path, row.number, f"{pos!r} is no UPOS tag ({', '.join(sorted(UPOS))}).")
+        features = row.fields[5]
+        if features != "_" and not all(part.count("=") == 1 for part in features.split("|")):
+            raise FormatError(path, row.number, f"{features!r} is no list such as Case=Nom|Number=Sing.")
+    columns = {
+        name: ["" if row.fields[i] == "_" else row.fields[i] for row in words]
+        for i, name in enumerate(COLUMNS, start=2)
+    }
+    # The lemma of the word "_" is "_" itself.
+    columns["lemma"] = [
+        "_" if row.fields[1] == row.fields[2] == "_" else lemma
+        for row, lemma in zip(words, columns["lemma"], strict=True)
+    ]
+    return columns
+
+
+def _split(path: Path, number: int, line: str) -> list[str]:
+    """Return the ten fields of a token line."""
+    fields = line.split("\t")
+    if len(fields) != _FIELDS:
+        raise FormatError(path, number, f"10 columns with tabs between them expected, {len(fields)} found.")
+    if not fields[1]:
+        raise FormatError(path, number, "the word is empty.")
+    return fields
+
+
+def _range_end(path: Path, row: _Row, done: int, last: int) -> int:
+    """Return the last id of a multiword token such as 3-4, which must begin behind the word before it."""
+    first, _, end = row.fields[0].partition("-")
+    if not (first.isdecimal() and end.isdecimal() and int(first) == done + 1 > last and int(end) > done):
+        raise FormatError(path, row.number, f"{row.fields[0]!r} is no range that begins at id {done + 1}.")
+    return int(end)
+
+
+def _space(row: _Row, word: int, last: int, space_after: bool) -> bool:
+    """Return whether a space follows word number `word`; the last two are its multiword token's."""
+    if word > last:
+        return _has_space(row)
+    return word == last and space_after
+
+
+def _has_space(row: _Row) -> bool:
+    """Return whether MISC leaves the space behind a token line."""
+    return _NO_SPACE not in row.fields[9] or _NO_SPACE not in row.fields[9].split("|")

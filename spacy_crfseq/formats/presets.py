@@ -1,0 +1,61 @@
+"""The layouts of well-known corpora by name, so that a command needs one word and not six settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ConfigError, suggest
+from ._lines import Sentence
+from .columns import read_columns
+from .conllu import COLUMNS, read_conllu
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The layout of a corpus.
+
+    name (str): Its name in `PRESETS`.
+    columns (tuple[str, ...]): The names of its columns in their order.
+    scheme (str): How its spans are tagged.
+    encoding (str): The encoding of its files.
+    score (str): The column whose annotation is scored by default.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    scheme: str
+    encoding: str
+    score: str
+
+
+# The original CoNLL-2003 files are IOB1.  The common IOB2 copies read the same under it, since a B- tag may
+# begin any span in IOB1.  The original CoNLL-2002 files are latin-1, today's copies UTF-8.
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        Preset("conll2000", ("word", "tag", "chunk"), "IOB2", "utf8", "chunk"),
+        Preset("conll2002", ("word", "tag", "ent"), "IOB2", "utf8", "ent"),
+        Preset("conll2003", ("word", "tag", "chunk", "ent"), "IOB1", "utf8", "ent"),
+        Preset("conllu", ("word", *COLUMNS), "plain", "utf8", "tag"),
+    )
+}
+
+
+def get_preset(name: str) -> Preset:
+    """Return a preset by its name.  Raises ConfigError naming the known ones."""
+    if name not in PRESETS:
+        raise ConfigError(f"Unknown corpus format {name!r}. {suggest(name, PRESETS)}")
+    return PRESETS[name]
+
+
+def read_preset(path: Path | str, name: str) -> Iterator[Sentence]:
+    """Yield the sentences of a file in the layout of a preset.
+
+    Raises what `read_columns` and `read_conllu` raise, and ConfigError on an unknown preset.
+    """
+    preset = get_preset(name)
+    if name == "conllu":
+        return read_conllu(path)
+    return read_columns(path, preset.columns, encoding=preset.encoding)

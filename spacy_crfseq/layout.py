@@ -1,0 +1,272 @@
+"""Where the parameters of a model lie in one flat array, and how rows of weights are added and scattered.
+
+All parameters of a model live in theta [D]: the weights of the *state* block (attributes that score a label), those of
+the *pair* block (attributes that score a label and the one before it), transitions, start and end scores.  Rows of
+weights are dense (every label for every attribute, as in CRF++) or sparse (the attribute-label pairs seen in training,
+as in CRFsuite); both offer the same four operations, and nobody else asks which they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .features.encoder import Encoded, Ids
+from .features.index import BagStore
+from .types import Bools, Floats, Ints, Offsets
+
+SHARD_FLOATS = 1 << 18
+"""Scores are computed for about this many numbers at a time, so that they stay in the cache."""
+
+
+class DenseRows(NamedTuple):
+    """Weights for every column of every row, stored row by row.
+
+    n_rows (int): R, attributes.
+    width (int): C, labels or label pairs.
+    """
+
+    n_rows: int
+    width: int
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return self.n_rows * self.width
+
+    def _matrix(self, weights: Floats) -> Floats:
+        return weights.reshape(self.n_rows, self.width)
+
+    def add(self, weights: Floats, ids: Ints, out: Floats) -> None:
+        """Add the rows ids [T, S] (-1 for none) to out [T, C]."""
+        from .kernels import rows
+
+        rows.add_fixed(ids, self._matrix(weights), out)
+
+    def scatter(self, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
+        """Add factor * d [T, C] to the rows ids [T, S] of grad."""
+        from .kernels import rows
+
+        rows.scatter_fixed(ids, d, factor, self._matrix(grad))
+
+    def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
+        """Add the rows ids[ptr[t]:ptr[t + 1]] to out[t]."""
+        from .kernels import rows
+
+        rows.add_ragged(ptr, ids, self._matrix(weights), out)
+
+    def scatter_ragged(self, ptr: Offsets, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
+        """Add factor * d[t] to the rows ids[ptr[t]:ptr[t + 1]] of grad."""
+        from .kernels import rows
+
+        rows.scatter_ragged(ptr, ids, d, factor, self._matrix(grad))
+
+    def widened(self, old_columns: NDArray[np.int64], width: int) -> tuple[DenseRows, NDArray[np.int64]]:
+        """Return rows of a larger width and the new place of each weight; column c moves to old_columns[c]."""
+        places = np.arange(self.n_rows)[:, None] * width + old_columns
+        return DenseRows(self.n_rows, width), places.ravel()
+
+
+class SparseRows(NamedTuple):
+    """Weights for some columns of each row.
+
+    ptr (Offsets): [R + 1] where each row's weights begin.
+    cols (Ints): [ptr[R]] their columns, ascending in each row.
+    width (int): C, labels or label pairs.
+    """
+
+    ptr: Offsets
+    cols: Ints
+    width: int
+
+    @property
+    def n_rows(self) -> int:
+        """R, attributes."""
+        return len(self.ptr) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return len(self.cols)
+
+    def add(self, weights: Floats, ids: Ints, out: Floats) -> None:
+        """Add the rows ids [T, S] (-1 for none) to out [T, C]."""
+        from .kernels import rows
+
+        rows.add_fixed_sparse(ids, self.ptr, self.cols, weights, out)
+
+    def scatter(self, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
+        """Add factor * d [T, C] to the rows ids [T, S] of grad."""
+        from .kernels import rows
+
+        rows.scatter_fixed_sparse(ids, self.ptr, self.cols, d, factor, grad)
+
+    def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
+        """Add the rows ids[ptr[t]:ptr[t + 1]] to out[t]."""
+        from .kernels import rows
+
+        rows.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
+
+    def scatter_ragged(self, ptr: Offsets, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
+        """Add factor * d[t] to the rows ids[ptr[t]:ptr[t + 1]] of grad."""
+        from .kernels import rows
+
+        rows.scatter_ragged_sparse(ptr, ids, self.ptr, self.cols, d, factor, grad)
+
+    def widened(self, old_columns: NDArray[np.int64], width: int) -> tuple[SparseRows, NDArray[np.int64]]:
+        """Return rows with all new columns in every row, and the new place of each weight."""
+        new_columns = np.setdiff1d(np.arange(width), old_columns)
+        owner = np.repeat(np.arange(self.n_rows), np.diff(self.ptr))
+        rows = np.concatenate([owner, np.repeat(np.arange(self.n_rows), len(new_columns))])
+        cols = np.concatenate([old_columns[self.cols], np.tile(new_columns, self.n_rows)])
+        order = np.lexsort((cols, rows))
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=self.n_rows))]).astype(np.int64)
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return SparseRows(ptr, cols[order].astype(np.int32), width), places[: self.size]
+
+
+Rows: TypeAlias = DenseRows | SparseRows
+
+
+class Layout(NamedTuple):
+    """Where each group of parameters lies in theta.
+
+    n_labels (int): L.
+    state (Rows): Rows of width L.
+    pair (Rows): Rows of width L * L; no rows where no label-pair templates are used.
+    steps (Bools | None): [L, L] transitions that have a weight; None for all.
+    boundaries (bool): Whether start and end scores are learnt.
+    """
+
+    n_labels: int
+    state: Rows
+    pair: Rows
+    steps: Bools | None
+    boundaries: bool
+
+    @property
+    def size(self) -> int:
+        """D, the number of parameters."""
+        return self.state.size + self.pair.size + self.n_labels * (self.n_labels + 2)
+
+    def views(self, theta: Floats) -> Views:
+        """Cut theta [D] into its groups, without a copy."""
+        n = self.n_labels
+        ends = np.cumsum([self.state.size, self.pair.size, n * n, n])
+        state, pair, transitions, start, end = np.split(theta, ends)
+        return Views(state, pair, transitions.reshape(n, n), start, end)
+
+    def hold(self, grad: Floats) -> None:
+        """Set the gradient of parameters that are not learnt to zero."""
+        views = self.views(grad)
+        if self.steps is not None:
+            views.transitions[~self.steps] = 0
+        if not self.boundaries:
+            views.start[:] = 0
+            views.end[:] = 0
+
+
+class Views(NamedTuple):
+    """Groups of parameters: weights of both blocks, transitions [L, L], start and end [L]."""
+
+    state: Floats
+    pair: Floats
+    transitions: Floats
+    start: Floats
+    end: Floats
+
+
+def shards(offsets: Offsets, floats_per_token: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of sequences whose scores take about `SHARD_FLOATS` numbers, at least one sequence each."""
+    tokens = max(1, SHARD_FLOATS // max(1, floats_per_token))
+    first, n = 0, len(offsets) - 1
+    while first < n:
+        last = int(np.searchsorted(offsets, offsets[first] + tokens, side="right")) - 1
+        last = min(max(last, first + 1), n)
+        yield first, last
+        first = last
+
+
+def observed_rows(ids: Ids, columns: Ints, n_rows: int, width: int) -> SparseRows:
+    """Return rows that hold the columns [T] each attribute was seen with; negative columns are passed over."""
+    from .kernels import rows
+
+    words = (width + 63) // 64
+    marks = np.zeros((n_rows, words), np.uint64)
+    bag_marks = np.zeros((ids.store.size, words), np.uint64)
+    rows.mark_columns(ids.attrs, columns, marks)
+    rows.mark_columns(ids.bags, columns, bag_marks)
+    rows.spread_marks(ids.store.ptr, ids.store.ids, bag_marks, marks)
+    ptr = np.zeros(n_rows + 1, np.int64)
+    size = rows.marks_to_rows(marks, width, ptr, np.empty(0, np.int32))
+    cols = np.empty(size, np.int32)
+    rows.marks_to_rows(marks, width, ptr, cols)
+    return SparseRows(ptr, cols, width)
+
+
+def pair_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:
+    """Return ``previous * L + label`` for every token [T]; -1 where a label is missing and at the first of a sequence."""
+    columns = np.full(len(gold), -1, np.int32)
+    columns[1:] = np.where((gold[:-1] >= 0) & (gold[1:] >= 0), gold[:-1] * n_labels + gold[1:], -1)
+    columns[offsets[:-1][np.diff(offsets) > 0]] = -1
+    return columns
+
+
+def make_layout(
+    encoded: Encoded,
+    gold: Ints,
+    n_labels: int,
+    n_attributes: tuple[int, int],
+    *,
+    support: str,
+    boundaries: bool,
+) -> Layout:
+    """Return the layout for a training set.
+
+    gold (Ints): [T] gold labels, -1 where missing.
+    n_attributes (tuple[int, int]): Attributes of the state and of the pair block.
+    support (str): "observed" for the attribute-label pairs and transitions seen in `gold`, "all" for every one.
+    """
+    if support == "all":
+        dense = [DenseRows(n, width) for n, width in zip(n_attributes, (n_labels, n_labels * n_labels), strict=True)]
+        return Layout(n_labels, dense[0], dense[1], None, boundaries)
+    pairs = pair_columns(gold, encoded.offsets, n_labels)
+    steps = np.zeros(n_labels * n_labels, np.bool_)
+    steps[pairs[pairs >= 0]] = True
+    return Layout(
+        n_labels,
+        observed_rows(encoded.state, gold, n_attributes[0], n_labels),
+        observed_rows(encoded.pair, pairs, n_attributes[1], n_labels * n_labels),
+        steps.reshape(n_labels, n_labels),
+        boundaries,
+    )
+
+
+class BagRows:
+    """Summed weight rows of bags, kept as long as the weights do not change."""
+
+    def __init__(self, rows: Rows, weights: Floats) -> None:
+        self._rows, self._weights = rows, weights
+        self._store: BagStore | None = None
+        self._sums: Floats = np.zeros((0, rows.width), weights.dtype)
+        self._done = 0
+
+    def sums(self, store: BagStore) -> Floats:
+        """Return [bags, C] sums of the weight rows of each bag of `store`."""
+        if store is not self._store:
+            self._store, self._done = store, 0
+        if store.size > self._done:
+            if store.size > len(self._sums):
+                bigger = np.zeros((max(store.size, 2 * self._done), self._rows.width), self._weights.dtype)
+                bigger[: self._done] = self._sums[: self._done]
+                self._sums = bigger
+            new = slice(self._done, store.size)
+            self._sums[new] = 0
+            ptr = np.ascontiguousarray(store.ptr[self._done :])
+            self._rows.add_ragged(self._weights, ptr, store.ids, self._sums[new])
+            self._done = store.size
+        return self._sums[: store.size]

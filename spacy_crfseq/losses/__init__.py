@@ -1,0 +1,1 @@
+"""Losses: functions of scores, one a file.  See `types.Loss` for the contract."""

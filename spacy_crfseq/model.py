@@ -1,0 +1,244 @@
+"""The linear-chain CRF: parameters, scores, decoding, marginals, and their place on disk.
+
+    score(y | x) = start(y_1) + sum_t [ sum_{a in x_t} W(a, y_t) + A(y_{t-1}, y_t) + sum_{b in x_t} V(b, y_{t-1}, y_t) ]
+                 + end(y_T)
+
+W weights attributes of the *state* block, V those of the *pair* block (empty unless label-pair templates are used), A
+are the transitions; `layout` says where each lies in the flat array theta [D].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import srsly
+from numpy.typing import NDArray
+
+from .errors import ModelFileError
+from .features.encoder import Encoded, Ids
+from .layout import BagRows, DenseRows, Layout, Rows, SparseRows, Views, shards
+from .types import Bools, Constraints, Decoder, Floats, Hashes, Ints, Offsets, Scores
+
+FORMAT = "spacy_crfseq.LinearChainCRF"
+VERSION = 1
+
+
+class LinearChainCRF:
+    """A trained or trainable model over encoded texts.
+
+    labels (list[str]): L labels, their numbers their positions.
+    layout (Layout): Where the parameters are.
+    theta (Floats): [D] parameters, float32 or float64.
+    keys (tuple[Hashes, Hashes]): Attribute keys of the state and of the pair block.
+    """
+
+    def __init__(self, labels: Sequence[str], layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes]) -> None:
+        self.labels, self.layout, self.keys = list(labels), layout, keys
+        self.set_theta(theta)
+
+    @property
+    def theta(self) -> Floats:
+        """Parameters [D]; replace them with `set_theta`, so that no stale sums stay behind."""
+        return self._theta
+
+    def set_theta(self, theta: Floats) -> None:
+        """Use these parameters from now on."""
+        self._theta = theta
+        self._views = self.layout.views(theta)
+        self._bags = (
+            BagRows(self.layout.state, self._views.state),
+            BagRows(self.layout.pair, self._views.pair),
+        )
+
+    @property
+    def views(self) -> Views:
+        """Groups of parameters, without a copy."""
+        return self._views
+
+    def scores(self, encoded: Encoded, first: int, last: int) -> tuple[Scores, Offsets]:
+        """Return the scores of the sequences first..last-1 and their own offsets."""
+        offsets = encoded.offsets[first : last + 1]
+        tokens = slice(int(offsets[0]), int(offsets[-1]))
+        n_tokens = tokens.stop - tokens.start
+        n, views = self.layout.n_labels, self._views
+        emissions = np.zeros((n_tokens, n), self._theta.dtype)
+        _add_rows(self.layout.state, views.state, self._bags[0], encoded.state, tokens, emissions)
+        transitions = views.transitions[None]
+        if self.layout.pair.n_rows:
+            transitions = np.empty((n_tokens, n, n), self._theta.dtype)
+            transitions[:] = views.transitions
+            flat = transitions.reshape(n_tokens, n * n)
+            _add_rows(self.layout.pair, views.pair, self._bags[1], encoded.pair, tokens, flat)
+        return Scores(emissions, transitions, views.start, views.end), offsets - offsets[0]
+
+    def shards(self, encoded: Encoded) -> Iterator[tuple[int, int]]:
+        """Yield ranges of sequences to be scored together."""
+        n = self.layout.n_labels
+        return shards(encoded.offsets, n * n if self.layout.pair.n_rows else n)
+
+    def decode(
+        self, encoded: Encoded, decoder: Decoder, constraints: Constraints, allowed: Bools | None = None
+    ) -> Ints:
+        """Return the chosen label of every token [T]; `allowed` [T, L] restricts single tokens."""
+        labels = np.empty(encoded.n_tokens, np.int32)
+        for first, last in self.shards(encoded):
+            scores, offsets = self.scores(encoded, first, last)
+            tokens = slice(int(encoded.offsets[first]), int(encoded.offsets[last]))
+            labels[tokens] = decoder(scores, offsets, constraints, None if allowed is None else allowed[tokens])
+        return labels
+
+    def marginals(self, encoded: Encoded) -> Floats:
+        """Return P(y_t = k | x) as [T, L]."""
+        from .kernels import lattice
+
+        out = np.empty((encoded.n_tokens, self.layout.n_labels), self._theta.dtype)
+        for first, last in self.shards(encoded):
+            scores, offsets = self.scores(encoded, first, last)
+            tokens = slice(int(encoded.offsets[first]), int(encoded.offsets[last]))
+            lattice.posterior(*scores, offsets, out[tokens], np.empty(last - first))
+        return out
+
+    def with_labels(self, labels: Sequence[str]) -> LinearChainCRF:
+        """Return a model that has more labels, its weights for them zero; old labels keep theirs.
+
+        `labels` must contain all labels of this model.
+        """
+        n, old = len(labels), self.layout.n_labels
+        moved = np.array([list(labels).index(label) for label in self.labels], np.int64)
+        pairs = (moved[:, None] * n + moved).ravel()
+        state, state_places = self.layout.state.widened(moved, n)
+        pair, pair_places = self.layout.pair.widened(pairs, n * n)
+        steps = None
+        if self.layout.steps is not None:
+            steps = np.ones((n, n), np.bool_)
+            steps.ravel()[pairs] = self.layout.steps.ravel()
+        layout = Layout(n, state, pair, steps, self.layout.boundaries)
+        theta = np.zeros(layout.size, self._theta.dtype)
+        new = layout.views(theta)
+        targets = (state_places, pair_places, pairs, moved, moved)
+        for target, places, source in zip(new, targets, self._views, strict=True):
+            target.reshape(-1)[places] = source.ravel()
+        assert old <= n
+        return LinearChainCRF(labels, layout, theta, self.keys)
+
+    def to_bytes(self) -> bytes:
+        """Return the model as msgpack: one entry per array, small integer types where they suffice."""
+        message: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "labels": self.labels,
+            "boundaries": self.layout.boundaries,
+            "steps": None if self.layout.steps is None else self.layout.steps.astype(np.uint8),
+            "theta": self._theta,
+        }
+        for name, rows, keys in zip(("state", "pair"), (self.layout.state, self.layout.pair), self.keys, strict=True):
+            message[name] = {"keys": keys, **_pack_rows(rows)}
+        data: bytes = srsly.msgpack_dumps(message)
+        return data
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str = "model data") -> LinearChainCRF:
+        """Return the model stored by `to_bytes`.
+
+        source (str): What to call the data in an error.
+        RAISES ModelFileError: If the data are foreign, truncated, of another version, or hold impossible numbers.
+        """
+        message = _unpack(data, source)
+        try:
+            labels = list(message["labels"])
+            n = len(labels)
+            steps = message["steps"]
+            layout = Layout(
+                n,
+                _unpack_rows(message["state"], n),
+                _unpack_rows(message["pair"], n * n),
+                None if steps is None else np.array(steps, np.bool_),
+                bool(message["boundaries"]),
+            )
+            keys = np.array(message["state"]["keys"]), np.array(message["pair"]["keys"])
+            theta = np.array(message["theta"])
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise ModelFileError(
+                f"{source}: the stored model is damaged ({error!r}); train or copy it again."
+            ) from error
+        _check(layout, theta, keys, source)
+        return cls(labels, layout, theta, keys)
+
+
+def _add_rows(rows: Rows, weights: Floats, bags: BagRows, ids: Ids, tokens: slice, out: Floats) -> None:
+    from .kernels import rows as kernels
+
+    if ids.bags.shape[1]:
+        kernels.add_fixed(ids.bags[tokens], bags.sums(ids.store), out)
+    if ids.attrs.shape[1]:
+        rows.add(weights, ids.attrs[tokens], out)
+
+
+def _pack_rows(rows: Rows) -> dict[str, Any]:
+    if isinstance(rows, DenseRows):
+        return {"kind": "dense"}
+    lengths = np.diff(rows.ptr)
+    return {"kind": "sparse", "lengths": _shrink(lengths), "cols": _shrink(rows.cols)}
+
+
+def _shrink(values: NDArray[Any]) -> NDArray[Any]:
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+
+
+def _unpack(data: bytes, source: str) -> dict[str, Any]:
+    try:
+        message = srsly.msgpack_loads(data)
+    except Exception as error:  # msgpack raises many kinds on foreign bytes
+        raise ModelFileError(
+            f"{source}: this is no spacy_crfseq model, or it was cut short ({error}). Train or copy it again."
+        ) from error
+    if not isinstance(message, dict) or message.get("format") != FORMAT:
+        raise ModelFileError(f"{source}: this is no spacy_crfseq model. Train a model, or check the path.")
+    if message.get("version") != VERSION:
+        raise ModelFileError(
+            f"{source}: stored in version {message.get('version')} of the format, but this package reads version "
+            f"{VERSION}. Install the matching release, or train the model again."
+        )
+    return message
+
+
+def _unpack_rows(stored: dict[str, Any], width: int) -> Rows:
+    if stored["kind"] == "dense":
+        return DenseRows(len(stored["keys"]), width)
+    ptr = np.concatenate([[0], np.cumsum(stored["lengths"], dtype=np.int64)]).astype(np.int64)
+    return SparseRows(ptr, np.array(stored["cols"], np.int32), width)
+
+
+def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: str) -> None:
+    """Refuse a model whose arrays do not fit each other: kernels do not check bounds."""
+
+    def sound(rows: Rows, n_keys: int) -> bool:
+        if rows.n_rows != n_keys:
+            return False
+        if isinstance(rows, DenseRows):
+            return True
+        in_range = bool((rows.cols >= 0).all() and (rows.cols < rows.width).all())
+        return in_range and int(rows.ptr[-1]) == len(rows.cols)
+
+    blocks = zip((layout.state, layout.pair), keys, strict=True)
+    if not all(sound(rows, len(block_keys)) and block_keys.dtype == np.uint64 for rows, block_keys in blocks):
+        raise ModelFileError(f"{source}: its attributes and weights do not fit together; train or copy it again.")
+    steps_fit = layout.steps is None or layout.steps.shape == (layout.n_labels, layout.n_labels)
+    if theta.ndim != 1 or len(theta) != layout.size or theta.dtype.kind != "f" or not steps_fit:
+        raise ModelFileError(f"{source}: {len(theta)} parameters where {layout.size} are needed; copy it again.")
+    check_finite(theta, source)
+
+
+def check_finite(theta: Floats, source: str) -> None:
+    """Refuse weights that are not numbers.
+
+    RAISES ModelFileError: If a weight is NaN or infinite.
+    """
+    if not np.isfinite(theta).all():
+        count = int((~np.isfinite(theta)).sum())
+        raise ModelFileError(
+            f"{source}: {count} of {len(theta)} weights are NaN or infinite. The training diverged or the file is "
+            "damaged: train again, with a smaller learning rate or a stronger regularizer."
+        )

@@ -1,0 +1,1 @@
+"""Optimizers, one a file.  See `types.Optimizer` for the contract."""

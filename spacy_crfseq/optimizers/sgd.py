@@ -1,0 +1,184 @@
+"""Stochastic gradient descent on mini-batches, with averaging.
+
+Bottou (2010), "Large-scale machine learning with stochastic gradient descent", and his crfsgd/crfasgd programs: the
+rate of step t is ``eta0 / (1 + lambda eta0 t)`` (to the power 0.75 when averaging, Xu 2011), lambda the L2 strength
+per sequence; eta0 is the best of a few tried on a sample; the average over all steps after the first epoch is what
+predicts (Polyak & Juditsky 1992).  A step touches the weights of its own attributes only: shrinkage and average are
+kept as scalar factors, ``w = W / w_div`` and ``mean = (A + a_frac W) / a_div`` (Bottou 2010, "learning with averages").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..types import Floats, Objective, StepReport
+
+
+@dataclass
+class SGDState:
+    """A run in progress.
+
+    weights, sums (Floats): [D] the scaled weights W and the scaled sums A; see the module's text.
+    steps (float): Sequences seen.
+    rate (float): eta0; 0 before it is chosen.
+    """
+
+    weights: Floats
+    sums: Floats
+    rng: np.random.Generator
+    w_div: float = 1.0
+    a_div: float = 1.0
+    a_frac: float = 0.0
+    steps: float = 0.0
+    rate: float = 0.0
+    iterations: int = 0
+    losses: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SGD:
+    """Averaged mini-batch SGD (registered as ``spacy_crfseq.SGD.v1``).
+
+    batch_size (int): Sequences a step.
+    rate (float): Initial learning rate eta0 for the sum of a mini-batch's gradients; 0 finds it on a sample.
+    average (bool): Predict with the average of the weights.
+    max_iterations (int): Epochs of a run.
+    tolerance (float): Stop when the objective fell by less than this fraction in an epoch.
+    seed (int): Of the order of the sequences.
+    RAISES ConfigError: On a setting out of range.
+    """
+
+    batch_size: int = 8
+    rate: float = 0.0
+    average: bool = True
+    max_iterations: int = 20
+    tolerance: float = 1e-3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.batch_size, self.max_iterations) < 1:
+            raise ConfigError("SGD: batch_size and max_iterations must be at least 1.")
+        if min(self.rate, self.tolerance) < 0:
+            raise ConfigError("SGD: rate and tolerance must be 0 or more; a rate of 0 is found on a sample.")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What is asked of the objective."""
+        return frozenset({"minibatches"})
+
+    @property
+    def penalties(self) -> frozenset[str]:
+        """Regularizers it can minimise: multiples of the squared norm."""
+        return frozenset({"decay"})
+
+    @property
+    def online(self) -> bool:
+        """True: a pass over part of the data is a valid iteration."""
+        return True
+
+    def start(self, theta: Floats) -> SGDState:
+        """Return the state of a run that begins at `theta`."""
+        sums = np.zeros_like(theta) if self.average else theta[:0]
+        return SGDState(theta.copy(), sums, np.random.default_rng(self.seed), rate=self.rate)
+
+    def export(self, state: SGDState, theta: Floats) -> None:
+        """Write the average, or the current weights where there is none yet."""
+        from ..kernels import vectors
+
+        if self.average and state.a_frac:
+            vectors.average(state.weights, state.a_frac / state.a_div, state.sums, 1 / state.a_div, theta)
+        else:
+            theta[:] = state.weights / theta.dtype.type(state.w_div)
+
+    def iterate(self, objective: Objective, state: SGDState) -> StepReport:
+        """Pass once over the data of `objective`."""
+        if state.rate == 0:
+            state.rate = self._find_rate(objective.sample(), state)
+        decay = objective.regularizer.decay or 0.0
+        loss = 0.0
+        for batch in objective.minibatches(self.batch_size, state.rng):
+            rate = self._rate_at(state, decay / objective.n_total)
+            self._shrink(state, 1 - min(0.5, rate * decay / objective.n_total * batch.n_sequences))
+            targets = [(state.weights, -rate * state.w_div)]
+            if state.a_frac:
+                targets.append((state.sums, rate * state.w_div * state.a_frac))
+            loss += batch.loss_and_step(state.weights, 1 / state.w_div, targets)
+            state.steps += batch.n_sequences
+            if self.average:
+                self._average(state, batch.n_sequences, objective.n_total)
+        state.iterations += 1
+        penalty = objective.regularizer.value(state.weights) / state.w_div**2
+        message = self._stop(state, loss + penalty)
+        return StepReport(loss + penalty, loss, float("nan"), 1, bool(message), message)
+
+    def _rate_at(self, state: SGDState, decay: float) -> float:
+        power = 0.75 if self.average else 1.0
+        return float(state.rate / (1 + decay * state.rate * state.steps) ** power)
+
+    def _shrink(self, state: SGDState, factor: float) -> None:
+        state.w_div /= factor
+        if state.w_div > 1e5:
+            self._rescale(state)
+
+    def _average(self, state: SGDState, n_sequences: int, n_total: int) -> None:
+        """Let the mean move towards the weights, by 1/k at the k-th step after the first epoch."""
+        behind = state.steps - n_total
+        share = min(1.0, n_sequences / behind) if behind > 0 else 0.0
+        if share == 1.0:
+            state.sums[:] = 0
+            state.a_div, state.a_frac = 1.0, 1 / state.w_div
+        elif share > 0:
+            state.a_div /= 1 - share
+            state.a_frac += share * state.a_div / state.w_div
+            if state.a_div > 1e5:
+                self._rescale(state)
+
+    def _rescale(self, state: SGDState) -> None:
+        """Take the scalar factors into the arrays before they lose precision."""
+        if state.a_frac:
+            state.sums += state.weights * state.sums.dtype.type(state.a_frac)
+            state.sums /= state.sums.dtype.type(state.a_div)
+            state.a_div, state.a_frac = 1.0, 1e-12
+            state.sums -= state.weights * state.sums.dtype.type(1e-12)
+        state.weights /= state.weights.dtype.type(state.w_div)
+        state.a_frac *= state.w_div
+        state.w_div = 1.0
+
+    def _find_rate(self, sample: Objective, state: SGDState) -> float:
+        """Return the rate that lowers the objective of the sample most in one epoch."""
+        theta = state.weights / state.weights.dtype.type(state.w_div)
+        best, best_value = 0.0, sample.value(theta)
+        rate, factor = 0.1, 2.0
+        for _ in range(20):
+            value = self._try_rate(sample, theta, rate)
+            if value < best_value:
+                best, best_value = rate, value
+            elif best == 0.0:
+                factor = 0.5  # even the first was too large: go down until one helps
+            elif factor == 2.0 and best == 0.1:
+                rate, factor = 0.1, 0.5  # the first was the best so far: look below it
+            else:
+                break
+            rate *= factor
+        return best or rate
+
+    def _try_rate(self, sample: Objective, theta: Floats, rate: float) -> float:
+        trial = SGD(self.batch_size, rate, average=False, max_iterations=1, seed=self.seed)
+        state = trial.start(theta)
+        trial.iterate(sample, state)
+        trial.export(state, state.weights)
+        value = sample.value(state.weights)
+        return value if np.isfinite(value) else float("inf")
+
+    def _stop(self, state: SGDState, value: float) -> str:
+        state.losses.append(value)
+        if not np.isfinite(value):
+            return "the objective is not finite: the learning rate is too large"
+        if state.iterations >= self.max_iterations:
+            return f"{self.max_iterations} epochs were run"
+        if len(state.losses) > 2 and state.losses[-2] - value < self.tolerance * value:
+            return f"the objective fell by less than {self.tolerance:g} of its value in an epoch"
+        return ""

@@ -1,0 +1,29 @@
+"""A batcher for spaCy's training configs that makes a batch of the whole epoch, which batch optimizers need."""
+
+# No `from __future__ import annotations`: spaCy checks a config against the annotations as they are.
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from ..errors import DataError
+
+Item = TypeVar("Item")
+
+
+def create_full_batch() -> Callable[[Iterable[Item]], Iterator[list[Item]]]:
+    """Return a batcher that yields all items as one batch (``spacy_crfseq.full_batch.v1``).
+
+    The batcher raises DataError on an empty corpus, where spaCy would wait for a batch for ever.
+    """
+    return full_batch
+
+
+def full_batch(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Yield all items as one batch.  Raises DataError where there are none."""
+    batch = list(items)
+    if not batch:
+        raise DataError(
+            "spacy_crfseq.full_batch.v1 got no examples: the training corpus is empty. "
+            "Check [corpora.train] and --paths.train."
+        )
+    yield batch

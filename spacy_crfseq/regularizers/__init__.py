@@ -1,0 +1,1 @@
+"""Penalties on the weights, one a file.  See `types.Regularizer` for the contract."""

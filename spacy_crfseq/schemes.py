@@ -1,0 +1,394 @@
+"""Tags that mark spans: IOB1, IOB2, BILUO, and plain tags that mark none.
+
+A tag is "O" or a prefix and a type, "B-NP".  One idea carries the whole module: a sequence behaves as if an
+"O" stood before and after it, so that everything that can be said of a tag (may it stand here, does it
+begin a span) is said of a pair of neighbours.  Spans of tag sequences that break their scheme are read as
+conlleval does, the scorer of the CoNLL shared tasks (Tjong Kim Sang & Buchholz, 2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ConfigError, DataError, suggest
+from .types import MISSING
+
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+IntegerArray = NDArray[np.integer[Any]]
+
+SCHEMES = ("IOB2", "BILUO", "plain")
+READABLE_SCHEMES = (*SCHEMES, "IOB1")
+OUTSIDE = "O"
+
+_PREFIXES = {"IOB1": "OBI", "IOB2": "OBI", "BILUO": "OBILU"}
+_CODES = {prefix: code for code, prefix in enumerate("OBILU")}
+_O, _B, _I, _L, _U = range(5)
+
+
+class Span(NamedTuple):
+    """A labelled stretch of tokens: `start` is its first token, `end` the token after its last."""
+
+    start: int
+    end: int
+    label: str
+
+
+class TransitionTable(NamedTuple):
+    """What a scheme allows over L labels.
+
+    start (bool [L]): Whether a label may be the first of a sequence.
+    step (bool [L, L]): step[i, j] says whether label j may follow label i.
+    end (bool [L]): Whether a label may be the last of a sequence.
+    """
+
+    start: BoolArray
+    step: BoolArray
+    end: BoolArray
+
+
+class SpanArrays(NamedTuple):
+    """The spans of many sequences, in the order of their tokens.  S spans.
+
+    sequence (int64 [S]): Index of the sequence that holds the span.
+    start, end (int64 [S]): First token and the token after the last, counted over all sequences.
+    type (int64 [S]): Index into `TagTable.types`.
+    """
+
+    sequence: IntArray
+    start: IntArray
+    end: IntArray
+    type: IntArray
+
+
+class PRF(NamedTuple):
+    """Precision, recall and F1 (0.0 where nothing was there to divide by), with the counts behind them."""
+
+    precision: float
+    recall: float
+    f1: float
+    tp: int
+    fp: int
+    fn: int
+
+
+@lru_cache(maxsize=8192)
+def split_tag(tag: str) -> tuple[str, str]:
+    """Split a tag into its prefix and its type: "B-NP" into ("B", "NP"), "O" into ("O", "").
+
+    Only the first hyphen counts, so a type may hold more.  Raises DataError unless the tag is "O" or one of
+    the prefixes B, I, L, U, a hyphen and a type.
+    """
+    if tag == OUTSIDE:
+        return OUTSIDE, ""
+    prefix, _, label = tag.partition("-")
+    if prefix not in ("B", "I", "L", "U") or not label:
+        raise DataError(f"Tag {tag!r} is neither 'O' nor a prefix B, I, L or U with a type, such as 'B-NP'.")
+    return prefix, label
+
+
+@lru_cache(maxsize=65536)
+def may_follow(previous: str, tag: str, scheme: str) -> bool:
+    """Whether `tag` may stand right after `previous`; "O" as either stands for the edge of the sequence.
+
+    A tag that the scheme does not know may stand nowhere.  Raises ConfigError on an unknown scheme.
+    """
+    _check_scheme_name(scheme)
+    if scheme == "plain":
+        return True
+    if not (_is_known(previous, scheme) and _is_known(tag, scheme)):
+        return False
+    before, before_type = split_tag(previous)
+    prefix, label = split_tag(tag)
+    inside = before in ("B", "I")
+    if scheme == "IOB2":
+        return prefix != "I" or (inside and label == before_type)
+    if scheme == "BILUO":
+        return (inside and label == before_type) if prefix in ("I", "L") else not inside
+    return True  # IOB1: any B or I tag begins a span or goes on with one
+
+
+def find_invalid(tags: Sequence[str], scheme: str) -> int | None:
+    """Return the index of the first tag that breaks the scheme, or None.
+
+    A span that the sequence's end leaves open (BILUO only) counts against the last tag.  Raises ConfigError
+    on an unknown scheme.
+    """
+    previous = OUTSIDE
+    for i, tag in enumerate(tags):
+        if not may_follow(previous, tag, scheme):
+            return i
+        previous = tag
+    return None if may_follow(previous, OUTSIDE, scheme) or not tags else len(tags) - 1
+
+
+def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
+    """Say in a clause what is wrong with the tag at `index`, as found by `find_invalid`."""
+    tag = tags[index]
+    if not _is_known(tag, scheme):
+        known = ", ".join(p if p == OUTSIDE else f"{p}-TYPE" for p in _PREFIXES.get(scheme, ""))
+        return f"tag {tag!r} is not an {scheme} tag ({known})"
+    previous = tags[index - 1] if index else OUTSIDE
+    if may_follow(previous, tag, scheme):
+        return f"tag {tag!r} may not be the last of a sequence in {scheme}"
+    if index == 0:
+        return f"tag {tag!r} may not be the first of a sequence in {scheme}"
+    return f"tag {tag!r} may not follow {previous!r} in {scheme}"
+
+
+def decode(tags: Sequence[str], scheme: str) -> list[Span]:
+    """Return the spans of a valid tag sequence, in order.
+
+    Raises DataError with the position of the first tag that breaks the scheme, ConfigError where the scheme
+    is unknown or marks no spans.
+    """
+    _check_span_scheme(scheme)
+    index = find_invalid(tags, scheme)
+    if index is not None:
+        raise DataError(f"Position {index}: {describe_invalid(tags, index, scheme)}.")
+    return decode_lenient(tags)
+
+
+def decode_lenient(tags: Sequence[str]) -> list[Span]:
+    """Return the spans of any IOB1, IOB2 or BILUO sequence as conlleval reads them.
+
+    A span begins at every B and U, and at an I or L whose type differs from the tag before or that stands
+    after O, L or U (or first).  It ends before the next beginning, before O and at the end of the sequence.
+    So no tag is ever dropped: ["O", "I-A", "I-B"] holds two spans.  Raises DataError on a tag that
+    `split_tag` refuses.
+    """
+    spans: list[Span] = []
+    begin, previous = -1, OUTSIDE
+    for i, tag in enumerate([*tags, OUTSIDE]):
+        if tag == OUTSIDE or _begins(previous, tag):
+            if begin >= 0:
+                spans.append(Span(begin, i, split_tag(previous)[1]))
+            begin = -1 if tag == OUTSIDE else i
+        previous = tag
+    return spans
+
+
+def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
+    """Return the `length` tags that mark the spans, which may come in any order.
+
+    Raises DataError on a span that is empty, out of range, unlabelled or overlaps another, ConfigError
+    where the scheme is unknown or marks no spans.
+    """
+    _check_span_scheme(scheme)
+    tags = [OUTSIDE] * length
+    previous = Span(0, 0, "")
+    for span in sorted(Span(*span) for span in spans):
+        _check_span(span, previous, length)
+        adjacent = span.start == previous.end and span.label == previous.label
+        for i, prefix in enumerate(_prefixes(span.end - span.start, scheme, adjacent)):
+            tags[span.start + i] = f"{prefix}-{span.label}"
+        previous = span
+    return tags
+
+
+def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
+    """Return the tags that mark in scheme `target` the spans that `tags` mark in scheme `source`.
+
+    Raises DataError where `tags` breaks `source`, ConfigError where a scheme is unknown or marks no spans.
+    """
+    return encode(decode(tags, source), len(tags), target)
+
+
+def tags_of(types: Iterable[str], scheme: str) -> list[str]:
+    """Return every tag of a scheme over the types: "O" first, then type by type.  Plain tags are the types.
+
+    Raises ConfigError on an unknown scheme.
+    """
+    _check_scheme_name(scheme)
+    if scheme == "plain":
+        return list(types)
+    return [OUTSIDE, *(f"{prefix}-{label}" for label in types for prefix in _PREFIXES[scheme][1:])]
+
+
+def transition_table(labels: Sequence[str], scheme: str) -> TransitionTable:
+    """Return which of the L labels may begin a sequence, follow each other and end a sequence.
+
+    Plain labels may all.  Raises DataError naming a label that is no tag of the scheme, ConfigError on an
+    unknown scheme.
+    """
+    _check_labels(labels, scheme)
+    size = len(labels)
+    start = [may_follow(OUTSIDE, label, scheme) for label in labels]
+    step = [[may_follow(a, b, scheme) for b in labels] for a in labels]
+    end = [may_follow(label, OUTSIDE, scheme) for label in labels]
+    return TransitionTable(
+        np.array(start, dtype=np.bool_),
+        np.array(step, dtype=np.bool_).reshape(size, size),
+        np.array(end, dtype=np.bool_),
+    )
+
+
+class TagTable:
+    """L labels taken apart once, so that `spans_of` needs no strings.
+
+    labels (list[str]): The labels.
+    types (list[str]): The types, in the order of their first label.
+    prefix (int8 [L]): Each label's prefix as its index in "OBILU".
+    type (int32 [L]): Each label's index into `types`, -1 for "O".
+
+    Raises DataError naming a label that is no tag of the scheme, ConfigError where the scheme is unknown or
+    marks no spans.
+    """
+
+    def __init__(self, labels: Sequence[str], scheme: str) -> None:
+        _check_span_scheme(scheme)
+        _check_labels(labels, scheme)
+        # One row more than there are labels, an "O": MISSING is -1 and indexes it without a special case.
+        parts = [split_tag(label) for label in [*labels, OUTSIDE]]
+        self.labels = list(labels)
+        self.scheme = scheme
+        self.types = list(dict.fromkeys(label for _, label in parts if label))
+        index = {label: i for i, label in enumerate(self.types)}
+        self._prefix = np.array([_CODES[prefix] for prefix, _ in parts], dtype=np.int8)
+        self._type = np.array([index.get(label, -1) for _, label in parts], dtype=np.int32)
+
+    @property
+    def prefix(self) -> NDArray[np.int8]:
+        """Each label's prefix as its index in "OBILU", int8 [L]."""
+        return self._prefix[:-1]
+
+    @property
+    def type(self) -> NDArray[np.int32]:
+        """Each label's index into `types`, -1 for "O", int32 [L]."""
+        return self._type[:-1]
+
+    def take(self, label_ids: IntegerArray) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+        """Return prefix codes int8 [T] and types int32 [T] of label ids [T]; MISSING reads as "O".
+
+        Raises DataError on an id that is neither MISSING nor below L.
+        """
+        if len(label_ids) and not (label_ids.min() >= MISSING and label_ids.max() < len(self.labels)):
+            raise DataError(f"A label id is outside -1..{len(self.labels) - 1}.")
+        return self._prefix[label_ids], self._type[label_ids]
+
+
+def spans_of(label_ids: IntegerArray, offsets: IntegerArray, table: TagTable) -> SpanArrays:
+    """Return the spans of many sequences at once, read as `decode_lenient` does.
+
+    label_ids (integer [T]): Labels of all tokens; MISSING (-1) acts as "O".
+    offsets (integer [N+1]): Sequence n is label_ids[offsets[n]:offsets[n + 1]]; sequences may be empty.
+    Raises DataError on an impossible label id or where the offsets do not cover the labels.
+    """
+    size = len(label_ids)
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != size:
+        raise DataError(f"The offsets must run from 0 to the number of labels, {size}.")
+    prefix, kind = table.take(label_ids)
+    before, same = _neighbours(prefix, kind, offsets)
+    within = prefix != _O
+    fresh = (prefix == _B) | (prefix == _U) | (before == _O) | (before >= _L) | ~same
+    begins = within & fresh
+    # A span ends at position t where token t - 1 lies in one and t begins another, is outside or opens a
+    # sequence.
+    edge = np.ones(size + 1, dtype=np.bool_)
+    edge[:size] = begins | ~within
+    edge[offsets] = True
+    start, end = np.flatnonzero(begins), np.flatnonzero(within & edge[1:]) + 1
+    sequence = np.searchsorted(offsets, start, side="right") - 1
+    return SpanArrays(sequence, start, end, kind[start].astype(np.int64))
+
+
+def span_f1(
+    predicted: IntegerArray,
+    gold: IntegerArray,
+    offsets: IntegerArray,
+    table: TagTable,
+) -> PRF:
+    """Score predicted label ids [T] against gold ones [T] by exact spans, as conlleval does over all types.
+
+    offsets (integer [N+1]): Bounds of the sequences.  A missing gold label (-1) acts as "O".
+    Raises DataError where the lengths differ or an id is impossible.
+    """
+    found, wanted = spans_of(predicted, offsets, table), spans_of(gold, offsets, table)
+    # No two spans of one side share a start, so a start says which gold span to compare with, if any.
+    partner = np.full(len(gold), -1, dtype=np.int64)
+    partner[wanted.start] = np.arange(len(wanted.start))
+    i = np.flatnonzero(partner[found.start] >= 0)
+    j = partner[found.start[i]]
+    hit = (found.end[i] == wanted.end[j]) & (found.type[i] == wanted.type[j])
+    tp = int(np.count_nonzero(hit))
+    return prf(tp, len(found.start) - tp, len(wanted.start) - tp)
+
+
+def prf(tp: int, fp: int, fn: int) -> PRF:
+    """Return precision, recall and F1 of counts; each is 0.0 where its denominator is."""
+    precision = tp / (tp + fp) if tp + fp else 0.0
+    recall = tp / (tp + fn) if tp + fn else 0.0
+    f1 = 2 * tp / (2 * tp + fp + fn) if tp else 0.0
+    return PRF(precision, recall, f1, tp, fp, fn)
+
+
+@lru_cache(maxsize=65536)
+def _begins(previous: str, tag: str) -> bool:
+    """Whether a span begins at `tag`, which is not "O" (conlleval's startOfChunk, with E as L and S as U)."""
+    before, before_type = split_tag(previous)
+    prefix, label = split_tag(tag)
+    return prefix in ("B", "U") or before in ("O", "L", "U") or label != before_type
+
+
+def _neighbours(
+    prefix: NDArray[np.int8], kind: NDArray[np.int32], offsets: IntegerArray
+) -> tuple[NDArray[np.int8], BoolArray]:
+    """Return the prefix before each token ("O" before a first one) and whether the types are equal."""
+    before = np.zeros_like(prefix)
+    before[1:] = prefix[:-1]
+    before[offsets[offsets < len(prefix)]] = _O
+    same = np.zeros(len(prefix), dtype=np.bool_)
+    same[1:] = kind[1:] == kind[:-1]
+    return before, same
+
+
+def _prefixes(length: int, scheme: str, adjacent: bool) -> str:
+    """Return the prefixes of one span; `adjacent` says that a span of its type ends right before it."""
+    if scheme == "BILUO":
+        return "U" if length == 1 else "B" + "I" * (length - 2) + "L"
+    first = "I" if scheme == "IOB1" and not adjacent else "B"
+    return first + "I" * (length - 1)
+
+
+def _check_span(span: Span, previous: Span, length: int) -> None:
+    """Raise DataError where a span cannot be encoded after `previous`."""
+    if not 0 <= span.start < span.end <= length:
+        raise DataError(f"{span} is empty or reaches outside a sequence of {length} tokens.")
+    if not span.label:
+        raise DataError(f"{span} has no label.")
+    if span.start < previous.end:
+        raise DataError(f"{span} overlaps {previous}; a tag sequence holds only spans that do not overlap.")
+
+
+def _is_known(tag: str, scheme: str) -> bool:
+    """Whether a tag belongs to a scheme."""
+    if scheme == "plain" or tag == OUTSIDE:
+        return True
+    prefix, _, label = tag.partition("-")
+    return label != "" and prefix in tuple(_PREFIXES[scheme][1:])
+
+
+def _check_labels(labels: Sequence[str], scheme: str) -> None:
+    """Raise DataError on the first label that is no tag of the scheme."""
+    _check_scheme_name(scheme)
+    for i, label in enumerate(labels):
+        if not _is_known(label, scheme):
+            raise DataError(f"Label {describe_invalid(labels, i, scheme)}.")
+
+
+def _check_scheme_name(scheme: str) -> None:
+    """Raise ConfigError on an unknown scheme."""
+    if scheme not in READABLE_SCHEMES:
+        raise ConfigError(f"Unknown tag scheme {scheme!r}. {suggest(scheme, READABLE_SCHEMES)}")
+
+
+def _check_span_scheme(scheme: str) -> None:
+    """Raise ConfigError on a scheme that is unknown or marks no spans."""
+    _check_scheme_name(scheme)
+    if scheme == "plain":
+        raise ConfigError("Plain tags mark no spans. Give a scheme that does: IOB2, BILUO or IOB1.")

@@ -1,0 +1,300 @@
+"""Loss of a data set plus penalty, as a function of the flat parameters.
+
+The data's way through one pass: weight rows are summed once per distinct bag; shard by shard of sequences, scores are
+gathered from those sums, the loss turns them into gradients of scores, and these are added back to the bags and single
+attributes; at the end each bag's gradient goes to its attributes.  Only ids are kept for the whole corpus, scores for
+one shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.encoder import Encoded, Ids, concatenate, take_sequences
+from ..features.index import BagStore
+from ..layout import BagRows, Layout, Rows, Views, shards
+from ..types import Batch, Floats, Ints, Loss, Offsets, Regularizer, Scores
+
+SAMPLE_SEQUENCES = 1000
+
+
+class Dataset(NamedTuple):
+    """Encoded sequences with their labels.
+
+    encoded (Encoded): Ids of N sequences.
+    gold (Ints): [T] labels, -1 where missing.
+    weights (NDArray): [N] weight of each sequence, float64.
+    """
+
+    encoded: Encoded
+    gold: Ints
+    weights: NDArray[np.float64]
+
+    @property
+    def n_sequences(self) -> int:
+        """N."""
+        return len(self.weights)
+
+    def take(self, sequences: Offsets) -> Dataset:
+        """Return some sequences, in the given order."""
+        encoded, tokens = take_sequences(self.encoded, sequences)
+        return Dataset(encoded, self.gold[tokens], self.weights[sequences])
+
+    def batch(self, first: int, last: int) -> Batch:
+        """Return the sequences first..last-1 as a loss sees them."""
+        offsets = self.encoded.offsets[first : last + 1]
+        gold = self.gold[offsets[0] : offsets[-1]]
+        return Batch(offsets - offsets[0], gold, self.weights[first:last])
+
+
+def join(parts: list[Dataset]) -> Dataset:
+    """Return the sequences of all parts as one data set."""
+    if len(parts) == 1:
+        return parts[0]
+    return Dataset(
+        concatenate([part.encoded for part in parts]),
+        np.concatenate([part.gold for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+    )
+
+
+class _Expanded(NamedTuple):
+    """Attribute ids of each token, ragged."""
+
+    ptr: Offsets
+    ids: Ints
+
+
+def _expand(ids: Ids) -> _Expanded:
+    from ..kernels import rows
+
+    room = int(np.diff(ids.store.ptr)[ids.bags].sum()) + ids.attrs.size
+    ptr, out = np.empty(len(ids.attrs) + 1, np.int64), np.empty(room, np.int32)
+    size = rows.expand(ids.bags, ids.attrs, ids.store.ptr, ids.store.ids, ptr, out)
+    return _Expanded(ptr, out[:size])
+
+
+class MiniBatch:
+    """A few sequences, for steps that touch only their own weights."""
+
+    def __init__(self, objective: CRFObjective, data: Dataset) -> None:
+        self._objective, self._data = objective, data
+
+    @property
+    def n_sequences(self) -> int:
+        """Sequences in the batch."""
+        return self._data.n_sequences
+
+    def loss_and_step(self, theta: Floats, scale: float, targets: list[tuple[Floats, float]]) -> float:
+        """See `types.OnlineBatch`."""
+        layout = self._objective.layout
+        encoded = self._data.encoded
+        views = layout.views(theta)
+        s = theta.dtype.type(scale)
+        state = _expand(encoded.state)
+        emissions = np.zeros((encoded.n_tokens, layout.n_labels), theta.dtype)
+        layout.state.add_ragged(views.state, *state, emissions)
+        emissions *= s
+        transitions = views.transitions[None] * s
+        pair = None
+        if layout.pair.n_rows:
+            pair = _expand(encoded.pair)
+            transitions = np.broadcast_to(views.transitions, (encoded.n_tokens, *views.transitions.shape)).copy()
+            layout.pair.add_ragged(views.pair, *pair, transitions.reshape(encoded.n_tokens, -1))
+            transitions *= s
+        scores = Scores(emissions, transitions, views.start * s, views.end * s)
+        grad = scores.zeros_like()
+        loss = self._objective.loss(scores, self._data.batch(0, self.n_sequences), grad)
+        for array, factor in targets:
+            self._step(layout.views(array), grad, factor, state, pair)
+        return loss
+
+    def _step(self, target: Views, grad: Scores, factor: float, state: _Expanded, pair: _Expanded | None) -> None:
+        layout = self._objective.layout
+        f = grad.emissions.dtype.type(factor)
+        layout.state.scatter_ragged(*state, grad.emissions, factor, target.state)
+        if pair is not None:
+            flat = grad.transitions.reshape(len(grad.transitions), -1)
+            layout.pair.scatter_ragged(*pair, flat, factor, target.pair)
+        steps = grad.transitions.sum(0) * f
+        if layout.steps is not None:
+            steps *= layout.steps
+        target.transitions[...] += steps
+        if layout.boundaries:
+            target.start[...] += grad.start * f
+            target.end[...] += grad.end * f
+
+
+class CRFObjective:
+    """Implements `types.Objective` for a layout of parameters, a data set, a loss and a regularizer.
+
+    n_total (int): Sequences of the whole training set, where `data` is a part of it.
+    sample (Dataset | None): Data on which a learning rate may be tried; a part of `data` if not given.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        data: Dataset,
+        loss: Loss,
+        regularizer: Regularizer,
+        *,
+        n_total: int = 0,
+        sample: Dataset | None = None,
+    ) -> None:
+        self.layout, self.data, self.loss = layout, data, loss
+        self._regularizer = regularizer
+        self._n_total, self._sample = n_total, sample
+
+    @property
+    def regularizer(self) -> Regularizer:
+        """The penalty."""
+        return self._regularizer
+
+    @property
+    def n_sequences(self) -> int:
+        """Sequences in the data at hand."""
+        return self.data.n_sequences
+
+    @property
+    def n_total(self) -> int:
+        """Sequences in the whole training set."""
+        return max(self._n_total, self.n_sequences)
+
+    def value(self, theta: Floats) -> float:
+        """Return the objective at theta [D]."""
+        return self._loss(theta, None) + self._regularizer.value(theta)
+
+    def value_and_grad(self, theta: Floats) -> tuple[float, float, Floats]:
+        """Return objective, loss alone, and the objective's gradient [D]."""
+        grad = np.zeros_like(theta)
+        loss = self._loss(theta, grad)
+        self._regularizer.add_grad(theta, grad)
+        self.layout.hold(grad)
+        return loss + self._regularizer.value(theta), loss, grad
+
+    def _loss(self, theta: Floats, grad: Floats | None) -> float:
+        """Return the loss at theta and, unless `grad` is None, add its gradient."""
+        layout, encoded = self.layout, self.data.encoded
+        views = layout.views(theta)
+        target = layout.views(grad) if grad is not None else None
+        state = _Pass(layout.state, views.state, encoded.state, target.state if target else None)
+        pair = _Pass(layout.pair, views.pair, encoded.pair, target.pair if target else None)
+        n, per_position = layout.n_labels, layout.pair.n_rows > 0
+        d_shared = np.zeros((1, n, n), theta.dtype)
+        d_start, d_end = np.zeros(n, theta.dtype), np.zeros(n, theta.dtype)
+        total = 0.0
+        for first, last in shards(encoded.offsets, n * n if per_position else n):
+            tokens = slice(int(encoded.offsets[first]), int(encoded.offsets[last]))
+            length = tokens.stop - tokens.start
+            emissions = np.zeros((length, n), theta.dtype)
+            state.gather(tokens, emissions)
+            transitions, d_transitions = views.transitions[None], d_shared
+            if per_position:
+                transitions = np.broadcast_to(views.transitions, (length, n, n)).copy()
+                pair.gather(tokens, transitions.reshape(length, n * n))
+                d_transitions = np.zeros_like(transitions)
+            scores = Scores(emissions, transitions, views.start, views.end)
+            d = Scores(np.zeros_like(emissions), d_transitions, d_start, d_end)
+            total += self.loss(scores, self.data.batch(first, last), d)
+            state.scatter(tokens, d.emissions)
+            if per_position:
+                pair.scatter(tokens, d_transitions.reshape(length, n * n))
+                d_shared[0] += d_transitions.sum(0)
+        state.finish()
+        pair.finish()
+        if target is not None:
+            target.transitions[...] += d_shared[0]
+            target.start[...] += d_start
+            target.end[...] += d_end
+        return total
+
+    def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
+        """Yield all sequences once, `size` at a time, shuffled by `rng`."""
+        data = self.data
+        if rng is not None:
+            data = data.take(rng.permutation(data.n_sequences))
+        offsets = data.encoded.offsets
+        for first in range(0, data.n_sequences, size):
+            last = min(first + size, data.n_sequences)
+            tokens = slice(int(offsets[first]), int(offsets[last]))
+            part = Encoded(
+                data.encoded.state.take(tokens),
+                data.encoded.pair.take(tokens),
+                offsets[first : last + 1] - offsets[first],
+            )
+            yield MiniBatch(self, Dataset(part, data.gold[tokens], data.weights[first:last]))
+
+    def sample(self) -> CRFObjective:
+        """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
+        data = self._sample or self.data
+        if data.n_sequences > SAMPLE_SEQUENCES:
+            chosen = np.random.default_rng(0).choice(data.n_sequences, SAMPLE_SEQUENCES, replace=False)
+            data = data.take(np.sort(chosen))
+        scaled = _Scaled(self._regularizer, data.n_sequences / self.n_total)
+        return CRFObjective(self.layout, data, self.loss, scaled)
+
+
+class _Scaled:
+    """A regularizer times a factor."""
+
+    def __init__(self, regularizer: Regularizer, factor: float) -> None:
+        self._regularizer, self._factor = regularizer, factor
+
+    @property
+    def smooth(self) -> bool:
+        return self._regularizer.smooth
+
+    @property
+    def decay(self) -> float | None:
+        decay = self._regularizer.decay
+        return None if decay is None else decay * self._factor
+
+    def value(self, weights: Floats) -> float:
+        return self._factor * self._regularizer.value(weights)
+
+    def add_grad(self, weights: Floats, grad: Floats) -> None:
+        unscaled = np.zeros_like(grad)
+        self._regularizer.add_grad(weights, unscaled)
+        grad += grad.dtype.type(self._factor) * unscaled
+
+    def prox(self, weights: Floats, step: float) -> None:
+        self._regularizer.prox(weights, step * self._factor)
+
+
+class _Pass:
+    """One pass over a block: sums of bags on the way to the scores, gradients of bags on the way back."""
+
+    def __init__(self, rows: Rows, weights: Floats, ids: Ids, grad: Floats | None) -> None:
+        self._rows, self._weights, self._ids, self._grad = rows, weights, ids, grad
+        store = ids.store if ids.bags.shape[1] else BagStore()
+        self._sums = BagRows(rows, weights).sums(store)
+        self._d_sums = np.zeros_like(self._sums)
+
+    def gather(self, tokens: slice, out: Floats) -> None:
+        from ..kernels import rows
+
+        if self._ids.bags.shape[1]:
+            rows.add_fixed(self._ids.bags[tokens], self._sums, out)
+        if self._ids.attrs.shape[1]:
+            self._rows.add(self._weights, self._ids.attrs[tokens], out)
+
+    def scatter(self, tokens: slice, d: Floats) -> None:
+        from ..kernels import rows
+
+        if self._grad is None:
+            return
+        if self._ids.bags.shape[1]:
+            rows.scatter_fixed(self._ids.bags[tokens], d, 1.0, self._d_sums)
+        if self._ids.attrs.shape[1]:
+            self._rows.scatter(self._ids.attrs[tokens], d, 1.0, self._grad)
+
+    def finish(self) -> None:
+        """Hand each bag's gradient to its attributes."""
+        if self._grad is not None and self._ids.bags.shape[1]:
+            store = self._ids.store
+            self._rows.scatter_ragged(store.ptr, store.ids, self._d_sums, 1.0, self._grad)

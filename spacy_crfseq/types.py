@@ -1,0 +1,217 @@
+"""Array aliases, the tuples that travel between the rooms, and the contracts of the plug-ins.
+
+Glossary, used in every docstring: N sequences, T tokens in all sequences together, L labels, F attributes, D
+parameters.  A sequence n owns the tokens ``offsets[n]:offsets[n + 1]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[Any]
+"""float32 or float64, C-contiguous; one batch never mixes the two."""
+Ints: TypeAlias = NDArray[np.int32]
+Offsets: TypeAlias = NDArray[np.int64]
+Hashes: TypeAlias = NDArray[np.uint64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+MISSING = -1
+"""The gold label of a token whose label is not known."""
+
+
+class Scores(NamedTuple):
+    """Log-potentials of a batch, or the gradient with respect to them.
+
+    emissions (Floats): [T, L].
+    transitions (Floats): [1, L, L] where all positions share them; else [T, L, L], where entry t scores the step from
+        token t - 1 to token t (unused at the first token of a sequence).  Axis 1 is the label that comes first.
+    start (Floats): [L], added at the first token of each sequence.
+    end (Floats): [L], added at the last.
+    """
+
+    emissions: Floats
+    transitions: Floats
+    start: Floats
+    end: Floats
+
+    def zeros_like(self) -> Scores:
+        """Return arrays of the same shapes, filled with zeros, for a loss to add its gradient to."""
+        return Scores(*(np.zeros_like(array) for array in self))
+
+
+class Batch(NamedTuple):
+    """What a loss knows about the sequences besides their scores.
+
+    offsets (Offsets): [N + 1] token offsets of the sequences.
+    gold (Ints): [T] gold labels, `MISSING` where unknown; a loss sums over all labels there.
+    weights (Floats): [N] weight of each sequence in the sum, float64.
+    """
+
+    offsets: Offsets
+    gold: Ints
+    weights: NDArray[np.float64]
+
+    @property
+    def n_tokens(self) -> int:
+        """T, the tokens of all sequences together."""
+        return int(self.offsets[-1])
+
+
+class Constraints(NamedTuple):
+    """Which labels may stand where, for decoding.
+
+    start (Bools): [L], may begin a sequence.
+    step (Bools): [L, L], ``step[i, j]`` tells whether j may follow i.
+    end (Bools): [L], may end a sequence.
+    """
+
+    start: Bools
+    step: Bools
+    end: Bools
+
+
+class StepReport(NamedTuple):
+    """What one iteration of an optimizer did.
+
+    value (float): Objective, the loss summed over the sequences plus the penalty (an estimate for online methods).
+    loss (float): Loss alone, summed over the sequences.
+    grad_norm (float): Euclidean norm of the objective's gradient, nan where it is not computed.
+    evaluations (int): Passes over the data.
+    converged (bool): The method's own stopping rule is met; further iterations change nothing of note.
+    message (str): Why it stopped, empty while it runs.
+    """
+
+    value: float
+    loss: float
+    grad_norm: float
+    evaluations: int
+    converged: bool
+    message: str
+
+
+class Loss(Protocol):
+    """A function of scores, such as the negative log-likelihood.  Never sees features or weights."""
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        """Return the weighted sum over sequences and ADD its gradient to `grad`."""
+        ...
+
+
+class Regularizer(Protocol):
+    """A penalty on the weights.
+
+    smooth (bool): Differentiable everywhere, so that gradient methods may use `add_grad`.
+    decay (float | None): c where the penalty is exactly c/2 ||w||^2, which online methods apply by scaling; else None.
+    """
+
+    @property
+    def smooth(self) -> bool: ...  # noqa: D102
+    @property
+    def decay(self) -> float | None: ...  # noqa: D102
+
+    def value(self, weights: Floats) -> float:
+        """Return the penalty of `weights` [D]."""
+        ...
+
+    def add_grad(self, weights: Floats, grad: Floats) -> None:
+        """Add the gradient of the smooth part to `grad` [D]."""
+        ...
+
+    def prox(self, weights: Floats, step: float) -> None:
+        """Apply the proximal map of the non-smooth part with step size `step`, in place."""
+        ...
+
+
+class OnlineBatch(Protocol):
+    """A few sequences as an online optimizer sees them."""
+
+    @property
+    def n_sequences(self) -> int: ...  # noqa: D102
+
+    def loss_and_step(self, theta: Floats, scale: float, targets: list[tuple[Floats, float]]) -> float:
+        """Return the loss at ``scale * theta`` and add ``factor * gradient`` to each ``(array, factor)`` of `targets`.
+
+        Only entries that the sequences touch are read and written.
+        """
+        ...
+
+
+class Objective(Protocol):
+    """Loss of a data set plus penalty, as a function of the parameters theta [D]."""
+
+    @property
+    def regularizer(self) -> Regularizer: ...  # noqa: D102
+    @property
+    def n_sequences(self) -> int:
+        """Sequences in the data at hand."""
+        ...
+
+    @property
+    def n_total(self) -> int:
+        """Sequences in the whole training set; more than `n_sequences` where the data at hand is a part of it."""
+        ...
+
+    def value(self, theta: Floats) -> float:
+        """Return the objective."""
+        ...
+
+    def value_and_grad(self, theta: Floats) -> tuple[float, float, Floats]:
+        """Return objective, loss alone, and the objective's gradient [D] (a buffer the caller may keep)."""
+        ...
+
+    def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[OnlineBatch]:
+        """Yield all sequences once, `size` at a time, shuffled by `rng`."""
+        ...
+
+    def sample(self) -> Objective:
+        """Return the objective on a fixed sample of the training data, for choosing a learning rate."""
+        ...
+
+
+@runtime_checkable
+class Optimizer(Protocol):
+    """A method that lowers an objective, one iteration at a time.
+
+    needs (frozenset[str]): What it asks of the objective: "value_and_grad", "minibatches".
+    penalties (frozenset[str]): Kinds of regularizer it can minimise: "smooth", "decay", "prox".
+    online (bool): Whether an iteration on part of the data makes sense.
+    """
+
+    @property
+    def needs(self) -> frozenset[str]: ...  # noqa: D102
+    @property
+    def penalties(self) -> frozenset[str]: ...  # noqa: D102
+    @property
+    def online(self) -> bool: ...  # noqa: D102
+    @property
+    def max_iterations(self) -> int: ...  # noqa: D102
+
+    def start(self, theta: Floats) -> Any:
+        """Return the state of a run that begins at `theta` [D]."""
+        ...
+
+    def iterate(self, objective: Objective, state: Any) -> StepReport:
+        """Run one iteration on all data of `objective`."""
+        ...
+
+    def export(self, state: Any, theta: Floats) -> None:
+        """Write the parameters to predict with into `theta` [D]."""
+        ...
+
+
+class Decoder(Protocol):
+    """Chooses one label a token."""
+
+    def __call__(
+        self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
+    ) -> Ints:
+        """Return labels [T].  `allowed` [T, L] restricts single tokens; None allows all."""
+        ...
+
+
+LexemeFunction: TypeAlias = Callable[[str], "str | None"]
+"""Maps a word's text to the value of a user-defined attribute; None where it does not fire."""

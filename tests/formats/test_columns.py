@@ -1,0 +1,236 @@
+"""Column files: hand-written ones, broken ones, round trips and the real corpora."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.errors import ConfigError, DataError, FormatError
+from spacy_crfseq.formats import (
+    PRESETS,
+    Sentence,
+    check_scheme,
+    get_preset,
+    read_columns,
+    read_preset,
+    write_columns,
+)
+
+COLUMNS = ["word", "tag", "chunk"]
+TEXT = "He PRP B-NP\nran VBD B-VP\n\nIt PRP B-NP\n"
+
+
+def write(folder: Path, text: str | bytes, name: str = "a.txt") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def read(folder: Path, text: str | bytes, columns: list[str] = COLUMNS, **settings: str) -> list[Sentence]:
+    return list(read_columns(write(folder, text), columns, **settings))
+
+
+def test_sentences(tmp_path: Path) -> None:
+    assert read(tmp_path, TEXT) == [
+        Sentence(["He", "ran"], {"tag": ["PRP", "VBD"], "chunk": ["B-NP", "B-VP"]}, None, 1, 0, {}),
+        Sentence(["It"], {"tag": ["PRP"], "chunk": ["B-NP"]}, None, 4, 0, {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT.replace("\n", "\r\n"),
+        TEXT.replace(" ", "\t"),
+        TEXT.replace(" ", "  \t "),
+        TEXT.removesuffix("\n"),
+        TEXT + "\n\n \n\t\n",
+        TEXT.replace("NP\n", "NP  \n"),
+        "\ufeff" + TEXT,
+    ],
+    ids=["crlf", "tabs", "runs", "no final newline", "blank lines", "trailing blanks", "bom"],
+)
+def test_same_sentences_in_other_clothes(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text) == read(tmp_path, TEXT)
+
+
+def test_leading_blank_lines_count(tmp_path: Path) -> None:
+    assert [sentence.line for sentence in read(tmp_path, "\n\n" + TEXT)] == [3, 6]
+
+
+def test_ignored_columns(tmp_path: Path) -> None:
+    first, _ = read(tmp_path, TEXT, ["_", "word", "_"])
+    assert (first.words, first.columns) == (["PRP", "VBD"], {})
+
+
+def test_other_white_space_belongs_to_words(tmp_path: Path) -> None:
+    words = ["10\xa0000", "a\x85b", "c\u2028d", "e\x0bf", "\u3000"]
+    (sentence,) = read(tmp_path, "".join(f"{word} X\n" for word in words), ["word", "tag"])
+    assert sentence.words == words
+
+
+def test_a_separator_keeps_empty_values_and_spaces(tmp_path: Path) -> None:
+    (sentence,) = read(tmp_path, "New York\t\nis\tVBZ\n \n", ["word", "tag"], separator="\t")
+    assert (sentence.words, sentence.columns["tag"]) == (["New York", "is"], ["", "VBZ"])
+
+
+def test_docstart_numbers_documents(tmp_path: Path) -> None:
+    text = "-DOCSTART- -X- O\n\na X O\n\nb X O\n-DOCSTART- O O\nc X O\n\n-DOCSTART-\n"
+    sentences = read(tmp_path, text)
+    assert [(s.words, s.document, s.line) for s in sentences] == [(["a"], 0, 3), (["b"], 0, 5), (["c"], 1, 7)]
+
+
+def test_docstart_after_a_first_document(tmp_path: Path) -> None:
+    assert [s.document for s in read(tmp_path, "a X O\n\n-DOCSTART- O O\n\nb X O\n")] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a b c\nx y\n", r"a\.txt:2: 3 columns expected \(word tag chunk\), 2 found.*Set `columns`"),
+        ("\n\na b c d\n", r"a\.txt:3: 3 columns expected .* 4 found"),
+        ("", r"a\.txt: no sentence"),
+        ("-DOCSTART- -X- O\n\n \n", r"a\.txt: no sentence"),
+        ("a b\rc d\n", r"a\.txt:1: a carriage return inside"),
+        (b"a b c\na b c\nEspa\xf1a b c\n", r"a\.txt:3: byte 16 of the file is not utf8.*latin-1"),
+    ],
+)
+def test_broken_files(tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        read(tmp_path, text)
+
+
+def test_a_bad_byte_far_from_the_start(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r":30001: byte 60000 "):
+        read(tmp_path, b"x\n" * 30000 + b"\xff\n", ["word"])
+
+
+def test_encodings(tmp_path: Path) -> None:
+    for encoding in ("latin-1", "utf-16"):
+        (sentence,) = read(tmp_path, "España NP\n".encode(encoding), ["word", "tag"], encoding=encoding)
+        assert sentence.words == ["España"]
+    with pytest.raises(ConfigError, match="Unknown encoding 'utf9'"):
+        read(tmp_path, TEXT, encoding="utf9")
+    with pytest.raises(FormatError, match="not utf-16"):
+        read(tmp_path, b"abcde", encoding="utf-16")
+
+
+def test_an_empty_word(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r":2: the word is empty"):
+        read(tmp_path, "a\tX\n\tX\n", ["word", "tag"], separator="\t")
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"gone\.txt: no such file"):
+        read_columns(tmp_path / "gone.txt", COLUMNS)
+    with pytest.raises(FormatError, match="folder"):
+        read_columns(tmp_path, COLUMNS)
+
+
+@pytest.mark.parametrize("columns", [["tag"], ["word", "tag", "tag"], ["word", "word"], [], "word"])
+def test_impossible_columns(tmp_path: Path, columns: list[str]) -> None:
+    with pytest.raises(ConfigError, match="columns = "):
+        read(tmp_path, TEXT, columns)
+
+
+def test_an_empty_separator(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="separator"):
+        read(tmp_path, TEXT, separator="")
+
+
+def test_check_scheme_names_the_line(tmp_path: Path) -> None:
+    good, bad = read(tmp_path, TEXT + "\nx NN B-NP\ny NN I-VP\n")[::2]
+    check_scheme(good, "chunk", "IOB2", "a.txt")
+    with pytest.raises(FormatError, match=r"a\.txt:7: tag 'I-VP' may not follow 'B-NP'.*conlleval") as info:
+        check_scheme(bad, "chunk", "IOB2", "a.txt")
+    assert info.value.line == 7
+    check_scheme(bad, "chunk", "IOB1", "a.txt")
+
+
+# Half a surrogate pair has no bytes; U+FEFF at the start of a file is a byte order mark.
+VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \t\r\n\ufeff"), min_size=1, max_size=4)
+
+
+@given(st.lists(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=4), min_size=1, max_size=4), st.data())
+def test_round_trip(rows: list[list[tuple[str, str]]], data: st.DataObject) -> None:
+    sentences, line, document = [], 1, 0
+    for tokens in rows:
+        if sentences and data.draw(st.booleans()):
+            line, document = line + 2, document + 1
+        words, tags = (list(column) for column in zip(*tokens, strict=True))
+        sentences.append(Sentence(words, {"tag": tags}, None, line, document, {}))
+        line += len(words) + 1
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.txt")
+        write_columns(path, sentences, ["word", "tag"])
+        assert list(read_columns(path, ["word", "tag"])) == sentences
+        assert names(Path(folder)) == ["a.txt"]
+
+
+@pytest.mark.parametrize("value", ["", "a b", "a\tb", "a\n", "\r"])
+def test_values_that_cannot_be_written(tmp_path: Path, value: str) -> None:
+    path = write(tmp_path, "as it was")
+    sentences = [
+        Sentence(["ok"], {"tag": ["X"]}, None, 1, 0, {}),
+        Sentence(["w"], {"tag": [value]}, None, 3, 0, {}),
+    ]
+    with pytest.raises(DataError, match="'tag'"):
+        write_columns(path, sentences, ["word", "tag"])
+    assert path.read_text() == "as it was"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_other_refusals_of_the_writer(tmp_path: Path) -> None:
+    sentence = Sentence(["-DOCSTART-"], {}, None, 1, 0, {})
+    with pytest.raises(DataError, match="start of a document"):
+        write_columns(tmp_path / "a", [sentence], ["word"])
+    with pytest.raises(DataError, match="no column 'tag'"):
+        write_columns(tmp_path / "a", [sentence], ["word", "tag"])
+    write_columns(tmp_path / "a", [sentence], ["_", "word"])
+    assert (tmp_path / "a").read_text() == "_ -DOCSTART-\n\n"
+
+
+def test_presets(tmp_path: Path) -> None:
+    assert all(preset.name == name and preset.score in preset.columns for name, preset in PRESETS.items())
+    assert [s.words for s in read_preset(write(tmp_path, TEXT), "conll2000")] == [["He", "ran"], ["It"]]
+    with pytest.raises(ConfigError, match="Did you mean .conll200"):
+        get_preset("conll2001")
+
+
+@pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA does not name a folder of corpora")
+@pytest.mark.parametrize(
+    ("file", "preset", "size", "tokens"),
+    [
+        ("conll2000/train.txt", "conll2000", 8936, 211727),
+        ("conll2000/test.txt", "conll2000", 2012, 47377),
+        ("conll2002/esp.train", "conll2002", 8323, 264715),
+        ("ud-english-ewt/en_ewt-ud-train.conllu", "conllu", 12544, 204577),
+    ],
+)
+def test_real_corpora(file: str, preset: str, size: int, tokens: int) -> None:
+    sentences = list(read_preset(Path(os.environ["CRFSEQ_DATA"], file), preset))
+    assert (len(sentences), sum(len(sentence.words) for sentence in sentences)) == (size, tokens)
+    assert all(len(values) == len(s.words) for s in sentences for values in s.columns.values())
+
+
+@pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA does not name a folder of corpora")
+def test_the_stray_tag_of_conll2002() -> None:
+    path = Path(os.environ["CRFSEQ_DATA"], "conll2002/esp.train")
+    found = []
+    for sentence in read_preset(path, "conll2002"):
+        try:
+            check_scheme(sentence, "ent", "IOB2", path)
+        except FormatError as error:
+            found.append(error)
+    (error,) = found
+    assert error.line == 221619
+    assert "tag 'I-LOC' may not be the first" in str(error)

@@ -1,0 +1,153 @@
+"""CoNLL-U: words, spaces, documents, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.errors import FormatError
+from spacy_crfseq.formats import Sentence, read_conllu
+
+FILE = """\
+# newdoc id = d1
+# sent_id = 1
+# text = I don't know_, Bob = ok
+1 I I PRON PRP Case=Nom|Number=Sing 4 nsubj _ _
+2-3 don't _ _ _ _ _ _ _ _
+2 do do AUX VBP _ 4 aux _ _
+3 n't not PART RB _ 4 advmod _ SpaceAfter=No
+4 know know VERB VB _ 0 root _ CorrectForm=x|SpaceAfter=No
+4.1 what _ _ _ _ _ _ _ _
+5 _ _ PUNCT _ _ 4 punct _ SpaceAfterwards=No
+
+# newpar
+1-2 zum _ _ _ _ _ _ _ SpaceAfter=No
+1 zu _ _ _ _ _ _ _ _
+2 dem _ X _ _ _ _ _ _
+3 ! ! PUNCT . _ 1 punct _ _
+
+# newdoc
+1 End end NOUN NN _ 0 root _ _
+"""
+
+
+def read(folder: Path, text: str) -> list[Sentence]:
+    path = folder / "a.conllu"
+    path.write_text(text.replace(" ", "\t") if "#" not in text else tabs(text), encoding="utf8", newline="")
+    return list(read_conllu(path))
+
+
+def tabs(text: str) -> str:
+    return "\n".join(line if line.startswith("#") else line.replace(" ", "\t") for line in text.split("\n"))
+
+
+def row(identifier: str, word: str = "w", pos: str = "X", misc: str = "_") -> str:
+    return f"{identifier} {word} l {pos} T _ 0 root _ {misc}\n"
+
+
+def test_a_file(tmp_path: Path) -> None:
+    first, second, third = read(tmp_path, FILE)
+    assert first == Sentence(
+        ["I", "do", "n't", "know", "_"],
+        {
+            "lemma": ["I", "do", "not", "know", "_"],
+            "pos": ["PRON", "AUX", "PART", "VERB", "PUNCT"],
+            "tag": ["PRP", "VBP", "RB", "VB", ""],
+            "morph": ["Case=Nom|Number=Sing", "", "", "", ""],
+            "head": ["4", "4", "4", "0", "4"],
+            "dep": ["nsubj", "aux", "advmod", "root", "punct"],
+        },
+        [True, False, True, False, True],
+        4,
+        0,
+        {"newdoc id": "d1", "sent_id": "1", "text": "I don't know_, Bob = ok"},
+    )
+    assert (second.words, second.spaces, second.document) == (["zu", "dem", "!"], [False, False, True], 0)
+    assert second.columns["lemma"] == ["", "", "!"]
+    assert second.columns["head"] == ["", "", "1"]
+    assert (third.words, third.document, third.line) == (["End"], 1, 19)
+
+
+def test_windows_lines_and_no_final_newline(tmp_path: Path) -> None:
+    (sentence,) = read(tmp_path, row("1").replace("\n", "\r\n") + row("2", misc="SpaceAfter=No").rstrip())
+    assert sentence.spaces == [True, False]
+
+
+def test_forms_may_hold_spaces(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text(row("1").replace(" ", "\t").replace("w", "10 000"), encoding="utf8")
+    assert next(read_conllu(path)).words == ["10 000"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (row("1") + "2 a b c\n", r":2: 10 columns with tabs .* 4 found"),
+        (row("1") + row("3"), r":2: id 2 expected, '3' found"),
+        (row("0"), r":1: id 1 expected"),
+        (row("1") + row("1"), r":2: id 2 expected"),
+        (row("2-3"), r":1: '2-3' is no range"),
+        (row("1-x"), r":1: '1-x' is no range"),
+        (row("1-3") + row("1") + row("2-3"), r":3: '2-3' is no range"),
+        (row("1-3") + row("1"), r":2: the sentence ends before"),
+        (row("1.1"), r":1: the sentence ends before"),
+        (row("1", pos="NN"), r":1: 'NN' is no UPOS tag \(ADJ, ADP"),
+        (row("1", word=""), r":1: the word is empty"),
+        (row("1").replace("_ 0", "Case 0"), r":1: .Case. is no list such as Case=Nom"),
+        ("\n\n", r"a\.conllu: no sentence"),
+        ("# text = nothing\n", r"a\.conllu: no sentence"),
+    ],
+)
+def test_refusals(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        read(tmp_path, text)
+
+
+def test_spaces_are_no_tabs(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text(row("1"), encoding="utf8")
+    with pytest.raises(FormatError, match="tabs"):
+        list(read_conllu(path))
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="no such file"):
+        read_conllu(tmp_path / "gone.conllu")
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n\ufeff"), min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(WORDS, st.booleans(), st.integers(1, 3)), min_size=1, max_size=5))
+def test_spaces_follow_surface_tokens(surface: list[tuple[str, bool, int]]) -> None:
+    """Surface tokens of one to three words each give back their words and their spaces."""
+    lines, words, spaces = [], [], []
+    for form, space, size in surface:
+        misc = "_" if space else "SpaceAfter=No"
+        first = len(words) + 1
+        if size > 1:
+            lines.append(f"{first}-{first + size - 1}\t{form}" + "\t_" * 7 + f"\t{misc}\n")
+        for i in range(size):
+            inner = misc if size == 1 else "_"
+            lines.append(f"{first + i}\t{form}" + "\t_" * 7 + f"\t{inner}\n")
+            words.append(form)
+            spaces.append(space and i == size - 1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.conllu")
+        path.write_text("".join(lines), encoding="utf8", newline="")
+        (sentence,) = read_conllu(path)
+    assert (sentence.words, sentence.spaces) == (words, spaces)
+
+
+@pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA does not name a folder of corpora")
+def test_words_and_spaces_give_the_text_back() -> None:
+    path = Path(os.environ["CRFSEQ_DATA"], "ud-english-ewt/en_ewt-ud-dev.conllu")
+    for sentence in read_conllu(path):
+        assert sentence.spaces is not None
+        text = "".join(w + " " * s for w, s in zip(sentence.words, sentence.spaces, strict=True))
+        assert text.strip() == sentence.comments["text"]

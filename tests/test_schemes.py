@@ -1,0 +1,304 @@
+"""Tag schemes: hand-written tables, round trips, and the array reading against the readable one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.schemes import (
+    PRF,
+    Span,
+    TagTable,
+    convert,
+    decode,
+    decode_lenient,
+    encode,
+    find_invalid,
+    may_follow,
+    span_f1,
+    spans_of,
+    split_tag,
+    tags_of,
+    transition_table,
+)
+
+SPAN_SCHEMES = ("IOB1", "IOB2", "BILUO")
+TYPES = ("A", "B-x", "O")
+
+
+@st.composite
+def span_lists(draw: st.DrawFn) -> tuple[list[Span], int]:
+    """Spans that do not overlap, in order, and a sequence length that holds them."""
+    spans, position = [], 0
+    for gap, width, label in draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from(TYPES)), max_size=6)
+    ):
+        spans.append(Span(position + gap, position + gap + width, label))
+        position += gap + width
+    return spans, position + draw(st.integers(0, 2))
+
+
+def any_tags(scheme: str = "BILUO") -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(tags_of(TYPES, scheme)), max_size=12)
+
+
+EXAMPLE = [Span(0, 1, "A"), Span(1, 4, "A"), Span(4, 6, "B"), Span(7, 8, "A")]
+TABLE = {
+    "IOB1": "I-A B-A I-A I-A I-B I-B O I-A",
+    "IOB2": "B-A B-A I-A I-A B-B I-B O B-A",
+    "BILUO": "U-A B-A I-A L-A B-B L-B O U-A",
+}
+
+
+@pytest.mark.parametrize("scheme", SPAN_SCHEMES)
+def test_example_table(scheme: str) -> None:
+    assert encode(reversed(EXAMPLE), 8, scheme) == TABLE[scheme].split()
+    assert decode(TABLE[scheme].split(), scheme) == EXAMPLE
+    assert find_invalid(TABLE[scheme].split(), scheme) is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "parts"),
+    [("O", ("O", "")), ("B-NP", ("B", "NP")), ("U-a-b-", ("U", "a-b-")), ("I-O", ("I", "O"))],
+)
+def test_split_tag(tag: str, parts: tuple[str, str]) -> None:
+    assert split_tag(tag) == parts
+
+
+@pytest.mark.parametrize("tag", ["", "B", "B-", "NP", "X-NP", "-", "O-NP", "BI-NP", "b-NP"])
+def test_split_tag_refuses(tag: str) -> None:
+    with pytest.raises(DataError, match="neither"):
+        split_tag(tag)
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme", "index"),
+    [
+        ("O I-A", "IOB2", 1),
+        ("I-A", "IOB2", 0),
+        ("B-A I-B", "IOB2", 1),
+        ("B-A U-A", "IOB2", 1),
+        ("B-A O", "BILUO", 1),
+        ("B-A I-A", "BILUO", 1),
+        ("U-A L-A", "BILUO", 1),
+        ("B-A L-B", "BILUO", 1),
+        ("B-A I-A B-A", "BILUO", 2),
+        ("O L-A", "IOB1", 1),
+        ("I-A B-B B-B O I-A", "IOB1", None),
+        ("what ever", "plain", None),
+        ("O ?", "IOB2", 1),
+    ],
+)
+def test_find_invalid(tags: str, scheme: str, index: int | None) -> None:
+    assert find_invalid(tags.split(), scheme) == index
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme", "message"),
+    [
+        ("O I-A", "IOB2", "Position 1: tag 'I-A' may not follow 'O' in IOB2"),
+        ("I-A", "IOB2", "Position 0: tag 'I-A' may not be the first"),
+        ("O B-A", "BILUO", "Position 1: tag 'B-A' may not be the last"),
+        ("O L-A", "IOB2", "Position 1: tag 'L-A' is not an IOB2 tag"),
+    ],
+)
+def test_decode_says_where(tags: str, scheme: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        decode(tags.split(), scheme)
+
+
+@pytest.mark.parametrize(
+    ("tags", "spans"),
+    [
+        ("O I-A I-B", [(1, 2, "A"), (2, 3, "B")]),
+        ("I-A I-A B-A", [(0, 2, "A"), (2, 3, "A")]),
+        ("B-A L-A I-A O", [(0, 2, "A"), (2, 3, "A")]),
+        ("B-A U-A L-A", [(0, 1, "A"), (1, 2, "A"), (2, 3, "A")]),
+        ("B-A I-B I-A", [(0, 1, "A"), (1, 2, "B"), (2, 3, "A")]),
+        ("", []),
+    ],
+)
+def test_decode_lenient(tags: str, spans: list[tuple[int, int, str]]) -> None:
+    assert decode_lenient(tags.split()) == [Span(*span) for span in spans]
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [Span(0, 2, "A"), Span(1, 3, "A")],
+        [Span(0, 4, "A")],
+        [Span(-1, 1, "A")],
+        [Span(1, 1, "A")],
+        [Span(0, 1, "")],
+    ],
+)
+def test_encode_refuses(spans: list[Span]) -> None:
+    with pytest.raises(DataError):
+        encode(spans, 3, "IOB2")
+
+
+def test_scheme_names_are_checked() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'BILUO'"):
+        tags_of(["A"], "BILOU")
+    for call in (
+        lambda: encode([], 1, "plain"),
+        lambda: decode(["A"], "plain"),
+        lambda: TagTable(["A"], "plain"),
+    ):
+        with pytest.raises(ConfigError, match="no spans"):
+            call()
+
+
+def test_tags_of() -> None:
+    assert tags_of(["A", "B"], "IOB2") == ["O", "B-A", "I-A", "B-B", "I-B"]
+    assert tags_of(["A"], "BILUO") == ["O", "B-A", "I-A", "L-A", "U-A"]
+    assert tags_of(["NN", "VB"], "plain") == ["NN", "VB"]
+
+
+@pytest.mark.parametrize(("labels", "scheme"), [(["O", "L-A"], "IOB2"), (["O", "NN"], "BILUO")])
+def test_labels_are_checked(labels: list[str], scheme: str) -> None:
+    for build in (transition_table, TagTable):
+        with pytest.raises(DataError, match=labels[1]):
+            build(labels, scheme)
+
+
+def test_transition_table_iob2() -> None:
+    table = transition_table(["O", "B-A", "I-A", "I-B"], "IOB2")
+    assert table.start.tolist() == [True, True, False, False]
+    assert table.step.astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
+    assert table.end.all()
+
+
+def test_transition_table_biluo() -> None:
+    table = transition_table(["O", "B-A", "I-A", "L-A", "U-A"], "BILUO")
+    free, inside = [1, 1, 0, 0, 1], [0, 0, 1, 1, 0]
+    assert table.start.astype(int).tolist() == free
+    assert table.step.astype(int).tolist() == [free, inside, inside, free, free]
+    assert table.end.astype(int).tolist() == [1, 0, 0, 1, 1]
+
+
+def test_transition_table_without_labels_and_plain() -> None:
+    assert transition_table([], "IOB2").step.shape == (0, 0)
+    assert all(part.all() for part in transition_table(["NN", "B", ""], "plain"))
+
+
+@given(span_lists(), st.sampled_from(SPAN_SCHEMES))
+def test_encode_decode_round_trip(example: tuple[list[Span], int], scheme: str) -> None:
+    spans, length = example
+    tags = encode(spans, length, scheme)
+    assert len(tags) == length
+    assert decode(tags, scheme) == decode_lenient(tags) == spans
+
+
+@given(span_lists(), st.sampled_from(SPAN_SCHEMES), st.sampled_from(SPAN_SCHEMES))
+def test_convert_round_trip(example: tuple[list[Span], int], source: str, target: str) -> None:
+    tags = encode(*example, source)
+    assert convert(convert(tags, source, target), target, source) == tags
+
+
+@given(span_lists())
+def test_iob2_reads_the_same_as_iob1(example: tuple[list[Span], int]) -> None:
+    tags = encode(*example, "IOB2")
+    assert decode(tags, "IOB1") == example[0]
+
+
+@given(st.data(), st.sampled_from(SPAN_SCHEMES))
+def test_walks_through_the_transition_table_decode(data: st.DataObject, scheme: str) -> None:
+    labels = tags_of(TYPES, scheme)
+    table = transition_table(labels, scheme)
+    walk: list[int] = []
+    for _ in range(data.draw(st.integers(0, 10))):
+        walk.append(data.draw(st.sampled_from(np.flatnonzero(table.step[walk[-1]] if walk else table.start))))
+    while (
+        walk and not table.end[walk[-1]]
+    ):  # B or I of BILUO: the last of its type's labels but one closes it
+        walk.append(int(np.flatnonzero(table.step[walk[-1]])[-1]))
+    tags = [labels[i] for i in walk]
+    assert encode(decode(tags, scheme), len(tags), "IOB2") == convert(tags, scheme, "IOB2")
+
+
+@given(any_tags(), st.sampled_from(SPAN_SCHEMES))
+def test_find_invalid_agrees_with_the_table(tags: list[str], scheme: str) -> None:
+    labels = tags_of(TYPES, scheme)
+    if set(tags) <= set(labels):
+        table, ids = transition_table(labels, scheme), [labels.index(tag) for tag in tags]
+        valid = not ids or (
+            table.start[ids[0]]
+            and table.end[ids[-1]]
+            and all(table.step[i, j] for i, j in pairwise(ids))
+        )
+        assert (find_invalid(tags, scheme) is None) == valid
+
+
+LABELS = tags_of(TYPES, "BILUO")
+SEQUENCES = st.lists(st.lists(st.integers(-1, len(LABELS) - 1), max_size=8), max_size=5)
+
+
+def flatten(sequences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    ids = np.array([i for sequence in sequences for i in sequence], dtype=np.int32)
+    return ids, np.cumsum([0, *map(len, sequences)], dtype=np.int64)
+
+
+def slow_spans(sequences: list[list[int]]) -> list[tuple[int, int, int, str]]:
+    """Every span with its sequence number, counted over all tokens."""
+    found, base = [], 0
+    for n, sequence in enumerate(sequences):
+        tags = ["O" if i < 0 else LABELS[i] for i in sequence]
+        found += [(n, base + start, base + end, label) for start, end, label in decode_lenient(tags)]
+        base += len(sequence)
+    return found
+
+
+@given(SEQUENCES)
+def test_arrays_agree_with_decode_lenient(sequences: list[list[int]]) -> None:
+    table = TagTable(LABELS, "BILUO")
+    spans = spans_of(*flatten(sequences), table)
+    fast = [(n, start, end, table.types[kind]) for n, start, end, kind in zip(*spans, strict=True)]
+    assert fast == slow_spans(sequences)
+    assert all(column.dtype == np.int64 for column in spans)
+
+
+@given(SEQUENCES, st.randoms(use_true_random=False))
+def test_span_f1_agrees_with_sets(sequences: list[list[int]], random: Random) -> None:
+    other = [[i if random.random() < 0.7 else -1 for i in sequence] for sequence in sequences]
+    predicted, offsets = flatten(sequences)
+    score = span_f1(predicted, flatten(other)[0], offsets, TagTable(LABELS, "BILUO"))
+    found, wanted = set(slow_spans(sequences)), set(slow_spans(other))
+    assert (score.tp, score.fp, score.fn) == (len(found & wanted), len(found - wanted), len(wanted - found))
+    assert score.f1 == pytest.approx(2 * score.tp / max(len(found) + len(wanted), 1))
+
+
+def test_span_f1_by_hand() -> None:
+    labels = ["O", "B-A", "I-A"]
+    score = span_f1(
+        np.array([1, 2, 0, 1]), np.array([1, 2, 1, 0]), np.array([0, 3, 4]), TagTable(labels, "IOB2")
+    )
+    assert score == PRF(0.5, 0.5, 0.5, 1, 1, 1)
+
+
+def test_tag_table_arrays() -> None:
+    table = TagTable(["I-A", "O", "B-B"], "IOB2")
+    assert (table.prefix.tolist(), table.type.tolist(), table.types) == ([2, 0, 1], [0, -1, 1], ["A", "B"])
+    assert (table.prefix.dtype, table.type.dtype) == (np.int8, np.int32)
+
+
+@pytest.mark.parametrize(("ids", "offsets"), [([2], [0, 1]), ([-2], [0, 1]), ([0, 0], [0, 1]), ([0], [])])
+def test_spans_of_refuses(ids: list[int], offsets: list[int]) -> None:
+    with pytest.raises(DataError):
+        spans_of(np.array(ids), np.array(offsets, dtype=np.int64), TagTable(["O", "B-A"], "IOB2"))
+
+
+def test_span_f1_refuses_other_lengths() -> None:
+    with pytest.raises(DataError, match="offsets"):
+        span_f1(np.array([0, 1]), np.array([0]), np.array([0, 2]), TagTable(["O", "B-A"], "IOB2"))
+
+
+def test_may_follow_refuses_foreign_tags_on_both_sides() -> None:
+    assert not may_follow("L-A", "O", "IOB2")
+    assert not may_follow("O", "L-A", "IOB2")
