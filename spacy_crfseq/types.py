@@ -101,6 +101,7 @@ class Loss(Protocol):
         ...
 
 
+@runtime_checkable
 class Regularizer(Protocol):
     """A penalty on the weights.
 

@@ -231,6 +231,7 @@ class Encoder:
 
     state (Block): Attributes that score a label.
     pair (Block): Attributes that score a label together with the one before it.
+    pinned (bool): Keep the caches whatever their size; set while encoded texts are joined in training.
     """
 
     MAX_CACHED = 1 << 19
@@ -243,6 +244,7 @@ class Encoder:
         self._attributes = sorted({*state.lexical, *pair.lexical})
         self._width = max(state.width, pair.width)
         self._values_of = values_of
+        self.pinned = False
         self._lexicon = self._new_lexicon()
         self.state = Block(state, self._lexicon, self.columns, keys[0] if keys else None)
         self.pair = Block(pair, self._lexicon, self.columns, keys[1] if keys else None)
@@ -272,7 +274,7 @@ class Encoder:
 
     def _bound_caches(self) -> None:
         sizes = (self._lexicon.size, self.state.store.size, self.pair.store.size)
-        if self.frozen and max(sizes) > self.MAX_CACHED:
+        if self.frozen and not self.pinned and max(sizes) > self.MAX_CACHED:
             self._lexicon = self._new_lexicon()
             self.state.forget(self._lexicon)
             self.pair.forget(self._lexicon)

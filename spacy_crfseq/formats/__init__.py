@@ -1,7 +1,7 @@
 """Readers and writers of annotated corpora: plain Python, no spaCy."""
 
 from ._lines import Sentence
-from .columns import check_scheme, read_columns, write_columns
+from .columns import check_columns, check_scheme, read_columns, write_columns
 from .conllu import UPOS, read_conllu
 from .presets import PRESETS, Preset, get_preset, read_preset
 
@@ -10,6 +10,7 @@ __all__ = [
     "UPOS",
     "Preset",
     "Sentence",
+    "check_columns",
     "check_scheme",
     "get_preset",
     "read_columns",

@@ -34,7 +34,7 @@ def read_columns(
     impossible column names or an empty separator, and, while sentences are taken, FormatError on a line
     with another number of columns, on bytes that are not in the encoding and on a file without a sentence.
     """
-    _check_columns(columns)
+    check_columns(columns)
     if separator == "":
         raise ConfigError("separator = '' splits nothing; leave it out for runs of spaces and tabs.")
     return _sentences(check_file(path), tuple(columns), separator, encoding)
@@ -51,7 +51,7 @@ def write_columns(
     Raises DataError on a value that is empty, would break its line, or is not there, ConfigError on
     impossible column names.
     """
-    _check_columns(columns)
+    check_columns(columns)
     path = Path(path)
     # Same folder, so that the last step is one rename; the process id keeps writers apart.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -150,7 +150,7 @@ def _values(sentence: Sentence, name: str) -> Sequence[str]:
     return sentence.columns[name]
 
 
-def _check_columns(columns: Sequence[str]) -> None:
+def check_columns(columns: Sequence[str]) -> None:
     """Raise ConfigError unless the names are different and hold "word"."""
     named = [name for name in columns if name != IGNORED]
     if isinstance(columns, str) or len(set(named)) != len(named) or WORD not in named:

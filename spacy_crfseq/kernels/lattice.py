@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import Floats, Ints, Offsets
+from ..types import Bools, Floats, Ints, Offsets
 from ._jit import kernel
 
 TINY = 1e-25
@@ -155,6 +155,9 @@ def _forward_backward(
             total += alpha[t, k] * beta[t, k]
         if not abs(total - 1) < 1e-2:
             return log_z, False
+        correction = 1 / total  # rounding adds up over a long sequence
+        for k in range(padded):
+            beta[t, k] *= correction
     return log_z, True
 
 
@@ -184,6 +187,40 @@ def _log_emission(emissions: Floats, start: Floats, end: Floats, clamp: bool, go
 
 
 @kernel
+def _log_forward_backward(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    gold: Ints,
+    clamp: bool,
+    alpha: Floats,
+    beta: Floats,
+) -> None:
+    """Fill the log-space scores alpha [n, L] (emission included) and beta [n, L] (excluded) of one sequence."""
+    length, n = emissions.shape
+    shared = transitions.shape[0] == 1
+    work = np.empty(n)
+    for t in range(length):
+        for j in range(n):
+            score = _log_emission(emissions, start, end, clamp, gold, t, j)
+            if t > 0:
+                step = transitions[0 if shared else t]
+                for i in range(n):
+                    work[i] = alpha[t - 1, i] + step[i, j]
+                score += _log_sum(work)
+            alpha[t, j] = score
+    for k in range(n):
+        beta[length - 1, k] = 0
+    for t in range(length - 1, 0, -1):
+        step = transitions[0 if shared else t]
+        for i in range(n):
+            for j in range(n):
+                work[j] = step[i, j] + _log_emission(emissions, start, end, clamp, gold, t, j) + beta[t, j]
+            beta[t - 1, i] = _log_sum(work)
+
+
+@kernel
 def _accumulate_in_log_space(
     emissions: Floats,
     transitions: Floats,
@@ -202,27 +239,17 @@ def _accumulate_in_log_space(
     shared = transitions.shape[0] == 1
     alpha = np.empty((length, n))
     beta = np.zeros((length, n))
-    work = np.empty(n)
-    for t in range(length):
-        for j in range(n):
-            score = _log_emission(emissions, start, end, clamp, gold, t, j)
-            if t > 0:
-                step = transitions[0 if shared else t]
-                for i in range(n):
-                    work[i] = alpha[t - 1, i] + step[i, j]
-                score += _log_sum(work)
-            alpha[t, j] = score
+    _log_forward_backward(emissions, transitions, start, end, gold, clamp, alpha, beta)
     log_z = _log_sum(alpha[length - 1])
     if log_z == -np.inf:
         return log_z
-    for t in range(length - 1, 0, -1):
+    for t in range(1, length):
         step = transitions[0 if shared else t]
         d_step = d_transitions[0 if shared else t]
-        for i in range(n):
-            for j in range(n):
-                work[j] = step[i, j] + _log_emission(emissions, start, end, clamp, gold, t, j) + beta[t, j]
-                d_step[i, j] += factor * np.exp(alpha[t - 1, i] + work[j] - log_z)
-            beta[t - 1, i] = _log_sum(work)
+        for j in range(n):
+            ahead = _log_emission(emissions, start, end, clamp, gold, t, j) + beta[t, j] - log_z
+            for i in range(n):
+                d_step[i, j] += factor * np.exp(alpha[t - 1, i] + step[i, j] + ahead)
     for t in range(length):
         for k in range(n):
             marginal = factor * np.exp(alpha[t, k] + beta[t, k] - log_z)
@@ -515,7 +542,7 @@ def posterior(
 
 @kernel
 def path_scores(
-    emissions: Floats, transitions: Floats, start: Floats, end: Floats, offsets: Offsets, labels: Floats, scores: Floats
+    emissions: Floats, transitions: Floats, start: Floats, end: Floats, offsets: Offsets, labels: Ints, scores: Floats
 ) -> None:
     """Write the unnormalised log-score of each sequence's `labels` [T] to `scores` [N]."""
     shared = transitions.shape[0] == 1
@@ -530,3 +557,56 @@ def path_scores(
             if t > b:
                 total += transitions[0 if shared else t, labels[t - 1], labels[t]]
         scores[s] = total
+
+
+@kernel
+def span_probabilities(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    offsets: Offsets,
+    labels: Ints,
+    span_starts: Offsets,
+    span_ends: Offsets,
+    followers: Bools,
+    out: Floats,
+) -> None:
+    """Write the probability that each span [S] carries its `labels` [T] and ends where it does to out [S].
+
+    Spans are in order and inside their sequences.  With forward and backward scores a and b in log space, the span
+    s..e-1 has log P = a_s(l_s) + sum of its inner scores + log sum_{j follows} exp(A(l_{e-1}, j) + b_e(j)) - log Z;
+    followers [L, L] tells which labels j may follow a span whose last label is i.
+    """
+    n = emissions.shape[1]
+    shared = transitions.shape[0] == 1
+    nothing = np.zeros(0, np.int32)
+    work = np.empty(n)
+    p = 0
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        if p >= span_starts.shape[0] or span_starts[p] >= e:
+            continue
+        alpha = np.empty((e - b, n))
+        beta = np.zeros((e - b, n))
+        steps = transitions
+        if not shared:
+            steps = transitions[b:e]
+        _log_forward_backward(emissions[b:e], steps, start, end, nothing, False, alpha, beta)
+        log_z = _log_sum(alpha[e - b - 1])
+        while p < span_starts.shape[0] and span_starts[p] < e:
+            first, last = span_starts[p] - b, span_ends[p] - b - 1
+            score = alpha[first, labels[b + first]]
+            for t in range(first + 1, last + 1):
+                score += steps[0 if shared else t, labels[b + t - 1], labels[b + t]]
+                score += _log_emission(emissions[b:e], start, end, False, nothing, t, labels[b + t])
+            if last + 1 < e - b:
+                step = steps[0 if shared else last + 1]
+                for j in range(n):
+                    work[j] = -np.inf
+                    if followers[labels[b + last], j]:
+                        work[j] = step[labels[b + last], j] + beta[last + 1, j]
+                        work[j] += _log_emission(emissions[b:e], start, end, False, nothing, last + 1, j)
+                score += _log_sum(work)
+            out[p] = np.exp(score - log_z)
+            p += 1

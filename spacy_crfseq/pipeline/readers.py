@@ -25,7 +25,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError, FormatError, suggest
-from ..formats import UPOS, Sentence, check_scheme, get_preset, read_columns, read_conllu
+from ..formats import UPOS, Sentence, check_columns, check_scheme, get_preset, read_columns, read_conllu
 from ..schemes import OUTSIDE, READABLE_SCHEMES, Span, decode_lenient, find_invalid, split_tag
 
 _ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
@@ -445,9 +445,10 @@ def _layout(
 
 
 def _check_columns(columns: list[str], scheme: str) -> None:
-    """Raise ConfigError on a column without a meaning, or spans without a scheme."""
+    """Raise ConfigError on a column without a meaning, no words, or spans without a scheme."""
     for name in columns:
         _check_choice("columns", name, _COLUMNS)
+    check_columns(columns)
     _check_choice("scheme", scheme, READABLE_SCHEMES)
     if scheme == "plain" and not set(_SPANS).isdisjoint(columns):
         raise ConfigError("scheme = 'plain' marks no spans, but columns holds ent or chunk. Give IOB2 or BILUO.")

@@ -44,6 +44,19 @@ class Dataset(NamedTuple):
         encoded, tokens = take_sequences(self.encoded, sequences)
         return Dataset(encoded, self.gold[tokens], self.weights[sequences])
 
+    def slice(self, first: int, last: int) -> Dataset:
+        """Return the sequences first..last-1, without a copy."""
+        offsets = self.encoded.offsets[first : last + 1]
+        tokens = slice(int(offsets[0]), int(offsets[-1]))
+        state, pair = self.encoded.state.take(tokens), self.encoded.pair.take(tokens)
+        return Dataset(Encoded(state, pair, offsets - offsets[0]), self.gold[tokens], self.weights[first:last])
+
+    def sample(self, size: int) -> Dataset:
+        """Return at most `size` sequences, always the same ones."""
+        if self.n_sequences <= size:
+            return self
+        return self.take(np.sort(np.random.default_rng(0).choice(self.n_sequences, size, replace=False)))
+
     def batch(self, first: int, last: int) -> Batch:
         """Return the sequences first..last-1 as a loss sees them."""
         offsets = self.encoded.offsets[first : last + 1]
@@ -218,23 +231,12 @@ class CRFObjective:
         data = self.data
         if rng is not None:
             data = data.take(rng.permutation(data.n_sequences))
-        offsets = data.encoded.offsets
         for first in range(0, data.n_sequences, size):
-            last = min(first + size, data.n_sequences)
-            tokens = slice(int(offsets[first]), int(offsets[last]))
-            part = Encoded(
-                data.encoded.state.take(tokens),
-                data.encoded.pair.take(tokens),
-                offsets[first : last + 1] - offsets[first],
-            )
-            yield MiniBatch(self, Dataset(part, data.gold[tokens], data.weights[first:last]))
+            yield MiniBatch(self, data.slice(first, min(first + size, data.n_sequences)))
 
     def sample(self) -> CRFObjective:
         """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
-        data = self._sample or self.data
-        if data.n_sequences > SAMPLE_SEQUENCES:
-            chosen = np.random.default_rng(0).choice(data.n_sequences, SAMPLE_SEQUENCES, replace=False)
-            data = data.take(np.sort(chosen))
+        data = (self._sample or self.data).sample(SAMPLE_SEQUENCES)
         scaled = _Scaled(self._regularizer, data.n_sequences / self.n_total)
         return CRFObjective(self.layout, data, self.loss, scaled)
 

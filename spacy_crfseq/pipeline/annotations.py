@@ -1,0 +1,340 @@
+"""Annotation adapters: where a task's labels come from in a gold Doc, and where predictions go.
+
+The component is the same for all tasks; an adapter turns an `Example` into one tag a token (None where the gold
+annotation is missing) and writes predicted tags to Docs.  Tags of span tasks follow a scheme, so that only valid
+sequences can be predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import ENT_IOB, ENT_TYPE, IDS
+from spacy.parts_of_speech import IDS as POS_IDS
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+from spacy.vocab import Vocab
+
+from ..errors import ConfigError, DataError, suggest
+from ..schemes import Span as TagSpan
+from ..schemes import SpanArrays, TagTable, encode, spans_of, split_tag, tags_of, transition_table
+from ..types import Bools, Constraints, Ints, Offsets
+
+Tags = list["str | None"]
+
+
+class Prediction(NamedTuple):
+    """Predicted labels of some Docs.
+
+    labels (Ints): [T] label numbers.
+    offsets (Offsets): [N + 1] sequences.
+    doc_offsets (Offsets): [docs + 1] Docs.
+    keep (Bools | None): [spans] which spans are sure enough; None for all.
+    """
+
+    labels: Ints
+    offsets: Offsets
+    doc_offsets: Offsets
+    keep: Bools | None = None
+
+
+class Annotation(Protocol):
+    """What a task adds to the component."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return settings that scorers and configs know, to be kept in ``pipe.cfg``."""
+        ...
+
+    def gold_tags(self, example: Example, same_words: bool) -> Tags:
+        """Return the gold tag of each predicted token, None where missing."""
+        ...
+
+    def all_tags(self, labels: Iterable[str]) -> list[str]:
+        """Return the tags that stand for labels given by a user: types or tags."""
+        ...
+
+    def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
+        """Return the labels a user sees."""
+        ...
+
+    def constraints(self, tags: Sequence[str]) -> Constraints:
+        """Return which tags may follow each other."""
+        ...
+
+    def allowed(
+        self, docs: Sequence[Doc], spaces: NDArray[np.bool_], doc_offsets: Offsets, tags: Sequence[str]
+    ) -> Bools | None:
+        """Return [T, L] which tags single tokens may have, None where all may have all."""
+        ...
+
+    def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
+        """Make the labels known to the vocab."""
+        ...
+
+    def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
+        """Write predictions to `docs`."""
+        ...
+
+
+ATTRIBUTES = ("tag", "pos", "morph")
+
+
+class TokenTags:
+    """One value of a token attribute a token, for `crf_tagger`."""
+
+    def __init__(self, attr: str, overwrite: bool) -> None:
+        if attr not in ATTRIBUTES:
+            raise ConfigError(f"crf_tagger: attr {attr!r} is not supported. {suggest(str(attr), ATTRIBUTES)}")
+        self.attr, self.overwrite = attr, overwrite
+        self._id = IDS[attr.upper()]
+
+    def settings(self) -> dict[str, Any]:
+        return {"attr": self.attr, "overwrite": self.overwrite}
+
+    def gold_tags(self, example: Example, same_words: bool) -> Tags:
+        reference = example.reference
+        values = reference.to_array([self._id]).tolist() if same_words else example.get_aligned(self.attr.upper())
+        text_of = _position_of if self.attr == "pos" else reference.vocab.strings.__getitem__
+        return [text_of(value) if value else None for value in values]
+
+    def all_tags(self, labels: Iterable[str]) -> list[str]:
+        return list(dict.fromkeys(labels))
+
+    def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
+        return tuple(tags)
+
+    def constraints(self, tags: Sequence[str]) -> Constraints:
+        return Constraints(*transition_table(tags, "plain"))
+
+    def allowed(
+        self, docs: Sequence[Doc], spaces: NDArray[np.bool_], doc_offsets: Offsets, tags: Sequence[str]
+    ) -> Bools | None:
+        return None
+
+    def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
+        self._values(vocab, tags)
+
+    def _values(self, vocab: Vocab, tags: Sequence[str]) -> NDArray[np.uint64]:
+        if self.attr == "pos":
+            unknown = [tag for tag in tags if tag not in POS_IDS]
+            if unknown:
+                raise DataError(f"crf_tagger: {unknown[0]!r} is no universal part of speech; use attr = 'tag' for it.")
+            return np.array([POS_IDS[tag] for tag in tags], np.uint64)
+        add = vocab.morphology.add if self.attr == "morph" else vocab.strings.add
+        return np.array([add(tag) for tag in tags], np.uint64)
+
+    def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
+        values = self._values(docs[0].vocab, tags)[prediction.labels] if docs else np.zeros(0, np.uint64)
+        for doc, begin, end in _ranges(docs, prediction.doc_offsets):
+            new = values[begin:end]
+            if not self.overwrite:
+                old = doc.to_array([self._id])
+                new = np.where(old != 0, old, new)
+            doc.from_array([self._id], new.reshape(-1, 1))
+
+
+def _position_of(value: int) -> str:
+    return _POS_NAMES[value]
+
+
+_POS_NAMES = {number: name for name, number in POS_IDS.items()}
+
+
+class _Spans:
+    """What `doc.ents` and `doc.spans` have in common."""
+
+    def __init__(self, scheme: str) -> None:
+        if scheme not in ("IOB2", "BILUO"):
+            raise ConfigError(f"scheme {scheme!r} cannot be used inside. {suggest(str(scheme), ('IOB2', 'BILUO'))}")
+        self.scheme = scheme
+
+    def all_tags(self, labels: Iterable[str]) -> list[str]:
+        """Return tags as they are, with "O" first; types as all their tags."""
+        given = list(dict.fromkeys(labels))
+        are_tags = "O" in given and find_unreadable(given, self.scheme) is None
+        tags = given if are_tags else tags_of(given, self.scheme)
+        return ["O", *(tag for tag in tags if tag != "O")]
+
+    def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
+        return tuple(sorted({split_tag(tag)[1] for tag in tags if tag != "O"}))
+
+    def constraints(self, tags: Sequence[str]) -> Constraints:
+        return Constraints(*transition_table(tags, self.scheme))
+
+    def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
+        for label in self.public_labels(tags):
+            vocab.strings.add(label)
+
+    def found(self, prediction: Prediction, tags: Sequence[str]) -> tuple[SpanArrays, list[str]]:
+        """Return the predicted spans that are sure enough, and the names of their types."""
+        table = TagTable(tags, self.scheme)
+        spans = spans_of(prediction.labels, prediction.offsets, table)
+        if prediction.keep is not None:
+            spans = SpanArrays(*(values[prediction.keep] for values in spans))
+        return spans, list(table.types)
+
+
+def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:
+    """Return the first string that is no tag of the scheme, None if all are."""
+    prefixes = {"IOB2": "BI", "BILUO": "BILU"}[scheme]
+    return next((tag for tag in tags if tag != "O" and not (tag[:1] in prefixes and tag[1:2] == "-")), None)
+
+
+def ends_span(tags: Sequence[str]) -> Bools:
+    """Return [L, L] whether tag j after tag i means that the span of i does not go on."""
+    goes_on = [[tag[:1] in "IL" and split_tag(tag)[1] == split_tag(before)[1] for tag in tags] for before in tags]
+    return ~np.array(goes_on, np.bool_)
+
+
+class SpanGroups(_Spans):
+    """Non-overlapping spans in ``doc.spans[spans_key]``, for `crf_chunker`."""
+
+    def __init__(self, spans_key: str, scheme: str) -> None:
+        super().__init__(scheme)
+        self.spans_key = spans_key
+
+    def settings(self) -> dict[str, Any]:
+        return {"spans_key": self.spans_key, "scheme": self.scheme}
+
+    def gold_tags(self, example: Example, same_words: bool) -> Tags:
+        reference = example.reference
+        if self.spans_key not in reference.spans:
+            return [None] * len(example.predicted)
+        spans: Iterable[Span] = reference.spans[self.spans_key]
+        if not same_words:
+            spans = example.get_aligned_spans_y2x(list(spans))
+        found = [TagSpan(span.start, span.end, span.label_) for span in spans]
+        tags: Tags = list(encode(sorted(found), len(example.predicted), self.scheme))
+        return tags
+
+    def allowed(
+        self, docs: Sequence[Doc], spaces: NDArray[np.bool_], doc_offsets: Offsets, tags: Sequence[str]
+    ) -> Bools | None:
+        return None
+
+    def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
+        spans, types = self.found(prediction, tags)
+        bounds = np.searchsorted(spans.start, prediction.doc_offsets).tolist()
+        starts, ends, labels = spans.start.tolist(), spans.end.tolist(), spans.type.tolist()
+        for doc, begin, first, last in zip(docs, prediction.doc_offsets.tolist(), bounds, bounds[1:], strict=False):
+            doc.spans[self.spans_key] = [
+                Span(doc, starts[i] - begin, ends[i] - begin, types[labels[i]]) for i in range(first, last)
+            ]
+
+
+class Entities(_Spans):
+    """Named entities in ``doc.ents``, for `crf_ner`, with the manners of spaCy's own ``ner``.
+
+    Entities set by earlier components are kept, blocked tokens stay outside, no entity begins or ends on whitespace.
+    """
+
+    def settings(self) -> dict[str, Any]:
+        return {"scheme": self.scheme}
+
+    def gold_tags(self, example: Example, same_words: bool) -> Tags:
+        if not same_words:
+            return self._from_biluo(example.get_aligned_ner())
+        reference = example.reference
+        strings = reference.vocab.strings
+        pairs = reference.to_array([ENT_IOB, ENT_TYPE]).tolist()
+        biluo: Tags = []
+        for i, (iob, label) in enumerate(pairs):
+            if iob == 0:
+                biluo.append(None)
+            elif iob == 2 or not label:
+                biluo.append("O")
+            else:
+                goes_on = i + 1 < len(pairs) and pairs[i + 1][0] == 1
+                prefix = ("B" if goes_on else "U") if iob == 3 else ("I" if goes_on else "L")
+                biluo.append(f"{prefix}-{strings[label]}")
+        return self._from_biluo(biluo)
+
+    def _from_biluo(self, tags: Tags) -> Tags:
+        """Return the tags in the scheme; tags with a missing type, "U-", mean that nothing is known."""
+        known: Tags = [None if tag is None or tag.endswith("-") or tag == "-" else tag for tag in tags]
+        if self.scheme == "BILUO":
+            return known
+        table = {"L": "I", "U": "B"}
+        return [tag if tag is None or tag == "O" else table.get(tag[0], tag[0]) + tag[1:] for tag in known]
+
+    def allowed(
+        self, docs: Sequence[Doc], spaces: NDArray[np.bool_], doc_offsets: Offsets, tags: Sequence[str]
+    ) -> Bools | None:
+        preset = [(doc, begin) for doc, begin, _ in _ranges(docs, doc_offsets) if _has_entities(doc)]
+        if not preset and not spaces.any():
+            return None
+        allowed = np.ones((len(spaces), len(tags)), np.bool_)
+        allowed[spaces] = [self._on_space(tag) for tag in tags]
+        for doc, begin in preset:
+            self._respect(doc, allowed[begin : begin + len(doc)], list(tags))
+        return allowed
+
+    def _on_space(self, tag: str) -> bool:
+        return tag == "O" or (self.scheme == "BILUO" and tag[0] == "I")
+
+    def _respect(self, doc: Doc, allowed: Bools, tags: list[str]) -> None:
+        """Clamp tokens of entities that are set already, and blocked tokens."""
+        for i, (iob, label) in enumerate(doc.to_array([ENT_IOB, ENT_TYPE]).tolist()):
+            if iob == 3 and not label:
+                allowed[i] = [tag == "O" for tag in tags]
+        for entity in doc.ents:
+            wanted = encode([TagSpan(0, len(entity), entity.label_)], len(entity), self.scheme)
+            if not set(wanted) <= set(tags):
+                wanted = ["O"] * len(entity)
+            allowed[entity.start : entity.end] = [[tag == want for tag in tags] for want in wanted]
+            if entity.end < len(doc) and wanted[0] != "O":
+                goes_on = np.array([tag == f"I-{entity.label_}" for tag in tags])
+                allowed[entity.end] &= ~goes_on
+
+    def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
+        spans, types = self.found(prediction, tags)
+        length = int(prediction.doc_offsets[-1])
+        strings = docs[0].vocab.strings if docs else None
+        hashes = np.array([strings.add(name) for name in types] if strings else [], np.uint64)
+        table = np.zeros((length, 2), np.uint64)
+        table[:, 0] = 2
+        sizes = spans.end - spans.start
+        inside = np.repeat(spans.start - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        if len(inside):
+            table[inside, 0] = 1
+            table[spans.start, 0] = 3
+            table[inside, 1] = np.repeat(hashes[spans.type], sizes)
+        for doc, begin, end in _ranges(docs, prediction.doc_offsets):
+            if _has_entities(doc):
+                self._add_entities(doc, table[begin:end])
+            else:
+                doc.from_array([ENT_IOB, ENT_TYPE], table[begin:end])
+
+    def _add_entities(self, doc: Doc, table: NDArray[np.uint64]) -> None:
+        """Add predicted entities to those that are set, which the constraints have kept apart."""
+        taken = doc.to_array([ENT_TYPE]) != 0
+        new = []
+        starts = np.flatnonzero(table[:, 0] == 3).tolist()
+        for start in starts:
+            end = start + 1
+            while end < len(doc) and table[end, 0] == 1:
+                end += 1
+            if not taken[start:end].any():
+                new.append(Span(doc, start, end, int(table[start, 1])))
+        blocked = [Span(doc, i, i + 1) for i in _blocked(doc)]
+        old = list(doc.ents)
+        doc.set_ents([*old, *new], blocked=blocked, default="outside")
+
+
+def _has_entities(doc: Doc) -> bool:
+    """Whether a component before has set entities or blocked tokens."""
+    table = doc.to_array([ENT_IOB, ENT_TYPE])
+    return bool((table[:, 0] == 3).any())
+
+
+def _blocked(doc: Doc) -> list[int]:
+    table = doc.to_array([ENT_IOB, ENT_TYPE])
+    return np.flatnonzero((table[:, 0] == 3) & (table[:, 1] == 0)).tolist()  # type: ignore[no-any-return]
+
+
+def _ranges(docs: Sequence[Doc], doc_offsets: Offsets) -> list[tuple[Doc, int, int]]:
+    bounds = doc_offsets.tolist()
+    return [(doc, begin, end) for doc, begin, end in zip(docs, bounds, bounds[1:], strict=False) if end > begin]

@@ -1,0 +1,594 @@
+"""The spaCy component: one class for tagging, chunking and entity recognition.
+
+It turns Docs into encoded texts, asks the model for labels, and lets an annotation adapter write them; `session` holds
+what training needs between two calls of `update`.  (No deferred annotations here: spaCy checks the settings of
+`initialize` against its annotations.)
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import srsly
+from numpy.typing import NDArray
+from spacy import util
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples
+from spacy.vocab import Vocab
+
+from ..errors import ConfigError, DataError, ModelFileError, suggest
+from ..features.encoder import Encoded, Encoder, attribute_names
+from ..features.sets import FeatureSet
+from ..layout import make_layout
+from ..model import LinearChainCRF
+from ..schemes import TagTable, span_f1, spans_of
+from ..training.compatibility import check_plugins
+from ..training.fit import FitResult, Progress, fit
+from ..training.objective import CRFObjective, Dataset
+from ..types import Constraints, Decoder, Floats, Ints, Loss, Optimizer, Regularizer
+from .annotations import Annotation, Prediction, Tags, ends_span
+from .extract import DocColumns, lexeme_reader, read_docs
+from .session import Session
+from .thinc_model import make_model, show_parameters
+
+SUPPORTS = ("observed", "all")
+PRECISIONS = ("float32", "float64")
+
+
+class Method(NamedTuple):
+    """How a component models and learns; the same for all tasks.
+
+    features (FeatureSet): Templates, a block that names a function of the registry ``crf_features``.
+    loss, regularizer, optimizer, decoder: Blocks that name functions of their registries.
+    support (str): "observed" gives weights to the attribute-label pairs and transitions seen in training, as CRFsuite
+        does by default; "all" to every pair, as CRF++ does: more accurate at times, larger always.
+    min_count (int): Attributes on fewer training tokens are dropped.
+    boundaries (bool): Learn scores for the first and last label of a sequence.
+    precision (str): "float32" or "float64".
+    inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
+        example in every step, which for batch optimizers costs as much as the iteration itself.
+    keep_names (bool): Keep readable attribute names in the model; it grows by about the size of the names.
+    """
+
+    features: FeatureSet
+    loss: Loss
+    regularizer: Regularizer
+    optimizer: Optimizer
+    decoder: Decoder
+    support: str
+    min_count: int
+    boundaries: bool
+    precision: str
+    inner_iterations: int
+    keep_names: bool
+
+    def check(self, component: str) -> None:
+        """Refuse settings that cannot work.
+
+        RAISES ConfigError: Naming the component, the setting and what to write instead.
+        """
+        where = f"[components.{component}]"
+        if not isinstance(self.features, FeatureSet):
+            raise ConfigError(f"{where}: features must name a feature set, for example spacy_crfseq.Templates.v1.")
+        for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
+            if value not in known:
+                raise ConfigError(f"{where}: {name} = {value!r} is not supported. {suggest(str(value), known)}")
+        for name, number in (("min_count", self.min_count), ("inner_iterations", self.inner_iterations)):
+            if number < 1:
+                raise ConfigError(f"{where}: {name} must be at least 1, but {number} was given.")
+        check_plugins(
+            component,
+            loss=self.loss,
+            regularizer=self.regularizer,
+            optimizer=self.optimizer,
+            decoder=self.decoder,
+        )
+
+
+class CRFComponent(TrainablePipe):
+    """A linear-chain CRF in a spaCy pipeline, made by ``nlp.add_pipe("crf_ner")`` and its siblings.
+
+    vocab (Vocab): The pipeline's vocab.
+    name (str): The component's name.
+    annotation (Annotation): Reads gold labels, writes predictions.
+    method (Method): Features, loss, regularizer, optimizer, decoder and so on.
+    threshold (float): Spans less probable than this are left out.
+    scorer (Callable): Called by ``nlp.evaluate``.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        name: str,
+        annotation: Annotation,
+        method: Method,
+        *,
+        threshold: float = 0.0,
+        scorer: Callable[..., Any] | None = None,
+    ) -> None:
+        method.check(name)
+        self.vocab, self.name, self.scorer = vocab, name, scorer
+        self.annotation, self.method = annotation, method
+        self.cfg: dict[str, Any] = {**annotation.settings(), "threshold": threshold}
+        self.model = make_model(self._emissions)
+        self.attribute_names: list[str] = []
+        self._tags: list[str] = []
+        self._crf: LinearChainCRF | None = None
+        self._encoder: Encoder | None = None
+        self._constraints: Constraints | None = None
+        self._session = Session(method.optimizer)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        state = self.to_bytes(exclude=["vocab"])
+        return _unpickle, (self.vocab, self.name, self.annotation, self.method, self.cfg, self.scorer, state)
+
+    # Labels
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels a user sees: tags of a tagger, span types of a chunker or entity recognizer."""
+        return self.annotation.public_labels(self._tags)
+
+    @property
+    def label_data(self) -> list[str]:
+        """What ``spacy init labels`` writes and `initialize` takes: all tags."""
+        return list(self._tags)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The L labels of the model, in the order of its numbers."""
+        return tuple(self._tags)
+
+    def add_label(self, label: str) -> int:
+        """Add a label; a trained model is widened, its weights for the new label zero.
+
+        RETURNS (int): 1, or 0 where the label is there already.
+        RAISES ConfigError: If the label is not a non-empty string.
+        """
+        if not isinstance(label, str) or not label:
+            raise ConfigError(f"{self.name}: a label must be a non-empty string, but {label!r} was given.")
+        new = [tag for tag in self.annotation.all_tags([*self._tags, label]) if tag not in self._tags]
+        if label in self.labels or not new:
+            return 0
+        self._sync()
+        self._set_tags([*self._tags, *new])
+        if self._crf is not None:
+            self._use(self._crf.with_labels(self._tags))
+            self._session.restart()
+        return 1
+
+    def _set_tags(self, tags: Sequence[str]) -> None:
+        self._tags = list(tags)
+        self.annotation.prepare(self.vocab, self._tags)
+        self._constraints = self.annotation.constraints(self._tags)
+
+    # Prediction
+
+    def predict(self, docs: Iterable[Doc]) -> Prediction:
+        """Return the labels of all tokens of `docs`.
+
+        RAISES ConfigError: If the component has neither been trained nor loaded.
+        """
+        docs = list(docs)
+        self._sync()
+        crf, encoder = self._trained()
+        columns = read_docs(docs, encoder.columns)
+        encoded = encoder.encode(columns.text)
+        allowed = self.annotation.allowed(docs, columns.spaces != 0, columns.doc_offsets, self._tags)
+        assert self._constraints is not None
+        labels = crf.decode(encoded, self.method.decoder, self._constraints, allowed)
+        keep = self._sure_enough(crf, encoded, labels)
+        return Prediction(labels, encoded.offsets, columns.doc_offsets, keep)
+
+    def _sure_enough(self, crf: LinearChainCRF, encoded: Encoded, labels: Ints) -> NDArray[np.bool_] | None:
+        threshold = self.cfg["threshold"]
+        if not threshold or not hasattr(self.annotation, "scheme"):
+            return None
+        spans = spans_of(labels, encoded.offsets, TagTable(self._tags, self.annotation.scheme))
+        assert self._constraints is not None
+        followers = ends_span(self._tags)
+        return crf.span_probabilities(encoded, labels, spans.start, spans.end, followers) >= threshold
+
+    def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
+        """Write predictions to `docs`."""
+        self.annotation.write(list(docs), scores, self._tags)
+
+    def marginals(self, docs: Iterable[Doc]) -> list[Floats]:
+        """Return P(label of token t | text) for each Doc as [tokens, L], labels in the order of `tags`."""
+        encoded, columns = self._encode(docs)
+        crf, _ = self._trained()
+        return np.split(crf.marginals(encoded), columns.doc_offsets[1:-1])
+
+    def _emissions(self, docs: list[Doc]) -> list[Floats]:
+        encoded, columns = self._encode(docs)
+        crf, _ = self._trained()
+        parts = [crf.scores(encoded, first, last)[0].emissions for first, last in crf.shards(encoded)]
+        whole = np.concatenate([np.zeros((0, len(self._tags)), crf.theta.dtype), *parts])
+        return np.split(whole, columns.doc_offsets[1:-1])
+
+    def _encode(self, docs: Iterable[Doc]) -> tuple[Encoded, DocColumns]:
+        self._sync()
+        _, encoder = self._trained()
+        columns = read_docs(list(docs), encoder.columns)
+        return encoder.encode(columns.text), columns
+
+    def _trained(self) -> tuple[LinearChainCRF, Encoder]:
+        if self._crf is None or self._encoder is None:
+            raise ConfigError(
+                f"Component {self.name!r} has no model yet. Train it (nlp.initialize and nlp.update, or "
+                "'python -m spacy crfseq fit'), or load a trained pipeline with spacy.load."
+            )
+        return self._crf, self._encoder
+
+    @property
+    def crf(self) -> LinearChainCRF:
+        """The model with its current parameters."""
+        self._sync()
+        return self._trained()[0]
+
+    # Training
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Collect labels and attributes from the training data and set all weights to zero.
+
+        labels (Sequence[str] | None): Labels to use instead of those found: tags, or span types, which stand for all
+            their tags.  ``spacy init labels`` writes such lists.
+        RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
+        """
+        columns, gold = self._read_examples(get_examples())
+        if not any(tag is not None for tag in gold):
+            raise DataError(
+                f"Component {self.name!r}: the training data hold no gold annotation for it ({self._what()}). "
+                "Check the columns of the corpus reader, or that the documents were annotated."
+            )
+        found = dict.fromkeys(tag for tag in gold if tag is not None)
+        self._set_tags(self.annotation.all_tags(labels if labels else sorted(found)))
+        self._warn_of_score_weights(nlp)
+        strings: dict[int, str] | None = {} if self.method.keep_names else None
+        encoder = self._make_encoder(strings=strings)
+        if self.method.keep_names:
+            encoder.keep_names()
+        encoder.pinned = True
+        encoded = encoder.freeze(encoder.encode(columns.text), self.method.min_count)
+        ids = self._label_ids(gold)
+        sizes = encoder.state.index.size, encoder.pair.index.size
+        layout = make_layout(
+            encoded, ids, len(self._tags), sizes, support=self.method.support, boundaries=self.method.boundaries
+        )
+        keys = encoder.state.index.keys, encoder.pair.index.keys
+        theta = np.zeros(layout.size, self.method.precision)
+        self._encoder = encoder
+        self._use(LinearChainCRF(self._tags, layout, theta, keys))
+        self.attribute_names = self._names(encoder, strings)
+        data = Dataset(encoded, ids, np.ones(len(encoded.offsets) - 1))
+        self._session = Session(self.method.optimizer, data, columns.n_docs)
+
+    def _what(self) -> str:
+        return ", ".join(f"{key} = {value!r}" for key, value in self.annotation.settings().items())
+
+    def _warn_of_score_weights(self, nlp: Language | None) -> None:
+        """Tell a user whose training would pick its best model by a score that is always 0."""
+        attr = self.cfg.get("attr", "tag")
+        key = f"spans_{self.cfg['spans_key']}_f" if "spans_key" in self.cfg else f"{attr}_acc"
+        if nlp is None or (attr == "tag" and self.cfg.get("spans_key", "chunks") == "chunks"):
+            return
+        if not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
+            util.logger.warning(
+                "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
+                "set it, or the best model cannot be told from the others.",
+                self.name,
+                key,
+            )
+
+    def _make_encoder(
+        self, keys: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = None, strings: dict[int, str] | None = None
+    ) -> Encoder:
+        state, pair = self.method.features.plans()
+        names = sorted({*state.lexical, *pair.lexical})
+        return Encoder(state, pair, lexeme_reader(self.vocab, names, self.method.features.functions, strings), keys)
+
+    def _names(self, encoder: Encoder, strings: dict[int, str] | None) -> list[str]:
+        if strings is None:
+            return []
+        known = strings
+
+        def text_of(value: int) -> str:
+            return known.get(value) or (self.vocab.strings[value] if value in self.vocab.strings else str(value))
+
+        return attribute_names(encoder.state, text_of) + attribute_names(encoder.pair, text_of)
+
+    def _read_examples(self, examples: Iterable[Example]) -> tuple[DocColumns, Tags]:
+        """Return the columns and gold tags of all examples, without keeping the Docs."""
+        examples = list(examples)
+        validate_examples(examples, "CRFComponent.initialize")
+        if not examples:
+            raise DataError(
+                f"Component {self.name!r}: there are no training examples. Check [corpora.train] and [paths]."
+            )
+        state, pair = self.method.features.plans()
+        names = list(dict.fromkeys([*state.columns, *pair.columns]))
+        columns = read_docs([example.predicted for example in examples], names)
+        return columns, [tag for example in examples for tag in self._gold_tags(example)]
+
+    def _gold_tags(self, example: Example) -> Tags:
+        predicted, reference = example.predicted, example.reference
+        same = len(predicted) == len(reference) and bool(
+            (predicted.to_array(["ORTH"]) == reference.to_array(["ORTH"])).all()
+        )
+        return self.annotation.gold_tags(example, same)
+
+    def _label_ids(self, tags: Tags) -> Ints:
+        """RAISES DataError: If a tag is none of the component's labels."""
+        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(self._tags)}
+        numbers[None] = -1
+        try:
+            return np.array([numbers[tag] for tag in tags], np.int32)
+        except KeyError as error:
+            raise DataError(
+                f"Component {self.name!r}: the label {error.args[0]!r} is in the data but not among the component's "
+                f"labels ({', '.join(self._tags[:20])}). Add it with add_label, or to the labels given to initialize."
+            ) from None
+
+    def _fingerprint(self, doc: Doc) -> int:
+        """Return a number that changes when token columns which features read are changed by other components."""
+        _, encoder = self._trained()
+        names = ["SENT_START", *encoder.columns]
+        return hash(doc.to_array(names).tobytes())
+
+    def compile(self, examples: Sequence[Example]) -> list[Dataset]:
+        """Return each example as a data set, features and gold labels as numbers."""
+        _, encoder = self._trained()
+        encoder.pinned = True
+        columns = read_docs([example.predicted for example in examples], encoder.columns)
+        encoded = encoder.encode(columns.text)
+        gold = self._label_ids([tag for example in examples for tag in self._gold_tags(example)])
+        bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
+        whole = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1))
+        return [whole.slice(int(first), int(last)) for first, last in zip(bounds, bounds[1:], strict=False)]
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Any = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Take a batch of examples in; the optimizer works on it in `finish_update`, called here if `sgd` is given.
+
+        losses (dict): Receives the mean loss per token under the component's name.
+        """
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, "CRFComponent.update")
+        self._trained()
+        self._session.add(examples, self.compile, self._fingerprint, losses)
+        if sgd not in (None, False):
+            self.finish_update(sgd)
+        return losses
+
+    def finish_update(self, sgd: Any) -> None:
+        """Let the optimizer of the config work on the pending examples; spaCy's own optimizer `sgd` is not used."""
+        crf, _ = self._trained()
+        self._session.work(self._objective, crf.theta, self.name, self.method.inner_iterations)
+
+    def _objective(self, data: Dataset) -> CRFObjective:
+        crf, _ = self._trained()
+        session = self._session
+        return CRFObjective(
+            crf.layout,
+            data,
+            self.method.loss,
+            self.method.regularizer,
+            n_total=session.n_total,
+            sample=session.sample,
+        )
+
+    def fit(
+        self,
+        examples: Iterable[Example] | None = None,
+        dev: Iterable[Example] | None = None,
+        *,
+        evaluate_every: int = 1,
+        patience: int = 0,
+        callback: Callable[[Progress], None] | None = None,
+    ) -> FitResult:
+        """Train on all examples at once, without spaCy's steps, and leave the best parameters in the model.
+
+        examples (Iterable[Example] | None): Training data; those given to `initialize` if None.
+        dev (Iterable[Example] | None): Scored by accuracy (tagger) or span F1, see `FitResult`.
+        RAISES DataError: If there is nothing to train on.
+        """
+        crf, encoder = self._trained()
+        self._sync()
+        data = self._session.initial if examples is None else None
+        if data is None:
+            if examples is None:
+                raise DataError(f"Component {self.name!r}: give examples to fit, or call initialize just before.")
+            columns, gold = self._read_examples(examples)
+            encoded = encoder.encode(columns.text)
+            data = Dataset(encoded, self._label_ids(gold), np.ones(len(encoded.offsets) - 1))
+        self._session = Session(self.method.optimizer, data)
+        evaluate = self._evaluator(list(dev)) if dev is not None else None
+        result = fit(
+            self._objective(data),
+            self.method.optimizer,
+            crf.theta,
+            evaluate=evaluate,
+            evaluate_every=evaluate_every,
+            patience=patience,
+            callback=callback,
+        )
+        self.set_parameters(result.best)
+        return result
+
+    def set_parameters(self, theta: Floats) -> None:
+        """Predict with these parameters [D] from now on."""
+        crf, _ = self._trained()
+        crf.set_theta(theta)
+        show_parameters(self.model, crf)
+
+    def _evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
+        """Return a function that scores parameters on `dev`."""
+        crf, encoder = self._trained()
+        columns, tags = self._read_examples(dev)
+        encoded = encoder.encode(columns.text)
+        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(self._tags)}
+        gold = np.array([numbers.get(tag, -1) for tag in tags], np.int32)
+        known = np.array([tag is not None for tag in tags], np.bool_)
+        scheme = getattr(self.annotation, "scheme", None)
+        assert self._constraints is not None
+        constraints = self._constraints
+
+        def evaluate(theta: Floats) -> float:
+            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys)
+            labels = trial.decode(encoded, self.method.decoder, constraints)
+            if scheme is None:
+                return float((labels == gold)[known].mean()) if known.any() else 0.0
+            return span_f1(np.where(known, labels, -1), gold, encoded.offsets, TagTable(self._tags, scheme)).f1
+
+        return evaluate
+
+    def _use(self, crf: LinearChainCRF) -> None:
+        self._crf = crf
+        show_parameters(self.model, crf)
+
+    def _sync(self) -> None:
+        """Bring the parameters up to date with a training run that has gone on."""
+        if self._crf is not None and self._session.stale:
+            theta = np.empty_like(self._crf.theta)
+            self._session.export(theta)
+            self.set_parameters(theta)
+
+    @contextmanager
+    def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
+        """Do nothing: averaging is the business of the optimizer named in the config."""
+        yield
+
+    # Serialisation
+
+    def _model_bytes(self) -> bytes:
+        crf = self.crf
+        features = self.method.features
+        head = {
+            "templates": list(features.templates),
+            "pair_templates": list(features.pair_templates),
+            "names": self.attribute_names,
+            "model": crf.to_bytes(),
+        }
+        data: bytes = srsly.msgpack_dumps(head)
+        return data
+
+    def _load_model(self, data: bytes, source: str) -> None:
+        try:
+            head = srsly.msgpack_loads(data)
+            templates = list(head["templates"]), list(head["pair_templates"])
+            names, body = list(head["names"]), head["model"]
+        except Exception as error:  # msgpack raises many kinds on foreign bytes
+            raise ModelFileError(
+                f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
+            ) from error
+        features = self.method.features
+        if templates != (list(features.templates), list(features.pair_templates)):
+            raise ModelFileError(
+                f"{source}: the model was trained with other feature templates than the config of component "
+                f"{self.name!r} names. Use the config that lies beside the model, or train again."
+            )
+        crf = LinearChainCRF.from_bytes(body, source)
+        self._set_tags(crf.labels)
+        self._encoder = self._make_encoder(crf.keys)
+        self._use(crf)
+        self.attribute_names = names
+        self._session = Session(self.method.optimizer)
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return the component's settings, labels and weights as bytes."""
+        serialize: dict[str, Callable[[], Any]] = {"cfg": lambda: srsly.json_dumps(self._stored_cfg())}
+        serialize["vocab"] = lambda: self.vocab.to_bytes(exclude=exclude)
+        if self._crf is not None:
+            serialize["model"] = self._model_bytes
+        data: bytes = util.to_bytes(serialize, exclude)
+        return data
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFComponent":
+        """Load what `to_bytes` returned.
+
+        RAISES ModelFileError: If the data are damaged or foreign.
+        """
+        load = {
+            "cfg": lambda data: self._load_cfg(srsly.json_loads(data)),
+            "vocab": lambda data: self.vocab.from_bytes(data, exclude=exclude),
+            "model": lambda data: self._load_model(data, f"component {self.name!r}"),
+        }
+        util.from_bytes(bytes_data, load, exclude)
+        return self
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the component to a folder; the weights go to a temporary name first and are then moved."""
+        serialize: dict[str, Callable[[Path], Any]] = {
+            "cfg": lambda file: srsly.write_json(file, self._stored_cfg()),
+            "vocab": lambda folder: self.vocab.to_disk(folder, exclude=exclude),
+        }
+        if self._crf is not None:
+            serialize["model"] = lambda file: _write(file, self._model_bytes())
+        util.to_disk(path, serialize, exclude)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":
+        """Load what `to_disk` wrote.
+
+        RAISES ModelFileError: If the file is damaged or foreign.
+        """
+        load: dict[str, Callable[[Path], Any]] = {
+            "cfg": lambda file: self._load_cfg(_read_json(file)),
+            "vocab": lambda folder: self.vocab.from_disk(folder, exclude=exclude),
+            "model": lambda file: self._load_model(file.read_bytes(), str(file)) if file.exists() else None,
+        }
+        util.from_disk(path, load, exclude)
+        return self
+
+    def _stored_cfg(self) -> dict[str, Any]:
+        return {**self.cfg, "tags": self._tags}
+
+    def _load_cfg(self, stored: dict[str, Any]) -> None:
+        tags = stored.pop("tags", [])
+        self._set_tags([str(tag) for tag in tags])
+
+
+def _write(file: Path, data: bytes) -> None:
+    temporary = file.with_name(f".{file.name}.part")
+    temporary.write_bytes(data)
+    temporary.replace(file)
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        stored = srsly.read_json(file)
+    except ValueError as error:
+        raise ModelFileError(f"{file}: this is no JSON file ({error}). Train or copy the model again.") from error
+    if not isinstance(stored, dict):
+        raise ModelFileError(f"{file}: expected the settings of a component. Train or copy the model again.")
+    return stored
+
+
+def _unpickle(
+    vocab: Vocab,
+    name: str,
+    annotation: Annotation,
+    method: Method,
+    cfg: dict[str, Any],
+    scorer: Callable[..., Any] | None,
+    state: bytes,
+) -> "CRFComponent":
+    component = CRFComponent(vocab, name, annotation, method, threshold=cfg["threshold"], scorer=scorer)
+    return component.from_bytes(state, exclude=["vocab"])

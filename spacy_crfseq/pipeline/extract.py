@@ -1,0 +1,86 @@
+"""From Docs to the columns of hashes that the encoder reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from spacy.attrs import IDS
+from spacy.strings import get_string_id
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
+from ..features.encoder import Columns
+from ..types import Hashes, LexemeFunction, Offsets
+
+ALWAYS = ("ORTH", "SENT_START", "IS_SPACE")
+
+
+class DocColumns(NamedTuple):
+    """Token columns of some Docs.
+
+    text (Columns): What the encoder reads; a sequence is a sentence where sentence starts are set, else a Doc.
+    spaces (Hashes): [T] 1 for whitespace tokens.
+    doc_offsets (Offsets): [docs + 1] where each Doc's tokens begin.
+    """
+
+    text: Columns
+    spaces: Hashes
+    doc_offsets: Offsets
+
+    @property
+    def n_docs(self) -> int:
+        """The number of Docs."""
+        return len(self.doc_offsets) - 1
+
+
+def read_docs(docs: Sequence[Doc], columns: Sequence[str]) -> DocColumns:
+    """Return the columns of `docs`, `columns` naming the token attributes that templates use."""
+    attributes = [IDS[name] for name in (*ALWAYS, *columns)]
+    doc_offsets = np.zeros(len(docs) + 1, np.int64)
+    np.cumsum([len(doc) for doc in docs], out=doc_offsets[1:])
+    arrays = [doc.to_array(attributes) for doc in docs]
+    table = np.concatenate(arrays) if arrays else np.zeros((0, len(attributes)), np.uint64)
+    starts = table[:, 1] == 1
+    starts[doc_offsets[:-1][np.diff(doc_offsets) > 0]] = True
+    offsets = np.append(np.flatnonzero(starts), len(table)).astype(np.int64)
+    text = Columns(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, len(ALWAYS) :]), offsets)
+    return DocColumns(text, table[:, 2], doc_offsets)
+
+
+def lexeme_reader(
+    vocab: Vocab, names: Sequence[str], functions: Mapping[str, LexemeFunction], strings: dict[int, str] | None = None
+) -> Callable[[int], list[int]]:
+    """Return a function from a word's hash to the values of the attributes `names`, 0 for those without a value.
+
+    strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
+    """
+    readers = [_reader(name, functions, strings) for name in names]
+
+    def values_of(orth: int) -> list[int]:
+        lexeme = vocab[orth]
+        return [read(lexeme) for read in readers]
+
+    return values_of
+
+
+def _reader(name: str, functions: Mapping[str, LexemeFunction], strings: dict[int, str] | None) -> Callable[[Any], int]:
+    field = name.lower()
+    if name in LEXEME_HASHES:
+        return lambda lexeme: int(getattr(lexeme, field))
+    if name in LEXEME_FLAGS:
+        return lambda lexeme: int(bool(getattr(lexeme, field)))
+    function = functions[name] if name in functions else TEXT_FUNCTIONS[name]
+
+    def read(lexeme: Any) -> int:
+        value = function(lexeme.text)
+        if not value:
+            return 0
+        key = int(get_string_id(value))
+        if strings is not None:
+            strings[key] = value
+        return key
+
+    return read

@@ -1,0 +1,160 @@
+"""The factories `crf_tagger`, `crf_chunker` and `crf_ner`.
+
+Every `Language` object imports this module through its entry points, so it is light: it makes the registries known to
+spaCy and declares defaults; the component and numba come in when a factory is called.  (No deferred annotations here:
+spaCy checks configs against the annotations of these functions.)
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from spacy.language import Language
+from spacy.util import registry
+
+from .. import registry as registries
+
+for _name, _registry in registries.ALL.items():
+    if not hasattr(registry, _name):
+        setattr(registry, _name, _registry)
+
+METHOD: dict[str, Any] = {
+    "loss": {"@crf_losses": "spacy_crfseq.SequentialLog.v1"},
+    "regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 1.0},
+    "optimizer": {"@crf_optimizers": "spacy_crfseq.SGD.v1"},
+    "decoder": {"@crf_decoders": "spacy_crfseq.Viterbi.v1"},
+    "support": "observed",
+    "min_count": 1,
+    "boundaries": True,
+    "precision": "float32",
+    "inner_iterations": 1,
+    "keep_names": False,
+}
+"""Settings shared by the three factories; `CRFComponent` explains them."""
+
+
+def _defaults(features: str, scorer: str, **own: Any) -> dict[str, Any]:
+    return {"features": {"@crf_features": features}, **METHOD, **own, "scorer": {"@scorers": scorer}}
+
+
+@Language.factory(
+    "crf_tagger",
+    assigns=["token.tag", "token.pos", "token.morph"],
+    default_config=_defaults("spacy_crfseq.Tagging.v1", "spacy_crfseq.tagger_scorer.v1", attr="tag", overwrite=False),
+    default_score_weights={"tag_acc": 1.0, "pos_acc": None, "morph_acc": None},
+)
+def create_tagger(
+    nlp: Language,
+    name: str,
+    attr: str,
+    overwrite: bool,
+    features: Any,
+    loss: Any,
+    regularizer: Any,
+    optimizer: Any,
+    decoder: Any,
+    support: str,
+    min_count: int,
+    boundaries: bool,
+    precision: str,
+    inner_iterations: int,
+    keep_names: bool,
+    scorer: Callable[..., Any] | None,
+) -> Any:
+    """Create a tagger: one label a token, written to one token attribute.
+
+    attr (str): Where labels come from and go to: "tag", "pos" or "morph".
+    overwrite (bool): Replace values that are set already.
+    The other settings are explained at `CRFComponent`.
+    """
+    from .annotations import TokenTags
+    from .component import CRFComponent, Method
+
+    method = Method(
+        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
+        inner_iterations, keep_names,
+    )  # fmt: skip
+    return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), method, scorer=scorer)
+
+
+@Language.factory(
+    "crf_chunker",
+    assigns=["doc.spans"],
+    default_config=_defaults(
+        "spacy_crfseq.Chunking.v1", "spacy_crfseq.chunker_scorer.v1",
+        spans_key="chunks", scheme="IOB2", threshold=0.0,
+    ),
+    default_score_weights={"spans_chunks_f": 1.0, "spans_chunks_p": 0.0, "spans_chunks_r": 0.0},
+)  # fmt: skip
+def create_chunker(
+    nlp: Language,
+    name: str,
+    spans_key: str,
+    scheme: str,
+    threshold: float,
+    features: Any,
+    loss: Any,
+    regularizer: Any,
+    optimizer: Any,
+    decoder: Any,
+    support: str,
+    min_count: int,
+    boundaries: bool,
+    precision: str,
+    inner_iterations: int,
+    keep_names: bool,
+    scorer: Callable[..., Any] | None,
+) -> Any:
+    """Create a chunker: non-overlapping labelled spans in ``doc.spans[spans_key]``.
+
+    scheme (str): "IOB2" or "BILUO", the tags used inside.
+    threshold (float): Spans whose probability is lower are left out; 0 keeps all and computes none.
+    The other settings are explained at `CRFComponent`.
+    """
+    from .annotations import SpanGroups
+    from .component import CRFComponent, Method
+
+    method = Method(
+        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
+        inner_iterations, keep_names,
+    )  # fmt: skip
+    return CRFComponent(nlp.vocab, name, SpanGroups(spans_key, scheme), method, threshold=threshold, scorer=scorer)
+
+
+@Language.factory(
+    "crf_ner",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
+    default_config=_defaults("spacy_crfseq.Entities.v1", "spacy.ner_scorer.v1", scheme="BILUO", threshold=0.0),
+    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
+)
+def create_ner(
+    nlp: Language,
+    name: str,
+    scheme: str,
+    threshold: float,
+    features: Any,
+    loss: Any,
+    regularizer: Any,
+    optimizer: Any,
+    decoder: Any,
+    support: str,
+    min_count: int,
+    boundaries: bool,
+    precision: str,
+    inner_iterations: int,
+    keep_names: bool,
+    scorer: Callable[..., Any] | None,
+) -> Any:
+    """Create an entity recognizer that writes ``doc.ents``.
+
+    scheme (str): "IOB2" or "BILUO", the tags used inside.
+    threshold (float): Entities whose probability is lower are left out; 0 keeps all and computes none.
+    The other settings are explained at `CRFComponent`.
+    """
+    from .annotations import Entities
+    from .component import CRFComponent, Method
+
+    method = Method(
+        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
+        inner_iterations, keep_names,
+    )  # fmt: skip
+    return CRFComponent(nlp.vocab, name, Entities(scheme), method, threshold=threshold, scorer=scorer)

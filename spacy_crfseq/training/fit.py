@@ -1,0 +1,124 @@
+"""The training loop outside spaCy: iterate, evaluate, keep the best, stop in time.
+
+Nothing is printed here; whoever calls passes a callback that sees every `Progress`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from ..types import Floats, Objective, Optimizer, StepReport
+
+
+class Progress(NamedTuple):
+    """State of a run after an iteration.
+
+    iteration (int): Iterations so far, from 1.
+    seconds (float): Wall time since the start, evaluation included.
+    report (StepReport): What the optimizer did.
+    score (float | None): Development score, higher is better; None where it was not computed.
+    best (bool): Whether this is the best score so far.
+    """
+
+    iteration: int
+    seconds: float
+    report: StepReport
+    score: float | None
+    best: bool
+
+
+class FitResult(NamedTuple):
+    """Outcome of a run.
+
+    best (Floats): [D] parameters with the best development score; the last ones where none was computed.
+    last (Floats): [D] parameters at the end.
+    history (list[Progress]): One entry an iteration.
+    reason (str): Why it ended.
+    """
+
+    best: Floats
+    last: Floats
+    history: list[Progress]
+    reason: str
+
+    @property
+    def best_score(self) -> float | None:
+        """The highest development score, None where none was computed."""
+        scores = [progress.score for progress in self.history if progress.score is not None]
+        return max(scores) if scores else None
+
+
+def fit(
+    objective: Objective,
+    optimizer: Optimizer,
+    theta: Floats,
+    *,
+    evaluate: Callable[[Floats], float] | None = None,
+    evaluate_every: int = 1,
+    patience: int = 0,
+    callback: Callable[[Progress], None] | None = None,
+) -> FitResult:
+    """Train from `theta` until the optimizer converges, patience runs out, or Ctrl-C.
+
+    evaluate (Callable): Maps parameters to a development score.
+    patience (int): Evaluations without improvement before stopping; 0 waits for ever.
+    An interrupt ends the run early and loses nothing: the best parameters so far are returned.
+    """
+    run = _Run(optimizer, theta, evaluate, evaluate_every, patience)
+    state = optimizer.start(theta)
+    reason = ""
+    try:
+        while not reason:
+            report = optimizer.iterate(objective, state)
+            progress = run.record(report, state)
+            if callback is not None:
+                callback(progress)
+            reason = report.message if report.converged else run.out_of_patience()
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    last = theta.copy()
+    optimizer.export(state, last)
+    return FitResult(last if run.best is None else run.best, last, run.history, reason)
+
+
+class _Run:
+    """Development scores of a run and the best parameters."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        theta: Floats,
+        evaluate: Callable[[Floats], float] | None,
+        every: int,
+        patience: int,
+    ) -> None:
+        self.optimizer, self.evaluate, self.every, self.patience = optimizer, evaluate, max(1, every), patience
+        self.history: list[Progress] = []
+        self.best: Floats | None = None
+        self._current = np.empty_like(theta)
+        self._best_score = -np.inf
+        self._without_gain = 0
+        self._started = perf_counter()
+
+    def record(self, report: StepReport, state: object) -> Progress:
+        iteration = len(self.history) + 1
+        score, best = None, False
+        if self.evaluate is not None and (iteration % self.every == 0 or report.converged):
+            self.optimizer.export(state, self._current)
+            score = self.evaluate(self._current)
+            best = score > self._best_score
+            self._without_gain = 0 if best else self._without_gain + 1
+            if best:
+                self._best_score, self.best = score, self._current.copy()
+        progress = Progress(iteration, perf_counter() - self._started, report, score, best)
+        self.history.append(progress)
+        return progress
+
+    def out_of_patience(self) -> str:
+        if self.patience and self._without_gain >= self.patience:
+            return f"no better score in {self.patience} evaluations"
+        return ""
