@@ -156,9 +156,17 @@ class Layout(NamedTuple):
     def views(self, theta: Floats) -> Views:
         """Cut theta [D] into its groups, without a copy."""
         n = self.n_labels
-        ends = np.cumsum([self.state.size, self.pair.size, n * n, n])
-        state, pair, transitions, start, end = np.split(theta, ends)
-        return Views(state, pair, transitions.reshape(n, n), start, end)
+        pair = self.state.size
+        transitions = pair + self.pair.size
+        start = transitions + n * n
+        end = start + n
+        return Views(
+            theta[:pair],
+            theta[pair:transitions],
+            theta[transitions:start].reshape(n, n),
+            theta[start:end],
+            theta[end:],
+        )
 
     def hold(self, grad: Floats) -> None:
         """Set the gradient of parameters that are not learnt to zero."""
@@ -209,7 +217,7 @@ def observed_rows(ids: Ids, columns: Ints, n_rows: int, width: int) -> SparseRow
 
 
 def pair_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:
-    """Return ``previous * L + label`` for every token [T]; -1 where a label is missing and at the first of a sequence."""
+    """Return ``previous * L + label`` for every token [T]; -1 where there is no previous label or one is missing."""
     columns = np.full(len(gold), -1, np.int32)
     columns[1:] = np.where((gold[:-1] >= 0) & (gold[1:] >= 0), gold[:-1] * n_labels + gold[1:], -1)
     columns[offsets[:-1][np.diff(offsets) > 0]] = -1

@@ -168,7 +168,7 @@ class LinearChainCRF:
         """
         message = _unpack(data, source)
         try:
-            labels = list(message["labels"])
+            labels = _unpack_labels(message["labels"])
             n = len(labels)
             steps = message["steps"]
             layout = Layout(
@@ -178,9 +178,9 @@ class LinearChainCRF:
                 None if steps is None else np.array(steps, np.bool_),
                 bool(message["boundaries"]),
             )
-            keys = np.array(message["state"]["keys"]), np.array(message["pair"]["keys"])
+            keys = _unpack_keys(message["state"]), _unpack_keys(message["pair"])
             theta = np.array(message["theta"])
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
             raise ModelFileError(
                 f"{source}: the stored model is damaged ({error!r}); train or copy it again."
             ) from error
@@ -225,9 +225,25 @@ def _unpack(data: bytes, source: str) -> dict[str, Any]:
     return message
 
 
+def _unpack_labels(stored: Any) -> list[str]:
+    is_list = isinstance(stored, list) and all(isinstance(label, str) for label in stored)
+    if not is_list or not stored or len(set(stored)) < len(stored):
+        raise ValueError(f"the labels are {stored!r} instead of a list of distinct names")
+    return list(stored)
+
+
+def _unpack_keys(stored: dict[str, Any]) -> Hashes:
+    keys = np.array(stored["keys"])
+    if keys.ndim != 1 or keys.dtype != np.uint64:
+        raise ValueError(f"the keys are {keys.ndim}-dimensional {keys.dtype} instead of a list of uint64")
+    return keys
+
+
 def _unpack_rows(stored: dict[str, Any], width: int) -> Rows:
     if stored["kind"] == "dense":
         return DenseRows(len(stored["keys"]), width)
+    if stored["kind"] != "sparse":
+        raise ValueError(f"the weights are stored as {stored['kind']!r}, which is not known")
     ptr = np.concatenate([[0], np.cumsum(stored["lengths"], dtype=np.int64)]).astype(np.int64)
     return SparseRows(ptr, np.array(stored["cols"], np.int32), width)
 
@@ -240,15 +256,19 @@ def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: s
             return False
         if isinstance(rows, DenseRows):
             return True
-        in_range = bool((rows.cols >= 0).all() and (rows.cols < rows.width).all())
-        return in_range and int(rows.ptr[-1]) == len(rows.cols)
+        if rows.cols.ndim != 1 or rows.ptr[-1] != len(rows.cols) or (np.diff(rows.ptr) < 0).any():
+            return False
+        return bool((rows.cols >= 0).all() and (rows.cols < rows.width).all())
 
     blocks = zip((layout.state, layout.pair), keys, strict=True)
-    if not all(sound(rows, len(block_keys)) and block_keys.dtype == np.uint64 for rows, block_keys in blocks):
+    if not all(sound(rows, len(block_keys)) for rows, block_keys in blocks):
         raise ModelFileError(f"{source}: its attributes and weights do not fit together; train or copy it again.")
-    steps_fit = layout.steps is None or layout.steps.shape == (layout.n_labels, layout.n_labels)
-    if theta.ndim != 1 or len(theta) != layout.size or theta.dtype.kind != "f" or not steps_fit:
-        raise ModelFileError(f"{source}: {len(theta)} parameters where {layout.size} are needed; copy it again.")
+    if layout.steps is not None and layout.steps.shape != (layout.n_labels, layout.n_labels):
+        raise ModelFileError(f"{source}: its transitions do not fit its {layout.n_labels} labels; copy it again.")
+    if theta.ndim != 1 or len(theta) != layout.size:
+        raise ModelFileError(f"{source}: {theta.size} parameters where {layout.size} are needed; copy it again.")
+    if theta.dtype not in (np.float32, np.float64):
+        raise ModelFileError(f"{source}: parameters of type {theta.dtype.str}, not float32 or float64; copy it again.")
     check_finite(theta, source)
 
 

@@ -208,8 +208,9 @@ class Block:
         self.store.renumber(new_ids)
         for slot, table in zip(self.plan.lexeme_slots, self._tables, strict=True):
             if len(slot.templates) == 1:
-                table.array[:] = np.where(table.array == UNKNOWN, UNKNOWN, new_ids[table.array])
-        if self.origins is not None:
+                met = table.array != UNKNOWN
+                table.array[met] = new_ids[table.array[met]]
+        if self.origins:
             self.origins = _kept_origins(self.origins, kept)
         return Ids(ids.bags, new_ids[ids.attrs], self.store)
 
@@ -258,7 +259,7 @@ class Encoder:
         return self.state.frozen
 
     def keep_names(self) -> None:
-        """Remember where each new attribute came from, so that `names` can tell."""
+        """Remember where each new attribute came from, so that `attribute_names` can tell."""
         self.state.origins, self.pair.origins = [], []
 
     def encode(self, text: Columns) -> Encoded:

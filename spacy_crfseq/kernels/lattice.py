@@ -10,9 +10,9 @@ For one sequence with emission potentials e_t = exp(emissions - max) and M = exp
 
 (Rabiner 1989, section V.A; Lafferty, McCallum & Pereira 2001.)  Start and end scores are added to the first and the
 last emission.  Scaled potentials are exact as long as no sum gets near the smallest positive number: a sequence for
-which ``1/c_t`` falls under `TINY`, or whose marginals do not sum to one, is done again in log space and in float64,
-ten times slower.  So scores of any size and sequences of any length are safe, and label paths of score minus
-infinity (forbidden ones) are allowed.
+which ``1/c_t`` falls under `TINY`, ``beta_t c_t`` exceeds `HUGE`, or whose marginals do not sum to one, is done again
+in log space and in float64, ten times slower.  So scores of any size and sequences of any length are safe, and label
+paths of score minus infinity (forbidden ones) are allowed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from ._jit import kernel
 
 TINY = 1e-25
 """Below this an alpha that was rounded to zero (under 1e-38 in float32) could have mattered by more than 1e-12."""
+HUGE = 1e30
+"""Above this, products with a potential or an alpha of zero may become infinity times zero in float32."""
 LANES = 8
 """Rows of the work arrays are padded to a multiple of this, so that loops over labels need no remainder."""
 
@@ -144,11 +146,16 @@ def _forward_backward(
         here, before = beta[t], beta[t - 1]
         for k in range(padded):
             before[k] = 0
+        largest = scale[t]
         for j in range(n):
-            mass = potentials[t, j] * here[j] * scale[t]
+            gain = here[j] * scale[t]
+            largest = max(largest, gain)
+            mass = potentials[t, j] * gain
             row = backward[j]
             for k in range(padded):
                 before[k] += mass * row[k]
+        if largest > HUGE:
+            return log_z, False
     for t in range(length):
         total = alpha[t, 0] * beta[t, 0]
         for k in range(1, n):

@@ -10,6 +10,7 @@ kept as scalar factors, ``w = W / w_div`` and ``mean = (A + a_frac W) / a_div`` 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,6 +25,7 @@ class SGDState:
     weights, sums (Floats): [D] the scaled weights W and the scaled sums A; see the module's text.
     steps (float): Sequences seen.
     rate (float): eta0; 0 before it is chosen.
+    last (StepReport | None): What the last epoch did; once it has converged, the state does not change any more.
     """
 
     weights: Floats
@@ -36,6 +38,7 @@ class SGDState:
     rate: float = 0.0
     iterations: int = 0
     losses: list[float] = field(default_factory=list)
+    last: StepReport | None = None
 
 
 @dataclass(frozen=True)
@@ -46,15 +49,15 @@ class SGD:
     rate (float): Initial learning rate eta0 for the sum of a mini-batch's gradients; 0 finds it on a sample.
     average (bool): Predict with the average of the weights.
     max_iterations (int): Epochs of a run.
-    tolerance (float): Stop when the objective fell by less than this fraction in an epoch.
+    tolerance (float): Stop when the objective fell by less than this fraction in two epochs running.
     seed (int): Of the order of the sequences.
     RAISES ConfigError: On a setting out of range.
     """
 
-    batch_size: int = 8
+    batch_size: int = 4
     rate: float = 0.0
     average: bool = True
-    max_iterations: int = 20
+    max_iterations: int = 12
     tolerance: float = 1e-3
     seed: int = 0
 
@@ -95,6 +98,8 @@ class SGD:
 
     def iterate(self, objective: Objective, state: SGDState) -> StepReport:
         """Pass once over the data of `objective`."""
+        if state.last is not None and state.last.converged:
+            return state.last._replace(evaluations=0)
         if state.rate == 0:
             state.rate = self._find_rate(objective.sample(), state)
         decay = objective.regularizer.decay or 0.0
@@ -112,7 +117,8 @@ class SGD:
         state.iterations += 1
         penalty = objective.regularizer.value(state.weights) / state.w_div**2
         message = self._stop(state, loss + penalty)
-        return StepReport(loss + penalty, loss, float("nan"), 1, bool(message), message)
+        state.last = StepReport(loss + penalty, loss, float("nan"), 1, bool(message), message)
+        return state.last
 
     def _rate_at(self, state: SGDState, decay: float) -> float:
         power = 0.75 if self.average else 1.0
@@ -179,6 +185,7 @@ class SGD:
             return "the objective is not finite: the learning rate is too large"
         if state.iterations >= self.max_iterations:
             return f"{self.max_iterations} epochs were run"
-        if len(state.losses) > 2 and state.losses[-2] - value < self.tolerance * value:
-            return f"the objective fell by less than {self.tolerance:g} of its value in an epoch"
+        last = state.losses[-3:]
+        if len(last) == 3 and all(before - after < self.tolerance * after for before, after in pairwise(last)):
+            return f"the objective fell by less than {self.tolerance:g} of its value in two epochs running"
         return ""

@@ -42,7 +42,13 @@ class Prediction(NamedTuple):
 
 
 class Annotation(Protocol):
-    """What a task adds to the component."""
+    """What a task adds to the component.
+
+    writes (frozenset[str]): Token attributes that hold the answers.
+    """
+
+    @property
+    def writes(self) -> frozenset[str]: ...
 
     def settings(self) -> dict[str, Any]:
         """Return settings that scorers and configs know, to be kept in ``pipe.cfg``."""
@@ -89,6 +95,7 @@ class TokenTags:
         if attr not in ATTRIBUTES:
             raise ConfigError(f"crf_tagger: attr {attr!r} is not supported. {suggest(str(attr), ATTRIBUTES)}")
         self.attr, self.overwrite = attr, overwrite
+        self.writes = frozenset({attr.upper()})
         self._id = IDS[attr.upper()]
 
     def settings(self) -> dict[str, Any]:
@@ -133,14 +140,18 @@ class TokenTags:
             if not self.overwrite:
                 old = doc.to_array([self._id])
                 new = np.where(old != 0, old, new)
-            doc.from_array([self._id], new.reshape(-1, 1))
+            _set(doc, [self._id], new.reshape(-1, 1))
+
+
+_POS_NAMES: dict[int, str] = {int(number): name for name, number in POS_IDS.items()}
 
 
 def _position_of(value: int) -> str:
     return _POS_NAMES[value]
 
 
-_POS_NAMES = {number: name for name, number in POS_IDS.items()}
+def _set(doc: Doc, attributes: list[int], values: Any) -> None:
+    doc.from_array(list(attributes), values)
 
 
 class _Spans:
@@ -195,6 +206,7 @@ class SpanGroups(_Spans):
     def __init__(self, spans_key: str, scheme: str) -> None:
         super().__init__(scheme)
         self.spans_key = spans_key
+        self.writes: frozenset[str] = frozenset()
 
     def settings(self) -> dict[str, Any]:
         return {"spans_key": self.spans_key, "scheme": self.scheme}
@@ -231,12 +243,14 @@ class Entities(_Spans):
     Entities set by earlier components are kept, blocked tokens stay outside, no entity begins or ends on whitespace.
     """
 
+    writes = frozenset({"ENT_IOB", "ENT_TYPE"})
+
     def settings(self) -> dict[str, Any]:
         return {"scheme": self.scheme}
 
     def gold_tags(self, example: Example, same_words: bool) -> Tags:
         if not same_words:
-            return self._from_biluo(example.get_aligned_ner())
+            return self._from_biluo(list(example.get_aligned_ner()))
         reference = example.reference
         strings = reference.vocab.strings
         pairs = reference.to_array([ENT_IOB, ENT_TYPE]).tolist()
@@ -282,7 +296,7 @@ class Entities(_Spans):
                 allowed[i] = [tag == "O" for tag in tags]
         for entity in doc.ents:
             wanted = encode([TagSpan(0, len(entity), entity.label_)], len(entity), self.scheme)
-            if not set(wanted) <= set(tags):
+            if not set(wanted) <= set(tags) or any(token.is_sent_start for token in entity[1:]):
                 wanted = ["O"] * len(entity)
             allowed[entity.start : entity.end] = [[tag == want for tag in tags] for want in wanted]
             if entity.end < len(doc) and wanted[0] != "O":
@@ -306,7 +320,7 @@ class Entities(_Spans):
             if _has_entities(doc):
                 self._add_entities(doc, table[begin:end])
             else:
-                doc.from_array([ENT_IOB, ENT_TYPE], table[begin:end])
+                _set(doc, [ENT_IOB, ENT_TYPE], table[begin:end])
 
     def _add_entities(self, doc: Doc, table: NDArray[np.uint64]) -> None:
         """Add predicted entities to those that are set, which the constraints have kept apart."""
@@ -332,7 +346,7 @@ def _has_entities(doc: Doc) -> bool:
 
 def _blocked(doc: Doc) -> list[int]:
     table = doc.to_array([ENT_IOB, ENT_TYPE])
-    return np.flatnonzero((table[:, 0] == 3) & (table[:, 1] == 0)).tolist()  # type: ignore[no-any-return]
+    return np.flatnonzero((table[:, 0] == 3) & (table[:, 1] == 0)).tolist()
 
 
 def _ranges(docs: Sequence[Doc], doc_offsets: Offsets) -> list[tuple[Doc, int, int]]:

@@ -7,6 +7,7 @@ what training needs between two calls of `update`.  (No deferred annotations her
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError, ModelFileError, suggest
-from ..features.encoder import Encoded, Encoder, attribute_names
+from ..features.encoder import Columns, Encoded, Encoder, attribute_names
 from ..features.sets import FeatureSet
 from ..layout import make_layout
 from ..model import LinearChainCRF
@@ -111,12 +112,16 @@ class CRFComponent(TrainablePipe):
         scorer: Callable[..., Any] | None = None,
     ) -> None:
         method.check(name)
+        if not 0 <= threshold <= 1:
+            raise ConfigError(f"[components.{name}]: threshold is a probability, 0 to 1, but {threshold} was given.")
         self.vocab, self.name, self.scorer = vocab, name, scorer
         self.annotation, self.method = annotation, method
         self.cfg: dict[str, Any] = {**annotation.settings(), "threshold": threshold}
         self.model = make_model(self._emissions)
         self.attribute_names: list[str] = []
         self._tags: list[str] = []
+        self._added: list[str] = []
+        self._word_vocab = vocab
         self._crf: LinearChainCRF | None = None
         self._encoder: Encoder | None = None
         self._constraints: Constraints | None = None
@@ -143,6 +148,11 @@ class CRFComponent(TrainablePipe):
         """The L labels of the model, in the order of its numbers."""
         return tuple(self._tags)
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """Token columns that features look at and earlier components or a corpus reader must set, such as "TAG"."""
+        return frozenset(name for plan in self.method.features.plans() for name in plan.columns)
+
     def add_label(self, label: str) -> int:
         """Add a label; a trained model is widened, its weights for the new label zero.
 
@@ -151,9 +161,10 @@ class CRFComponent(TrainablePipe):
         """
         if not isinstance(label, str) or not label:
             raise ConfigError(f"{self.name}: a label must be a non-empty string, but {label!r} was given.")
-        new = [tag for tag in self.annotation.all_tags([*self._tags, label]) if tag not in self._tags]
+        new = [tag for tag in self.annotation.all_tags([label]) if tag not in self._tags]
         if label in self.labels or not new:
             return 0
+        self._added.append(label)
         self._sync()
         self._set_tags([*self._tags, *new])
         if self._crf is not None:
@@ -176,7 +187,7 @@ class CRFComponent(TrainablePipe):
         docs = list(docs)
         self._sync()
         crf, encoder = self._trained()
-        columns = read_docs(docs, encoder.columns)
+        columns = self._read(docs, encoder.columns)
         encoded = encoder.encode(columns.text)
         allowed = self.annotation.allowed(docs, columns.spaces != 0, columns.doc_offsets, self._tags)
         assert self._constraints is not None
@@ -191,7 +202,9 @@ class CRFComponent(TrainablePipe):
         spans = spans_of(labels, encoded.offsets, TagTable(self._tags, self.annotation.scheme))
         assert self._constraints is not None
         followers = ends_span(self._tags)
-        return crf.span_probabilities(encoded, labels, spans.start, spans.end, followers) >= threshold
+        probabilities = crf.span_probabilities(encoded, labels, spans.start, spans.end, followers)
+        sure: NDArray[np.bool_] = probabilities >= threshold
+        return sure
 
     def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
         """Write predictions to `docs`."""
@@ -213,7 +226,7 @@ class CRFComponent(TrainablePipe):
     def _encode(self, docs: Iterable[Doc]) -> tuple[Encoded, DocColumns]:
         self._sync()
         _, encoder = self._trained()
-        columns = read_docs(list(docs), encoder.columns)
+        columns = self._read(list(docs), encoder.columns)
         return encoder.encode(columns.text), columns
 
     def _trained(self) -> tuple[LinearChainCRF, Encoder]:
@@ -241,11 +254,15 @@ class CRFComponent(TrainablePipe):
     ) -> None:
         """Collect labels and attributes from the training data and set all weights to zero.
 
+        Labels that `add_label` has added stay.
         labels (Sequence[str] | None): Labels to use instead of those found: tags, or span types, which stand for all
             their tags.  ``spacy init labels`` writes such lists.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
         """
-        columns, gold = self._read_examples(get_examples())
+        examples = list(get_examples())
+        columns, gold = self._read_examples(examples)
+        expected = self._expected_inputs(columns, examples)
+        del examples
         if not any(tag is not None for tag in gold):
             raise DataError(
                 f"Component {self.name!r}: the training data hold no gold annotation for it ({self._what()}). "
@@ -259,7 +276,7 @@ class CRFComponent(TrainablePipe):
         if self.method.keep_names:
             encoder.keep_names()
         encoder.pinned = True
-        encoded = encoder.freeze(encoder.encode(columns.text), self.method.min_count)
+        encoded = encoder.freeze(encoder.encode(expected), self.method.min_count)
         ids = self._label_ids(gold)
         sizes = encoder.state.index.size, encoder.pair.index.size
         layout = make_layout(
@@ -270,8 +287,13 @@ class CRFComponent(TrainablePipe):
         self._encoder = encoder
         self._use(LinearChainCRF(self._tags, layout, theta, keys))
         self.attribute_names = self._names(encoder, strings)
+        if expected is not columns.text:
+            encoded = encoder.encode(columns.text)
         data = Dataset(encoded, ids, np.ones(len(encoded.offsets) - 1))
         self._session = Session(self.method.optimizer, data, columns.n_docs)
+        added, self._added = self._added, []
+        for label in added:
+            self.add_label(label)
 
     def _what(self) -> str:
         return ", ".join(f"{key} = {value!r}" for key, value in self.annotation.settings().items())
@@ -295,7 +317,14 @@ class CRFComponent(TrainablePipe):
     ) -> Encoder:
         state, pair = self.method.features.plans()
         names = sorted({*state.lexical, *pair.lexical})
-        return Encoder(state, pair, lexeme_reader(self.vocab, names, self.method.features.functions, strings), keys)
+        functions = self.method.features.functions
+        return Encoder(state, pair, lexeme_reader(lambda: self._word_vocab, names, functions, strings), keys)
+
+    def _read(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
+        """Return the columns of `docs`; new words are looked up in their vocab, which need not be the component's."""
+        if docs:
+            self._word_vocab = docs[0].vocab
+        return read_docs(docs, columns)
 
     def _names(self, encoder: Encoder, strings: dict[int, str] | None) -> list[str]:
         if strings is None:
@@ -303,7 +332,7 @@ class CRFComponent(TrainablePipe):
         known = strings
 
         def text_of(value: int) -> str:
-            return known.get(value) or (self.vocab.strings[value] if value in self.vocab.strings else str(value))
+            return known.get(value) or str(self._word_vocab.strings[value])
 
         return attribute_names(encoder.state, text_of) + attribute_names(encoder.pair, text_of)
 
@@ -315,17 +344,39 @@ class CRFComponent(TrainablePipe):
             raise DataError(
                 f"Component {self.name!r}: there are no training examples. Check [corpora.train] and [paths]."
             )
-        state, pair = self.method.features.plans()
-        names = list(dict.fromkeys([*state.columns, *pair.columns]))
-        columns = read_docs([example.predicted for example in examples], names)
+        columns = self._read([example.predicted for example in examples], self._input_names())
         return columns, [tag for example in examples for tag in self._gold_tags(example)]
 
-    def _gold_tags(self, example: Example) -> Tags:
-        predicted, reference = example.predicted, example.reference
-        same = len(predicted) == len(reference) and bool(
-            (predicted.to_array(["ORTH"]) == reference.to_array(["ORTH"])).all()
+    def _expected_inputs(self, columns: DocColumns, examples: Sequence[Example]) -> Columns:
+        """Return the text as components before this one may annotate it in training.
+
+        A column that no predicted Doc has takes its gold values, so that its attributes are known when
+        ``annotating_components`` set it.  They are no input of the training: the answer itself never is.
+        """
+        names = self._input_names()
+        context = columns.text.context
+        absent = [i for i, name in enumerate(names) if name not in self.annotation.writes and not context[:, i].any()]
+        if not absent:
+            return columns.text
+        context = context.copy()
+        for example, (begin, end) in zip(examples, pairwise(columns.doc_offsets.tolist()), strict=True):
+            if _same_words(example):
+                values = example.reference.to_array([names[i] for i in absent])
+                context[begin:end, absent] = values.reshape(end - begin, len(absent))
+        util.logger.info(
+            "[%s] No training example has %s set on input: features of it work only where components named in "
+            "annotating_components set it, or the corpus reader gives it.",
+            self.name,
+            ", ".join(names[i] for i in absent),
         )
-        return self.annotation.gold_tags(example, same)
+        return columns.text._replace(context=context)
+
+    def _input_names(self) -> list[str]:
+        state, pair = self.method.features.plans()
+        return list(dict.fromkeys([*state.columns, *pair.columns]))
+
+    def _gold_tags(self, example: Example) -> Tags:
+        return self.annotation.gold_tags(example, _same_words(example))
 
     def _label_ids(self, tags: Tags) -> Ints:
         """RAISES DataError: If a tag is none of the component's labels."""
@@ -342,19 +393,19 @@ class CRFComponent(TrainablePipe):
     def _fingerprint(self, doc: Doc) -> int:
         """Return a number that changes when token columns which features read are changed by other components."""
         _, encoder = self._trained()
-        names = ["SENT_START", *encoder.columns]
+        names: list[int | str] = ["SENT_START", *encoder.columns]
         return hash(doc.to_array(names).tobytes())
 
     def compile(self, examples: Sequence[Example]) -> list[Dataset]:
         """Return each example as a data set, features and gold labels as numbers."""
         _, encoder = self._trained()
         encoder.pinned = True
-        columns = read_docs([example.predicted for example in examples], encoder.columns)
+        columns = self._read([example.predicted for example in examples], encoder.columns)
         encoded = encoder.encode(columns.text)
         gold = self._label_ids([tag for example in examples for tag in self._gold_tags(example)])
         bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
         whole = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1))
-        return [whole.slice(int(first), int(last)) for first, last in zip(bounds, bounds[1:], strict=False)]
+        return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
 
     def update(
         self,
@@ -461,6 +512,8 @@ class CRFComponent(TrainablePipe):
         return evaluate
 
     def _use(self, crf: LinearChainCRF) -> None:
+        if self._crf is not None and len(crf.labels) != len(self._crf.labels):
+            self.model = make_model(self._emissions)  # thinc lets no model with parameters change its size
         self._crf = crf
         show_parameters(self.model, crf)
 
@@ -563,6 +616,14 @@ class CRFComponent(TrainablePipe):
     def _load_cfg(self, stored: dict[str, Any]) -> None:
         tags = stored.pop("tags", [])
         self._set_tags([str(tag) for tag in tags])
+
+
+def _same_words(example: Example) -> bool:
+    """Whether predicted and gold Doc have the same tokens, so that no alignment is needed."""
+    predicted, reference = example.predicted, example.reference
+    return len(predicted) == len(reference) and bool(
+        (predicted.to_array(["ORTH"]) == reference.to_array(["ORTH"])).all()
+    )
 
 
 def _write(file: Path, data: bytes) -> None:

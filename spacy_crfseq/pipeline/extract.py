@@ -51,16 +51,20 @@ def read_docs(docs: Sequence[Doc], columns: Sequence[str]) -> DocColumns:
 
 
 def lexeme_reader(
-    vocab: Vocab, names: Sequence[str], functions: Mapping[str, LexemeFunction], strings: dict[int, str] | None = None
+    vocab: Callable[[], Vocab],
+    names: Sequence[str],
+    functions: Mapping[str, LexemeFunction],
+    strings: dict[int, str] | None = None,
 ) -> Callable[[int], list[int]]:
     """Return a function from a word's hash to the values of the attributes `names`, 0 for those without a value.
 
+    vocab (Callable): Returns the vocab that holds the words at hand.
     strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
     """
     readers = [_reader(name, functions, strings) for name in names]
 
     def values_of(orth: int) -> list[int]:
-        lexeme = vocab[orth]
+        lexeme = vocab()[orth]
         return [read(lexeme) for read in readers]
 
     return values_of

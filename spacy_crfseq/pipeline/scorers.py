@@ -21,12 +21,17 @@ def create_chunker_scorer() -> Callable[..., dict[str, Any]]:
 def tagger_score(examples: Iterable[Example], *, attr: str = "tag", **kwargs: Any) -> dict[str, Any]:
     """Return the accuracy ``{attr}_acc`` of the token attribute `attr`."""
     if attr == "morph":
-        return Scorer.score_token_attr(examples, "morph", getter=lambda token, _: str(token.morph), **_known(kwargs))
+        return Scorer.score_token_attr(
+            examples,
+            "morph",
+            getter=lambda token, _: token.morph.key,  # type: ignore[attr-defined]
+            **_known(kwargs),
+        )
     return Scorer.score_token_attr(examples, attr, **_known(kwargs))
 
 
 def chunker_score(examples: Iterable[Example], *, spans_key: str = "chunks", **kwargs: Any) -> dict[str, Any]:
-    """Return precision, recall and F1 of the spans in ``doc.spans[spans_key]``, as ``spans_{spans_key}_f`` and so on."""
+    """Return precision, recall and F1 of the spans in ``doc.spans[spans_key]``, as ``spans_{spans_key}_f``."""
     prefix = "spans_"
 
     def spans_of(doc: Doc, key: str) -> Any:

@@ -20,6 +20,8 @@ from ..layout import BagRows, Layout, Rows, Views, shards
 from ..types import Batch, Floats, Ints, Loss, Offsets, Regularizer, Scores
 
 SAMPLE_SEQUENCES = 1000
+EXPANDED_SEQUENCES = 2048
+"""Sequences whose attribute ids are written out at a time in online training."""
 
 
 class Dataset(NamedTuple):
@@ -81,6 +83,10 @@ class _Expanded(NamedTuple):
     ptr: Offsets
     ids: Ints
 
+    def cut(self, begin: int, end: int) -> _Expanded:
+        """Return the tokens begin..end-1."""
+        return _Expanded(self.ptr[begin : end + 1], self.ids)
+
 
 def _expand(ids: Ids) -> _Expanded:
     from ..kernels import rows
@@ -92,47 +98,60 @@ def _expand(ids: Ids) -> _Expanded:
 
 
 class MiniBatch:
-    """A few sequences, for steps that touch only their own weights."""
+    """A few sequences, for steps that touch only their own weights.
 
-    def __init__(self, objective: CRFObjective, data: Dataset) -> None:
-        self._objective, self._data = objective, data
+    data (Dataset): Sequences among which those of the batch lie, from number `first` to `last` - 1.
+    state, pair (_Expanded): Attribute ids of all tokens of `data`; pair is None without label-pair templates.
+    """
+
+    def __init__(
+        self,
+        objective: CRFObjective,
+        data: Dataset,
+        state: _Expanded,
+        pair: _Expanded | None,
+        first: int,
+        last: int,
+    ) -> None:
+        begin, end = int(data.encoded.offsets[first]), int(data.encoded.offsets[last])
+        self._objective = objective
+        self._batch = data.batch(first, last)
+        self._n_tokens = end - begin
+        self._state = state.cut(begin, end)
+        self._pair = pair.cut(begin, end) if pair is not None else None
 
     @property
     def n_sequences(self) -> int:
         """Sequences in the batch."""
-        return self._data.n_sequences
+        return len(self._batch.weights)
 
     def loss_and_step(self, theta: Floats, scale: float, targets: list[tuple[Floats, float]]) -> float:
         """See `types.OnlineBatch`."""
-        layout = self._objective.layout
-        encoded = self._data.encoded
+        layout, length = self._objective.layout, self._n_tokens
         views = layout.views(theta)
         s = theta.dtype.type(scale)
-        state = _expand(encoded.state)
-        emissions = np.zeros((encoded.n_tokens, layout.n_labels), theta.dtype)
-        layout.state.add_ragged(views.state, *state, emissions)
+        emissions = np.zeros((length, layout.n_labels), theta.dtype)
+        layout.state.add_ragged(views.state, *self._state, emissions)
         emissions *= s
         transitions = views.transitions[None] * s
-        pair = None
-        if layout.pair.n_rows:
-            pair = _expand(encoded.pair)
-            transitions = np.broadcast_to(views.transitions, (encoded.n_tokens, *views.transitions.shape)).copy()
-            layout.pair.add_ragged(views.pair, *pair, transitions.reshape(encoded.n_tokens, -1))
+        if self._pair is not None:
+            transitions = np.broadcast_to(views.transitions, (length, *views.transitions.shape)).copy()
+            layout.pair.add_ragged(views.pair, *self._pair, transitions.reshape(length, -1))
             transitions *= s
         scores = Scores(emissions, transitions, views.start * s, views.end * s)
         grad = scores.zeros_like()
-        loss = self._objective.loss(scores, self._data.batch(0, self.n_sequences), grad)
+        loss = self._objective.loss(scores, self._batch, grad)
         for array, factor in targets:
-            self._step(layout.views(array), grad, factor, state, pair)
+            self._step(layout.views(array), grad, factor)
         return loss
 
-    def _step(self, target: Views, grad: Scores, factor: float, state: _Expanded, pair: _Expanded | None) -> None:
+    def _step(self, target: Views, grad: Scores, factor: float) -> None:
         layout = self._objective.layout
         f = grad.emissions.dtype.type(factor)
-        layout.state.scatter_ragged(*state, grad.emissions, factor, target.state)
-        if pair is not None:
-            flat = grad.transitions.reshape(len(grad.transitions), -1)
-            layout.pair.scatter_ragged(*pair, flat, factor, target.pair)
+        layout.state.scatter_ragged(*self._state, grad.emissions, factor, target.state)
+        if self._pair is not None:
+            flat = grad.transitions.reshape(self._n_tokens, -1)
+            layout.pair.scatter_ragged(*self._pair, flat, factor, target.pair)
         steps = grad.transitions.sum(0) * f
         if layout.steps is not None:
             steps *= layout.steps
@@ -228,11 +247,15 @@ class CRFObjective:
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
         """Yield all sequences once, `size` at a time, shuffled by `rng`."""
-        data = self.data
-        if rng is not None:
-            data = data.take(rng.permutation(data.n_sequences))
-        for first in range(0, data.n_sequences, size):
-            yield MiniBatch(self, data.slice(first, min(first + size, data.n_sequences)))
+        n = self.data.n_sequences
+        order = np.arange(n) if rng is None else rng.permutation(n)
+        block = max(1, EXPANDED_SEQUENCES // size) * size
+        for start in range(0, n, block):
+            part = self.data.take(order[start : start + block])
+            state = _expand(part.encoded.state)
+            pair = _expand(part.encoded.pair) if self.layout.pair.n_rows else None
+            for first in range(0, part.n_sequences, size):
+                yield MiniBatch(self, part, state, pair, first, min(first + size, part.n_sequences))
 
     def sample(self) -> CRFObjective:
         """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
