@@ -3,8 +3,8 @@
     CRFSEQ_DATA=... python bench/chunking.py [--rounds 3] [--iterations N]
 
 Both read CoNLL-2000, use the 19 attributes a token of CRF++'s template, train on one thread and are scored on the test
-part by the same function.  sklearn-crfsuite runs L-BFGS with c2 = 1 until it converges; feature dictionaries are part of
-its time, as importing spaCy and writing two models are of ours.  Kernels are compiled before the clock starts.
+part by the same function.  sklearn-crfsuite runs L-BFGS with c2 = 1 until it converges; feature dictionaries are part
+of its time, as importing spaCy and writing two models are of ours.  Kernels are compiled before the clock starts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from time import perf_counter
 
 ROOT = Path(__file__).resolve().parent.parent
-THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
 def run(command: list[str]) -> tuple[float, str]:

@@ -177,6 +177,9 @@ class Objective(Protocol):
 class Optimizer(Protocol):
     """A method that lowers an objective, one iteration at a time.
 
+    A report that says `converged` ends a run; an online method nevertheless takes more data, because whoever feeds it
+    part by part decides for himself when to stop.  The others change nothing any more.
+
     needs (frozenset[str]): What it asks of the objective: "value_and_grad", "minibatches".
     penalties (frozenset[str]): Kinds of regularizer it can minimise: "smooth", "decay", "prox".
     online (bool): Whether an iteration on part of the data makes sense.

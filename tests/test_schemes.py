@@ -215,9 +215,7 @@ def test_walks_through_the_transition_table_decode(data: st.DataObject, scheme: 
     walk: list[int] = []
     for _ in range(data.draw(st.integers(0, 10))):
         walk.append(data.draw(st.sampled_from(np.flatnonzero(table.step[walk[-1]] if walk else table.start))))
-    while (
-        walk and not table.end[walk[-1]]
-    ):  # B or I of BILUO: the last of its type's labels but one closes it
+    while walk and not table.end[walk[-1]]:  # B or I of BILUO: the last of its type's labels but one closes it
         walk.append(int(np.flatnonzero(table.step[walk[-1]])[-1]))
     tags = [labels[i] for i in walk]
     assert encode(decode(tags, scheme), len(tags), "IOB2") == convert(tags, scheme, "IOB2")
@@ -229,9 +227,7 @@ def test_find_invalid_agrees_with_the_table(tags: list[str], scheme: str) -> Non
     if set(tags) <= set(labels):
         table, ids = transition_table(labels, scheme), [labels.index(tag) for tag in tags]
         valid = not ids or (
-            table.start[ids[0]]
-            and table.end[ids[-1]]
-            and all(table.step[i, j] for i, j in pairwise(ids))
+            table.start[ids[0]] and table.end[ids[-1]] and all(table.step[i, j] for i, j in pairwise(ids))
         )
         assert (find_invalid(tags, scheme) is None) == valid
 
@@ -276,9 +272,7 @@ def test_span_f1_agrees_with_sets(sequences: list[list[int]], random: Random) ->
 
 def test_span_f1_by_hand() -> None:
     labels = ["O", "B-A", "I-A"]
-    score = span_f1(
-        np.array([1, 2, 0, 1]), np.array([1, 2, 1, 0]), np.array([0, 3, 4]), TagTable(labels, "IOB2")
-    )
+    score = span_f1(np.array([1, 2, 0, 1]), np.array([1, 2, 1, 0]), np.array([0, 3, 4]), TagTable(labels, "IOB2"))
     assert score == PRF(0.5, 0.5, 0.5, 1, 1, 1)
 
 

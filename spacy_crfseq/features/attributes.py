@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..types import LexemeFunction
 
 LEXEME_HASHES = ("ORTH", "LOWER", "SHAPE", "PREFIX", "SUFFIX", "LANG")
-"""spaCy's own hashes of a lexeme.  PREFIX is its first character, SUFFIX its last three, unless the language differs."""
+"""spaCy's own hashes of a lexeme.  PREFIX is its first character, SUFFIX its last three in most languages."""
 
 LEXEME_FLAGS = (
     "IS_ALPHA", "IS_ASCII", "IS_BRACKET", "IS_CURRENCY", "IS_DIGIT", "IS_LEFT_PUNCT", "IS_LOWER", "IS_PUNCT",
@@ -58,7 +58,7 @@ TEXT_FUNCTIONS: dict[str, LexemeFunction] = {
     "HAS_HYPHEN": lambda text: _fires("-" in text),
     "HAS_DIGIT": lambda text: _fires(any(char.isdigit() for char in text)),
 }
-"""Values from a word's text.  Affixes are of the lower-cased word and absent where the word is shorter."""
+"""Values from a word's text.  Affixes are lower-cased, and absent where the word is shorter."""
 
 SPELLING = (
     "INITIAL_LOWER", "INITIAL_UPPER", "INITIAL_DIGIT", "ALL_CAPS", "CAP_WITH_DOT", "HAS_HYPHEN", "HAS_DIGIT",

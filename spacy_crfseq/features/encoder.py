@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..types import Bools, Hashes, Ints, Offsets
 from .index import BagStore, Growable, HashIndex
 from .lexicon import LexemeValues, Lexicon, pad_values
-from .plan import ColumnSlot, LexemeSlot, Plan
+from .plan import ColumnSlot, LexemeSlot, Plan, lexical_names
 from .templates import Template
 
 UNKNOWN = -2
@@ -230,6 +230,7 @@ def _kept_origins(origins: list[tuple[int, Hashes]], kept: Bools) -> list[tuple[
 class Encoder:
     """Both blocks of a model's features over one lexicon.
 
+    values_of (LexemeValues): Maps a word's hash to the values of `lexical_names(state, pair)`, in that order.
     state (Block): Attributes that score a label.
     pair (Block): Attributes that score a label together with the one before it.
     pinned (bool): Keep the caches whatever their size; set while encoded texts are joined in training.
@@ -242,7 +243,7 @@ class Encoder:
         self, state: Plan, pair: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
     ) -> None:
         self.columns = list(dict.fromkeys([*state.columns, *pair.columns]))
-        self._attributes = sorted({*state.lexical, *pair.lexical})
+        self._attributes = lexical_names(state, pair)
         self._width = max(state.width, pair.width)
         self._values_of = values_of
         self.pinned = False

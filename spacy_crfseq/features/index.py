@@ -40,14 +40,16 @@ class Growable:
 
 
 class HashIndex:
-    """Numbers distinct non-zero uint64 keys 0, 1, 2, ... in the order of their first appearance."""
+    """Numbers distinct non-zero uint64 keys 0, 1, 2, ... in the order of their first appearance.
+
+    keys (Hashes | None): Keys to begin with, already distinct.  They are hashed when first needed, so that loading a
+        model does not start numba.
+    """
 
     def __init__(self, keys: Hashes | None = None) -> None:
-        self._keys = np.empty(16, np.uint64)
-        self._slots = np.zeros(64, np.int32)
-        self.size = 0
-        if keys is not None:
-            self.add(keys)
+        self._keys = np.empty(16, np.uint64) if keys is None else np.array(keys, np.uint64)
+        self._slots = np.zeros(0, np.int32)
+        self.size = 0 if keys is None else len(keys)
 
     @property
     def keys(self) -> Hashes:
@@ -71,18 +73,20 @@ class HashIndex:
         from ..kernels import hashing
 
         ids = np.empty(len(keys), np.int32)
+        self._reserve(self.size)
         hashing.look_up(keys, self._keys, self._slots, ids)
         return ids
 
     def _reserve(self, size: int) -> None:
+        """Make room for `size` keys, and slots of which at most half are taken."""
         from ..kernels import hashing
 
         if size > len(self._keys):
             bigger = np.empty(max(size, 2 * len(self._keys)), np.uint64)
             bigger[: self.size] = self.keys
             self._keys = bigger
-        if 2 * size > len(self._slots):
-            self._slots = np.zeros(1 << (2 * size).bit_length(), np.int32)
+        if 2 * max(size, 1) > len(self._slots):
+            self._slots = np.zeros(max(64, 1 << (2 * size).bit_length()), np.int32)
             hashing.rehash(self._keys, self.size, self._slots)
 
 

@@ -63,6 +63,11 @@ class Plan(NamedTuple):
         return {part.attribute for template in self.templates for part in template.parts}
 
 
+def lexical_names(*plans: Plan) -> list[str]:
+    """Return the attributes of words that any of the plans uses, sorted: the columns of their lexicon."""
+    return sorted({name for plan in plans for name in plan.lexical})
+
+
 def make_plan(templates: Iterable[Template]) -> Plan:
     """Assign every template to exactly one slot."""
     templates = tuple(templates)

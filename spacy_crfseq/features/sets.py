@@ -63,7 +63,7 @@ def _at(offset: int, names: list[str] | tuple[str, ...]) -> list[str]:
 
 
 def tagging() -> FeatureSet:
-    """Return the default of `crf_tagger`: the word, its affixes, shape and spelling, its neighbours and word bigrams."""
+    """Return the default of `crf_tagger`: the word, its affixes, shape and spelling, its neighbours, word bigrams."""
     near = ["LOWER", "SUFFIX2", "SUFFIX3", "SHAPE"]
     return FeatureSet(
         (

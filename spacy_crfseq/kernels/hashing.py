@@ -26,6 +26,12 @@ def mix(a: np.uint64, b: np.uint64) -> np.uint64:
 
 
 @kernel
+def _home(key: np.uint64, mask: np.uint64) -> np.uint64:
+    """Return the slot where the search for a key begins; multiplying spreads keys that share their low bits."""
+    return ((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
+
+
+@kernel
 def start_keys(seed: np.uint64, keys: Hashes) -> None:
     """Set all keys [T] to `seed`."""
     for t in range(keys.shape[0]):
@@ -83,7 +89,7 @@ def rehash(keys: Hashes, n: int, slots: Ints) -> None:
     """Fill an empty `slots` with the first n keys."""
     mask = np.uint64(slots.shape[0] - 1)
     for i in range(n):
-        position = keys[i] & mask
+        position = _home(keys[i], mask)
         while slots[position] != 0:
             position = (position + np.uint64(1)) & mask
         slots[position] = i + 1
@@ -99,7 +105,7 @@ def look_up(wanted: Hashes, keys: Hashes, slots: Ints, ids: Ints) -> int:
         ids[t] = -1
         if key == 0:
             continue
-        position = key & mask
+        position = _home(key, mask)
         while slots[position] != 0 and keys[slots[position] - 1] != key:
             position = (position + np.uint64(1)) & mask
         ids[t] = slots[position] - 1
@@ -121,7 +127,7 @@ def insert(wanted: Hashes, keys: Hashes, slots: Ints, n: int, ids: Ints, new: Bo
         new[t] = False
         if key == 0:
             continue
-        position = key & mask
+        position = _home(key, mask)
         while slots[position] != 0 and keys[slots[position] - 1] != key:
             position = (position + np.uint64(1)) & mask
         if slots[position] == 0:

@@ -69,10 +69,7 @@ def best_paths(
         scores[s] = last[label] + end[label]
         labels[e - 1] = label
         for t in range(e - 1, b, -1):
-            if shared:
-                step = transitions[0]
-            else:
-                step = transitions[t]
+            step = transitions[0 if shared else t]
             before = best[t - b - 1]
             previous = 0
             for i in range(1, n):

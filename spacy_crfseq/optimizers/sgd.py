@@ -25,7 +25,6 @@ class SGDState:
     weights, sums (Floats): [D] the scaled weights W and the scaled sums A; see the module's text.
     steps (float): Sequences seen.
     rate (float): eta0; 0 before it is chosen.
-    last (StepReport | None): What the last epoch did; once it has converged, the state does not change any more.
     """
 
     weights: Floats
@@ -38,7 +37,6 @@ class SGDState:
     rate: float = 0.0
     iterations: int = 0
     losses: list[float] = field(default_factory=list)
-    last: StepReport | None = None
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,6 @@ class SGD:
 
     def iterate(self, objective: Objective, state: SGDState) -> StepReport:
         """Pass once over the data of `objective`."""
-        if state.last is not None and state.last.converged:
-            return state.last._replace(evaluations=0)
         if state.rate == 0:
             state.rate = self._find_rate(objective.sample(), state)
         decay = objective.regularizer.decay or 0.0
@@ -117,8 +113,7 @@ class SGD:
         state.iterations += 1
         penalty = objective.regularizer.value(state.weights) / state.w_div**2
         message = self._stop(state, loss + penalty)
-        state.last = StepReport(loss + penalty, loss, float("nan"), 1, bool(message), message)
-        return state.last
+        return StepReport(loss + penalty, loss, float("nan"), 1, bool(message), message)
 
     def _rate_at(self, state: SGDState, decay: float) -> float:
         power = 0.75 if self.average else 1.0

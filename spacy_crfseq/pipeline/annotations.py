@@ -62,6 +62,10 @@ class Annotation(Protocol):
         """Return the tags that stand for labels given by a user: types or tags."""
         ...
 
+    def found_tags(self, tags: Iterable[str]) -> list[str]:
+        """Return the tags of a model for the tags found in gold data."""
+        ...
+
     def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
         """Return the labels a user sees."""
         ...
@@ -109,6 +113,9 @@ class TokenTags:
 
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(labels))
+
+    def found_tags(self, tags: Iterable[str]) -> list[str]:
+        return sorted(tags)
 
     def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
         return tuple(tags)
@@ -167,6 +174,10 @@ class _Spans:
         given = list(dict.fromkeys(labels))
         are_tags = "O" in given and find_unreadable(given, self.scheme) is None
         tags = given if are_tags else tags_of(given, self.scheme)
+        return self.found_tags(tags)
+
+    def found_tags(self, tags: Iterable[str]) -> list[str]:
+        """Return the tags with "O" first, whether data had it or not."""
         return ["O", *(tag for tag in tags if tag != "O")]
 
     def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:

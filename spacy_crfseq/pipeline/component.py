@@ -23,6 +23,7 @@ from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError, ModelFileError, suggest
 from ..features.encoder import Columns, Encoded, Encoder, attribute_names
+from ..features.plan import lexical_names
 from ..features.sets import FeatureSet
 from ..layout import make_layout
 from ..model import LinearChainCRF
@@ -269,7 +270,8 @@ class CRFComponent(TrainablePipe):
                 "Check the columns of the corpus reader, or that the documents were annotated."
             )
         found = dict.fromkeys(tag for tag in gold if tag is not None)
-        self._set_tags(self.annotation.all_tags(labels if labels else sorted(found)))
+        annotation = self.annotation
+        self._set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found)))
         self._warn_of_score_weights(nlp)
         strings: dict[int, str] | None = {} if self.method.keep_names else None
         encoder = self._make_encoder(strings=strings)
@@ -316,7 +318,7 @@ class CRFComponent(TrainablePipe):
         self, keys: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = None, strings: dict[int, str] | None = None
     ) -> Encoder:
         state, pair = self.method.features.plans()
-        names = sorted({*state.lexical, *pair.lexical})
+        names = lexical_names(state, pair)
         functions = self.method.features.functions
         return Encoder(state, pair, lexeme_reader(lambda: self._word_vocab, names, functions, strings), keys)
 
@@ -538,6 +540,7 @@ class CRFComponent(TrainablePipe):
             "templates": list(features.templates),
             "pair_templates": list(features.pair_templates),
             "names": self.attribute_names,
+            "n_sequences": self._session.n_total,
             "model": crf.to_bytes(),
         }
         data: bytes = srsly.msgpack_dumps(head)
@@ -547,7 +550,7 @@ class CRFComponent(TrainablePipe):
         try:
             head = srsly.msgpack_loads(data)
             templates = list(head["templates"]), list(head["pair_templates"])
-            names, body = list(head["names"]), head["model"]
+            names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
         except Exception as error:  # msgpack raises many kinds on foreign bytes
             raise ModelFileError(
                 f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
@@ -563,7 +566,7 @@ class CRFComponent(TrainablePipe):
         self._encoder = self._make_encoder(crf.keys)
         self._use(crf)
         self.attribute_names = names
-        self._session = Session(self.method.optimizer)
+        self._session = Session(self.method.optimizer, n_total=n_sequences)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Return the component's settings, labels and weights as bytes."""
@@ -614,7 +617,7 @@ class CRFComponent(TrainablePipe):
         return {**self.cfg, "tags": self._tags}
 
     def _load_cfg(self, stored: dict[str, Any]) -> None:
-        tags = stored.pop("tags", [])
+        tags = stored.get("tags", [])
         self._set_tags([str(tag) for tag in tags])
 
 

@@ -29,15 +29,18 @@ class Session:
 
     initial (Dataset | None): The whole training set as `initialize` saw it, until the first update.
     sample (Dataset | None): A part of it that stays, for choosing learning rates.
-    n_total (int): Sequences in the whole training set; 0 where it is not known.
+    n_total (int): Sequences in the whole training set, or as many as are known of: `initialize` sees only the
+        beginning of a corpus that is streamed, a loaded model remembers what it was trained on.
     stale (bool): Whether the optimizer is ahead of the model's parameters.
     """
 
-    def __init__(self, optimizer: Optimizer, initial: Dataset | None = None, n_examples: int = 0) -> None:
+    def __init__(
+        self, optimizer: Optimizer, initial: Dataset | None = None, n_examples: int = 0, n_total: int = 0
+    ) -> None:
         self._optimizer = optimizer
         self._n_examples = n_examples
         self.initial = initial
-        self.n_total = initial.n_sequences if initial is not None else 0
+        self.n_total = initial.n_sequences if initial is not None else n_total
         self.sample = initial.sample(SAMPLE_SEQUENCES) if initial is not None else None
         self.restart()
 
@@ -61,6 +64,7 @@ class Session:
         self._sinks.append(losses)
         if self._optimizer.online:
             self._pending += self._cache.get(examples, compile_, fingerprint)
+            self.n_total = max(self.n_total, self._cache.n_sequences)
             return
         self._seen += len(examples)
         if self._epoch is None:
@@ -118,6 +122,7 @@ class _Cache:
     def __init__(self) -> None:
         self._entries: dict[int, tuple[Doc, int, Dataset]] = {}
         self._tokens = 0
+        self.n_sequences = 0
 
     def get(self, examples: Sequence[Example], compile_: Compile, fingerprint: Fingerprint) -> list[Dataset]:
         """Return the data sets of `examples`, compiling those that are unknown or whose inputs have changed."""
@@ -139,4 +144,6 @@ class _Cache:
         if self._tokens > MAX_CACHED_TOKENS:
             self._entries, self._tokens = {}, 0
         self._tokens += data.encoded.n_tokens
+        if id(reference) not in self._entries:
+            self.n_sequences += data.n_sequences
         self._entries[id(reference)] = (reference, mark, data)

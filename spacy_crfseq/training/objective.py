@@ -136,7 +136,7 @@ class MiniBatch:
         transitions = views.transitions[None] * s
         if self._pair is not None:
             transitions = np.broadcast_to(views.transitions, (length, *views.transitions.shape)).copy()
-            layout.pair.add_ragged(views.pair, *self._pair, transitions.reshape(length, -1))
+            layout.pair.add_ragged(views.pair, *self._pair, transitions.reshape(length, layout.pair.width))
             transitions *= s
         scores = Scores(emissions, transitions, views.start * s, views.end * s)
         grad = scores.zeros_like()
@@ -150,7 +150,7 @@ class MiniBatch:
         f = grad.emissions.dtype.type(factor)
         layout.state.scatter_ragged(*self._state, grad.emissions, factor, target.state)
         if self._pair is not None:
-            flat = grad.transitions.reshape(self._n_tokens, -1)
+            flat = grad.transitions.reshape(self._n_tokens, layout.pair.width)
             layout.pair.scatter_ragged(*self._pair, flat, factor, target.pair)
         steps = grad.transitions.sum(0) * f
         if layout.steps is not None:

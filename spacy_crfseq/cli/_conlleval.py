@@ -1,0 +1,70 @@
+"""Counts and the report of conlleval, the scorer of the CoNLL shared tasks (Tjong Kim Sang & Buchholz, 2000).
+
+A span counts as correct if its type and both its ends are.  Accuracy is that of the IOB2 tags of all tokens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..schemes import OUTSIDE, Span, prf
+
+
+@dataclass
+class SpanCounts:
+    """What conlleval counts.
+
+    tokens (int): Tokens whose gold annotation is known.
+    right (int): Those among them with the right tag.
+    gold, found, correct (Counter[str]): Spans by type: in the gold standard, predicted, and both.
+    """
+
+    tokens: int = 0
+    right: int = 0
+    gold: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)
+    correct: Counter[str] = field(default_factory=Counter)
+
+    def add(self, gold: Sequence[Span], found: Sequence[Span], known: Sequence[bool]) -> None:
+        """Count the spans of a document of len(known) tokens; spans that touch an unknown token do not count."""
+        found = [span for span in found if all(known[span.start : span.end])]
+        self.gold.update(span.label for span in gold)
+        self.found.update(span.label for span in found)
+        self.correct.update(span.label for span in set(gold) & set(found))
+        pairs = zip(_tags(gold, len(known)), _tags(found, len(known)), known, strict=True)
+        self.right += sum(a == b for a, b, is_known in pairs if is_known)
+        self.tokens += sum(known)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of tokens with the right tag."""
+        return self.right / self.tokens if self.tokens else 0.0
+
+    def report(self) -> str:
+        """Return the text that conlleval prints."""
+        gold, found, correct = (sum(counts.values()) for counts in (self.gold, self.found, self.correct))
+        head = f"processed {self.tokens} tokens with {gold} phrases; found: {found} phrases; correct: {correct}."
+        total = f"accuracy: {100 * self.accuracy:6.2f}%; {_scores(gold, found, correct)}"
+        types = sorted({*self.gold, *self.found})
+        rows = [
+            f"{name:>17}: {_scores(self.gold[name], self.found[name], self.correct[name])}  {self.found[name]}"
+            for name in types
+        ]
+        return "\n".join([head, total, *rows])
+
+
+def _scores(gold: int, found: int, correct: int) -> str:
+    scores = prf(correct, found - correct, gold - correct)
+    return (
+        f"precision: {100 * scores.precision:6.2f}%; recall: {100 * scores.recall:6.2f}%; FB1: {100 * scores.f1:6.2f}"
+    )
+
+
+def _tags(spans: Iterable[Span], length: int) -> list[str]:
+    """Return IOB2 tags; of spans that overlap, which `schemes.encode` refuses, the last one wins."""
+    tags = [OUTSIDE] * length
+    for start, end, label in spans:
+        tags[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+    return tags

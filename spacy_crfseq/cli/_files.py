@@ -1,0 +1,50 @@
+"""Files and folders that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON; what was at `path` stays until the new file is complete."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf8")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a name beside `path` to write a file to, which then takes its place; a failure leaves no trace."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _beside(path, "part")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a new folder and put it at `path`; an older one there goes only when that has worked."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new, old = _beside(path, "part"), _beside(path, "old")
+    try:
+        write(new)
+        if path.exists():
+            path.rename(old)
+        new.rename(path)
+    finally:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        for folder in (new, old):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _beside(path: Path, ending: str) -> Path:
+    # the same folder, so that moving is one rename; the process id keeps two writers apart
+    return path.with_name(f".{path.name}.{os.getpid()}.{ending}")

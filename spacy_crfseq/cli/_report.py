@@ -1,0 +1,106 @@
+"""How commands speak: results on stdout, errors as a paragraph on stderr, colour only on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from configparser import Error as ConfigSyntaxError
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any, NoReturn
+
+from catalogue import RegistryError
+from spacy.cli._util import show_validation_error
+from spacy.util import import_file
+from thinc.api import ConfigValidationError
+from wasabi import msg
+from wasabi.printer import Printer
+
+from ..errors import ConfigError, CrfError
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def printer() -> Any:
+    """Return a printer for stdout, plain unless stdout is a terminal."""
+    return Printer(pretty=sys.stdout.isatty())
+
+
+def fail(title: str, text: str = "") -> NoReturn:
+    """Print a message to stderr and exit with code 1."""
+    # printed here and not by wasabi, which knows stdout only and wraps long paths at 80 columns
+    mark = Printer(pretty=sys.stderr.isatty(), no_print=True).fail(title)
+    print(f"{mark}\n{text}" if text else mark, file=sys.stderr)
+    raise SystemExit(FAILED)
+
+
+@contextmanager
+def reported_errors(config: Path | None = None) -> Iterator[None]:
+    """Turn a user's mistakes into messages without a traceback; anything else passes through.
+
+    config (Path | None): The config file, for a hint on values that it lacks.
+    """
+    plain, warnings.formatwarning = warnings.formatwarning, _format_warning
+    try:
+        yield
+    except ConfigValidationError as error:
+        _fail_validation(error, config)
+    except ConfigSyntaxError as error:
+        fail("Config validation error", str(error))
+    except (CrfError, RegistryError) as error:
+        fail(_first_words(error), str(error))
+    except BrokenPipeError:
+        raise  # whoever read our output has left; typer ends quietly
+    except (OSError, ValueError, ImportError) as error:
+        if str(error).startswith("[E"):  # spaCy numbers its messages to users
+            fail("spaCy cannot go on", str(error))
+        if not isinstance(error, OSError):
+            raise
+        fail("Cannot read or write", str(error))
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
+    finally:
+        warnings.formatwarning = plain
+
+
+def load_code(path: Path | None) -> None:
+    """Import a user's file with registered functions.
+
+    RAISES ConfigError: If there is no such file, or it cannot be imported.
+    """
+    if path is None:
+        return
+    if not path.is_file():
+        raise ConfigError(f"--code {path}: no such file.")
+    try:
+        import_file("python_code", path)
+    except Exception as error:  # whatever the user's code raises
+        raise ConfigError(f"--code {path} cannot be imported: {error!r}") from error
+
+
+def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoReturn:
+    """Explain what is wrong with a config as spaCy does, but on stderr."""
+    pretty, msg.pretty = msg.pretty, sys.stderr.isatty()
+    try:
+        with redirect_stdout(sys.stderr), show_validation_error(config, show_config=False):
+            raise error
+    finally:
+        msg.pretty = pretty
+    raise SystemExit(FAILED)
+
+
+def _first_words(error: Exception) -> str:
+    titles = {
+        "ConfigError": "This configuration cannot work",
+        "FormatError": "The file cannot be read",
+        "DataError": "The data cannot be used",
+        "ModelFileError": "The model cannot be loaded",
+        "RegistryError": "Unknown function in the config",
+    }
+    return titles.get(type(error).__name__, "Error")
+
+
+def _format_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> str:
+    return f"{category.__name__}: {message}\n"

@@ -1,0 +1,277 @@
+"""``crfseq convert``: between column files of the CoNLL tasks, CoNLL-U and spaCy's DocBin.
+
+Two ways: columns to columns never leave the sentences of `formats`, so nothing but tags of spans changes; a DocBin is
+read or written through Docs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from ..errors import ConfigError, DataError, FormatError, suggest
+from ..formats import PRESETS, Preset, Sentence, check_scheme, read_columns, read_conllu, write_columns
+from ..schemes import Span, decode_lenient, encode
+from ._app import crfseq_cli
+from ._files import replacing
+from ._report import printer, reported_errors
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+DOCBIN = "spacy"
+LAYOUTS = {**PRESETS, "iob": Preset("iob", ("word", "ent"), "IOB1", "utf8", "ent")}
+SPAN_COLUMNS = ("chunk", "ent")
+MISSING_ENTITY = "-"
+CHUNKS_KEY = "chunks"
+_TARGETS = (DOCBIN, *(name for name in LAYOUTS if name != "conllu"))
+
+
+@crfseq_cli.command("convert")
+def convert_cli(
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="File to read")],
+    target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write")],
+    from_: Annotated[str, typer.Option("--from", "-f", help=f"Format of INPUT: {', '.join((DOCBIN, *LAYOUTS))}")],
+    to: Annotated[str, typer.Option("--to", "-t", help=f"Format of OUTPUT: {', '.join(_TARGETS)}")],
+    lang: Annotated[str, typer.Option("--lang", "-l", help="Language code, for DocBin files")] = "en",
+    scheme: Annotated[
+        str, typer.Option("--scheme", "-s", help="Tags of spans in OUTPUT: IOB1, IOB2 or BILUO")
+    ] = "IOB2",
+    from_scheme: Annotated[str | None, typer.Option(help="Tags of spans in INPUT [as usual in its format]")] = None,
+    unit: Annotated[
+        str, typer.Option("--unit", "-u", help="What a doc of a DocBin file is: sentence or document")
+    ] = "sentence",
+    on_invalid: Annotated[
+        str, typer.Option(help="On tags that break the scheme: error, or conlleval to read on")
+    ] = "error",
+    encoding: Annotated[str | None, typer.Option(help="Encoding of INPUT [utf8]")] = None,
+) -> None:
+    """Convert a corpus between CoNLL column files, CoNLL-U and spaCy's binary format.
+
+    conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
+    ent. Columns that OUTPUT has no room for are left out. OUTPUT appears only when it is complete.
+
+    \b
+    Example:
+      python -m spacy crfseq convert eng.train train.spacy --from conll2003 --to spacy
+      python -m spacy crfseq convert eng.train train.iob --from conll2003 --to iob --scheme BILUO
+    """
+    with reported_errors():
+        settings = Settings(from_, to, lang, scheme, from_scheme, unit, on_invalid, encoding)
+        count = convert(source, target, settings)
+        printer().good(f"Converted {count:,} {'docs' if to == DOCBIN else 'sentences'}: {target}")
+
+
+class Settings(NamedTuple):
+    """How to convert; see the help of the command."""
+
+    source: str
+    target: str
+    lang: str = "en"
+    scheme: str = "IOB2"
+    from_scheme: str | None = None
+    unit: str = "sentence"
+    on_invalid: str = "error"
+    encoding: str | None = None
+
+
+def convert(source: Path, target: Path, settings: Settings) -> int:
+    """Convert a file and return how many docs (DocBin) or sentences (columns) were written.
+
+    RAISES CrfError: On unknown names, on a file that cannot be read, and where it lacks what the target holds.
+    """
+    _check(settings)
+    if settings.target == DOCBIN:
+        return _write_docs(target, _read_docs(source, settings))
+    if settings.source == DOCBIN:
+        sentences = _sentences_of(source, settings)
+    else:
+        sentences = _recoded(_read_sentences(source, settings), source, settings)
+    counter = _Counter(sentences)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_columns(target, counter, LAYOUTS[settings.target].columns)
+    return counter.count
+
+
+class _Counter:
+    """Counts what passes through."""
+
+    def __init__(self, sentences: Iterable[Sentence]) -> None:
+        self._sentences = sentences
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Sentence]:
+        for sentence in self._sentences:
+            self.count += 1
+            yield sentence
+
+
+def _check(settings: Settings) -> None:
+    """RAISES ConfigError: On an unknown name, or a target with columns that the source does not hold."""
+    _check_choice("--from", settings.source, (DOCBIN, *LAYOUTS))
+    _check_choice("--to", settings.target, _TARGETS)
+    _check_choice("--unit", settings.unit, ("sentence", "document"))
+    _check_choice("--on-invalid", settings.on_invalid, ("error", "conlleval"))
+    for option, scheme in (("--scheme", settings.scheme), ("--from-scheme", settings.from_scheme or "IOB2")):
+        _check_choice(option, scheme, ("IOB1", "IOB2", "BILUO"))
+    if DOCBIN in (settings.source, settings.target):
+        return
+    held = LAYOUTS[settings.source].columns
+    lacking = [name for name in LAYOUTS[settings.target].columns if name not in held]
+    if lacking:
+        possible = [name for name in _TARGETS if name == DOCBIN or set(LAYOUTS[name].columns) <= set(held)]
+        raise ConfigError(
+            f"{settings.target} files hold the columns {', '.join(lacking)}, which {settings.source} files do not. "
+            f"{settings.source} can become: {', '.join(possible)}."
+        )
+
+
+def _check_choice(option: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ConfigError(f"{option} {value}: unknown. {suggest(value, known)}")
+
+
+# Columns to columns
+
+
+def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
+    if settings.source == "conllu":
+        return read_conllu(source)
+    layout = LAYOUTS[settings.source]
+    return read_columns(source, layout.columns, encoding=settings.encoding or layout.encoding)
+
+
+def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) -> Iterator[Sentence]:
+    """Yield the sentences with spans in the target's scheme."""
+    scheme = settings.from_scheme or LAYOUTS[settings.source].scheme
+    columns = [name for name in SPAN_COLUMNS if name in LAYOUTS[settings.target].columns]
+    for sentence in sentences:
+        recoded = dict(sentence.columns)
+        for name in columns:
+            if settings.on_invalid == "error":
+                check_scheme(_without_missing(sentence, name), name, scheme, source)
+            recoded[name] = _recode(sentence.columns[name], settings.scheme)
+        yield sentence._replace(columns=recoded)
+
+
+def _without_missing(sentence: Sentence, name: str) -> Sentence:
+    """Return the sentence with "O" for missing entities, which belong to no scheme."""
+    return sentence._replace(columns={name: _known(sentence.columns[name])})
+
+
+def _known(tags: Sequence[str]) -> list[str]:
+    return ["O" if tag == MISSING_ENTITY else tag for tag in tags]
+
+
+def _recode(tags: Sequence[str], scheme: str) -> list[str]:
+    recoded = encode(decode_lenient(_known(tags)), len(tags), scheme)
+    return [MISSING_ENTITY if old == MISSING_ENTITY else new for old, new in zip(tags, recoded, strict=True)]
+
+
+# Columns to DocBin
+
+
+def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
+    import spacy
+
+    from ..pipeline.readers import create_conll_reader, create_conllu_reader
+
+    if settings.source == DOCBIN:
+        raise ConfigError("--from spacy --to spacy would only copy the file.")
+    if settings.source == "conllu":
+        reader = create_conllu_reader(source, [], settings.unit)
+    else:
+        layout = LAYOUTS[settings.source]
+        reader = create_conll_reader(
+            source,
+            list(layout.columns),
+            settings.from_scheme or layout.scheme,
+            unit=settings.unit,
+            chunks_key=CHUNKS_KEY,
+            on_invalid=settings.on_invalid,
+            encoding=settings.encoding or layout.encoding,
+        )
+    return (example.reference for example in reader(spacy.blank(settings.lang)))
+
+
+def _write_docs(target: Path, docs: Iterable[Doc]) -> int:
+    from spacy.tokens import DocBin
+
+    binary = DocBin(docs=docs)
+    with replacing(target) as temporary:
+        binary.to_disk(temporary)
+    return len(binary)
+
+
+# DocBin to columns
+
+
+def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
+    """Yield the sentences of a DocBin file, without white space tokens, which columns cannot hold."""
+    line = 1
+    for number, doc in enumerate(_load_docs(source, settings.lang)):
+        columns = {name: _column(doc, name, settings) for name in LAYOUTS[settings.target].columns}
+        document = number if settings.unit == "document" else 0
+        for start, end in _bounds(doc):
+            kept = [i for i in range(start, end) if not doc[i].is_space]
+            if not kept:
+                continue
+            parts = {name: [values[i] for i in kept] for name, values in columns.items()}
+            for name in SPAN_COLUMNS:
+                if name in parts:
+                    parts[name] = _span_tags(doc, name, start, end, parts[name], settings.scheme)
+            yield Sentence(parts.pop("word"), parts, None, line, document, {})
+            line += len(kept) + 1
+
+
+def _load_docs(source: Path, lang: str) -> Iterator[Doc]:
+    import spacy
+    from spacy.tokens import DocBin
+
+    if not source.is_file():
+        raise FormatError(source, 0, f"no such file (looked from {Path.cwd()}).")
+    try:
+        binary = DocBin().from_disk(source)
+    except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
+        raise FormatError(source, 0, f"this is no file in spaCy's binary format ({error!r}).") from error
+    return binary.get_docs(spacy.blank(lang).vocab)
+
+
+def _bounds(doc: Doc) -> list[tuple[int, int]]:
+    if not doc.has_annotation("SENT_START"):
+        return [(0, len(doc))]
+    return [(sentence.start, sentence.end) for sentence in doc.sents]
+
+
+def _column(doc: Doc, name: str, settings: Settings) -> list[str]:
+    """Return a column of all tokens; of spans, only where they are missing.
+
+    RAISES DataError: If the doc lacks what the column holds.
+    """
+    held = {"tag": "TAG", "ent": "ENT_IOB"}
+    if name == "word":
+        return [token.text for token in doc]
+    if not (doc.has_annotation(held[name]) if name in held else CHUNKS_KEY in doc.spans):
+        raise DataError(
+            f"The doc {doc.text[:60]!r} has no {name} annotation, which {settings.target} files hold. "
+            "Choose another --to, or annotate the docs."
+        )
+    if name == "tag":
+        return [token.tag_ for token in doc]
+    return [MISSING_ENTITY if name == "ent" and token.ent_iob == 0 else "" for token in doc]
+
+
+def _span_tags(doc: Doc, name: str, start: int, end: int, marks: list[str], scheme: str) -> list[str]:
+    """Return tags of the tokens of a sentence that are no white space; `marks` are those of missing ones."""
+    before = [0, *accumulate(int(not token.is_space) for token in doc[start:end])]
+    spans = [
+        Span(before[span.start - start], before[span.end - start], span.label_)
+        for span in (doc.ents if name == "ent" else doc.spans[CHUNKS_KEY])
+        if start <= span.start and span.end <= end
+    ]
+    tags = encode([span for span in spans if span.end > span.start], len(marks), scheme)
+    return [mark or tag for mark, tag in zip(marks, tags, strict=True)]

@@ -1,0 +1,223 @@
+"""``crfseq evaluate``: score a pipeline on a corpus file as the CoNLL shared tasks do, and time it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import spacy
+import typer
+
+from ..errors import ConfigError, DataError
+from ..formats import PRESETS, get_preset
+from ..schemes import Span
+from ._app import crfseq_cli
+from ._conlleval import SpanCounts
+from ._files import write_json
+from ._report import load_code, printer, reported_errors
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
+SPAN_COLUMNS = ("chunk", "ent")
+_ASSIGNED = {
+    "token.tag": "tag", "token.pos": "pos", "token.morph": "morph", "token.lemma": "lemma",
+    "doc.ents": "ent", "doc.spans": "chunk",
+}  # fmt: skip
+WARM_UP = 32
+
+
+@crfseq_cli.command("evaluate")
+def evaluate_cli(
+    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
+    file: Annotated[Path, typer.Argument(help="Corpus file")],
+    format_: Annotated[str, typer.Option("--format", "-f", help=f"Layout of the file: {', '.join(PRESETS)}")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file for the scores")] = None,
+    given: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns that the pipeline may see, with commas between [those its features read and nothing sets]"
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of the report")] = False,
+    code: Annotated[
+        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
+    ] = None,
+) -> None:
+    """Score a pipeline on a corpus file, as conlleval does, and measure its speed.
+
+    Spans count where type and both ends are right; tags are scored by accuracy. The file's own tokens and sentences
+    are used. The speed is that of the pipeline's components, with kernels loaded.
+
+    \b
+    Example:
+      python -m spacy crfseq evaluate training/model-best test.conll \\
+          --format conll2000 --output metrics.json
+    """
+    with reported_errors():
+        load_code(code)
+        names = None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+        result = evaluate(model, file, format_, output=output, given=names)
+        if as_json:
+            print(json.dumps(result.metrics, indent=2))
+            return
+        print(result.report)
+        if output is not None:
+            printer().good(f"Saved the scores to {output}")
+
+
+class Evaluation(NamedTuple):
+    """Scores of a pipeline.
+
+    metrics (dict): By spaCy's names, such as "ents_f", and "token_label_acc", "tokens", "seconds",
+        "tokens_per_second".
+    report (str): For people to read, in conlleval's form.
+    """
+
+    metrics: dict[str, Any]
+    report: str
+
+
+def evaluate(
+    model: str | Path, file: Path, format_name: str, *, output: Path | None = None, given: Sequence[str] | None = None
+) -> Evaluation:
+    """Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
+
+    given (Sequence[str] | None): Columns that the pipeline sees; if None, those that its features read and that no
+        component sets, such as the tags of CoNLL-2000.
+    RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
+    """
+    from ..pipeline.readers import read_examples
+
+    preset = get_preset(format_name)
+    nlp = spacy.load(model)
+    predicted, key = predicted_columns(nlp), chunks_key(nlp)
+    seen = list(given) if given is not None else _missing_columns(nlp, predicted, preset.columns)
+    columns = [name for name in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if name in preset.columns and name not in seen]
+    scored = [name for name in columns if name in predicted]
+    if not scored:
+        raise ConfigError(
+            f"Nothing to score: the pipeline {list(nlp.pipe_names)} predicts {_listed(sorted(predicted))}, but "
+            f"the columns of {format_name} that it has to predict are {_listed(columns)}. Check --format and --given."
+        )
+    examples = list(read_examples(nlp, file, format_name, given=seen, chunks_key=key))
+    seconds = run_pipeline(nlp, examples)
+    main = preset.score if preset.score in scored else scored[-1]
+    result = _evaluation(nlp, examples, scored, main, key, seconds)
+    if output is not None:
+        write_json(output, result.metrics)
+    return result
+
+
+def predicted_columns(nlp: Language) -> set[str]:
+    """Return which columns of corpus files a pipeline predicts."""
+    columns = set()
+    for name, pipe in nlp.pipeline:
+        settings = getattr(pipe, "cfg", {}) if _is_crf(pipe) else {}
+        if "attr" in settings:
+            columns.add(settings["attr"])
+        else:
+            columns.update(_ASSIGNED[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNED)
+    return columns
+
+
+def chunks_key(nlp: Language) -> str:
+    """Return the key of doc.spans that the pipeline's first chunker writes to."""
+    settings = [getattr(pipe, "cfg", None) or {} for _, pipe in nlp.pipeline]
+    keys = [cfg["spans_key"] for cfg in settings if "spans_key" in cfg]
+    return str(keys[0]) if keys else "chunks"
+
+
+def _missing_columns(nlp: Language, predicted: set[str], columns: Sequence[str]) -> list[str]:
+    reads = {column.lower() for _, pipe in nlp.pipeline for column in getattr(pipe, "reads", ())}
+    return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]
+
+
+def _is_crf(pipe: Any) -> bool:
+    from ..pipeline.component import CRFComponent
+
+    return isinstance(pipe, CRFComponent)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def run_pipeline(nlp: Language, examples: Sequence[Example]) -> float:
+    """Let the pipeline annotate the predicted docs and return the seconds it took, kernels and caches warm.
+
+    RAISES DataError: If a component changes the tokens.
+    """
+    list(nlp.pipe([example.predicted.copy() for example in examples[:WARM_UP]]))
+    started = perf_counter()
+    docs = list(nlp.pipe([example.predicted for example in examples]))
+    seconds = perf_counter() - started
+    for example, doc in zip(examples, docs, strict=True):
+        example.predicted = doc
+        if len(doc) != len(example.reference):
+            raise DataError(
+                f"The pipeline {list(nlp.pipe_names)} changes the tokens of {doc.text[:60]!r}. Take out the component "
+                "that merges or splits tokens; its output cannot be compared with the file's."
+            )
+    return seconds
+
+
+def _evaluation(
+    nlp: Language, examples: Sequence[Example], scored: Sequence[str], main: str, key: str, seconds: float
+) -> Evaluation:
+    from spacy.scorer import Scorer
+
+    scores = Scorer(nlp=nlp).score(examples)
+    prefixes = [{"ent": "ents", "chunk": f"spans_{key}"}.get(name, name) for name in scored]
+    kept = {name: _plain(value) for name, value in scores.items() if name.startswith(tuple(f"{p}_" for p in prefixes))}
+    tokens = sum(len(example.predicted) for example in examples)
+    counts = {name: _count(examples, name, key) for name in scored}
+    speed = {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / seconds if seconds else 0.0}
+    parts = [_section(name, found, titled=len(counts) > 1) for name, found in counts.items()]
+    parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
+    metrics = {**kept, "token_label_acc": counts[main].accuracy, **speed}
+    return Evaluation(metrics, "\n\n".join(parts))
+
+
+def _section(name: str, counts: SpanCounts, titled: bool) -> str:
+    if name in SPAN_COLUMNS:
+        return f"{name}\n{counts.report()}" if titled else counts.report()
+    head = f"processed {counts.tokens} tokens; correct: {counts.right}."
+    return f"{name}\n{head}\naccuracy: {100 * counts.accuracy:6.2f}%"
+
+
+def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
+    counts = SpanCounts()
+    for example in examples:
+        if name in SPAN_COLUMNS:
+            known = [name == "chunk" or token.ent_iob != 0 for token in example.reference]
+            counts.add(_spans(example.reference, name, key), _spans(example.predicted, name, key), known)
+            continue
+        gold, found = _values(example.reference, name), _values(example.predicted, name)
+        counts.tokens += sum(map(bool, gold))
+        counts.right += sum(bool(a) and a == b for a, b in zip(gold, found, strict=True))
+    return counts
+
+
+def _values(doc: Doc, name: str) -> list[str]:
+    if name == "morph":
+        return [str(token.morph) for token in doc]
+    return [getattr(token, f"{name}_") for token in doc]
+
+
+def _spans(doc: Doc, name: str, key: str) -> list[Span]:
+    spans: Any = doc.ents if name == "ent" else doc.spans.get(key, [])
+    return [Span(span.start, span.end, span.label_) for span in spans]
+
+
+def _plain(value: Any) -> Any:
+    """Return scores without numpy's numbers, which JSON does not know."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return float(value) if hasattr(value, "dtype") else value

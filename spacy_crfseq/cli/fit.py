@@ -1,0 +1,366 @@
+"""``crfseq fit``: train the CRFs of a config on the whole corpus at once, without spaCy's steps and their copies.
+
+The config is the one that ``spacy train`` takes, and so is the result.  Components are trained one after another, in
+the order of the pipeline; the predictions of those in ``[training.annotating_components]`` are what later ones see.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from spacy import util
+from spacy.cli._util import parse_config_overrides
+
+from ..errors import ConfigError, DataError
+from ._app import crfseq_cli
+from ._files import replace_folder
+from ._progress import Reporter
+from ._report import INTERRUPTED, load_code, printer, reported_errors
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.training import Example
+
+    from ..pipeline.component import CRFComponent
+    from ..training.fit import FitResult
+
+BEST, LAST, LOG = "model-best", "model-last", "log.jsonl"
+_SEE = "Use 'python -m spacy train' for pipelines with other trainable components"
+
+
+@crfseq_cli.command("fit", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def fit_cli(
+    ctx: typer.Context,
+    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for model-best, model-last and log.jsonl")],
+    code: Annotated[
+        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
+    ] = None,
+    evaluate_every: Annotated[
+        int | None,
+        typer.Option(min=1, help="Iterations between two scores on the dev corpus [1 if online, such as SGD, else 10]"),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(min=0, help="Stop after so many scores without a gain; 0: when converged [5 if online, else 0]"),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")] = False,
+) -> None:
+    """Train the CRF components of a config.
+
+    Takes the configs of 'spacy train', with the same overrides, and writes the same folders; but works on the whole
+    encoded corpus instead of spaCy's batches, which is several times faster. Ctrl-C stops and saves the best so far.
+
+    \b
+    Example:
+      python -m spacy crfseq fit config.cfg --output training/ \\
+          --paths.train train.conll --paths.dev dev.conll
+    """
+    if verbose:
+        util.logger.setLevel(logging.DEBUG)
+    overrides = read_overrides(ctx.args)
+    with reported_errors(config_path):
+        load_code(code)
+        outcome = fit(config_path, output, overrides=overrides, evaluate_every=evaluate_every, patience=patience)
+        _tell(outcome)
+    if outcome.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+class Outcome(NamedTuple):
+    """What `fit` did.
+
+    best, last (Path | None): The two models; None where the run was interrupted before there was anything to save.
+    scores (dict): Scores of the best model on the dev corpus, by spaCy's names; empty without one.
+    reasons (dict[str, str]): Why the training of each component ended.
+    untrained (list[str]): Components that an interrupt left without training; their weights are zero.
+    interrupted (bool): Whether it was interrupted.
+    """
+
+    best: Path | None
+    last: Path | None
+    scores: dict[str, Any]
+    reasons: dict[str, str]
+    untrained: list[str]
+    interrupted: bool
+
+
+class Setup(NamedTuple):
+    """An initialized pipeline and its corpora.
+
+    training (dict): The resolved block [training].
+    to_train (dict[str, CRFComponent]): Components to train, in the order of the pipeline.
+    resumed (set[str]): Those among them that come from a trained pipeline.
+    """
+
+    nlp: Language
+    training: dict[str, Any]
+    to_train: dict[str, CRFComponent]
+    resumed: set[str]
+    train: list[Example]
+    read_dev: Callable[[], list[Example]]
+
+
+def fit(
+    config_path: Path,
+    output: Path,
+    *,
+    overrides: dict[str, Any] | None = None,
+    evaluate_every: int | None = None,
+    patience: int | None = None,
+) -> Outcome:
+    """Train the CRFs of a config and save the pipeline.
+
+    RAISES CrfError: On a config, corpus or combination of components that cannot be trained so.
+    """
+    if str(config_path) != "-" and not Path(config_path).is_file():
+        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
+    config = util.load_config(config_path, overrides=overrides or {}, interpolate=False)
+    setup = initialize(config)
+    output.mkdir(parents=True, exist_ok=True)
+    reporter = Reporter(output / LOG)
+    try:
+        trainer = Trainer(setup, reporter, evaluate_every, patience)
+        trainer.run()
+    finally:
+        reporter.close()
+    return save(setup, trainer, output)
+
+
+def read_overrides(args: list[str]) -> dict[str, Any]:
+    """Return config overrides from ``--section.key value`` arguments and spaCy's environment variable.
+
+    RAISES typer.BadParameter: On an option that is neither an override nor one of the command's.
+    """
+    for arg in args:
+        if arg.startswith("-") and "." not in arg.partition("=")[0] and not _is_number(arg):
+            raise typer.BadParameter(f"{arg}: no such option. Overrides name a section: --paths.train FILE.")
+    overrides: dict[str, Any] = parse_config_overrides(list(args))
+    return overrides
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# Setting up
+
+
+def initialize(config: Any) -> Setup:
+    """Make the pipeline of a config, read its corpora and initialize its components, as ``spacy train`` does.
+
+    RAISES CrfError: If components are to be trained that are no CRFs, or none is, or the training corpus is empty.
+    """
+    from spacy.schemas import ConfigSchemaTraining
+    from thinc.api import fix_random_seed
+
+    msg = printer()
+    seed = config.interpolate().get("training", {}).get("seed", 0)
+    if seed is not None:
+        fix_random_seed(seed)
+    sourced = util.get_sourced_components(config)
+    nlp = util.load_model_from_config(config, auto_fill=True)
+    filled = nlp.config.interpolate()
+    training = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
+    to_train = _to_train(nlp, training["frozen_components"])
+    resumed = {name for name in to_train if name in sourced}
+    train, read_dev = _read_corpora(nlp, filled, training)
+    sentences, tokens = len(train), sum(len(example.predicted) for example in train)
+    msg.info(f"Encoding {sentences:,} documents, {tokens:,} tokens")
+    with nlp.select_pipes(disable=[*training["frozen_components"], *resumed]):
+        nlp.initialize(lambda: train)
+    return Setup(nlp, training, to_train, resumed, train, read_dev)
+
+
+def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
+    from ..pipeline.component import CRFComponent
+
+    trainable = {
+        name: pipe for name, pipe in nlp.pipeline if name not in frozen and getattr(pipe, "is_trainable", False)
+    }
+    others = [name for name, pipe in trainable.items() if not isinstance(pipe, CRFComponent)]
+    if others:
+        raise ConfigError(
+            f"crfseq fit trains CRF components only, but {', '.join(map(repr, others))} would have to be trained too. "
+            f"{_SEE}, or list them in [training] frozen_components if they are trained already."
+        )
+    if not trainable:
+        raise ConfigError(
+            f"There is no CRF component to train in the pipeline {list(nlp.pipe_names)}. Add one, such as crf_ner, to "
+            "[nlp] pipeline, or take it out of [training] frozen_components."
+        )
+    return trainable  # type: ignore[return-value]
+
+
+def _read_corpora(
+    nlp: Language, config: Any, training: dict[str, Any]
+) -> tuple[list[Example], Callable[[], list[Example]]]:
+    """Return the training examples and a function that reads the dev ones, none where the config gives no path."""
+    names = [training["train_corpus"], training["dev_corpus"]]
+    if not _has_path(config, names[1]):  # readers refuse to be made without one
+        *blocks, last = names.pop().split(".")
+        reduce(getitem, blocks, config).pop(last)
+    corpora = util.resolve_dot_names(config, names)
+    train = list(corpora[0](nlp))
+    if not train:
+        raise DataError(f"[{names[0]}] holds no documents. Check its path, --paths.train.")
+    return train, lambda: list(corpora[1](nlp)) if len(corpora) > 1 else []
+
+
+def _has_path(config: dict[str, Any], name: str) -> bool:
+    """Whether a block such as corpora.dev names a file; one without a setting `path` is taken to know its own."""
+    block: Any = config
+    for key in name.split("."):
+        block = block.get(key, {}) if isinstance(block, dict) else {}
+    return block.get("path", "?") not in (None, "") if isinstance(block, dict) else True
+
+
+# Training
+
+
+class Trainer:
+    """Trains one component after another.
+
+    results (dict[str, FitResult]): What came of each component that was trained.
+    interrupted (bool): Whether Ctrl-C ended the run.
+    """
+
+    def __init__(self, setup: Setup, reporter: Reporter, evaluate_every: int | None, patience: int | None) -> None:
+        self.results: dict[str, FitResult] = {}
+        self.interrupted = False
+        self._setup, self._reporter = setup, reporter
+        self._every, self._patience = evaluate_every, patience
+        self._train, self._dev = setup.train, setup.read_dev()
+        self._annotated = False
+
+    def run(self) -> None:
+        """Train all components, or as many as Ctrl-C allows."""
+        if not self._dev:
+            printer().warn("No dev corpus: training without scores, and model-best will be the same as model-last")
+        try:
+            for name, pipe in self._setup.nlp.pipeline:
+                if name in self._setup.to_train:
+                    self._fit(name, self._setup.to_train[name])
+                if self.interrupted:
+                    break
+                if name in self._setup.training["annotating_components"] and self._left():
+                    self._annotate(pipe)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _left(self) -> list[str]:
+        return [name for name in self._setup.to_train if name not in self.results]
+
+    def _fit(self, name: str, pipe: CRFComponent) -> None:
+        resumed = name in self._setup.resumed
+        if self._annotated and not resumed:  # features have changed since nlp.initialize
+            nlp = self._setup.nlp
+            pipe.initialize(lambda: self._train, nlp=nlp, **_initialize_settings(nlp, name))
+        self._warn_of_empty_columns(name, pipe)
+        online = pipe.method.optimizer.online
+        every = self._every or (1 if online else 10)
+        patience = (5 if online else 0) if self._patience is None else self._patience
+        msg = printer()
+        msg.info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
+        tokens = sum(len(example.predicted) for example in self._train)
+        self._reporter.start(name, tokens, every, bool(self._dev))
+        result = pipe.fit(
+            self._train if resumed else None,
+            dev=self._dev or None,
+            evaluate_every=every,
+            patience=patience,
+            callback=self._reporter,
+        )
+        self.interrupted = result.reason == "interrupted"
+        if result.history:
+            self.results[name] = result
+            msg.text(f"{name}: {len(result.history)} iterations; {result.reason}")
+
+    def _annotate(self, pipe: Any) -> None:
+        """Let a component write its predictions where later components look for their features."""
+        for examples in (self._train, self._dev):
+            docs = [example.predicted for example in examples]
+            done: Iterable[Any] = pipe.pipe(iter(docs)) if hasattr(pipe, "pipe") else map(pipe, docs)
+            for example, doc in zip(examples, done, strict=True):
+                example.predicted = doc
+        self._annotated = True
+
+    def _warn_of_empty_columns(self, name: str, pipe: CRFComponent) -> None:
+        docs = [example.predicted for example in self._train[:100]]
+        for column in sorted(pipe.reads - {"NORM", "SPACY"}):
+            if not any(doc.has_annotation(column) for doc in docs):
+                printer().warn(
+                    f"{name} reads {column}, which no training document has: list the component that sets it in "
+                    f"[training] annotating_components, or the column under `given` of the corpus reader"
+                )
+
+
+def _initialize_settings(nlp: Language, name: str) -> dict[str, Any]:
+    """Return [initialize.components.NAME], such as given labels."""
+    block = nlp.config.interpolate()["initialize"]["components"].get(name, {})
+    settings: dict[str, Any] = util.registry.resolve(block)
+    return settings
+
+
+# Saving
+
+
+def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
+    """Write the last and the best parameters of all components as two pipelines, scores in their meta.json."""
+    from spacy.training.loop import create_before_to_disk_callback
+
+    results, reasons = trainer.results, {name: result.reason for name, result in trainer.results.items()}
+    untrained = [name for name in setup.to_train if name not in results and name not in setup.resumed]
+    if not results:
+        return Outcome(None, None, {}, reasons, untrained, trainer.interrupted)
+    before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
+    scores: dict[str, Any] = {}
+    for folder, kind in ((LAST, "last"), (BEST, "best")):
+        for name, result in results.items():
+            setup.to_train[name].set_parameters(getattr(result, kind))
+        scores = _score(setup, results, kind)
+        replace_folder(output / folder, before_to_disk(setup.nlp).to_disk)
+    return Outcome(output / BEST, output / LAST, scores, reasons, untrained, trainer.interrupted)
+
+
+def _score(setup: Setup, results: dict[str, FitResult], kind: str) -> dict[str, Any]:
+    """Evaluate the pipeline as it stands and note what ``spacy train`` notes in the meta of a model."""
+    dev = setup.read_dev()
+    scores = setup.nlp.evaluate(dev) if dev else {}
+    kept = {name: scores[name] for name in setup.training["score_weights"] if name in scores}
+    tokens = max(1, sum(len(example.predicted) for example in setup.train))
+    losses = {f"{name}_loss": _progress_of(result, kind).report.loss / tokens for name, result in results.items()}
+    setup.nlp.meta["performance"] = {**kept, **losses}
+    return scores
+
+
+def _progress_of(result: FitResult, kind: str) -> Any:
+    marked = [progress for progress in result.history if progress.best]
+    return marked[-1] if marked and kind == "best" else result.history[-1]
+
+
+def _tell(outcome: Outcome) -> None:
+    """Say what `fit` did."""
+    msg = printer()
+    if outcome.best is None:
+        printer().warn("Interrupted before the first iteration: nothing was trained, nothing is saved")
+        return
+    numbers = {name: value for name, value in outcome.scores.items() if isinstance(value, float)}
+    shown = {name: f"{100 * value:.2f}" for name, value in numbers.items() if name != "speed"}
+    if shown:
+        msg.table(shown, title="Scores on the dev corpus", aligns=("l", "r"))
+    if outcome.interrupted:
+        msg.warn("Interrupted: the best parameters so far are saved")
+    if outcome.untrained:
+        msg.warn(f"Not trained yet, all weights zero: {', '.join(outcome.untrained)}")
+    msg.good(f"Saved {outcome.best} and {outcome.last}")

@@ -1,0 +1,113 @@
+"""``crfseq warmup``: compile all kernels now, so that no later command waits for it; for the build of an image."""
+
+from __future__ import annotations
+
+import json
+from time import perf_counter
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from ._app import crfseq_cli
+from ._report import printer, reported_errors
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.training import Example
+
+COMPONENTS = ("crf_tagger", "crf_chunker", "crf_ner")
+SENTENCES = (
+    "Ada/NNP/B-NP/B-PER Byron/NNP/I-NP/I-PER lives/VBZ/B-VP/O in/IN/B-PP/O London/NNP/B-NP/B-LOC ././O/O",
+    "the/DT/B-NP/O old/JJ/I-NP/O engine/NN/I-NP/O was/VBD/B-VP/O never/RB/I-VP/O built/VBN/I-VP/O ././O/O",
+    "Mary/NNP/B-NP/B-PER reads/VBZ/B-VP/O",
+)
+
+
+@crfseq_cli.command("warmup")
+def warmup_cli(
+    lang: Annotated[str, typer.Option("--lang", "-l", help="Language code")] = "en",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON")] = False,
+) -> None:
+    """Compile the kernels of all components and keep them on disk.
+
+    Trains and runs each component on three sentences. The first time takes a minute, later ones seconds. Set
+    NUMBA_CACHE_DIR to choose where the compiled code is kept.
+
+    \b
+    Example, in a Dockerfile:
+      ENV NUMBA_CACHE_DIR=/opt/numba
+      RUN python -m spacy crfseq warmup
+    """
+    with reported_errors():
+        result = warmup(lang)
+        if as_json:
+            print(json.dumps(result._asdict(), indent=2))
+            return
+        folder = result.cache or "nowhere, since no folder can be written; set NUMBA_CACHE_DIR"
+        msg = printer()
+        msg.good(f"Ready in {result.seconds:.1f} s: {result.compiled} kernels compiled, {result.loaded} loaded")
+        msg.text(f"Kept in {folder}")
+
+
+class Warmth(NamedTuple):
+    """What `warmup` did: seconds, versions of kernels compiled and loaded, and the folder that keeps them."""
+
+    seconds: float
+    compiled: int
+    loaded: int
+    cache: str | None
+
+
+def warmup(lang: str = "en") -> Warmth:
+    """Train and run the three default components, with each optimizer, on a few made-up sentences."""
+    import spacy
+
+    started = perf_counter()
+    for factory in COMPONENTS:
+        for optimizer in ("SGD", "LBFGS"):
+            nlp = spacy.blank(lang)
+            block = {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 2}
+            nlp.add_pipe(factory, config={"optimizer": block})
+            _exercise(nlp, factory)
+    compiled, loaded, cache = _cache_counts()
+    return Warmth(round(perf_counter() - started, 3), compiled, loaded, cache)
+
+
+def _exercise(nlp: Language, factory: str) -> None:
+    examples = [_example(nlp, text) for text in SENTENCES]
+    nlp.initialize(lambda: examples)
+    pipe: Any = nlp.get_pipe(factory)
+    pipe.fit(dev=examples)
+    if "threshold" in pipe.cfg:
+        pipe.cfg["threshold"] = 0.5  # makes it compute the probabilities of spans
+    docs = [example.predicted for example in examples]
+    pipe.marginals(docs)
+    list(nlp.pipe(docs))
+
+
+def _example(nlp: Language, text: str) -> Example:
+    """Return a sentence with tags, chunks and entities, its tags given."""
+    from spacy.tokens import Doc
+    from spacy.tokens import Span as DocSpan
+    from spacy.training import Example
+
+    from ..schemes import decode_lenient
+
+    words, tags, chunks, ents = zip(*(token.rsplit("/", 3) for token in text.split()), strict=True)
+    gold = Doc(nlp.vocab, words=list(words), tags=list(tags), ents=list(ents))
+    gold.spans["chunks"] = [DocSpan(gold, *span) for span in decode_lenient(chunks)]
+    given = Doc(nlp.vocab, words=list(words), tags=None if nlp.has_pipe("crf_tagger") else list(tags))
+    return Example(given, gold)
+
+
+def _cache_counts() -> tuple[int, int, str | None]:
+    """Return versions of kernels compiled and loaded in this process, and the folder of numba's cache."""
+    from ..kernels import hashing, lattice, rows, vectors, viterbi
+
+    modules: tuple[ModuleType, ...] = (hashing, lattice, rows, vectors, viterbi)
+    stats = [kernel.stats for module in modules for kernel in vars(module).values() if hasattr(kernel, "stats")]
+    compiled = sum(sum(stat.cache_misses.values()) for stat in stats)
+    loaded = sum(sum(stat.cache_hits.values()) for stat in stats)
+    folders = [str(stat.cache_path) for stat in stats if stat.cache_path]
+    return compiled, loaded, folders[0] if folders else None

@@ -1,0 +1,154 @@
+"""A corpus of made-up sentences, a config to train on it, and a runner of commands in this process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+CONFIG = """
+[paths]
+train = null
+dev = null
+
+[nlp]
+lang = "en"
+pipeline = {pipeline}
+
+[components]
+{components}
+
+[corpora]
+
+[corpora.train]
+@readers = "spacy_crfseq.ConllReader.v1"
+path = ${{paths.train}}
+columns = ["word", "tag", "chunk", "ent"]
+given = {given}
+
+[corpora.dev]
+@readers = "spacy_crfseq.ConllReader.v1"
+path = ${{paths.dev}}
+columns = ["word", "tag", "chunk", "ent"]
+given = {given}
+
+[training]
+seed = 1
+{training}
+
+[training.batcher]
+@batchers = "spacy_crfseq.full_batch.v1"
+"""
+
+LBFGS = '[components.{name}.optimizer]\n@crf_optimizers = "spacy_crfseq.LBFGS.v1"\n'
+ENDLESS = (
+    '[components.{name}.optimizer]\n@crf_optimizers = "spacy_crfseq.SGD.v1"\nmax_iterations = 100000000\n'
+    "tolerance = 0.0\n"
+)
+
+NAMES = ["Ada", "Mary", "Bo", "Ines", "Karl", "Olga"]
+PLACES = ["Oslo", "Lima", "Turin", "Quito"]
+NOUNS = ["dog", "train", "engine", "letter", "map"]
+ADJECTIVES = ["old", "blue", "quick", "small"]
+VERBS = ["sees", "finds", "sold", "paints"]
+
+
+class Corpus(NamedTuple):
+    train: Path
+    dev: Path
+
+
+def sentence(rng: random.Random) -> list[str]:
+    """Return token lines "word tag chunk ent"; some words have two tags, so that nothing is learnt perfectly."""
+    lines = []
+    name, place = rng.choice(NAMES), rng.choice(PLACES)
+    if rng.random() < 0.6:
+        lines += [f"{name} NNP B-NP B-PER"]
+        if rng.random() < 0.5:
+            lines += [f"{rng.choice(NAMES)}son NNP I-NP I-PER"]
+    else:
+        lines += ["the DT B-NP O", f"{rng.choice(NOUNS)} NN I-NP O"]
+    lines += [f"{rng.choice(VERBS)} VBZ B-VP O", "a DT B-NP O"]
+    if rng.random() < 0.4:
+        lines += [f"{rng.choice(ADJECTIVES)} JJ I-NP O"]
+    lines += [f"{rng.choice(NOUNS)} {rng.choice(['NN', 'NN', 'NN', 'VB'])} I-NP O"]
+    if rng.random() < 0.7:
+        lines += ["in IN B-PP O", f"{place} NNP B-NP {rng.choice(['B-LOC', 'B-LOC', 'B-LOC', 'B-ORG'])}"]
+    return [*lines, ". . O O"]
+
+
+def write_corpus(path: Path, size: int, seed: int) -> Path:
+    rng = random.Random(seed)
+    path.write_text("".join("\n".join(sentence(rng)) + "\n\n" for _ in range(size)), encoding="utf8")
+    return path
+
+
+def write_config(
+    path: Path,
+    *factories: str,
+    components: str = "",
+    training: str = "",
+    given: str = "[]",
+) -> Path:
+    """Write a config with a component for each factory, under its own name."""
+    blocks = "".join(f'[components.{name}]\nfactory = "{name}"\n' for name in factories)
+    pipeline = str(list(factories)).replace("'", '"')
+    text = CONFIG.format(pipeline=pipeline, components=blocks + components, training=training, given=given)
+    path.write_text(text, encoding="utf8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    folder = tmp_path_factory.mktemp("corpus")
+    return Corpus(write_corpus(folder / "train.conll", 120, 1), write_corpus(folder / "dev.conll", 40, 2))
+
+
+@pytest.fixture(scope="session")
+def paths(corpus: Corpus) -> list[str]:
+    """The overrides that name the corpora."""
+    return ["--paths.train", str(corpus.train), "--paths.dev", str(corpus.dev)]
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[..., Any]:
+    """Run ``crfseq ARGS`` in this process; `stdout`, `stderr` and `exit_code` of the result tell what came of it."""
+    from spacy_crfseq.cli import crfseq_cli
+
+    def invoke(*args: object) -> Any:
+        return CliRunner().invoke(crfseq_cli, [str(arg) for arg in args])
+
+    return invoke
+
+
+@pytest.fixture(scope="session")
+def configure() -> Callable[..., Path]:
+    return write_config
+
+
+@pytest.fixture(scope="session")
+def optimizers() -> dict[str, str]:
+    """Blocks for a component's optimizer: batch, and one that never ends."""
+    return {"lbfgs": LBFGS, "endless": ENDLESS}
+
+
+@pytest.fixture(scope="session")
+def trained(
+    corpus: Corpus, paths: list[str], run: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder with models of all three components, the tagger's output being input of the chunker."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = write_config(
+        folder / "all.cfg",
+        "crf_tagger", "crf_chunker", "crf_ner",
+        components=LBFGS.format(name="crf_chunker"),
+        training='annotating_components = ["crf_tagger"]',
+    )  # fmt: skip
+    result = run("fit", config, "--output", folder / "out", *paths)
+    assert result.exit_code == 0, result.stderr
+    (folder / "stdout.txt").write_text(result.stdout, encoding="utf8")
+    return folder / "out"

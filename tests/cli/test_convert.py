@@ -1,0 +1,196 @@
+"""``crfseq convert``: every way there and back, schemes, and what it refuses."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin, Span
+
+from spacy_crfseq.cli import convert
+from spacy_crfseq.cli.convert import Settings
+from spacy_crfseq.errors import ConfigError, DataError, FormatError
+
+Run = Callable[..., Any]
+
+IOB1 = """\
+-DOCSTART- O O O
+
+Ada NNP I-NP I-PER
+Karl NNP B-NP B-PER
+sees VBZ I-VP O
+Oslo NNP I-NP I-LOC
+
+it PRP I-NP O
+
+-DOCSTART- O O O
+
+Bo NNP I-NP I-PER
+Olga NNP I-NP I-PER
+
+"""
+
+
+def docs_of(path: Path) -> list[Doc]:
+    return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in.conll"
+    path.write_text(IOB1)
+    return path
+
+
+def converted(source: Path, settings: Settings) -> str:
+    target = source.with_name("out.txt")
+    convert(source, target, settings)
+    return target.read_text()
+
+
+def test_schemes(source: Path) -> None:
+    iob2 = converted(source, Settings("conll2003", "conll2003"))
+    assert iob2.splitlines()[:4] == [
+        "Ada NNP B-NP B-PER", "Karl NNP B-NP B-PER", "sees VBZ B-VP O", "Oslo NNP B-NP B-LOC",
+    ]  # fmt: skip
+    assert "-DOCSTART- O O O\n\nBo NNP B-NP B-PER\nOlga NNP I-NP I-PER\n" in iob2
+    biluo = converted(source, Settings("conll2003", "conll2002", scheme="BILUO"))
+    assert biluo.splitlines()[0] == "Ada NNP U-PER"
+    assert biluo.endswith("Bo NNP B-PER\nOlga NNP L-PER\n\n")
+    source.write_text(biluo)
+    back = converted(source, Settings("conll2002", "iob", scheme="IOB1", from_scheme="BILUO"))
+    assert back.splitlines()[:2] == ["Ada I-PER", "Karl B-PER"]
+    assert "Bo I-PER\nOlga I-PER" in back
+
+
+def test_same_scheme_changes_nothing(source: Path) -> None:
+    assert "-DOCSTART- O O O\n\n" + converted(source, Settings("conll2003", "conll2003", scheme="IOB1")) == IOB1
+
+
+def test_there_and_back_through_docbin(source: Path) -> None:
+    binary = source.with_name("a.spacy")
+    settings = Settings("conll2003", "spacy", unit="document")
+    assert convert(source, binary, settings) == 2
+    first, second = docs_of(binary)
+    assert [token.text for token in first] == ["Ada", "Karl", "sees", "Oslo", "it"]
+    assert [sentence.text for sentence in first.sents] == ["Ada Karl sees Oslo", "it"]
+    assert [(ent.text, ent.label_) for ent in first.ents] == [("Ada", "PER"), ("Karl", "PER"), ("Oslo", "LOC")]
+    assert [span.label_ for span in second.spans["chunks"]] == ["NP"]
+    back = converted(binary, Settings("spacy", "conll2003", scheme="IOB1", unit="document"))
+    assert "-DOCSTART- O O O\n\n" + back == IOB1
+    assert "-DOCSTART-" not in converted(binary, Settings("spacy", "conll2003"))
+
+
+def test_docs_are_sentences_by_default(source: Path) -> None:
+    assert convert(source, source.with_name("a.spacy"), Settings("conll2003", "spacy")) == 3
+
+
+def test_missing_entities_stay_missing(source: Path) -> None:
+    source.write_text("Ada I-PER\nKarl -\nsees O\n\n")
+    assert converted(source, Settings("iob", "iob")) == "Ada B-PER\nKarl -\nsees O\n\n"
+    convert(source, source.with_name("a.spacy"), Settings("iob", "spacy"))
+    (doc,) = docs_of(source.with_name("a.spacy"))
+    assert [token.ent_iob for token in doc] == [3, 0, 2]
+    assert converted(source.with_name("a.spacy"), Settings("spacy", "iob")) == "Ada B-PER\nKarl -\nsees O\n\n"
+
+
+def test_white_space_tokens_are_left_out(tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    doc = Doc(nlp.vocab, words=["\n", "Ada", " ", "Byron", "sees"], ents=["O", "B-PER", "I-PER", "I-PER", "O"])
+    space = Doc(nlp.vocab, words=[" "], ents=["O"])
+    DocBin(docs=[doc, space]).to_disk(tmp_path / "a.spacy")
+    assert converted(tmp_path / "a.spacy", Settings("spacy", "iob")) == "Ada B-PER\nByron I-PER\nsees O\n\n"
+
+
+def test_conllu(tmp_path: Path) -> None:
+    source = tmp_path / "a.conllu"
+    source.write_text("1\tIt\tit\tPRON\tPRP\tCase=Nom\t2\tnsubj\t_\t_\n2\truns\trun\tVERB\tVBZ\t_\t0\troot\t_\t_\n\n")
+    assert convert(source, tmp_path / "a.spacy", Settings("conllu", "spacy")) == 1
+    (doc,) = docs_of(tmp_path / "a.spacy")
+    assert [(token.tag_, token.pos_, token.lemma_, token.dep_) for token in doc] == [
+        ("PRP", "PRON", "it", "nsubj"), ("VBZ", "VERB", "run", "root"),
+    ]  # fmt: skip
+    assert str(doc[0].morph) == "Case=Nom"
+
+
+def test_invalid_tags(source: Path) -> None:
+    source.write_text("Ada NNP O\nsees VBZ I-VP\n\n")
+    target = source.with_name("out.txt")
+    target.write_text("old")
+    with pytest.raises(FormatError, match=r"in.conll:2: tag 'I-VP' may not follow 'O' in IOB2"):
+        convert(source, target, Settings("conll2000", "conll2000"))
+    assert target.read_text() == "old"
+    assert sorted(path.name for path in source.parent.iterdir()) == ["in.conll", "out.txt"]
+    lenient = Settings("conll2000", "conll2000", on_invalid="conlleval")
+    assert converted(source, lenient) == "Ada NNP O\nsees VBZ B-VP\n\n"
+    with pytest.raises(FormatError, match=r"in.conll:2: tag 'I-VP'"):
+        convert(source, source.with_name("a.spacy"), Settings("conll2000", "spacy"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        convert(source, source.with_name("a.spacy"), lenient._replace(target="spacy"))
+    (doc,) = docs_of(source.with_name("a.spacy"))
+    assert [span.text for span in doc.spans["chunks"]] == ["sees"]
+
+
+def test_encoding(tmp_path: Path) -> None:
+    source = tmp_path / "esp.train"
+    source.write_bytes("Ana NP B-PER\nniña NC O\n\n".encode("latin-1"))
+    with pytest.raises(FormatError, match="not utf8"):
+        converted(source, Settings("conll2002", "conll2002"))
+    assert "niña NC O" in converted(source, Settings("conll2002", "conll2002", encoding="latin-1"))
+
+
+def test_docs_without_annotation(tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    doc = Doc(nlp.vocab, words=["Ada", "sees"], tags=["NNP", "VBZ"])
+    DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
+    for target, name in (("iob", "ent"), ("conll2000", "chunk")):
+        with pytest.raises(DataError, match=f"no {name} annotation"):
+            converted(tmp_path / "a.spacy", Settings("spacy", target))
+    doc.spans["chunks"] = [Span(doc, 0, 1, "NP")]
+    DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
+    assert converted(tmp_path / "a.spacy", Settings("spacy", "conll2000")) == "Ada NNP B-NP\nsees VBZ O\n\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings("conll2004", "spacy"), "--from conll2004: unknown. Did you mean"),
+        (Settings("conll2003", "conllu"), "--to conllu: unknown"),
+        (Settings("conll2003", "iob", scheme="IOB3"), "--scheme IOB3"),
+        (Settings("conll2003", "iob", from_scheme="x"), "--from-scheme x"),
+        (Settings("conll2003", "spacy", unit="text"), "--unit text"),
+        (Settings("conll2003", "spacy", on_invalid="skip"), "--on-invalid skip"),
+        (Settings("iob", "conll2002"), "hold the columns tag, which iob files do not. iob can become: spacy, iob"),
+        (Settings("spacy", "spacy"), "only copy"),
+    ],
+)
+def test_refused_settings(settings: Settings, message: str, source: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        converted(source, settings)
+
+
+def test_command(run: Run, source: Path) -> None:
+    target = source.parent / "new" / "out.iob"
+    result = run("convert", source, target, "--from", "conll2003", "--to", "iob", "--scheme", "BILUO")
+    assert result.exit_code == 0, result.stderr
+    assert f"Converted 3 sentences: {target}" in result.stdout
+    assert target.read_text().startswith("Ada U-PER\n")
+
+
+def test_command_refuses(run: Run, source: Path, tmp_path: Path) -> None:
+    for path, layout, message in (
+        (source, "conll2000", "in.conll:3: 3 columns expected"),
+        (tmp_path / "none", "conll2000", "none: no such file"),
+        (tmp_path / "none", "spacy", "none: no such file"),
+        (source, "spacy", "no file in spaCy's binary format"),
+    ):
+        result = run("convert", path, tmp_path / "out", "--from", layout, "--to", "conll2000")
+        assert result.exit_code == 1
+        assert message in result.stderr
+        assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,233 @@
+"""``crfseq evaluate``: its numbers against spaCy's and against conlleval's, its options, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from spacy_crfseq.cli import evaluate
+from spacy_crfseq.cli._conlleval import SpanCounts
+from spacy_crfseq.cli.evaluate import chunks_key, predicted_columns
+from spacy_crfseq.errors import DataError
+from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.schemes import Span as TagSpan
+from spacy_crfseq.schemes import decode_lenient
+
+Run = Callable[..., Any]
+
+
+def columns_of(path: Path, target: Path, keep: tuple[int, ...]) -> Path:
+    lines = [line.split() for line in path.read_text().splitlines()]
+    target.write_text("\n".join(" ".join(fields[i] for i in keep) if fields else "" for fields in lines) + "\n")
+    return target
+
+
+# Numbers
+
+
+def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
+    model = trained / "model-best"
+    metrics = evaluate(model, corpus.dev, "conll2003").metrics
+    nlp = spacy.load(model)
+    examples = list(read_examples(nlp, corpus.dev, "conll2003"))
+    scores = nlp.evaluate(examples)
+    names = ["tag_acc", "ents_p", "ents_r", "ents_f", "ents_per_type"]
+    names += ["spans_chunks_p", "spans_chunks_r", "spans_chunks_f", "spans_chunks_per_type"]
+    assert {name: metrics[name] for name in names} == {name: scores[name] for name in names}
+    assert set(metrics) == {*names, "token_label_acc", "tokens", "seconds", "tokens_per_second"}
+    assert metrics["tokens"] == sum(len(example.reference) for example in examples)
+    assert metrics["tokens_per_second"] == pytest.approx(metrics["tokens"] / metrics["seconds"])
+    assert 0 < metrics["token_label_acc"] < 1
+
+
+def test_counts_by_hand() -> None:
+    # The gold standard holds NP 0-2, VP 2-3, NP 3-6, PP 7-8; predicted are NP 0-2, VP 2-3, NP 3-5, NP 5-6, VP 7-8.
+    gold = ["B-NP", "I-NP", "B-VP", "B-NP", "I-NP", "I-NP", "O", "B-PP", "O", "O"]
+    found = ["B-NP", "I-NP", "B-VP", "B-NP", "I-NP", "B-NP", "O", "B-VP", "O", "O"]
+    counts = SpanCounts()
+    counts.add(decode_lenient(gold), decode_lenient(found), [True] * 10)
+    assert counts.report() == (
+        "processed 10 tokens with 4 phrases; found: 5 phrases; correct: 2.\n"
+        "accuracy:  80.00%; precision:  40.00%; recall:  50.00%; FB1:  44.44\n"
+        "               NP: precision:  33.33%; recall:  50.00%; FB1:  40.00  3\n"
+        "               PP: precision:   0.00%; recall:   0.00%; FB1:   0.00  0\n"
+        "               VP: precision:  50.00%; recall: 100.00%; FB1:  66.67  2"
+    )
+
+
+def test_unknown_tokens_do_not_count() -> None:
+    counts = SpanCounts()
+    counts.add([TagSpan(0, 1, "A")], [TagSpan(0, 1, "A"), TagSpan(1, 3, "A")], [True, True, False, True])
+    assert (counts.tokens, counts.right) == (3, 3)
+    assert sum(counts.found.values()) == sum(counts.correct.values()) == 1
+
+
+@Language.component("cli_test_even_chunks")
+def even_chunks(doc: Doc) -> Doc:
+    """Predict the same for every doc of six tokens: NP 0-2, VP 2-3, NP 3-5."""
+    doc.spans["chunks"] = [Span(doc, 0, 2, "NP"), Span(doc, 2, 3, "VP"), Span(doc, 3, 5, "NP")]
+    return doc
+
+
+Language.component("cli_test_chunks", func=even_chunks, assigns=["doc.spans"])
+
+
+def test_report_of_a_tiny_file(tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("cli_test_chunks")
+    nlp.to_disk(tmp_path / "model")
+    tiny = tmp_path / "tiny.conll"
+    tiny.write_text("the DT B-NP\ndog NN I-NP\nsees VBZ B-VP\nan DT B-NP\nold JJ I-NP\nmap NN I-NP\n\n")
+    # spaCy has no score for a component without a scorer: the report counts for itself
+    report = evaluate(tmp_path / "model", tiny, "conll2000").report
+    assert report.splitlines()[:4] == [
+        "processed 6 tokens with 3 phrases; found: 3 phrases; correct: 2.",
+        "accuracy:  83.33%; precision:  66.67%; recall:  66.67%; FB1:  66.67",
+        "               NP: precision:  50.00%; recall:  50.00%; FB1:  50.00  2",
+        "               VP: precision: 100.00%; recall: 100.00%; FB1: 100.00  1",
+    ]
+
+
+def test_report_agrees_with_the_metrics(trained: Path, corpus: Any) -> None:
+    result = evaluate(trained / "model-best", corpus.dev, "conll2003")
+    for name in ("ents_f", "spans_chunks_f"):
+        assert f"FB1: {100 * result.metrics[name]:6.2f}" in result.report
+    assert f"accuracy: {100 * result.metrics['tag_acc']:6.2f}%" in result.report
+    assert [block.splitlines()[0] for block in result.report.split("\n\n")][:3] == ["tag", "chunk", "ent"]
+    assert result.report.endswith("tokens/s")
+
+
+# Options
+
+
+def test_command_prints_a_report_and_writes_metrics(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
+    output = tmp_path / "new" / "metrics.json"
+    result = run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--output", output)
+    assert result.exit_code == 0, result.stderr
+    assert "phrases; correct:" in result.stdout
+    assert f"Saved the scores to {output}" in result.stdout
+    assert json.loads(output.read_text())["ents_f"] > 0.5
+    assert [path.name for path in output.parent.iterdir()] == ["metrics.json"]
+
+
+def test_json_on_stdout(run: Run, trained: Path, corpus: Any) -> None:
+    result = run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--json")
+    assert json.loads(result.stdout)["spans_chunks_f"] > 0.5
+
+
+def test_tags_are_given_where_only_features_need_them(
+    run: Run, configure: Any, paths: list[str], corpus: Any, tmp_path: Path
+) -> None:
+    block = '[components.crf_chunker.features]\n@crf_features = "spacy_crfseq.Templates.v1"\ntemplates = ["TAG[0]"]\n'
+    config = configure(tmp_path / "c.cfg", "crf_chunker", components=block, given='["tag"]')
+    assert run("fit", config, "--output", tmp_path / "out", *paths).exit_code == 0
+    model = tmp_path / "out/model-best"
+    dev = columns_of(corpus.dev, tmp_path / "dev.txt", (0, 1, 2))
+    given = evaluate(model, dev, "conll2000").metrics
+    assert given == {**evaluate(model, dev, "conll2000", given=["tag"]).metrics, **_speed(given)}
+    assert "tag_acc" not in given
+    blind = evaluate(model, dev, "conll2000", given=[]).metrics
+    assert blind["token_label_acc"] < given["token_label_acc"]
+    result = run("evaluate", model, dev, "--format", "conll2000", "--given", "", "--json")
+    assert json.loads(result.stdout)["token_label_acc"] == blind["token_label_acc"]
+
+
+def _speed(metrics: dict[str, Any]) -> dict[str, Any]:
+    return {name: metrics[name] for name in ("seconds", "tokens_per_second")}
+
+
+def test_what_a_tagger_predicts_is_not_given(trained: Path, corpus: Any, tmp_path: Path) -> None:
+    dev = columns_of(corpus.dev, tmp_path / "dev.txt", (0, 1, 2))
+    metrics = evaluate(trained / "model-best", dev, "conll2000").metrics
+    assert 0 < metrics["tag_acc"] < 1
+
+
+def test_conllu(run: Run, configure: Any, tmp_path: Path) -> None:
+    rows = ["1\tIt\tit\tPRON\tPRP\tCase=Nom\t2\tnsubj\t_\t_", "2\truns\trun\tVERB\tVBZ\t_\t0\troot\t_\t_"]
+    file = tmp_path / "a.conllu"
+    file.write_text("\n".join(rows) + "\n\n")
+    nlp = spacy.blank("en")
+    for attr in ("pos", "morph"):
+        nlp.add_pipe("crf_tagger", name=attr, config={"attr": attr})
+    nlp.initialize(lambda: list(read_examples(nlp, file, "conllu")))
+    for attr in ("pos", "morph"):
+        nlp.get_pipe(attr).fit()  # type: ignore[attr-defined]
+    nlp.to_disk(tmp_path / "model")
+    assert predicted_columns(nlp) == {"pos", "morph"}
+    metrics = evaluate(tmp_path / "model", file, "conllu").metrics
+    assert metrics["pos_acc"] == 1.0
+    assert "morph_acc" in metrics
+    assert "tag_acc" not in metrics
+
+
+def test_own_spans_key() -> None:
+    nlp = spacy.blank("en")
+    assert chunks_key(nlp) == "chunks"
+    nlp.add_pipe("crf_chunker", config={"spans_key": "np"})
+    assert chunks_key(nlp) == "np"
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("model", "file", "layout", "message"),
+    [
+        ("model-best", "dev.conll", "conll203", "Did you mean 'conll2003'?"),
+        ("model-best", "none.conll", "conll2003", "none.conll: no such file"),
+        ("model-best", "dev.conll", "conll2000", "dev.conll:1: 3 columns expected"),
+        ("model-bst", "dev.conll", "conll2003", "Can't find model"),
+    ],
+)
+def test_refused(model: str, file: str, layout: str, message: str, run: Run, trained: Path, corpus: Any) -> None:
+    result = run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_nothing_to_score(run: Run, corpus: Any, tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.to_disk(tmp_path / "model")
+    result = run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003")
+    assert result.exit_code == 1
+    assert "Nothing to score: the pipeline ['sentencizer'] predicts none" in result.stderr
+
+
+def test_untrained_and_damaged_models(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("crf_ner")
+    nlp.to_disk(tmp_path / "model")
+    result = run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003")
+    assert result.exit_code == 1
+    assert "has no model yet" in result.stderr
+    spacy.load(trained / "model-best").to_disk(tmp_path / "cut")
+    weights = tmp_path / "cut/crf_ner/model"
+    weights.write_bytes(weights.read_bytes()[:100])
+    result = run("evaluate", tmp_path / "cut", corpus.dev, "--format", "conll2003")
+    assert result.exit_code == 1
+    assert str(weights) in result.stderr
+
+
+@Language.component("cli_test_merge")
+def merge_all(doc: Doc) -> Doc:
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:2])
+    return doc
+
+
+def test_components_that_change_tokens(trained: Path, corpus: Any, tmp_path: Path) -> None:
+    nlp = spacy.load(trained / "model-best")
+    nlp.add_pipe("cli_test_merge")
+    nlp.to_disk(tmp_path / "model")
+    with pytest.raises(DataError, match="changes the tokens"):
+        evaluate(tmp_path / "model", corpus.dev, "conll2003")

@@ -1,0 +1,369 @@
+"""``crfseq fit``: what it trains, writes, says and refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+import typer
+
+from spacy_crfseq.cli import fit
+from spacy_crfseq.cli._files import replace_folder
+from spacy_crfseq.cli.fit import read_overrides
+from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.pipeline.readers import read_examples
+
+Run = Callable[..., Any]
+KEYS = {"component", "iteration", "seconds", "objective", "loss", "grad_norm", "score", "best"}
+# A parent that ignores SIGINT, as a shell's background job does, hands that down: set it back.
+SPACY = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from spacy.cli import setup_cli; setup_cli()"
+)
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+# What comes out
+
+
+def test_writes_two_models_that_load_and_a_log(trained: Path) -> None:
+    assert sorted(path.name for path in trained.iterdir()) == ["log.jsonl", "model-best", "model-last"]
+    for name in ("model-best", "model-last"):
+        nlp = spacy.load(trained / name)
+        assert nlp.pipe_names == ["crf_tagger", "crf_chunker", "crf_ner"]
+        doc = nlp("Ada sees a dog in Oslo .")
+        assert [ent.text for ent in doc.ents] == ["Ada", "Oslo"]
+        assert [span.text for span in doc.spans["chunks"]][:3] == ["Ada", "sees", "a dog"]
+
+
+def test_log_has_one_object_an_iteration(trained: Path) -> None:
+    log = log_of(trained)
+    assert all(set(entry) == KEYS for entry in log)
+    assert list(dict.fromkeys(entry["component"] for entry in log)) == ["crf_tagger", "crf_chunker", "crf_ner"]
+    for name in ("crf_tagger", "crf_chunker", "crf_ner"):
+        entries = [entry for entry in log if entry["component"] == name]
+        assert [entry["iteration"] for entry in entries] == list(range(1, len(entries) + 1))
+        scores = [entry["score"] for entry in entries if entry["score"] is not None]
+        best = [entry["score"] for entry in entries if entry["best"]]
+        assert best == sorted(set(best))
+        assert best[-1] == max(scores)
+    sgd, lbfgs = log[0], next(entry for entry in log if entry["component"] == "crf_chunker")
+    assert sgd["grad_norm"] is None
+    assert sgd["score"] is not None
+    assert lbfgs["grad_norm"] > 0
+    assert lbfgs["score"] is None  # batch optimizers are scored every tenth iteration
+
+
+def test_piped_output_is_plain_lines(trained: Path) -> None:
+    text = (trained.parent / "stdout.txt").read_text()
+    assert not any(ord(char) < 32 and char != "\n" for char in text)
+    lines = [line for line in text.splitlines() if line.startswith("crf_chunker iteration=")]
+    assert len(lines) == sum(
+        entry["score"] is not None for entry in log_of(trained) if entry["component"] == "crf_chunker"
+    )
+    assert lines[0].startswith("crf_chunker iteration=10 objective=")
+    assert "score=" in lines[0]
+    assert lines[0].endswith(" *")
+    assert f"Saved {trained / 'model-best'}" in text
+
+
+def test_meta_holds_the_scores_of_each_model(trained: Path, corpus: Any) -> None:
+    for name in ("model-best", "model-last"):
+        nlp = spacy.load(trained / name)
+        scores = nlp.evaluate(read_examples(nlp, corpus.dev, "conll2003"))
+        performance = nlp.meta["performance"]
+        for key in ("tag_acc", "spans_chunks_f", "ents_f"):
+            assert performance[key] == pytest.approx(scores[key])
+        assert performance["crf_ner_loss"] > 0
+        assert "crf_tagger_loss" in performance
+
+
+def test_components_see_the_predictions_of_annotating_ones(trained: Path, corpus: Any) -> None:
+    # the chunker's TAG features come from predictions of the tagger: there is a weight for them
+    nlp = spacy.load(trained / "model-best")
+    chunker: Any = nlp.get_pipe("crf_chunker")
+    assert chunker.reads == {"TAG"}
+    examples = list(read_examples(nlp, corpus.dev, "conll2003"))
+    untagged = list(nlp.pipe([example.predicted for example in examples], disable=["crf_tagger", "crf_ner"]))
+    tagged = list(nlp.pipe([example.reference.copy() for example in examples], disable=["crf_tagger", "crf_ner"]))
+    marginals = chunker.marginals(untagged), chunker.marginals(tagged)
+    assert any(np.abs(a - b).max() > 0.01 for a, b in zip(*marginals, strict=True))
+
+
+def test_warns_when_features_find_nothing(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_chunker")
+    result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1")
+    assert result.exit_code == 0
+    assert "crf_chunker reads TAG, which no training document has" in result.stdout
+    config = configure(tmp_path / "c.cfg", "crf_chunker", given='["tag"]')
+    assert "reads TAG" not in run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1").stdout
+
+
+def test_without_dev_corpus(run: Run, configure: Any, corpus: Any, tmp_path: Path) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    result = run("fit", config, "--output", tmp_path / "out", "--paths.train", corpus.train)
+    assert result.exit_code == 0, result.stderr
+    assert "No dev corpus" in result.stdout
+    assert "score=" not in result.stdout
+    assert "crf_ner iteration=1 objective=" in result.stdout
+    assert all(entry["score"] is None and not entry["best"] for entry in log_of(tmp_path / "out"))
+    best, last = spacy.load(tmp_path / "out/model-best"), spacy.load(tmp_path / "out/model-last")
+    assert best.config["training"]["dev_corpus"] == "corpora.dev"
+    theta = [nlp.get_pipe("crf_ner").crf.theta for nlp in (best, last)]  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(*theta)
+
+
+# Arguments
+
+
+def test_overrides_reach_the_config(
+    run: Run, configure: Any, optimizers: Any, paths: list[str], tmp_path: Path
+) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=optimizers["endless"].format(name="crf_ner"))
+    out = tmp_path / "out"
+    extra = ["--components.crf_ner.scheme=IOB2", "--components.crf_ner.min_count", "2", "--evaluate-every", "3"]
+    result = run("fit", config, "--output", out, *paths, *extra, "--components.crf_ner.optimizer.max_iterations", "4")
+    assert result.exit_code == 0, result.stderr
+    pipe: Any = spacy.load(out / "model-best").get_pipe("crf_ner")
+    assert pipe.annotation.scheme == "IOB2"
+    assert pipe.method.min_count == 2
+    log = log_of(out)
+    assert [entry["iteration"] for entry in log if entry["score"] is not None] == [3, 4]
+
+
+def test_patience_stops_early(run: Run, configure: Any, optimizers: Any, paths: list[str], tmp_path: Path) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=optimizers["endless"].format(name="crf_ner"))
+    result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "2")
+    assert result.exit_code == 0
+    assert "no better score in 2 evaluations" in result.stdout
+
+
+@pytest.mark.parametrize("args", [["--nonsense", "3"], ["--trian=x"], ["-x"]])
+def test_unknown_option(args: list[str], run: Run, configure: Any, tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter, match="no such option"):
+        read_overrides(args)
+    result = run("fit", configure(tmp_path / "c.cfg", "crf_ner"), "--output", tmp_path / "out", *args)
+    assert result.exit_code == 2
+    assert "no such option" in result.stderr
+
+
+def test_negative_numbers_are_values() -> None:
+    assert read_overrides(["--a.b", "-1", "--a.c=-2.5"]) == {"a.b": -1, "a.c": -2.5}
+
+
+def test_code_is_imported(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    code = tmp_path / "functions.py"
+    code.write_text(
+        "import spacy\n"
+        "from spacy_crfseq.features.sets import FeatureSet\n"
+        "spacy.registry.crf_features.register('cli_test.Words.v1', func=lambda: FeatureSet(('LOWER[0]',)))\n"
+    )
+    block = '[components.crf_ner.features]\n@crf_features = "cli_test.Words.v1"\n'
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
+    result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1", "--code", code)
+    assert result.exit_code == 0, result.stderr
+    code.write_text("import nonsense_that_is_not_there\n")
+    refused(run("fit", config, "--output", tmp_path / "out", *paths, "--code", code), f"{code} cannot be imported")
+    refused(run("fit", config, "--output", tmp_path / "out", *paths, "--code", "none.py"), "none.py: no such file")
+
+
+def test_given_labels_survive_a_second_initialization(
+    run: Run, configure: Any, paths: list[str], tmp_path: Path
+) -> None:
+    training = (
+        'annotating_components = ["crf_tagger"]\n[initialize]\n[initialize.components]\n'
+        '[initialize.components.crf_chunker]\nlabels = ["NP", "VP", "PP", "ADJP"]\n[training.logger]\n'
+        '@loggers = "spacy.ConsoleLogger.v1"\n'
+    )
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", training=training)
+    result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1")
+    assert result.exit_code == 0, result.stderr
+    assert "ADJP" in spacy.load(tmp_path / "out/model-best").get_pipe("crf_chunker").labels  # type: ignore[attr-defined]
+
+
+def test_sourced_components_go_on_or_stay(
+    run: Run, configure: Any, paths: list[str], trained: Path, tmp_path: Path
+) -> None:
+    source = f'[components.crf_tagger]\nsource = "{trained / "model-best"}"\n'
+    source += '[components.crf_chunker]\nfactory = "crf_chunker"\n'
+    training = 'annotating_components = ["crf_tagger"]\nfrozen_components = ["crf_tagger"]'
+    config = configure(tmp_path / "c.cfg", components=source, training=training)
+    config.write_text(config.read_text().replace("pipeline = []", 'pipeline = ["crf_tagger", "crf_chunker"]'))
+    result = run("fit", config, "--output", tmp_path / "frozen", *paths, "--patience", "1")
+    assert result.exit_code == 0, result.stderr
+    assert "Training crf_tagger" not in result.stdout
+    assert "reads TAG" not in result.stdout
+    overrides = ["--training.frozen_components", "[]", "--patience", "1"]
+    result = run("fit", config, "--output", tmp_path / "resumed", *paths, *overrides)
+    assert result.exit_code == 0, result.stderr
+    first = next(entry for entry in log_of(tmp_path / "resumed"))
+    assert first["component"] == "crf_tagger"
+    assert first["loss"] < log_of(trained)[0]["loss"]
+
+
+# What is refused: a paragraph on stderr, exit code 1, no traceback
+
+
+def refused(result: Any, *parts: str) -> None:
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.stderr
+    for part in parts:
+        assert part in result.stderr
+    assert not any(ord(char) < 32 and char != "\n" for char in result.stderr.expandtabs())
+
+
+def test_missing_config(run: Run, tmp_path: Path) -> None:
+    refused(run("fit", tmp_path / "nope.cfg", "--output", tmp_path / "out"), "nope.cfg: no such config file")
+    with pytest.raises(ConfigError, match="no such config file"):
+        fit(tmp_path / "nope.cfg", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[training.batcher]", "[trainig.batcher]", "Section 'trainig' is not defined"),
+        ("[components.crf_ner]", "[components.crf_nre]", "crf_ner"),
+        ('factory = "crf_ner"', 'factory = "crf_nre"', "Can't find factory for 'crf_nre'"),
+        ('factory = "crf_ner"', 'factory = "crf_ner"\nschme = "IOB2"', "unexpected argument: 'schme'"),
+        ('factory = "crf_ner"', 'factory = "crf_ner"\nmin_count = "x"', "min_count"),
+        ('factory = "crf_ner"', 'factory = "crf_ner"\nmin_count = 0', "min_count must be at least 1"),
+        ('factory = "crf_ner"', 'factory = "crf_ner"\nfactory = "crf_ner"', "already exists"),
+        ("${paths.train}", "${paths.trian}", "paths.trian"),
+        ("seed = 1", 'seed = 1\ntrain_corpus = "corpora.trian"', "corpora.trian"),
+        ("seed = 1", "seed 1 x", "seed 1 x"),
+        ("spacy_crfseq.full_batch.v1", "spacy_crfseq.full_btch.v1", "spacy_crfseq.full_btch.v1"),
+    ],
+)
+def test_wrong_config(old: str, new: str, message: str, run: Run, configure: Any, paths: Any, tmp_path: Path) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    text = config.read_text()
+    assert old in text
+    config.write_text(text.replace(old, new))
+    refused(run("fit", config, "--output", tmp_path / "out", *paths), message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_unknown_template(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    block = '[components.crf_ner.features]\n@crf_features = "spacy_crfseq.Templates.v1"\ntemplates = ["LOWR[0]"]\n'
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
+    refused(run("fit", config, "--output", tmp_path / "out", *paths), "'LOWR[0]'", "Did you mean 'LOWER'?")
+
+
+def test_no_path_and_missing_file(run: Run, configure: Any, corpus: Any, tmp_path: Path) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    refused(run("fit", config, "--output", tmp_path / "out"), "--paths.train")
+    missing = tmp_path / "none.conll"
+    refused(run("fit", config, "--output", tmp_path / "out", "--paths.train", missing), f"{missing}: no such file")
+    given = ["--paths.train", corpus.train, "--paths.dev", missing]
+    refused(run("fit", config, "--output", tmp_path / "out", *given), f"{missing}: no such file")
+
+
+def test_broken_file_is_shown_with_its_line(run: Run, configure: Any, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.conll"
+    broken.write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP\n")
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    result = run("fit", config, "--output", tmp_path / "out", "--paths.train", broken)
+    refused(result, f"{broken}:2: 4 columns expected")
+
+
+def test_other_components(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner", "ner")
+    refused(run("fit", config, "--output", tmp_path / "out", *paths), "'ner'", "spacy train", "frozen_components")
+    config = configure(tmp_path / "c.cfg", "sentencizer")
+    refused(run("fit", config, "--output", tmp_path / "out", *paths), "no CRF component to train")
+    config = configure(tmp_path / "c.cfg", "sentencizer", "crf_ner", training='annotating_components = ["sentencizer"]')
+    assert run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1").exit_code == 0
+
+
+def test_no_gold_annotation(run: Run, configure: Any, tmp_path: Path) -> None:
+    plain = tmp_path / "plain.conll"
+    plain.write_text("Ada NNP O -\n\n")
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    result = run("fit", config, "--output", tmp_path / "out", "--paths.train", plain)
+    refused(result, "'crf_ner'", "no gold annotation")
+
+
+def test_output_is_a_file(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    refused(run("fit", configure(tmp_path / "c.cfg", "crf_ner"), "--output", tmp_path / "out", *paths), "out")
+
+
+# Saving and interrupts
+
+
+def test_a_failed_save_keeps_the_old_model(tmp_path: Path) -> None:
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "new").touch()
+
+    def fail(folder: Path) -> None:
+        write(folder)
+        raise KeyboardInterrupt
+
+    model = tmp_path / "model"
+    replace_folder(model, write)
+    (model / "old").touch()
+    with pytest.raises(KeyboardInterrupt):
+        replace_folder(model, fail)
+    assert sorted(path.name for path in model.iterdir()) == ["new", "old"]
+    replace_folder(model, write)
+    assert [path.name for path in model.iterdir()] == ["new"]
+    assert list(tmp_path.iterdir()) == [model]
+
+
+def test_ctrl_c_saves_the_best_so_far(
+    configure: Any, optimizers: Any, paths: list[str], corpus: Any, tmp_path: Path
+) -> None:
+    endless = optimizers["endless"].format(name="crf_chunker")
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", components=endless)
+    out = tmp_path / "out"
+    command = [sys.executable, "-W", "error", "-c", SPACY, "crfseq", "fit", str(config), "--output", str(out)]
+    process = subprocess.Popen(
+        [*command, *paths, "--patience", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("crf_chunker iteration=3"):
+            break
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert "Interrupted: the best parameters so far are saved" in stdout
+    assert "Not trained yet, all weights zero: crf_ner" in stdout
+    for name in ("model-best", "model-last"):
+        nlp = spacy.load(out / name)
+        scores = nlp.evaluate(read_examples(nlp, corpus.dev, "conll2003"))
+        assert scores["spans_chunks_f"] > 0.9
+        assert nlp.meta["performance"]["spans_chunks_f"] == pytest.approx(scores["spans_chunks_f"])
+        assert not nlp.get_pipe("crf_ner").crf.theta.any()  # type: ignore[attr-defined]
+    assert sorted(path.name for path in out.iterdir()) == ["log.jsonl", "model-best", "model-last"]
+
+
+def test_interrupt_before_training(run: Run, configure: Any, paths: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    with monkeypatch.context() as patch:
+        patch.setattr("spacy_crfseq.pipeline.component.CRFComponent.fit", interrupt)
+        result = run("fit", config, "--output", tmp_path / "out", *paths)
+    assert result.exit_code == 130
+    assert "nothing is saved" in result.stdout
+    with monkeypatch.context() as patch:
+        patch.setattr("spacy_crfseq.pipeline.component.CRFComponent.initialize", interrupt)
+        result = run("fit", config, "--output", tmp_path / "out", *paths)
+    assert result.exit_code == 130
+    assert "Interrupted" in result.stderr

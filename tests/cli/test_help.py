@@ -1,0 +1,58 @@
+"""Help texts, the two ways to the commands, and how little importing them costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMANDS = ("convert", "evaluate", "fit", "warmup")
+
+
+def python(*args: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *map(str, args)], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_an_example(command: str, run: Callable[..., Any]) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.stdout
+    assert f"python -m spacy crfseq {command}" in result.stdout
+
+
+def test_commands_are_part_of_spacy() -> None:
+    result = python("-m", "spacy", "crfseq", "--help")
+    assert result.returncode == 0, result.stderr
+    for command in COMMANDS:
+        assert f"\n  {command} " in result.stdout
+
+
+def test_console_script(tmp_path: Path) -> None:
+    call = "import sys; from spacy_crfseq.cli import main; sys.argv = ['x', *sys.argv[1:]]; main()"
+    result = python("-c", call, "convert", tmp_path / "none", tmp_path / "out", "--from", "iob", "--to", "spacy")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("The file cannot be read\n")
+    assert result.stderr.count("\n") == 2
+
+
+def test_import_is_light_and_makes_registries_known() -> None:
+    code = (
+        "import sys, spacy, spacy_crfseq.cli\n"
+        "assert 'numba' not in sys.modules\n"
+        "assert 'spacy_crfseq.pipeline.component' not in sys.modules\n"
+        "assert spacy.registry.has('crf_losses', 'spacy_crfseq.SequentialLog.v1')\n"
+    )
+    result = python("-W", "error", "-c", code)
+    assert result.returncode == 0, result.stderr
+
+
+def test_spacy_finds_functions() -> None:
+    result = python("-m", "spacy", "find-function", "spacy_crfseq.LBFGS.v1", "-r", "crf_optimizers")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "lbfgs.py" in result.stdout

@@ -1,0 +1,42 @@
+"""``crfseq warmup``: afterwards nothing is left to compile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spacy_crfseq.cli import fit, warmup
+from spacy_crfseq.cli.warmup import _cache_counts
+
+
+def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any, tmp_path: Path) -> None:
+    result = warmup()
+    assert result.seconds > 0
+    assert result.compiled + result.loaded > 0
+    assert result.cache is not None
+    before = _cache_counts()
+    components = optimizers["lbfgs"].format(name="crf_ner")
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", components=components)
+    overrides = {"paths.train": str(corpus.train), "paths.dev": str(corpus.dev)}
+    fit(config, tmp_path / "out", overrides=overrides, patience=1)
+    assert _cache_counts() == before
+
+
+@pytest.mark.parametrize("args", [[], ["--json"], ["--lang", "de"]])
+def test_command(args: list[str], run: Callable[..., Any]) -> None:
+    result = run("warmup", *args)
+    assert result.exit_code == 0, result.stderr
+    if "--json" in args:
+        assert set(json.loads(result.stdout)) == {"seconds", "compiled", "loaded", "cache"}
+    else:
+        assert "kernels compiled" in result.stdout
+
+
+def test_unknown_language(run: Callable[..., Any]) -> None:
+    result = run("warmup", "--lang", "nolang")
+    assert result.exit_code == 1
+    assert "nolang" in result.stderr

@@ -1,0 +1,22 @@
+"""Settings and fixtures of all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# no deadline: the first call of a kernel compiles it
+settings.register_profile("spacy_crfseq", deadline=None, max_examples=40)
+settings.load_profile("spacy_crfseq")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Folder of the public corpora, one subfolder each (conll2000, conll2002, ...)."""
+    folder = os.environ.get("CRFSEQ_DATA")
+    if not folder:
+        pytest.skip("CRFSEQ_DATA is not set: point it to a folder that holds the corpora to run this test on them")
+    return Path(folder)

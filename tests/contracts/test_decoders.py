@@ -1,0 +1,94 @@
+"""What every registered decoder must do; a new one is tested by being registered."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq import registry
+from spacy_crfseq.errors import DataError
+from spacy_crfseq.types import Constraints, Decoder
+from tests import reference
+from tests.problems import Problem, problems, random_constraints, random_problem
+
+ARGUMENTS: dict[str, dict[str, Any]] = {}
+"""Arguments of decoders that cannot be made without."""
+DECODERS = registry.decoders.get_all()
+EVERY_DECODER = pytest.mark.parametrize(
+    "decoder", [make(**ARGUMENTS.get(name, {})) for name, make in DECODERS.items()], ids=DECODERS
+)
+PROBLEMS = problems(maskable=False, missing=False, scales=(1.0, 100.0), dtypes=(np.float32, np.float64))
+
+
+def free(n_labels: int) -> Constraints:
+    return Constraints(
+        np.ones(n_labels, np.bool_), np.ones((n_labels, n_labels), np.bool_), np.ones(n_labels, np.bool_)
+    )
+
+
+def is_allowed(path: list[int], constraints: Constraints, allowed: np.ndarray) -> bool:
+    steps = all(constraints.step[i, j] for i, j in itertools.pairwise(path))
+    tokens = all(allowed[t, label] for t, label in enumerate(path))
+    return not path or bool(constraints.start[path[0]] and constraints.end[path[-1]] and steps and tokens)
+
+
+@EVERY_DECODER
+@given(PROBLEMS, st.integers(0, 2**32 - 1), st.sampled_from([0.3, 0.7, 1.0]), st.booleans())
+def test_only_allowed_paths(decoder: Decoder, problem: Problem, seed: int, share: float, mask_tokens: bool) -> None:
+    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, share)
+    if not mask_tokens:
+        allowed[:] = True
+    labels = decoder(problem.scores, problem.batch.offsets, constraints, allowed if mask_tokens else None)
+    assert labels.dtype == np.int32
+    assert labels.shape == problem.batch.gold.shape
+    for first, last in problem.sequence_bounds():
+        assert is_allowed(labels[first:last].tolist(), constraints, allowed[first:last])
+
+
+@EVERY_DECODER
+@given(PROBLEMS)
+def test_scores_are_left_alone(decoder: Decoder, problem: Problem) -> None:
+    before = [array.copy() for array in problem.scores]
+    constraints, allowed = random_constraints(np.random.default_rng(0), problem, 0.5)
+    decoder(problem.scores, problem.batch.offsets, constraints, allowed)
+    for array, copy in zip(problem.scores, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@EVERY_DECODER
+def test_labels_far_above_the_others_are_chosen(decoder: Decoder) -> None:
+    problem = random_problem(np.random.default_rng(0), n_labels=4, lengths=[3, 0, 5], shared=True)
+    problem.scores.emissions[np.arange(8), problem.batch.gold] += 50
+    labels = decoder(problem.scores, problem.batch.offsets, free(4))
+    assert labels.tolist() == problem.batch.gold.tolist()
+
+
+@EVERY_DECODER
+@pytest.mark.parametrize("forbidden", ["start", "step", "end", "token"])
+def test_where_nothing_is_allowed_it_says_so(decoder: Decoder, forbidden: str) -> None:
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[2, 2], shared=True)
+    constraints, allowed = free(3), np.ones((4, 3), np.bool_)
+    if forbidden == "token":
+        allowed[2] = False
+    else:
+        getattr(constraints, forbidden)[:] = False
+    with pytest.raises(DataError, match="Sequence 1" if forbidden == "token" else "Sequence 0"):
+        decoder(problem.scores, problem.batch.offsets, constraints, allowed)
+
+
+@given(PROBLEMS, st.integers(0, 2**32 - 1))
+def test_viterbi_finds_the_best_allowed_path(problem: Problem, seed: int) -> None:
+    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.5)
+    decoder = registry.decoders.get("spacy_crfseq.Viterbi.v1")()
+    labels = decoder(problem.scores, problem.batch.offsets, constraints, allowed)
+    for first, last in problem.sequence_bounds():
+        if last > first:
+            one = reference.sequence(problem.scores, first, last)
+            one = reference.masked(one, constraints.start, constraints.step, constraints.end, allowed[first:last])
+            best = reference.best_score(one)
+            assert reference.path_score(one, labels[first:last].tolist()) == pytest.approx(best, rel=1e-5, abs=1e-3)

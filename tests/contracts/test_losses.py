@@ -1,0 +1,109 @@
+"""What every registered loss must do; a new one is tested by being registered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from spacy_crfseq import registry
+from spacy_crfseq.types import Loss, Scores
+from tests.problems import Problem, finite_differences, problems
+
+ARGUMENTS: dict[str, dict[str, Any]] = {}
+"""Arguments of losses that cannot be made without."""
+LOSSES = registry.losses.get_all()
+EVERY_LOSS = pytest.mark.parametrize(
+    "loss", [make(**ARGUMENTS.get(name, {})) for name, make in LOSSES.items()], ids=LOSSES
+)
+PROBLEMS = problems(maskable=False)
+
+
+def evaluate(loss: Loss, problem: Problem) -> tuple[float, Scores]:
+    gradient = problem.scores.zeros_like()
+    return loss(problem.scores, problem.batch, gradient), gradient
+
+
+@EVERY_LOSS
+@given(PROBLEMS)
+def test_gradient_equals_finite_differences(loss: Loss, problem: Problem) -> None:
+    _, gradient = evaluate(loss, problem)
+    for array, scores in zip(gradient, problem.scores, strict=True):
+        numerical = finite_differences(lambda: evaluate(loss, problem)[0], scores)
+        np.testing.assert_allclose(array, numerical, rtol=1e-6, atol=1e-7)
+
+
+@EVERY_LOSS
+@given(PROBLEMS)
+def test_gradient_is_added(loss: Loss, problem: Problem) -> None:
+    _, fresh = evaluate(loss, problem)
+    filled = Scores(*(np.full_like(array, 1.5) for array in problem.scores))
+    loss(problem.scores, problem.batch, filled)
+    for array, fresh_array in zip(filled, fresh, strict=True):
+        np.testing.assert_allclose(array - 1.5, fresh_array, atol=1e-10)
+
+
+@EVERY_LOSS
+@given(PROBLEMS)
+def test_scores_and_batch_are_left_alone(loss: Loss, problem: Problem) -> None:
+    before = [array.copy() for array in (*problem.scores, *problem.batch)]
+    evaluate(loss, problem)
+    for array, copy in zip((*problem.scores, *problem.batch), before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@EVERY_LOSS
+@given(PROBLEMS)
+def test_a_sum_over_sequences(loss: Loss, problem: Problem) -> None:
+    whole, gradient = evaluate(loss, problem)
+    assert isinstance(whole, float)
+    total, start, end = 0.0, np.zeros_like(gradient.start), np.zeros_like(gradient.end)
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        part, part_gradient = evaluate(loss, problem.only(n))
+        total += part
+        start += part_gradient.start
+        end += part_gradient.end
+        np.testing.assert_allclose(gradient.emissions[first:last], part_gradient.emissions, atol=1e-10)
+    assert whole == pytest.approx(total, abs=1e-9)
+    np.testing.assert_allclose(gradient.start, start, atol=1e-10)
+    np.testing.assert_allclose(gradient.end, end, atol=1e-10)
+
+
+@EVERY_LOSS
+@given(PROBLEMS, st.floats(0, 5))
+def test_weights_multiply(loss: Loss, problem: Problem, factor: float) -> None:
+    value, gradient = evaluate(loss, problem)
+    batch = problem.batch._replace(weights=factor * problem.batch.weights)
+    weighted, weighted_gradient = evaluate(loss, Problem(problem.scores, batch))
+    assert weighted == pytest.approx(factor * value, abs=1e-9)
+    for array, unweighted in zip(weighted_gradient, gradient, strict=True):
+        np.testing.assert_allclose(array, factor * unweighted, atol=1e-9)
+
+
+@EVERY_LOSS
+@given(PROBLEMS)
+def test_a_small_step_against_the_gradient_lowers_it(loss: Loss, problem: Problem) -> None:
+    value, gradient = evaluate(loss, problem)
+    slope = sum(float((array**2).sum()) for array in gradient)
+    assume(slope > 1e-6)
+    step = 1e-4 / (1 + slope)
+    scores = Scores(*(array - step * d for array, d in zip(problem.scores, gradient, strict=True)))
+    lowered, _ = evaluate(loss, Problem(scores, problem.batch))
+    assert lowered < value
+
+
+@EVERY_LOSS
+@given(PROBLEMS)
+def test_both_kinds_of_transitions_agree(loss: Loss, problem: Problem) -> None:
+    """Transitions shared by all positions score as their copies at every position."""
+    n_tokens = len(problem.batch.gold)
+    assume(len(problem.scores.transitions) == 1 and n_tokens != 1)
+    value, gradient = evaluate(loss, problem)
+    copies = problem.scores._replace(transitions=np.repeat(problem.scores.transitions, n_tokens, axis=0))
+    copied_value, copied = evaluate(loss, Problem(copies, problem.batch))
+    assert copied_value == pytest.approx(value, abs=1e-9)
+    np.testing.assert_allclose(copied.transitions.sum(0), gradient.transitions[0], atol=1e-9)
+    np.testing.assert_allclose(copied.emissions, gradient.emissions, atol=1e-9)

@@ -1,0 +1,200 @@
+"""What every registered optimizer must do; a new one is tested by being registered."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spacy_crfseq import registry
+from spacy_crfseq.regularizers.l2 import L2
+from spacy_crfseq.types import Floats, Optimizer, StepReport
+from tests.problems import Training, newton_optimum, training_problem
+
+ARGUMENTS: dict[str, dict[str, Any]] = {}
+"""Arguments of optimizers that cannot be made without."""
+TIGHT = {"tolerance": 1e-13, "gradient_tolerance": 1e-8, "max_iterations": 500}
+"""Settings, where an optimizer has them, that let it run until it can do no better."""
+
+
+def make(name: str, **settings: Any) -> Optimizer:
+    """Return a registered optimizer with those of `settings` that it has."""
+    constructor = registry.optimizers.get(name)
+    known = {field.name for field in fields(constructor)}
+    chosen = {key: value for key, value in settings.items() if key in known}
+    return constructor(**{**ARGUMENTS.get(name, {}), **chosen})
+
+
+def minimises(name: str) -> bool:
+    """Tell whether it minimises any loss with a squared norm, from values and gradients."""
+    optimizer = make(name)
+    return optimizer.needs <= {"value_and_grad", "minibatches"} and bool(optimizer.penalties & {"smooth", "decay"})
+
+
+NAMES = [name for name in registry.optimizers.get_all() if minimises(name)]
+EVERY_OPTIMIZER = pytest.mark.parametrize("name", NAMES)
+EXACT = [name for name in NAMES if not make(name).online]
+ONLINE = [name for name in NAMES if make(name).online]
+
+
+@lru_cache(maxsize=2)
+def problem(rho: float = 1.0) -> tuple[Training, float]:
+    """Return a convex problem and the value of its minimum."""
+    training = training_problem(3, n_sequences=40, templates=("LOWER", "TAG[-1..0]"), regularizer=L2(rho))
+    return training, newton_optimum(training.objective)[1]
+
+
+def run(optimizer: Optimizer, training: Training, dtype: type = np.float64) -> tuple[Floats, list[StepReport]]:
+    """Iterate until convergence; return the parameters to predict with and the reports."""
+    theta = np.zeros(training.layout.size, dtype)
+    state, reports = optimizer.start(theta), []
+    while not reports or not reports[-1].converged:
+        reports.append(optimizer.iterate(training.objective, state))
+        assert len(reports) <= optimizer.max_iterations + 1
+    optimizer.export(state, theta)
+    return theta, reports
+
+
+@EVERY_OPTIMIZER
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_it_lowers_the_objective(name: str, dtype: type) -> None:
+    training, _ = problem()
+    theta, reports = run(make(name), training, dtype)
+    before = training.objective.value(np.zeros_like(theta))
+    after = training.objective.value(theta)
+    assert theta.dtype == dtype
+    assert after < 0.8 * before
+    assert all(np.isfinite(report.value) and report.loss <= report.value for report in reports)
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("rho", [0.1, 1.0])
+def test_exact_ones_reach_the_optimum(name: str, rho: float) -> None:
+    training, optimum = problem(rho)
+    theta, reports = run(make(name, **TIGHT), training)
+    value, loss, gradient = training.objective.value_and_grad(theta)
+    assert value == pytest.approx(optimum, rel=1e-6)
+    assert np.linalg.norm(gradient) < 1e-3 * max(1, np.linalg.norm(theta))
+    assert (reports[-1].value, reports[-1].loss) == pytest.approx((value, loss))
+    assert reports[-1].grad_norm == pytest.approx(np.linalg.norm(gradient), rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_ones_never_go_up(name: str) -> None:
+    training, _ = problem()
+    values = [report.value for report in run(make(name), training)[1]]
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in itertools.pairwise(values))
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_online_ones_come_close_to_the_optimum(name: str) -> None:
+    training, optimum = problem()
+    theta, _ = run(make(name, **{**TIGHT, "max_iterations": 60}), training)
+    assert training.objective.value(theta) == pytest.approx(optimum, rel=0.02)
+
+
+@EVERY_OPTIMIZER
+def test_runs_are_reproduced_bitwise(name: str) -> None:
+    training, _ = problem()
+    (first, reports), (second, again) = (run(make(name), training) for _ in range(2))
+    assert first.tobytes() == second.tobytes()
+    assert [report.value for report in reports] == [report.value for report in again]
+
+
+@EVERY_OPTIMIZER
+def test_a_run_may_be_stored_and_taken_up_again(name: str) -> None:
+    training, _ = problem()
+    optimizer = make(name, max_iterations=6)
+    straight = run(optimizer, training)[0]
+    theta = np.zeros_like(straight)
+    state = optimizer.start(theta)
+    for _ in range(3):
+        optimizer.iterate(training.objective, state)
+    optimizer, state = pickle.loads(pickle.dumps((optimizer, state)))
+    while not optimizer.iterate(training.objective, state).converged:
+        pass
+    optimizer.export(state, theta)
+    np.testing.assert_array_equal(theta, straight)
+
+
+@EVERY_OPTIMIZER
+def test_starting_parameters_are_taken_up_and_left_alone(name: str) -> None:
+    training, _ = problem()
+    theta = training.random_theta(np.random.default_rng(0))
+    before = theta.copy()
+    optimizer, exported = make(name), np.zeros_like(theta)
+    state = optimizer.start(theta)
+    optimizer.export(state, exported)
+    np.testing.assert_array_equal(exported, before)
+    optimizer.iterate(training.objective, state)
+    np.testing.assert_array_equal(theta, before)
+
+
+@EVERY_OPTIMIZER
+@pytest.mark.parametrize("limit", [1, 3])
+def test_the_number_of_iterations_is_bounded(name: str, limit: int) -> None:
+    _, reports = run(make(name, tolerance=0.0, gradient_tolerance=0.0, max_iterations=limit), problem()[0])
+    assert len(reports) == limit
+    assert reports[-1].converged
+    assert str(limit) in reports[-1].message
+    assert [report.message for report in reports[:-1]] == [""] * (limit - 1)
+
+
+@EVERY_OPTIMIZER
+def test_iterations_after_convergence_change_nothing_unless_online(name: str) -> None:
+    training, _ = problem()
+    optimizer = make(name, max_iterations=4)
+    theta = np.zeros(training.layout.size)
+    state = optimizer.start(theta)
+    while not (last := optimizer.iterate(training.objective, state)).converged:
+        pass
+    optimizer.export(state, theta)
+    again, after = optimizer.iterate(training.objective, state), np.zeros_like(theta)
+    optimizer.export(state, after)
+    if optimizer.online:
+        assert not np.array_equal(after, theta)
+        return
+    assert again.converged
+    assert again.message == last.message
+    assert again.value == last.value
+    np.testing.assert_array_equal(after, theta)
+
+
+@EVERY_OPTIMIZER
+def test_parameters_that_are_not_learnt_stay_zero(name: str) -> None:
+    training = training_problem(4, n_sequences=8, n_labels=4, boundaries=False)
+    theta, _ = run(make(name, max_iterations=3), training)
+    views = training.layout.views(theta)
+    assert not training.layout.steps.all()
+    assert not views.transitions[~training.layout.steps].any()
+    assert not views.start.any()
+    assert not views.end.any()
+
+
+@EVERY_OPTIMIZER
+@pytest.mark.parametrize(
+    "change",
+    [{"boundaries": False}, {"support": "all"}, {"pair_templates": ("TAG[0]",)}, {"missing": 0.3}, {"weighted": True}],
+    ids=lambda change: next(iter(change)),
+)
+def test_no_kind_of_problem_is_refused(name: str, change: dict[str, Any]) -> None:
+    training = training_problem(5, n_sequences=6, **change)
+    theta, _ = run(make(name, max_iterations=3), training)
+    assert training.objective.value(theta) < training.objective.value(np.zeros_like(theta))
+
+
+@pytest.mark.parametrize("name", registry.optimizers.get_all())
+def test_it_says_what_it_needs(name: str) -> None:
+    optimizer = make(name)
+    check: Callable[[Any], bool] = lambda value: isinstance(value, frozenset) and bool(value)  # noqa: E731
+    assert check(optimizer.needs)
+    assert check(optimizer.penalties)
+    assert optimizer.penalties <= {"smooth", "decay", "prox"}
+    assert isinstance(optimizer.online, bool)
+    assert optimizer.max_iterations >= 1

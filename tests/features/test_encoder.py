@@ -1,0 +1,193 @@
+"""The encoder against the readable extraction of `tests.reference`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.features.encoder import Block, Encoded, Encoder, Ids, attribute_names, concatenate, take_sequences
+from spacy_crfseq.layout import make_layout
+from spacy_crfseq.model import LinearChainCRF
+from tests import reference
+from tests.problems import (
+    PAIR_TEMPLATES,
+    TEMPLATES,
+    Sentence,
+    Vocabulary,
+    columns_of,
+    ids_of_tokens,
+    make_encoder,
+    random_sentences,
+    training_problem,
+)
+
+WORDS = st.text(alphabet="abAB1-.é", min_size=1, max_size=4)
+SENTENCES = st.lists(
+    st.lists(st.tuples(WORDS, st.sampled_from(["N", "V", ""])), max_size=5).map(
+        lambda pairs: Sentence(tuple(word for word, _ in pairs), tuple(tag for _, tag in pairs))
+    ),
+    max_size=4,
+)
+PARTS = st.builds("{}[{}]".format, st.sampled_from([*reference.TEXT_VALUES, "TAG", "POS"]), st.integers(-3, 3))
+TEMPLATE_LISTS = st.lists(
+    st.lists(PARTS, min_size=1, max_size=3).map("|".join) | st.sampled_from(["LOWER[-1..1]", "TAG[-2..0]"]),
+    max_size=8,
+)
+
+
+def names_of_tokens(block: Block, ids: Ids, vocabulary: Vocabulary) -> list[list[str]]:
+    names = attribute_names(block, vocabulary.text_of)
+    assert len(names) == len(set(names)) == block.index.size
+    return [sorted(names[a] for a in token) for token in ids_of_tokens(ids)]
+
+
+def expected_names(sentences: Sequence[Sentence], templates: Sequence[str]) -> list[list[str]]:
+    columns = [{"TAG": sentence.tags, "POS": sentence.tags} for sentence in sentences]
+    sets = [reference.attribute_sets(s.words, tags, templates) for s, tags in zip(sentences, columns, strict=True)]
+    return [sorted(names) for sentence in sets for names in sentence]
+
+
+class Growing:
+    """An encoder that keeps names, and the vocabulary behind it."""
+
+    def __init__(self, templates: Sequence[str], pair_templates: Sequence[str] = ()) -> None:
+        self.vocabulary = Vocabulary()
+        self.encoder = make_encoder(self.vocabulary, templates, pair_templates)
+        self.encoder.keep_names()
+
+    def encode(self, sentences: Sequence[Sentence]) -> Encoded:
+        return self.encoder.encode(columns_of(self.vocabulary, self.encoder, sentences))
+
+    def state_names(self, encoded: Encoded) -> list[list[str]]:
+        return names_of_tokens(self.encoder.state, encoded.state, self.vocabulary)
+
+
+@given(SENTENCES, TEMPLATE_LISTS, TEMPLATE_LISTS)
+def test_attributes_equal_the_readable_extraction(
+    sentences: list[Sentence], templates: list[str], pair_templates: list[str]
+) -> None:
+    growing = Growing(templates, pair_templates)
+    encoded = growing.encode(sentences)
+    assert growing.state_names(encoded) == expected_names(sentences, templates)
+    pairs = names_of_tokens(growing.encoder.pair, encoded.pair, growing.vocabulary)
+    assert pairs == expected_names(sentences, pair_templates)
+    assert np.diff(encoded.offsets).tolist() == [len(sentence.words) for sentence in sentences]
+
+
+@given(SENTENCES, SENTENCES, TEMPLATE_LISTS, st.integers(1, 3))
+def test_rare_attributes_are_dropped_and_unknown_ones_ignored(
+    seen: list[Sentence], others: list[Sentence], templates: list[str], min_count: int
+) -> None:
+    growing = Growing(templates)
+    encoded = growing.encoder.freeze(growing.encode(seen), min_count)
+    expected = expected_names(seen, templates)
+    counts = Counter(name for names in expected for name in names)
+    kept = {name for name, count in counts.items() if count >= min_count}
+    assert set(attribute_names(growing.encoder.state, growing.vocabulary.text_of)) == kept
+    assert growing.state_names(encoded) == [[name for name in names if name in kept] for names in expected]
+    for sentences in (others, seen):
+        names = growing.state_names(growing.encode(sentences))
+        assert names == [[name for name in token if name in kept] for token in expected_names(sentences, templates)]
+
+
+@given(SENTENCES, TEMPLATE_LISTS)
+def test_a_stored_encoder_gives_the_same_ids(sentences: list[Sentence], templates: list[str]) -> None:
+    growing = Growing(templates, ["TAG[0]"])
+    encoded = growing.encoder.freeze(growing.encode(sentences), 1)
+    keys = growing.encoder.state.index.keys, growing.encoder.pair.index.keys
+    again = make_encoder(growing.vocabulary, templates, ["TAG[0]"], keys)
+    assert again.frozen
+    encoded_again = again.encode(columns_of(growing.vocabulary, again, sentences))
+    assert ids_of_tokens(encoded_again.state) == ids_of_tokens(encoded.state)
+    assert ids_of_tokens(encoded_again.pair) == ids_of_tokens(encoded.pair)
+
+
+@given(SENTENCES, TEMPLATE_LISTS, st.randoms(use_true_random=False))
+def test_keys_do_not_depend_on_the_order_of_templates(sentences: list[Sentence], templates: list[str], random) -> None:
+    keys = []
+    for _ in range(2):
+        growing = Growing(templates)
+        growing.encode(sentences)
+        names = attribute_names(growing.encoder.state, growing.vocabulary.text_of)
+        keys.append(dict(zip(names, growing.encoder.state.index.keys.tolist(), strict=True)))
+        templates = random.sample(templates, len(templates))
+    assert keys[0] == keys[1]
+
+
+@given(SENTENCES, SENTENCES, TEMPLATE_LISTS)
+def test_parts_can_be_encoded_one_after_another(
+    first: list[Sentence], second: list[Sentence], templates: list[str]
+) -> None:
+    whole, parts = Growing(templates, templates), Growing(templates, templates)
+    together = whole.encode(first + second)
+    joined = concatenate([parts.encode(first), parts.encode(second)])
+    assert joined.offsets.tolist() == together.offsets.tolist()
+    assert parts.state_names(joined) == whole.state_names(together)
+    assert names_of_tokens(parts.encoder.pair, joined.pair, parts.vocabulary) == names_of_tokens(
+        whole.encoder.pair, together.pair, whole.vocabulary
+    )
+
+
+@given(SENTENCES, st.data())
+def test_sequences_can_be_taken_in_any_order(sentences: list[Sentence], data: st.DataObject) -> None:
+    encoded = Growing(TEMPLATES, PAIR_TEMPLATES).encode(sentences)
+    chosen = data.draw(st.lists(st.integers(0, len(sentences) - 1), max_size=5)) if sentences else []
+    taken, tokens = take_sequences(encoded, np.array(chosen, np.int64))
+    expected = [t for n in chosen for t in range(encoded.offsets[n], encoded.offsets[n + 1])]
+    assert tokens.tolist() == expected
+    assert np.diff(taken.offsets).tolist() == [len(sentences[n].words) for n in chosen]
+    for whole, part in ((encoded.state, taken.state), (encoded.pair, taken.pair)):
+        all_ids = ids_of_tokens(whole)
+        assert ids_of_tokens(part) == [all_ids[t] for t in expected]
+
+
+def test_a_word_that_looks_like_padding_is_not_padding() -> None:
+    growing = Growing(["ORTH[-1]"])
+    encoded = growing.encode([Sentence(("_B-1", "x"), ("", ""))])
+    first, second = ids_of_tokens(encoded.state)
+    assert first != second
+
+
+def test_min_count_where_nothing_was_ever_seen() -> None:
+    growing = Growing(["HAS_DIGIT[0]", "TAG[0]"])
+    encoded = growing.encoder.freeze(growing.encode([Sentence(("a", "b"), ("", ""))]), 2)
+    assert ids_of_tokens(encoded.state) == [[], []]
+    assert growing.encoder.state.index.size == 0
+
+
+@pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
+def test_a_small_cache_changes_no_score(pair_templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    training = training_problem(n_sequences=20, pair_templates=pair_templates)
+    encoder, layout = training.encoder, training.layout
+    theta = training.random_theta(np.random.default_rng(1))
+    keys = encoder.state.index.keys, encoder.pair.index.keys
+    model = LinearChainCRF(["A", "B", "C"], layout, theta, keys)
+    text = random_sentences(np.random.default_rng(2), 30)
+
+    def emissions() -> np.ndarray:
+        parts = (encoder.encode(columns_of(training.vocabulary, encoder, [sentence])) for sentence in text)
+        scores = [model.scores(part, 0, 1)[0] for part in parts]
+        return np.concatenate([np.append(one.emissions.ravel(), one.transitions.ravel()) for one in scores])
+
+    expected = emissions()
+    stores = {id(encoder.state.store)}
+    monkeypatch.setattr(Encoder, "MAX_CACHED", 5)
+    np.testing.assert_array_equal(emissions(), expected)
+    assert id(encoder.state.store) not in stores  # the bound was met
+
+
+def test_growing_encoders_keep_their_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The texts encoded so far share one store, which the layout of a model is made from."""
+    monkeypatch.setattr(Encoder, "MAX_CACHED", 1)
+    growing = Growing(TEMPLATES)
+    parts = [growing.encode([sentence]) for sentence in random_sentences(np.random.default_rng(0), 5)]
+    assert len({id(part.state.store) for part in parts}) == 1
+    whole = growing.encoder.freeze(concatenate(parts), 1)
+    sizes = growing.encoder.state.index.size, growing.encoder.pair.index.size
+    gold = np.zeros(whole.n_tokens, np.int32)
+    assert make_layout(whole, gold, 2, sizes, support="observed", boundaries=True).state.n_rows == sizes[0]

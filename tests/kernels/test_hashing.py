@@ -1,0 +1,104 @@
+"""The hash table against a dict, mixing against its definition, shifts against list arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.features.index import HashIndex
+from spacy_crfseq.kernels import hashing
+
+KEYS = st.integers(0, 2**64 - 1) | st.integers(0, 5) | st.sampled_from([k << 40 for k in range(8)])
+MASK = 2**64 - 1
+
+
+def as_keys(values: list[int]) -> np.ndarray:
+    return np.array(values, np.uint64)
+
+
+def plain_mix(a: int, b: int) -> int:
+    h = ((a ^ (b * 0x9E3779B97F4A7C15 & MASK)) + 0x2545F4914F6CDD1D) & MASK
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        h = (h ^ (h >> 33)) * factor & MASK
+    h ^= h >> 33
+    return h or 1
+
+
+@given(KEYS, KEYS)
+def test_mix(a: int, b: int) -> None:
+    assert int(hashing.mix(np.uint64(a), np.uint64(b))) == plain_mix(a, b)
+
+
+@given(st.lists(KEYS, max_size=20), st.integers(1, 2**64 - 1))
+def test_absent_values_make_absent_keys(values: list[int], seed: int) -> None:
+    keys = np.empty(len(values), np.uint64)
+    hashing.start_keys(np.uint64(seed), keys)
+    hashing.mix_values(as_keys(values), keys)
+    assert keys.tolist() == [plain_mix(seed, value) if value else 0 for value in values]
+    hashing.mix_values(as_keys([7] * len(values)), keys)
+    assert [key == 0 for key in keys.tolist()] == [value == 0 for value in values]
+
+
+def test_the_order_of_the_parts_matters() -> None:
+    one, other = as_keys([1]), as_keys([1])
+    for first, second, keys in ((2, 3, one), (3, 2, other)):
+        hashing.mix_values(as_keys([first]), keys)
+        hashing.mix_values(as_keys([second]), keys)
+    assert one != other
+
+
+@given(st.lists(st.lists(KEYS, max_size=60), max_size=4), st.lists(KEYS, max_size=20))
+def test_index_numbers_keys_as_a_dict_does(batches: list[list[int]], wanted: list[int]) -> None:
+    index, numbers = HashIndex(), {}
+    for batch in batches:
+        before = dict(numbers)
+        for key in batch:
+            if key:
+                numbers.setdefault(key, len(numbers))
+        ids, new = index.add(as_keys(batch))
+        assert ids.tolist() == [numbers.get(key, -1) for key in batch]
+        first_seen = {key: batch.index(key) for key in batch if key and key not in before}
+        assert np.flatnonzero(new).tolist() == sorted(first_seen.values())
+    assert index.find(as_keys(wanted)).tolist() == [numbers.get(key, -1) for key in wanted]
+    assert index.keys.tolist() == list(numbers)
+    assert HashIndex(index.keys).keys.tolist() == list(numbers)
+
+
+def test_index_grows_past_many_chunks() -> None:
+    keys = np.random.default_rng(0).integers(1, 2**64, 200_000, np.uint64, endpoint=False)
+    index, numbers = HashIndex(), np.arange(len(keys))
+    ids, new = index.add(np.concatenate([keys, keys[::-1]]))
+    assert (ids == np.concatenate([numbers, numbers[::-1]])).all()
+    assert new.sum() == index.size == len(keys)
+
+
+def test_look_up_counts_the_unknown() -> None:
+    keys, slots, ids = as_keys([5, 9]), np.zeros(8, np.int32), np.empty(4, np.int32)
+    hashing.rehash(keys, 2, slots)
+    assert hashing.look_up(as_keys([9, 0, 4, 5]), keys, slots, ids) == 1
+    assert ids.tolist() == [1, -1, -1, 0]
+
+
+@given(st.lists(st.integers(0, 6), max_size=5), st.integers(-4, 4))
+def test_shifts(lengths: list[int], distance: int) -> None:
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    values = np.arange(100, 100 + offsets[-1], dtype=np.uint64)
+    pads = np.arange(8, dtype=np.uint64)
+    expected = []
+    for first, last in zip(offsets.tolist(), offsets[1:].tolist(), strict=False):
+        padded = [3, 2, 1, 0, *values[first:last].tolist(), 4, 5, 6, 7]
+        expected += [padded[4 + t + distance] for t in range(last - first)]
+    out = np.empty_like(values)
+    hashing.shift(values, offsets, distance, pads, out)
+    assert out.tolist() == expected
+    ids = np.empty(len(values), np.int32)
+    hashing.shift_ids(values.astype(np.int32), offsets, distance, 0, 4, ids)
+    assert ids.tolist() == expected
+
+
+@given(st.lists(st.integers(-1, 4)))
+def test_count(ids: list[int]) -> None:
+    counts = np.ones(5, np.int64)
+    hashing.count(np.array(ids, np.int32), counts)
+    assert counts.tolist() == [1 + ids.count(i) for i in range(5)]

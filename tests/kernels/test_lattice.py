@@ -1,0 +1,178 @@
+"""Forward-backward against the enumeration of all label sequences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from spacy_crfseq.kernels import lattice
+from spacy_crfseq.types import Batch, Scores
+from tests import reference
+from tests.problems import Problem, problems, random_problem
+
+DTYPES = (np.float32, np.float64)
+ANY = {"scales": (1.0, 30.0, 1000.0), "dtypes": DTYPES}
+
+
+def tolerance(problem: Problem) -> dict[str, float]:
+    """Rounding of the scores themselves is amplified by the exponential, so that large scores need more room."""
+    if problem.scores.emissions.dtype == np.float64:
+        return {"rtol": 1e-9, "atol": 1e-9}
+    finite = [np.abs(array[np.isfinite(array)]).max(initial=1.0) for array in problem.scores]
+    return {"rtol": 1e-4, "atol": 1e-4 + 1e-6 * float(max(finite))}
+
+
+def log_loss(problem: Problem, gradient: Scores | None = None) -> tuple[float, Scores]:
+    gradient = problem.scores.zeros_like() if gradient is None else gradient
+    return float(lattice.log_loss(*problem.scores, *problem.batch, *gradient)), gradient
+
+
+def posterior(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    marginals = np.full_like(problem.scores.emissions, np.nan)
+    log_z = np.full(len(problem.batch.weights), np.nan)
+    lattice.posterior(*problem.scores, problem.batch.offsets, marginals, log_z)
+    return marginals, log_z
+
+
+# its betas times their scale are infinite in float32, and only the potential of exp(-44) makes the product finite
+NEARLY_OVERFLOWS = random_problem(
+    np.random.default_rng(1_182_550_886),
+    n_labels=4, lengths=[4, 3], shared=False, dtype=np.float32, scale=30.0, masked=0.3, missing=0.3, weighted=False,
+)  # fmt: skip
+
+
+@given(problems(**ANY))
+@example(NEARLY_OVERFLOWS)
+def test_loss_and_gradient_equal_the_enumeration(problem: Problem) -> None:
+    loss, gradient = log_loss(problem)
+    expected_loss, expected = reference.log_loss(problem.scores, problem.batch)
+    sequences = [reference.sequence(problem.scores, *bounds) for bounds in problem.sequence_bounds()]
+    size = 1 + sum(abs(reference.log_partition(one)) for one in sequences)
+    limits = tolerance(problem)
+    assert loss == pytest.approx(expected_loss, rel=limits["rtol"], abs=3 * limits["rtol"] * size)
+    for array, expected_array in zip(gradient, expected, strict=True):
+        np.testing.assert_allclose(array, expected_array, rtol=limits["rtol"], atol=10 * limits["atol"])
+
+
+@given(problems(**ANY))
+def test_posterior_equals_the_enumeration(problem: Problem) -> None:
+    marginals, log_z = posterior(problem)
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        one = reference.sequence(problem.scores, first, last)
+        expected = reference.log_partition(one) if last > first else 0.0
+        assert log_z[n] == pytest.approx(expected, rel=tolerance(problem)["rtol"], abs=tolerance(problem)["atol"])
+        np.testing.assert_allclose(marginals[first:last], reference.marginals(one), **tolerance(problem))
+
+
+@given(problems(**ANY))
+def test_marginals_sum_to_one(problem: Problem) -> None:
+    marginals, _ = posterior(problem)  # the gold labels of a problem are always possible
+    np.testing.assert_allclose(marginals.sum(1), 1, atol=1e-5)
+
+
+@given(problems(**ANY))
+def test_path_scores(problem: Problem) -> None:
+    gold = np.maximum(problem.batch.gold, 0)
+    scores = np.empty(len(problem.batch.weights))
+    lattice.path_scores(*problem.scores, problem.batch.offsets, gold, scores)
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        one = reference.sequence(problem.scores, first, last)
+        expected = reference.path_score(one, gold[first:last].tolist())
+        assert scores[n] == pytest.approx(expected, rel=1e-5, abs=1e-2 if problem.scores.start.dtype == "f4" else 1e-9)
+
+
+@given(problems(scales=(1.0, 100.0)))
+def test_gradient_is_added(problem: Problem) -> None:
+    _, fresh = log_loss(problem)
+    filled = Scores(*(np.full_like(array, 2.5) for array in problem.scores))
+    log_loss(problem, filled)
+    for array, fresh_array in zip(filled, fresh, strict=True):
+        np.testing.assert_allclose(array - 2.5, fresh_array, atol=1e-12)
+
+
+@given(problems())
+def test_loss_is_a_sum_over_sequences(problem: Problem) -> None:
+    whole, _ = log_loss(problem)
+    parts = [log_loss(problem.only(n))[0] for n in range(len(problem.batch.weights))]
+    assert whole == pytest.approx(sum(parts), abs=1e-10)
+
+
+@given(problems(), st.floats(0, 10))
+def test_weights_multiply(problem: Problem, factor: float) -> None:
+    loss, gradient = log_loss(problem)
+    batch = problem.batch._replace(weights=factor * problem.batch.weights)
+    weighted_loss, weighted_gradient = log_loss(Problem(problem.scores, batch))
+    assert weighted_loss == pytest.approx(factor * loss, abs=1e-10)
+    for array, unweighted in zip(weighted_gradient, gradient, strict=True):
+        np.testing.assert_allclose(array, factor * unweighted, atol=1e-12)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_forbidden_sequence_has_no_posterior(shared: bool) -> None:
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[2, 3, 1], shared=shared)
+    problem.scores.emissions[3] = -np.inf
+    marginals, log_z = posterior(problem)
+    assert np.isneginf(log_z).tolist() == [False, True, False]
+    assert not marginals[2:5].any()
+    np.testing.assert_allclose(marginals[[0, 1, 5]].sum(1), 1)
+
+
+def test_a_gold_path_that_is_forbidden_costs_infinitely_much() -> None:
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[3], shared=True, weighted=False)
+    problem.scores.emissions[1, problem.batch.gold[1]] = -np.inf
+    loss, gradient = log_loss(problem)
+    assert loss == np.inf
+    assert all(np.isfinite(array).all() for array in gradient)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_labels", [7, 8, 9, 20])
+def test_label_counts_around_the_padding(n_labels: int, dtype: type) -> None:
+    rng = np.random.default_rng(n_labels)
+    problem = random_problem(rng, n_labels=n_labels, lengths=[2, 3, 1], shared=True, dtype=dtype)
+    loss, gradient = log_loss(problem)
+    expected_loss, expected = reference.log_loss(problem.scores, problem.batch)
+    assert loss == pytest.approx(expected_loss, rel=1e-5)
+    for array, expected_array in zip(gradient, expected, strict=True):
+        np.testing.assert_allclose(array, expected_array, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("length", [5_000, 100_000])
+def test_long_sequences_stay_exact(length: int, dtype: type) -> None:
+    """Without transition scores the tokens are independent: log Z = sum_t log sum_k exp(emissions_t(k))."""
+    rng = np.random.default_rng(length)
+    problem = random_problem(rng, n_labels=4, lengths=[length], shared=True, dtype=dtype, scale=3.0, weighted=False)
+    for array in problem.scores[1:]:
+        array[:] = 0
+    scores = problem.scores.emissions.astype(float)
+    exact = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    marginals, log_z = posterior(problem)
+    assert log_z[0] == pytest.approx(np.log(np.exp(scores).sum(1)).sum(), rel=1e-6)
+    np.testing.assert_allclose(marginals, exact, atol=1e-5)
+    loss, gradient = log_loss(problem)
+    assert loss == pytest.approx(-np.log(exact[np.arange(length), problem.batch.gold]).sum(), rel=1e-5)
+    assert gradient.transitions.sum() == pytest.approx(0, abs=1e-7 * length if dtype == np.float64 else 1e-2 * length)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_long_sequences_equal_the_log_space_recursion(shared: bool) -> None:
+    problem = random_problem(np.random.default_rng(1), n_labels=3, lengths=[5_000], shared=shared, scale=4.0)
+    _, log_z = posterior(problem)
+    assert log_z[0] == pytest.approx(reference.slow_log_partition(problem.scores), rel=1e-10)
+
+
+def test_long_sequences_are_additive() -> None:
+    """Two copies that a neutral step joins have twice the log Z of one."""
+    one = random_problem(np.random.default_rng(2), n_labels=3, lengths=[50_000], shared=False, scale=2.0)
+    emissions, steps, start, end = one.scores
+    joined = np.concatenate([steps, steps])
+    joined[50_000] = end[:, None] + start
+    two = Problem(
+        Scores(np.concatenate([emissions, emissions]), joined, start, end),
+        Batch(np.array([0, 100_000]), np.tile(one.batch.gold, 2), np.ones(1)),
+    )
+    assert posterior(two)[1][0] == pytest.approx(2 * posterior(one)[1][0], rel=1e-12)
+    assert np.isfinite(log_loss(two)[0])

@@ -1,0 +1,132 @@
+"""Sums of weight rows and their transposes, against plain loops over one-hot matrices."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.kernels import rows
+
+
+class Case(NamedTuple):
+    """Rows that T positions switch on: `ids` [T, S] with -1 for nothing; a mask tells which weights are stored."""
+
+    ids: np.ndarray
+    weights: np.ndarray
+    stored: np.ndarray
+    d: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray:
+        """[T, R], how often each position switches on each row."""
+        counts = np.zeros((len(self.ids), len(self.weights)))
+        for t, row in np.argwhere(self.ids >= 0):
+            counts[t, self.ids[t, row]] += 1
+        return counts
+
+    @property
+    def ragged(self) -> tuple[np.ndarray, np.ndarray]:
+        ptr = np.concatenate([[0], np.cumsum((self.ids >= 0).sum(1))]).astype(np.int64)
+        return ptr, self.ids[self.ids >= 0]
+
+    @property
+    def sparse(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ptr = np.concatenate([[0], np.cumsum(self.stored.sum(1))]).astype(np.int64)
+        return ptr, np.nonzero(self.stored)[1].astype(np.int32), self.weights[self.stored]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_tokens, n_slots, n_rows, n_columns = (draw(st.integers(low, 5)) for low in (0, 0, 1, 1))
+    return Case(
+        rng.integers(-1, n_rows, (n_tokens, n_slots)).astype(np.int32),
+        rng.standard_normal((n_rows, n_columns)),
+        rng.random((n_rows, n_columns)) < 0.6,
+        rng.standard_normal((n_tokens, n_columns)),
+    )
+
+
+@given(cases())
+def test_dense_rows_are_added(case: Case) -> None:
+    fixed, ragged = np.ones_like(case.d), np.ones_like(case.d)
+    rows.add_fixed(case.ids, case.weights, fixed)
+    rows.add_ragged(*case.ragged, case.weights, ragged)
+    expected = 1 + case.counts @ case.weights
+    np.testing.assert_allclose(fixed, expected)
+    np.testing.assert_allclose(ragged, expected)
+
+
+@given(cases())
+def test_dense_rows_are_scattered(case: Case) -> None:
+    fixed, ragged = np.ones_like(case.weights), np.ones_like(case.weights)
+    rows.scatter_fixed(case.ids, case.d, 0.5, fixed)
+    rows.scatter_ragged(*case.ragged, case.d, 0.5, ragged)
+    expected = 1 + 0.5 * case.counts.T @ case.d
+    np.testing.assert_allclose(fixed, expected)
+    np.testing.assert_allclose(ragged, expected)
+
+
+@given(cases())
+def test_sparse_rows_are_added(case: Case) -> None:
+    fixed, ragged = np.ones_like(case.d), np.ones_like(case.d)
+    rows.add_fixed_sparse(case.ids, *case.sparse, fixed)
+    rows.add_ragged_sparse(*case.ragged, *case.sparse, ragged)
+    expected = 1 + case.counts @ np.where(case.stored, case.weights, 0)
+    np.testing.assert_allclose(fixed, expected)
+    np.testing.assert_allclose(ragged, expected)
+
+
+@given(cases())
+def test_sparse_rows_are_scattered(case: Case) -> None:
+    ptr, cols, values = case.sparse
+    fixed, ragged = np.ones_like(values), np.ones_like(values)
+    rows.scatter_fixed_sparse(case.ids, ptr, cols, case.d, 0.5, fixed)
+    rows.scatter_ragged_sparse(*case.ragged, ptr, cols, case.d, 0.5, ragged)
+    expected = (1 + 0.5 * case.counts.T @ case.d)[case.stored]
+    np.testing.assert_allclose(fixed, expected)
+    np.testing.assert_allclose(ragged, expected)
+
+
+@given(cases())
+def test_bags_and_single_attributes_expand_to_one_list(case: Case) -> None:
+    bag_ptr, bag_attrs = case.ragged  # each position's rows, taken as the contents of a bag
+    n_bags = len(case.ids)
+    rng = np.random.default_rng(0)
+    bags = rng.integers(0, n_bags, (4, 2)).astype(np.int32) if n_bags else np.empty((4, 0), np.int32)
+    attrs = rng.integers(-1, 3, (4, 2)).astype(np.int32)
+    ptr, ids = np.empty(5, np.int64), np.empty(1000, np.int32)
+    size = rows.expand(bags, attrs, bag_ptr, bag_attrs, ptr, ids)
+    assert size == ptr[-1]
+    for t in range(4):
+        expected = [a for bag in bags[t] for a in bag_attrs[bag_ptr[bag] : bag_ptr[bag + 1]]]
+        assert ids[ptr[t] : ptr[t + 1]].tolist() == expected + attrs[t][attrs[t] >= 0].tolist()
+
+
+@given(cases(), st.sampled_from([1, 63, 64, 65, 200]))
+def test_marks_become_sparse_rows(case: Case, n_columns: int) -> None:
+    rng = np.random.default_rng(n_columns)
+    columns = rng.integers(-1, n_columns, len(case.ids)).astype(np.int32)
+    marks = np.zeros((len(case.weights), (n_columns + 63) // 64), np.uint64)
+    rows.mark_columns(case.ids, columns, marks)
+    ptr = np.empty(len(marks) + 1, np.int64)
+    size = rows.marks_to_rows(marks, n_columns, ptr, np.empty(0, np.int32))
+    cols = np.empty(size, np.int32)
+    assert rows.marks_to_rows(marks, n_columns, ptr, cols) == size
+    for row in range(len(marks)):
+        seen = columns[(case.ids == row).any(1)]
+        assert cols[ptr[row] : ptr[row + 1]].tolist() == sorted(set(seen[seen >= 0].tolist()))
+
+
+@given(cases())
+def test_marks_of_bags_go_to_their_attributes(case: Case) -> None:
+    rng = np.random.default_rng(1)
+    bag_marks = rng.integers(0, 2**63, (len(case.ids), 2), np.uint64)
+    marks = np.zeros((len(case.weights), 2), np.uint64)
+    rows.spread_marks(*case.ragged, bag_marks, marks)
+    for row in range(len(marks)):
+        expected = np.bitwise_or.reduce(bag_marks[(case.ids == row).any(1)], axis=0, initial=0)
+        assert marks[row].tolist() == expected.tolist()

@@ -1,0 +1,836 @@
+"""The three components as spaCy sees them: training, labels, storage, prediction and the manners of a good citizen."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from confection import Config
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Corpus, Example
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train
+from spacy.util import load_config_from_str
+
+from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.schemes import split_tag, tags_of
+from tests.pipeline.helpers import (
+    FACTORIES,
+    LBFGS_TIGHT,
+    SCORES,
+    SENTENCES,
+    annotation,
+    bare_doc,
+    blank,
+    examples,
+    gold_doc,
+    input_doc,
+    inputs,
+    pipe_of,
+    predictions,
+    trained,
+)
+
+each_factory = pytest.mark.parametrize("factory", FACTORIES)
+each_scheme = pytest.mark.parametrize("scheme", ["IOB2", "BILUO"])
+
+
+@pytest.fixture(scope="module")
+def ner() -> Language:
+    return trained("crf_ner", threshold=0.0)
+
+
+@pytest.fixture(scope="module", params=["IOB2", "BILUO"])
+def ner_of_scheme(request: pytest.FixtureRequest) -> Language:
+    return trained("crf_ner", scheme=request.param)
+
+
+def losses_of(nlp: Language, factory: str, steps: int, **update: Any) -> list[float]:
+    corpus = examples(nlp, factory)
+    return [nlp.update(corpus, losses={}, **update)[factory] for _ in range(steps)]
+
+
+def spans(doc: Doc) -> list[tuple[int, int, str]]:
+    return [(ent.start, ent.end, ent.label_) for ent in doc.ents]
+
+
+# Training
+
+
+@each_factory
+def test_update_learns(factory: str) -> None:
+    nlp = blank(factory)
+    nlp.initialize(lambda: examples(nlp, factory))
+    losses = losses_of(nlp, factory, 12)
+    assert all(math.isfinite(loss) and loss >= 0 for loss in losses)
+    assert losses[-1] < losses[0] / 3
+    assert nlp.evaluate(examples(nlp, factory))[SCORES[factory]] == 1.0
+    keys = {"crf_tagger": "tags", "crf_ner": "ents", "crf_chunker": "spans"}
+    for example in examples(nlp, factory):
+        want, got = annotation(example.reference), annotation(nlp(example.predicted))
+        assert got[keys[factory]] == want[keys[factory]]
+
+
+@each_factory
+def test_fit(factory: str) -> None:
+    nlp = blank(factory)
+    nlp.initialize(lambda: examples(nlp, factory))
+    pipe = pipe_of(nlp)
+    seen: list[int] = []
+    result = pipe.fit(dev=examples(nlp, factory), callback=lambda progress: seen.append(progress.iteration))
+    assert seen == [progress.iteration for progress in result.history]
+    assert result.best_score == 1.0
+    assert (pipe.crf.theta == result.best).all()
+    assert nlp.evaluate(examples(nlp, factory))[SCORES[factory]] == 1.0
+    before = pipe.crf.theta.copy()
+    pipe.fit(examples(nlp, factory))
+    assert not (pipe.crf.theta == before).all()
+
+
+@each_factory
+def test_a_loss_is_the_mean_per_token(factory: str) -> None:
+    """The first pass of a batch optimizer begins at zero, where all labellings are equally likely."""
+    optimizer = {"@crf_optimizers": "spacy_crfseq.LBFGS.v1", "max_iterations": 1}
+    nlp = blank(factory, optimizer=optimizer, precision="float64")
+    nlp.initialize(lambda: examples(nlp, factory))
+    pipe = pipe_of(nlp)
+    corpus = examples(nlp, factory)
+    tokens = sum(len(example.reference) for example in corpus)
+    probabilities = [pipe.marginals([example.predicted])[0] for example in corpus]
+    assert all(np.allclose(p, 1 / len(pipe.tags)) for p in probabilities)
+    progress = pipe.fit().history[-1]
+    assert progress.report.loss / tokens < math.log(len(pipe.tags))
+    nlp.initialize(lambda: examples(nlp, factory))
+    assert nlp.update(corpus)[factory] == pytest.approx(progress.report.loss / tokens)
+
+
+def shuffled_batches(corpus: list[Example], size: int, epochs: int) -> Iterator[list[Example]]:
+    order = random.Random(0)
+    for _ in range(epochs):
+        order.shuffle(corpus)
+        yield from (corpus[i : i + size] for i in range(0, len(corpus), size))
+
+
+@pytest.mark.parametrize("size", [2, 100])
+@each_factory
+def test_a_batch_optimizer_needs_no_special_batches(factory: str, size: int) -> None:
+    config = {"optimizer": LBFGS_TIGHT, "precision": "float64"}
+    fitted = trained(factory, **config)
+    nlp = blank(factory, **config)
+    nlp.initialize(lambda: examples(nlp, factory))
+    corpus = examples(nlp, factory)
+    for batch in shuffled_batches(corpus, size, 300):
+        nlp.update(batch)
+    theta = pipe_of(nlp).crf.theta.copy()
+    np.testing.assert_allclose(theta, pipe_of(fitted).crf.theta, atol=1e-3)
+    for _ in range(3):
+        assert math.isfinite(nlp.update(corpus)[factory])
+    assert (pipe_of(nlp).crf.theta == theta).all()
+
+
+def test_batches_are_collected_where_the_size_of_the_epoch_is_unknown(tmp_path: Path) -> None:
+    """A loaded component was not initialized, so that the epoch ends where an example comes again."""
+    nlp = blank("crf_ner", optimizer=LBFGS_TIGHT)
+    nlp.initialize(lambda: examples(nlp))
+    nlp = pickle.loads(pickle.dumps(nlp))
+    losses = [nlp.update(batch)["crf_ner"] for batch in shuffled_batches(examples(nlp), 2, 60)]
+    assert losses[0] == 0
+    assert 0 < losses[-1] < 0.5
+    assert nlp.evaluate(examples(nlp))["ents_f"] == 1.0
+
+
+def test_inner_iterations() -> None:
+    """Three updates of two iterations are six updates of one."""
+    thetas = []
+    for inner, steps in ((1, 6), (2, 3)):
+        nlp = blank("crf_ner", optimizer=LBFGS_TIGHT, inner_iterations=inner)
+        nlp.initialize(lambda: examples(nlp))  # noqa: B023
+        losses_of(nlp, "crf_ner", steps)
+        thetas.append(pipe_of(nlp).crf.theta)
+    assert (thetas[0] == thetas[1]).all()
+
+
+def test_accumulated_gradients() -> None:
+    """Two halves taken in before one step are the whole taken in at once."""
+    thetas, losses = [], []
+    for parts in (1, 2):
+        nlp = blank("crf_ner", optimizer={"@crf_optimizers": "spacy_crfseq.SGD.v1", "rate": 0.5})
+        nlp.initialize(lambda: examples(nlp))  # noqa: B023
+        pipe, corpus, found = pipe_of(nlp), examples(nlp, repeat=2), {}
+        for first in range(0, len(corpus), len(corpus) // parts):
+            pipe.update(corpus[first : first + len(corpus) // parts], sgd=None, losses=found)
+        assert found == {"crf_ner": 0.0}
+        pipe.finish_update(None)
+        thetas.append(pipe.crf.theta)
+        losses.append(found["crf_ner"])
+    assert (thetas[0] == thetas[1]).all()
+    assert losses[0] == pytest.approx(losses[1])
+    assert losses[0] > 0
+
+
+def test_seeds() -> None:
+    def theta(seed: int) -> np.ndarray:
+        return pipe_of(trained("crf_ner", optimizer={"@crf_optimizers": "spacy_crfseq.SGD.v1", "seed": seed})).crf.theta
+
+    assert (theta(3) == theta(3)).all()
+    assert not (theta(3) == theta(4)).all()
+
+
+@each_factory
+def test_training_goes_on_from_the_loaded_weights(factory: str) -> None:
+    nlp = blank(factory)
+    nlp.initialize(lambda: examples(nlp, factory))
+    first = losses_of(nlp, factory, 8)
+    loaded = spacy.blank("en").from_config(nlp.config)
+    loaded.from_bytes(nlp.to_bytes())
+    optimizer = loaded.resume_training()
+    again = losses_of(loaded, factory, 1, sgd=optimizer)
+    assert again[0] < first[0] / 3
+    assert loaded.evaluate(examples(loaded, factory))[SCORES[factory]] == 1.0
+
+
+def test_missing_annotation_is_not_learnt_as_outside() -> None:
+    nlp = blank("crf_ner", optimizer=LBFGS_TIGHT)
+    docs = [Doc(nlp.vocab, words=["Anna", "saw", name]) for name in ("Oslo", "Rome", "Bern")]
+    for doc in docs[:2]:
+        doc.set_ents([Span(doc, 2, 3, "LOC")], outside=[Span(doc, 1, 2)], default="missing")
+    docs[2].set_ents([], missing=[docs[2][0:1]], default="outside")
+    corpus = [Example(bare_doc(nlp, [t.text for t in doc]), doc) for doc in docs]
+    nlp.initialize(lambda: corpus)
+    pipe_of(nlp).fit()
+    table = pipe_of(nlp).marginals([corpus[0].predicted])[0]
+    outside = pipe_of(nlp).tags.index("O")
+    assert table[1, outside] > 0.8  # known to be outside
+    assert table[0, outside] < 0.7  # not known: neither outside nor inside was learnt
+
+
+def test_missing_tags_are_not_learnt() -> None:
+    nlp = blank("crf_tagger")
+    reference = Doc(nlp.vocab, words=["a", "b", "a"], tags=["X", "", "X"])
+    nlp.initialize(lambda: [Example(bare_doc(nlp, ["a", "b", "a"]), reference)])
+    assert pipe_of(nlp).tags == ("X",)
+    example = Example(bare_doc(nlp, ["a", "b", "a"]), reference)
+    assert nlp.update([example])["crf_tagger"] == 0
+    assert [token.tag_ for token in nlp("a b a")] == ["X", "X", "X"]
+
+
+def test_examples_without_any_annotation_change_nothing_but_the_penalty() -> None:
+    """Half of the documents have no gold chunks at all."""
+    nlp = blank("crf_chunker")
+    corpus = examples(nlp, "crf_chunker")
+    unknown = [
+        Example(example.predicted.copy(), bare_doc(nlp, [t.text for t in example.predicted])) for example in corpus
+    ]
+    nlp.initialize(lambda: [*corpus, *unknown])
+    pipe_of(nlp).fit()
+    assert nlp.evaluate(examples(nlp, "crf_chunker"))["spans_chunks_f"] == 1.0
+
+
+@each_factory
+def test_other_tokenization_of_the_gold_standard(factory: str) -> None:
+    """The reference has one token where the pipeline makes two; what can be aligned is learnt."""
+    nlp = blank(factory)
+    ents, tags = ["B-PER", "O", "B-LOC"], ["NNP", "VBD", "NNP"]
+    reference = Doc(nlp.vocab, words=["Anna", "saw", "Stratford-upon-Avon"], ents=ents, tags=tags)
+    reference.spans["chunks"] = [Span(reference, 0, 1, "NP"), Span(reference, 2, 3, "NP")]
+    words = ["Anna", "saw", "Stratford", "-", "upon", "-", "Avon"]
+    predicted = Doc(nlp.vocab, words=words, spaces=[True, True, False, False, False, False, False])
+    assert predicted.text == reference.text.strip()
+    corpus = [Example(predicted, reference)] * 4
+    nlp.initialize(lambda: corpus)
+    pipe_of(nlp).fit()
+    found = annotation(nlp(predicted.copy()))
+    if factory == "crf_tagger":
+        assert found["tags"][:2] == ["NNP", "VBD"]
+    else:
+        label = "LOC" if factory == "crf_ner" else "NP"
+        first = (0, 1, "PER" if factory == "crf_ner" else "NP")
+        spans = found["ents"] if factory == "crf_ner" else found["spans"]["chunks"]
+        assert spans == [first, (2, 7, label)]
+
+
+# Labels
+
+
+@each_factory
+def test_labels(factory: str) -> None:
+    pipe = pipe_of(trained(factory))
+    columns = {"crf_tagger": 1, "crf_chunker": 4, "crf_ner": 5}
+    found = {row[columns[factory]] for rows in SENTENCES for row in rows}
+    assert set(pipe.label_data) == set(pipe.tags) == found
+    types = {tag.split("-")[1] for tag in found if tag != "O"} if factory != "crf_tagger" else found
+    assert pipe.labels == tuple(sorted(types))
+
+
+@pytest.mark.parametrize(
+    ("factory", "labels", "tags"),
+    [
+        ("crf_ner", ["PER", "LOC", "ORG", "GPE", "PER"], tags_of(["PER", "LOC", "ORG", "GPE"], "BILUO")),
+        ("crf_chunker", ["NP", "VP", "PP"], tags_of(["NP", "VP", "PP"], "IOB2")),
+        ("crf_chunker", ["B-NP", "I-NP", "B-VP", "O", "B-PP"], ["O", "B-NP", "I-NP", "B-VP", "B-PP"]),
+        ("crf_tagger", [*"abc", *sorted({row[1] for rows in SENTENCES for row in rows}), "a"], None),
+    ],
+)
+def test_given_labels(factory: str, labels: list[str], tags: list[str] | None) -> None:
+    nlp = blank(factory)
+    nlp.config["initialize"]["components"][factory] = {"labels": labels}
+    nlp.initialize(lambda: examples(nlp, factory))
+    assert pipe_of(nlp).label_data == (tags or list(dict.fromkeys(labels)))
+    losses_of(nlp, factory, 10)
+    assert nlp.evaluate(examples(nlp, factory))[SCORES[factory]] == 1.0
+    stored = pipe_of(nlp).label_data
+    nlp.config["initialize"]["components"][factory] = {"labels": stored}
+    nlp.initialize(lambda: examples(nlp, factory))
+    assert pipe_of(nlp).label_data == stored
+
+
+NEW = [["Felix", "NEW", "X", "_", "B-NEW", "U-NEW"], ["sleeps", "VBZ", "VERB", "_", "B-VP", "O"]]
+
+
+def new_examples(nlp: Language, factory: str) -> list[Example]:
+    return [Example(input_doc(nlp, factory, NEW), gold_doc(nlp, NEW))]
+
+
+def learns_the_new_label(nlp: Language, factory: str) -> None:
+    corpus = [*examples(nlp, factory), *new_examples(nlp, factory)]
+    for _ in range(25):
+        nlp.update(corpus)
+    assert nlp.evaluate(new_examples(nlp, factory) + examples(nlp, factory))[SCORES[factory]] == 1.0
+
+
+@pytest.mark.parametrize("support", ["observed", "all"])
+@each_factory
+def test_add_label_to_a_trained_model(factory: str, support: str) -> None:
+    nlp = trained(factory, support=support, precision="float64")
+    pipe = pipe_of(nlp)
+    before, old, emissions = predictions(nlp, factory), pipe.tags, pipe.model.predict(inputs(nlp, factory))
+    assert pipe.add_label("NEW") == 1
+    assert pipe.add_label("NEW") == 0
+    assert "NEW" in pipe.labels
+    assert pipe.tags[: len(old)] == old
+    assert predictions(nlp, factory) == before
+    widened = pipe.model.predict(inputs(nlp, factory))
+    assert all((wide[:, : len(old)] == narrow).all() for wide, narrow in zip(widened, emissions, strict=True))
+    assert pipe.model.get_dim("nO") == len(pipe.tags)
+    assert predictions(nlp.from_bytes(nlp.to_bytes()), factory) == before
+    learns_the_new_label(nlp, factory)
+
+
+@each_factory
+def test_add_label_in_the_middle_of_training(factory: str) -> None:
+    nlp = blank(factory)
+    nlp.initialize(lambda: examples(nlp, factory))
+    losses_of(nlp, factory, 5)
+    pipe_of(nlp).add_label("NEW")
+    assert nlp.evaluate(examples(nlp, factory))[SCORES[factory]] == 1.0
+    learns_the_new_label(nlp, factory)
+
+
+@each_factory
+def test_add_label_before_training(factory: str) -> None:
+    nlp = blank(factory)
+    pipe = pipe_of(nlp)
+    assert pipe.add_label("NEW") == 1
+    assert pipe.add_label("OTHER") == 1
+    assert pipe.labels == ("NEW", "OTHER")
+    nlp.initialize(lambda: examples(nlp, factory))
+    assert {"NEW", "OTHER"} < set(pipe.labels)
+    learns_the_new_label(nlp, factory)
+    nlp.initialize(lambda: examples(nlp, factory))
+    assert {"NEW", "OTHER"} < set(pipe.labels)
+
+
+# Storage
+
+
+@pytest.mark.parametrize("keep_names", [False, True])
+@pytest.mark.parametrize("support", ["observed", "all"])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@each_factory
+def test_stored_and_loaded(factory: str, precision: str, support: str, keep_names: bool, tmp_path: Path) -> None:
+    nlp = trained(factory, precision=precision, support=support, keep_names=keep_names)
+    pipe = pipe_of(nlp)
+    assert pipe.crf.theta.dtype == precision
+    assert bool(pipe.attribute_names) == keep_names
+    nlp.to_disk(tmp_path / "model")
+    fresh = spacy.blank("en").from_config(nlp.config)
+    copies = [
+        spacy.load(tmp_path / "model"),
+        fresh.from_bytes(nlp.to_bytes()),
+        pickle.loads(pickle.dumps(nlp)),
+    ]
+    for copy in copies:
+        assert predictions(copy, factory) == predictions(nlp, factory)
+        mine, other = pipe, pipe_of(copy)
+        assert other.attribute_names == mine.attribute_names
+        assert other.label_data == mine.label_data
+        assert other.crf.theta.dtype == precision
+        for a, b in zip(mine.marginals(inputs(nlp, factory)), other.marginals(inputs(copy, factory)), strict=True):
+            assert (a == b).all()
+    assert pipe_of(copies[0]).to_bytes(exclude=["vocab"]) == pipe.to_bytes(exclude=["vocab"])
+
+
+def test_attribute_names_are_readable() -> None:
+    features = {
+        "@crf_features": "spacy_crfseq.Templates.v1",
+        "templates": ["LOWER[-1..0]", "SUFFIX2", "IS_TITLE", "LOWER[0]|SHAPE[1]"],
+    }
+    names = pipe_of(trained("crf_ner", features=features, keep_names=True)).attribute_names
+    assert {"LOWER[0]=anna", "LOWER[-1]=_B-1", "SUFFIX2[0]=na", "LOWER[0]=bob|SHAPE[1]=xxx"} & set(names) >= {
+        "LOWER[0]=anna",
+        "LOWER[-1]=_B-1",
+        "SUFFIX2[0]=na",
+    }
+    assert len(names) == len(set(names))
+    assert len(names) == sum(len(keys) for keys in pipe_of(trained("crf_ner", features=features)).crf.keys)
+
+
+def test_a_component_alone(ner: Language, tmp_path: Path) -> None:
+    pipe = pipe_of(ner)
+    other = pipe_of(blank())
+    other.from_bytes(pipe.to_bytes())
+    doc = other(bare_doc(ner, ["Anna", "saw", "Oslo"]))
+    assert spans(doc) == spans(ner(bare_doc(ner, ["Anna", "saw", "Oslo"])))
+    pipe.to_disk(tmp_path / "pipe")
+    assert pipe_of(blank()).from_disk(tmp_path / "pipe").label_data == pipe.label_data
+    assert not [path.name for path in (tmp_path / "pipe").rglob("*") if "part" in path.name]
+
+
+def test_an_untrained_component_is_stored_with_its_labels() -> None:
+    nlp = blank()
+    pipe_of(nlp).add_label("X")
+    copy = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    assert pipe_of(copy).labels == ("X",)
+    assert pipe_of(pickle.loads(pickle.dumps(nlp))).labels == ("X",)
+
+
+def test_a_copy_from_the_config_alone() -> None:
+    nlp = trained("crf_ner", threshold=0.3, scheme="IOB2")
+    copy = spacy.blank("en").from_config(nlp.config)
+    assert pipe_of(copy).cfg == pipe_of(nlp).cfg
+    assert pipe_of(copy).method == pipe_of(nlp).method
+    with pytest.raises(ConfigError, match="no model yet"):
+        copy("Anna")
+
+
+@each_factory
+def test_sourced(factory: str) -> None:
+    nlp = trained(factory)
+    other = spacy.blank("en")
+    other.add_pipe(factory, source=nlp)
+    assert predictions(other, factory) == predictions(nlp, factory)
+    doc = bare_doc(other, ["Wordsneverseen", "in", "Vocabulariesunknown"], ["NNP", "IN", "NNP"])
+    twin = bare_doc(nlp, ["Wordsneverseen", "in", "Vocabulariesunknown"], ["NNP", "IN", "NNP"])
+    assert annotation(other(doc)) == annotation(nlp(twin))
+
+
+# Inside `spacy train`
+
+TRAIN_CONFIG = """
+[nlp]
+lang = "en"
+pipeline = {pipeline}
+[components]
+{components}
+[corpora]
+[corpora.train]
+@readers = "spacy.Corpus.v1"
+path = {path}
+[corpora.dev]
+@readers = "spacy.Corpus.v1"
+path = {path}
+[training]
+max_steps = 12
+eval_frequency = 4
+{training}
+[training.logger]
+@loggers = "crfseq_tests.quiet.v1"
+"""
+
+
+@spacy.registry.loggers("crfseq_tests.quiet.v1")
+def quiet() -> Callable[..., Any]:
+    return lambda nlp, stdout, stderr: (lambda info: None, lambda: None)
+
+
+def run_training(tmp_path: Path, pipeline: list[str], components: str, training: str = "") -> Language:
+    from spacy.tokens import DocBin
+
+    source = spacy.blank("en")
+    path = tmp_path / "corpus.spacy"
+    DocBin(docs=[example.reference for example in examples(source)], store_user_data=True).to_disk(path)
+    text = TRAIN_CONFIG.format(
+        pipeline=str(pipeline).replace("'", '"'), components=components, path=f'"{path.as_posix()}"', training=training
+    )
+    nlp = init_nlp(Config(Language.default_config).merge(load_config_from_str(text)))
+    (tmp_path / "out").mkdir()
+    nlp, _ = train(nlp, tmp_path / "out")
+    return spacy.load(tmp_path / "out" / "model-last")
+
+
+def test_frozen_components_do_not_change(tmp_path: Path) -> None:
+    nlp = trained("crf_tagger")
+    nlp.to_disk(tmp_path / "tagger")
+    source = (tmp_path / "tagger").as_posix()
+    components = f'[components.crf_tagger]\nsource = "{source}"\n[components.crf_ner]\nfactory = "crf_ner"'
+    out = run_training(tmp_path, ["crf_tagger", "crf_ner"], components, 'frozen_components = ["crf_tagger"]')
+    before = pipe_of(nlp).to_bytes(exclude=["vocab"])
+    assert pipe_of(out, "crf_tagger").to_bytes(exclude=["vocab"]) == before
+    doc = out("Anna lives in New York .")
+    assert spans(doc) == [(0, 1, "PER"), (3, 5, "LOC")]
+    assert [token.tag_ for token in doc][:3] == ["NNP", "VBZ", "IN"]
+
+
+def test_a_chunker_learns_from_the_tags_of_a_tagger_before_it(tmp_path: Path) -> None:
+    components = (
+        '[components.crf_tagger]\nfactory = "crf_tagger"\n[components.crf_chunker]\nfactory = "crf_chunker"\n'
+        '[components.crf_chunker.features]\n@crf_features = "spacy_crfseq.Templates.v1"\ntemplates = ["TAG[-1..1]"]'
+    )
+    out = run_training(tmp_path, ["crf_tagger", "crf_chunker"], components, 'annotating_components = ["crf_tagger"]')
+    corpus = [Example(bare_doc(out, [row[0] for row in rows]), example.reference)
+              for rows, example in zip(SENTENCES, examples(out), strict=True)]  # fmt: skip
+    scores = out.evaluate(corpus)
+    assert scores["tag_acc"] == 1.0
+    assert scores["spans_chunks_f"] == 1.0
+
+
+def test_the_corpus_of_spacy(tmp_path: Path) -> None:
+    out = run_training(tmp_path, ["crf_ner"], '[components.crf_ner]\nfactory = "crf_ner"')
+    corpus = list(Corpus(tmp_path / "corpus.spacy")(out))
+    assert out.evaluate(corpus)["ents_f"] == 1.0
+
+
+def test_a_gazetteer(tmp_path: Path) -> None:
+    """A word list tells unknown words apart; it is read again when the pipeline is loaded."""
+    (tmp_path / "cities.txt").write_text("Oslo\nBern\nRome\n")
+    city = {"@crf_features": "spacy_crfseq.Gazetteer.v1", "path": str(tmp_path / "cities.txt")}
+    features = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["CITY"], "functions": {"CITY": city}}
+    nlp = blank(features=features)
+    texts = [("see", "Oslo"), ("see", "Bern"), ("see", "Anna")]
+    docs = [Doc(nlp.vocab, words=words, ents=["O", "O" if words[1] == "Anna" else "B-LOC"]) for words in texts]
+    nlp.initialize(lambda: [Example(bare_doc(nlp, [t.text for t in doc]), doc) for doc in docs])
+    pipe_of(nlp).fit()
+    nlp.to_disk(tmp_path / "model")
+    for pipeline in (nlp, spacy.load(tmp_path / "model"), pickle.loads(pickle.dumps(nlp))):
+        assert [len(pipeline(text).ents) for text in ("see Rome", "see Bob")] == [1, 0]
+
+
+# Prediction
+
+
+@each_factory
+def test_prediction_before_training(factory: str) -> None:
+    nlp = blank(factory)
+    for act in (
+        lambda: nlp("Anna"),
+        lambda: pipe_of(nlp).crf,
+        lambda: pipe_of(nlp).marginals([bare_doc(nlp, ["a"])]),
+        lambda: pipe_of(nlp).update(examples(nlp, factory)),
+        lambda: pipe_of(nlp).fit(examples(nlp, factory)),
+    ):
+        with pytest.raises(ConfigError, match=rf"{factory}.*no model yet.*initialize"):
+            act()
+
+
+@each_factory
+def test_short_docs(factory: str) -> None:
+    nlp = trained(factory)
+    tags = None if factory == "crf_tagger" else ["NN"]
+    docs = [
+        Doc(nlp.vocab),
+        bare_doc(nlp, ["Anna"], tags),
+        bare_doc(nlp, ["  "], tags),
+        Doc(nlp.vocab),
+        nlp.make_doc("\n"),
+    ]
+    one_by_one = [annotation(nlp(doc.copy())) for doc in docs]
+    assert [annotation(doc) for doc in nlp.pipe([doc.copy() for doc in docs])] == one_by_one
+    assert all(doc["ents"] == [] for doc in one_by_one[2:])
+    assert [annotation(doc) for doc in nlp.pipe([Doc(nlp.vocab)])] == [one_by_one[0]]
+    assert list(nlp.pipe([])) == []
+    pipe = pipe_of(nlp)
+    assert [table.shape for table in pipe.marginals(docs)] == [(len(doc), len(pipe.tags)) for doc in docs]
+    assert [table.shape for table in pipe.model.predict(docs)] == [(len(doc), len(pipe.tags)) for doc in docs]
+    assert len(pipe.predict([]).labels) == 0
+
+
+@each_factory
+def test_batches_do_not_matter(factory: str) -> None:
+    nlp = trained(factory)
+    expected = predictions(nlp, factory)
+    for size in (1, 3, 1000):
+        assert [annotation(doc) for doc in nlp.pipe(inputs(nlp, factory), batch_size=size)] == expected
+
+
+def test_on_and_off(ner: Language) -> None:
+    assert len(ner("Anna lives in New York .").ents) == 2
+    with ner.select_pipes(disable="crf_ner"):
+        assert ner("Anna lives in New York .").ents == ()
+    ner.disable_pipe("crf_ner")
+    assert ner("Anna").ents == ()
+    ner.enable_pipe("crf_ner")
+    assert len(ner("Anna lives in New York .").ents) == 2
+
+
+@each_factory
+def test_memory_zone(factory: str) -> None:
+    nlp = trained(factory)
+    expected = predictions(nlp, factory)
+    unseen = [bare_doc(nlp, ["Unseen0", "of", "Norway"], ["NNP", "IN", "NNP"])]
+    for number in range(5):
+        with nlp.memory_zone():
+            words = [f"Unseen{number}", f"new{number}", "saw", f"Oslo{number}"]
+            nlp(bare_doc(nlp, words, [*["NN"] * 4] if factory == "crf_chunker" else None))
+            assert predictions(nlp, factory) == expected
+    assert predictions(nlp, factory) == expected
+    assert not {"new0", "new4", "Oslo3"} & set(nlp.vocab.strings)
+    assert annotation(nlp(unseen[0])) == annotation(nlp.from_bytes(nlp.to_bytes())(
+        bare_doc(nlp, ["Unseen0", "of", "Norway"], ["NNP", "IN", "NNP"])))  # fmt: skip
+
+
+def valid_entities(doc: Doc, biluo: bool) -> None:
+    """What any prediction must obey; spaCy itself refuses overlaps."""
+    for ent in doc.ents:
+        assert not any(token.is_sent_start for token in ent[1:])
+        assert not ent[0].is_space
+        assert not ent[-1].is_space
+        assert biluo or not any(token.is_space for token in ent)
+        assert ent.label_ in ("PER", "LOC", "ORG")
+    iob = [token.ent_iob_ for token in doc]
+    assert all(tag in "OBI" and tag for tag in iob)
+    assert not any(b == "I" and a not in "BI" for a, b in itertools.pairwise(["O", *iob]))
+
+
+TEXT = st.lists(
+    st.sampled_from(["Anna", "Bob", "New", "York", "Bank", "of", "Norway", "Oslo", " ", "\n", "\t ", ".", "saw"])
+    | st.text(min_size=1, max_size=5),
+    max_size=12,
+).map(" ".join)
+
+
+@settings(max_examples=60)
+@given(text=TEXT, starts=st.lists(st.booleans(), min_size=40, max_size=40))
+def test_entities_are_valid_in_any_text(ner_of_scheme: Language, text: str, starts: list[bool]) -> None:
+    nlp = ner_of_scheme
+    scheme = pipe_of(nlp).cfg["scheme"]
+    doc = nlp.make_doc(text)
+    for token, start in zip(doc, starts, strict=False):
+        token.is_sent_start = start
+    valid_entities(nlp(doc), scheme == "BILUO")
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 1 << 31), text=TEXT)
+def test_entities_are_valid_with_any_weights(ner_of_scheme: Language, seed: int, text: str) -> None:
+    pipe = pipe_of(ner_of_scheme)
+    kept = pipe.crf.theta.copy()
+    try:
+        pipe.set_parameters(np.random.default_rng(seed).normal(0, 3, len(kept)).astype(kept.dtype))
+        doc = ner_of_scheme(text)
+        valid_entities(doc, pipe.cfg["scheme"] == "BILUO")
+    finally:
+        pipe.set_parameters(kept)
+
+
+@settings(max_examples=60)
+@given(data=st.data(), seed=st.integers(0, 1 << 31))
+def test_preset_entities_stay(ner_of_scheme: Language, data: st.DataObject, seed: int) -> None:
+    """Whatever the weights, entities and blocked tokens of earlier components are kept, sentence starts or not."""
+    nlp, pipe = ner_of_scheme, pipe_of(ner_of_scheme)
+    words = data.draw(st.lists(st.sampled_from(["Anna", "York", "Bank", "of", "  ", "Oslo"]), min_size=1, max_size=8))
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(words)))))
+    labels = data.draw(st.lists(st.sampled_from(["PER", "LOC", "ORG", "OTHER", ""]), min_size=9, max_size=9))
+    doc = Doc(nlp.vocab, words=words)
+    for i in data.draw(st.sets(st.integers(0, len(words) - 1))):
+        doc[i].is_sent_start = True
+    parts = [(doc[a:b], label) for (a, b), label in zip(itertools.pairwise(cuts), labels, strict=False)]
+    old = [Span(doc, part.start, part.end, label) for part, label in parts if label]
+    blocked = [part for part, label in parts if not label]
+    doc.set_ents(old, blocked=blocked)
+    expected = spans(doc)
+    kept = pipe.crf.theta.copy()
+    try:
+        pipe.set_parameters(np.random.default_rng(seed).normal(0, 3, len(kept)).astype(kept.dtype))
+        nlp(doc)
+    finally:
+        pipe.set_parameters(kept)
+    assert set(expected) <= set(spans(doc))
+    for span in blocked:
+        assert not any(token.ent_type_ for token in span)
+    new = [Span(doc, *span) for span in spans(doc) if span not in expected]
+    assert not any(token.is_sent_start for span in new for token in span[1:])
+    assert all(token.ent_iob != 0 for token in doc)
+
+
+def test_an_entity_ruler_before() -> None:
+    nlp = trained()
+    ruler = nlp.add_pipe("entity_ruler", before="crf_ner")
+    patterns = [("GPE", "New York"), ("PER", "Oslo"), ("ORG", "of Norway"), ("LOC", "St. Louis")]
+    ruler.add_patterns([{"label": label, "pattern": text, "id": text.lower()} for label, text in patterns])
+    doc = nlp("Anna lives in New York . Bank of Norway lends Oslo")
+    assert (3, 5, "GPE") in spans(doc)
+    assert (7, 9, "ORG") in spans(doc)
+    assert (10, 11, "PER") in spans(doc)
+    assert (0, 1, "PER") in spans(doc)
+    assert doc[3].ent_id_ == "new york"
+    sentencizer = nlp.add_pipe("sentencizer", before="entity_ruler")
+    assert sentencizer is not None
+    start = Doc(nlp.vocab, words=["in", "St.", "Louis"], sent_starts=[True, False, True])
+    start.set_ents([Span(start, 1, 3, "LOC")])
+    assert (1, 3, "LOC") in spans(nlp.get_pipe("crf_ner")(start))
+
+
+# Probabilities
+
+
+def enumerate_paths(nlp: Language, doc: Doc) -> tuple[np.ndarray, np.ndarray]:
+    """Return all label sequences and their probabilities, from the parameters alone."""
+    pipe = pipe_of(nlp)
+    emissions = pipe.model.predict([doc])[0].astype(np.float64)
+    views = pipe.crf.views
+    paths = np.array(list(itertools.product(range(len(pipe.tags)), repeat=len(doc))))
+    scores = emissions[np.arange(len(doc)), paths].sum(1) + views.start[paths[:, 0]] + views.end[paths[:, -1]]
+    scores += views.transitions[paths[:, :-1], paths[:, 1:]].sum(1)
+    weights = np.exp(scores - scores.max())
+    return paths, weights / weights.sum()
+
+
+WEAK = {"regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}, "precision": "float64"}
+
+
+@each_scheme
+def test_marginals_and_threshold_agree_with_enumeration(scheme: str) -> None:
+    nlp = trained("crf_ner", scheme=scheme, **WEAK)
+    pipe = pipe_of(nlp)
+    for words in (["Anna", "saw", "New", "York"], ["Bank", "of", "Norway"], ["Bob", "Bob"], ["Oslo"]):
+        doc = bare_doc(nlp, words)
+        paths, probabilities = enumerate_paths(nlp, doc)
+        table = pipe.marginals([doc])[0]
+        each = range(len(pipe.tags))
+        expected = np.array([[probabilities[column == k].sum() for k in each] for column in paths.T])
+        np.testing.assert_allclose(table, expected, atol=1e-9)
+        np.testing.assert_allclose(table.sum(1), 1.0)
+        labels = pipe.predict([doc]).labels
+        pipe.cfg["threshold"] = 0.0
+        for start, end, label in spans(nlp(doc.copy())):
+            probability = span_probability(pipe.tags, paths, probabilities, labels, (start, end, label))
+            for threshold, kept in ((probability - 1e-6, True), (probability + 1e-6, False)):
+                pipe.cfg["threshold"] = threshold
+                assert ((start, end, label) in spans(nlp(doc.copy()))) == kept
+            pipe.cfg["threshold"] = 0.0
+
+
+def span_probability(
+    tags: tuple[str, ...], paths: np.ndarray, probabilities: np.ndarray, labels: np.ndarray, span: tuple[int, int, str]
+) -> float:
+    start, end, label = span
+    agrees = (paths[:, start:end] == labels[start:end]).all(1)
+    if end < paths.shape[1]:
+        goes_on = np.array([tag != "O" and split_tag(tag)[0] in "IL" and split_tag(tag)[1] == label for tag in tags])
+        agrees &= ~goes_on[paths[:, end]]
+    return float(probabilities[agrees].sum())
+
+
+@pytest.mark.parametrize("factory", ["crf_ner", "crf_chunker"])
+def test_threshold(factory: str) -> None:
+    nlp = trained(factory, **WEAK)
+    pipe = pipe_of(nlp)
+    key = {"crf_ner": "ents", "crf_chunker": "spans"}[factory]
+
+    def count(threshold: float) -> int:
+        pipe.cfg["threshold"] = threshold
+        found = predictions(nlp, factory)
+        return sum(len(doc[key] if key == "ents" else doc[key]["chunks"]) for doc in found)
+
+    counts = [count(threshold) for threshold in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[2] > counts[-1] == 0
+    assert pickle.loads(pickle.dumps(pipe)).cfg["threshold"] == 1.0
+
+
+# The tagger's settings
+
+
+@pytest.mark.parametrize(("attr", "column"), [("tag", 1), ("pos", 2), ("morph", 3)])
+def test_attributes(attr: str, column: int, tmp_path: Path) -> None:
+    nlp = trained("crf_tagger", attr=attr)
+    scores = nlp.evaluate(examples(nlp))
+    assert scores[f"{attr}_acc"] == 1.0
+    for example, rows in zip(examples(nlp), SENTENCES, strict=True):
+        found = annotation(nlp(example.predicted))
+        expected = [row[column].replace("_", "") for row in rows]
+        assert found[{"tag": "tags"}.get(attr, attr)] == expected
+        others = {"tags", "pos", "morph"} - {{"tag": "tags"}.get(attr, attr)}
+        assert not any(any(found[name]) for name in others)
+    nlp.to_disk(tmp_path)
+    assert predictions(spacy.load(tmp_path), "crf_tagger") == predictions(nlp, "crf_tagger")
+
+
+def test_empty_features_count_in_the_score() -> None:
+    """A token whose features are known to be none is scored, as spaCy's morphologizer does."""
+    nlp = trained("crf_tagger", attr="morph")
+    reference = Doc(nlp.vocab, words=["Anna", "in"], morphs=["Tense=Past", ""])
+    assert nlp.evaluate([Example(bare_doc(nlp, ["Anna", "in"]), reference)])["morph_acc"] == 0.5
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("attr", ["tag", "pos", "morph"])
+def test_overwrite(attr: str, overwrite: bool) -> None:
+    nlp = trained("crf_tagger", attr=attr, overwrite=overwrite)
+    field = {"tag": "tags"}.get(attr, attr)
+    words = [row[0] for row in SENTENCES[0]]
+    preset = {"tag": "XYZ", "pos": "X", "morph": "Foo=Bar"}[attr]
+    doc = bare_doc(nlp, words)
+    if attr == "morph":
+        doc[0].set_morph(preset)
+    else:
+        setattr(doc[0], f"{attr}_", preset)
+    found = annotation(nlp(doc))[field]
+    untouched = annotation(nlp(bare_doc(nlp, words)))[field]
+    assert found == (untouched if overwrite else [preset, *untouched[1:]])
+
+
+def test_spans_key() -> None:
+    nlp = blank("crf_chunker", spans_key="np")
+    corpus = examples(nlp, "crf_chunker")
+    for example in corpus:
+        example.reference.spans["np"] = list(example.reference.spans["chunks"])
+        del example.reference.spans["chunks"]
+    nlp.initialize(lambda: corpus)
+    pipe_of(nlp).fit()
+    scores = nlp.evaluate(corpus)
+    assert scores["spans_np_f"] == 1.0
+    assert set(scores["spans_np_per_type"]) == {"NP", "VP", "PP"}
+    assert list(nlp(corpus[0].predicted.copy()).spans) == ["np"]
+
+
+def test_two_of_a_kind() -> None:
+    """Two chunkers under two names and two keys do not mix."""
+    nlp = spacy.blank("en")
+    for name in ("one", "two"):
+        nlp.add_pipe("crf_chunker", name=name, config={"spans_key": name})
+    corpus = examples(nlp, "crf_chunker")
+    for example in corpus:
+        chunks = list(example.reference.spans["chunks"])
+        example.reference.spans["one"] = [span for span in chunks if span.label_ == "NP"]
+        example.reference.spans["two"] = [span for span in chunks if span.label_ != "NP"]
+    nlp.initialize(lambda: corpus)
+    losses: dict[str, float] = {}
+    for _ in range(10):
+        losses = nlp.update(corpus)
+    assert set(losses) == {"one", "two"}
+    assert pipe_of(nlp, "one").labels == ("NP",)
+    assert pipe_of(nlp, "two").labels == ("PP", "VP")
+    scores = nlp.evaluate(corpus)
+    assert scores["spans_one_f"] == scores["spans_two_f"] == 1.0

@@ -1,0 +1,333 @@
+"""Small random problems: scores as a loss sees them, and whole training problems over random words."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+from spacy_crfseq.features.attributes import BUILT_IN, TEXT_FUNCTIONS
+from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, Ids
+from spacy_crfseq.features.plan import make_plan
+from spacy_crfseq.features.templates import parse
+from spacy_crfseq.layout import Layout, Rows, SparseRows, make_layout
+from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.regularizers.l2 import L2
+from spacy_crfseq.training.objective import CRFObjective, Dataset
+from spacy_crfseq.types import MISSING, Batch, Constraints, Floats, Ints, Loss, Regularizer, Scores
+
+# --- scores ---------------------------------------------------------------------------------------------------------
+
+
+class Problem(NamedTuple):
+    """Scores of a batch and what is known about its sequences."""
+
+    scores: Scores
+    batch: Batch
+
+    def sequence_bounds(self) -> list[tuple[int, int]]:
+        offsets = self.batch.offsets.tolist()
+        return list(itertools.pairwise(offsets))
+
+    def only(self, n: int) -> Problem:
+        """Return sequence n alone."""
+        first, last = self.sequence_bounds()[n]
+        steps = self.scores.transitions
+        scores = self.scores._replace(
+            emissions=self.scores.emissions[first:last].copy(),
+            transitions=steps if len(steps) == 1 else steps[first:last].copy(),
+        )
+        batch = Batch(
+            np.array([0, last - first]), self.batch.gold[first:last].copy(), self.batch.weights[n : n + 1].copy()
+        )
+        return Problem(scores, batch)
+
+
+def random_problem(
+    rng: np.random.Generator,
+    *,
+    n_labels: int,
+    lengths: Sequence[int],
+    shared: bool,
+    dtype: type = np.float64,
+    scale: float = 1.0,
+    masked: float = 0.0,
+    missing: float = 0.0,
+    weighted: bool = True,
+) -> Problem:
+    """Return random scores of the size `scale`.
+
+    masked: Share of scores that are minus infinity; the gold labels stay possible, and no token shares all its scores.
+    missing: Share of gold labels that are missing; the first sequence misses all where it is above a half.
+    weighted: Weights between 0 and 3, of which about a quarter are zero; else all are one.
+    """
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    n_tokens = int(offsets[-1])
+    gold = rng.integers(0, n_labels, n_tokens).astype(np.int32)
+    steps = (1 if shared else n_tokens, n_labels, n_labels)
+    shapes = ((n_tokens, n_labels), steps, n_labels, n_labels)
+    scores = Scores(*((scale * rng.standard_normal(shape)).astype(dtype) for shape in shapes))
+    if masked:
+        _mask(rng, scores, gold, offsets, masked)
+    gold[rng.random(n_tokens) < missing] = MISSING
+    if missing > 0.5 and len(lengths):
+        gold[: lengths[0]] = MISSING
+    weights = np.ones(len(lengths))
+    if weighted:
+        weights = rng.uniform(0, 3, len(lengths)) * (rng.random(len(lengths)) < 0.75)
+    return Problem(scores, Batch(offsets, gold, weights))
+
+
+def _mask(rng: np.random.Generator, scores: Scores, gold: Ints, offsets: np.ndarray, share: float) -> None:
+    masks = Scores(*(rng.random(array.shape) < share for array in scores))
+    tokens = np.arange(len(gold))
+    masks.emissions[tokens, gold] = False
+    for first, last in itertools.pairwise(offsets):
+        if last > first:
+            masks.start[gold[first]] = masks.end[gold[last - 1]] = False
+        for t in range(first + 1, last):
+            masks.transitions[0 if len(masks.transitions) == 1 else t, gold[t - 1], gold[t]] = False
+    for array, mask in zip(scores, masks, strict=True):
+        array[mask] = -np.inf
+
+
+def problems(
+    *,
+    scales: Sequence[float] = (1.0,),
+    maskable: bool = True,
+    missing: bool = True,
+    dtypes: Sequence[type] = (np.float64,),
+) -> st.SearchStrategy[Problem]:
+    """Draw batches of up to four sequences of up to five tokens, one to four labels."""
+    return st.builds(
+        lambda seed, **chosen: random_problem(np.random.default_rng(seed), **chosen),
+        st.integers(0, 2**32 - 1),
+        n_labels=st.integers(1, 4),
+        lengths=st.lists(st.integers(0, 5), max_size=4),
+        shared=st.booleans(),
+        dtype=st.sampled_from(dtypes),
+        scale=st.sampled_from(scales),
+        masked=st.sampled_from([0.0, 0.3] if maskable else [0.0]),
+        missing=st.sampled_from([0.0, 0.3, 0.8] if missing else [0.0]),
+        weighted=st.booleans(),
+    )
+
+
+def random_constraints(rng: np.random.Generator, problem: Problem, share: float) -> tuple[Constraints, np.ndarray]:
+    """Return constraints and an `allowed` mask that forbid about `share`, and leave each sequence a labelling."""
+    n_tokens, n_labels = problem.scores.emissions.shape
+    flags = Scores(
+        np.zeros((n_tokens, n_labels)), np.zeros((1, n_labels, n_labels)), np.zeros(n_labels), np.zeros(n_labels)
+    )
+    path = rng.integers(0, n_labels, n_tokens).astype(np.int32)
+    _mask(rng, flags, path, problem.batch.offsets, share)
+    allowed, steps, start, end = (np.isfinite(array) for array in flags)
+    return Constraints(start, steps[0], end), allowed
+
+
+def finite_differences(value: Callable[[], float], array: Floats, step: float = 1e-5) -> Floats:
+    """Return d value() / d array, by central differences; `array` is changed in place and put back."""
+    flat, out = array.reshape(-1), np.zeros(array.size)
+    for i in range(flat.size):
+        before = flat[i]
+        flat[i] = before + step
+        above = value()
+        flat[i] = before - step
+        out[i] = (above - value()) / (2 * step)
+        flat[i] = before
+    return out.reshape(array.shape)
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------
+
+
+def hash_of(text: str) -> int:
+    """Return the hash a string stands under, as spaCy's string store would give one."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8, person=b"words").digest(), "little")
+
+
+class Vocabulary:
+    """A stand-in for spaCy's: remembers the text of every hash and answers for the lexical attributes."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, str] = {}
+
+    def add(self, text: str) -> int:
+        number = hash_of(text)
+        self._texts[number] = text
+        return number
+
+    def text_of(self, number: int) -> str:
+        return self._texts[number]
+
+    def values_of(self, attributes: Sequence[str]) -> Callable[[int], list[int]]:
+        """Return the function an encoder asks for the values of `attributes` of a word."""
+
+        def values(orth: int) -> list[int]:
+            texts = [_text_value(name, self._texts[orth]) for name in attributes]
+            return [0 if text is None else self.add(text) for text in texts]
+
+        return values
+
+
+def _text_value(attribute: str, word: str) -> str | None:
+    if attribute == "ORTH":
+        return word
+    return word.lower() if attribute == "LOWER" else TEXT_FUNCTIONS[attribute](word)
+
+
+class Sentence(NamedTuple):
+    """Words of a sequence with their tags; an empty tag is not set."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+def make_encoder(
+    vocabulary: Vocabulary,
+    templates: Sequence[str],
+    pair_templates: Sequence[str] = (),
+    keys: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Encoder:
+    state, pair = (make_plan(parse(texts, BUILT_IN)) for texts in (templates, pair_templates))
+    lexical = sorted({*state.lexical, *pair.lexical})
+    return Encoder(state, pair, vocabulary.values_of(lexical), keys)
+
+
+def columns_of(vocabulary: Vocabulary, encoder: Encoder, sentences: Sequence[Sentence]) -> Columns:
+    """Return what the encoder reads of some sentences; every token column holds the tags."""
+    words = [vocabulary.add(word) for sentence in sentences for word in sentence.words]
+    tags = [vocabulary.add(tag) if tag else 0 for sentence in sentences for tag in sentence.tags]
+    context = np.repeat(np.array(tags, np.uint64)[:, None], len(encoder.columns), axis=1)
+    offsets = np.concatenate([[0], np.cumsum([len(sentence.words) for sentence in sentences])]).astype(np.int64)
+    return Columns(np.array(words, np.uint64), context, offsets)
+
+
+def ids_of_tokens(ids: Ids) -> list[list[int]]:
+    """Return the attribute ids of each token, bags opened, in ascending order."""
+    contents = [part.tolist() for part in np.split(ids.store.ids, ids.store.ptr[1:-1])]
+    return [
+        sorted([a for bag in bags for a in contents[bag]] + attrs[attrs >= 0].tolist())
+        for bags, attrs in zip(ids.bags, ids.attrs, strict=True)
+    ]
+
+
+def random_sentences(rng: np.random.Generator, n: int, longest: int = 6) -> list[Sentence]:
+    """Return sentences over a few words and tags, some of them empty."""
+    words = ("the", "The", "cat", "U.S.", "sat", "on", "1990-95", "mat-2", "a")
+    tags = ("DT", "NN", "VB", "")
+    lengths = rng.integers(0, longest + 1, n)
+    return [
+        Sentence(tuple(rng.choice(words, length).tolist()), tuple(rng.choice(tags, length).tolist()))
+        for length in lengths
+    ]
+
+
+# --- training problems ----------------------------------------------------------------------------------------------
+
+TEMPLATES = ("LOWER[-1..1]", "SUFFIX2", "TAG[0]", "TAG[-1]|TAG[0]", "LOWER[-1]|TAG[0]")
+PAIR_TEMPLATES = ("BRIEF_SHAPE", "TAG[0]")
+
+
+class Training(NamedTuple):
+    """A training problem and the parts it was made of."""
+
+    objective: CRFObjective
+    encoder: Encoder
+    encoded: Encoded
+    vocabulary: Vocabulary
+    sentences: list[Sentence]
+
+    @property
+    def layout(self) -> Layout:
+        return self.objective.layout
+
+    def random_theta(self, rng: np.random.Generator, scale: float = 0.5) -> Floats:
+        """Return parameters [D], those that are not learnt zero."""
+        theta = scale * rng.standard_normal(self.layout.size)
+        self.layout.hold(theta)
+        return theta
+
+
+def training_problem(
+    seed: int = 0,
+    *,
+    n_sequences: int = 12,
+    n_labels: int = 3,
+    templates: Sequence[str] = TEMPLATES,
+    pair_templates: Sequence[str] = (),
+    support: str = "observed",
+    boundaries: bool = True,
+    missing: float = 0.0,
+    weighted: bool = False,
+    loss: Loss | None = None,
+    regularizer: Regularizer | None = None,
+) -> Training:
+    """Return a training problem over random words, whose labels depend on them in part."""
+    rng = np.random.default_rng(seed)
+    sentences = random_sentences(rng, n_sequences)
+    vocabulary = Vocabulary()
+    encoder = make_encoder(vocabulary, templates, pair_templates)
+    encoded = encoder.freeze(encoder.encode(columns_of(vocabulary, encoder, sentences)), 1)
+    words = [word for sentence in sentences for word in sentence.words]
+    gold = np.array([len(word) % n_labels for word in words], np.int32)
+    noisy = rng.random(len(gold)) < 0.3
+    gold[noisy] = rng.integers(0, n_labels, noisy.sum())
+    gold[rng.random(len(gold)) < missing] = MISSING
+    weights = rng.uniform(0.5, 2, n_sequences) if weighted else np.ones(n_sequences)
+    n_attributes = encoder.state.index.size, encoder.pair.index.size
+    layout = make_layout(encoded, gold, n_labels, n_attributes, support=support, boundaries=boundaries)
+    objective = CRFObjective(layout, Dataset(encoded, gold, weights), loss or SequentialLog(), regularizer or L2(1.0))
+    return Training(objective, encoder, encoded, vocabulary, sentences)
+
+
+def plain_scores(layout: Layout, theta: Floats, encoded: Encoded) -> Scores:
+    """Return the scores of all sequences from dense weight matrices, one token at a time."""
+    n, views = layout.n_labels, layout.views(theta)
+    state = _plain_sums(layout.state, views.state, encoded.state)
+    pair = _plain_sums(layout.pair, views.pair, encoded.pair)
+    transitions = views.transitions + pair.reshape(-1, n, n) if layout.pair.n_rows else views.transitions[None]
+    return Scores(state, transitions, views.start, views.end)
+
+
+def _plain_sums(rows: Rows, weights: Floats, ids: Ids) -> Floats:
+    dense, out = np.zeros((rows.n_rows, rows.width)), np.zeros((len(ids.bags), rows.width))
+    if isinstance(rows, SparseRows):
+        dense[np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)), rows.cols] = weights
+    else:
+        dense[:] = weights.reshape(dense.shape)
+    for target, attributes in zip(out, ids_of_tokens(ids), strict=True):
+        target += dense[attributes].sum(0)
+    return out
+
+
+def newton_optimum(objective: CRFObjective) -> tuple[Floats, float]:
+    """Return the minimum of a small convex objective and its value, by Newton steps on a numerical Hessian."""
+    theta = np.zeros(objective.layout.size)
+    for _ in range(50):
+        value, _, gradient = objective.value_and_grad(theta)
+        if np.linalg.norm(gradient) < 1e-10:
+            break
+        direction = -np.linalg.solve(_hessian(objective, theta), gradient)
+        size = 1.0
+        while size > 1e-8 and objective.value(theta + size * direction) > value + 1e-12 * abs(value):
+            size /= 2
+        theta = theta + size * direction
+    return theta, objective.value(theta)
+
+
+def _hessian(objective: CRFObjective, theta: Floats, step: float = 1e-5) -> Floats:
+    rows = []
+    for i in range(len(theta)):
+        shift = np.zeros(len(theta))
+        shift[i] = step
+        above, below = (objective.value_and_grad(theta + sign * shift)[2] for sign in (1, -1))
+        rows.append((above - below) / (2 * step))
+    hessian = np.array(rows)
+    held = ~hessian.any(1)
+    hessian[held, held] = 1.0  # parameters that are not learnt stay where they are
+    return (hessian + hessian.T) / 2

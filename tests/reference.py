@@ -1,0 +1,226 @@
+"""A slow, readable oracle: everything the fast code computes, by writing out all label sequences.
+
+Scores are those of one sequence of n tokens: emissions [n, L], transitions [1 or n, L, L], start and end [L]; minus
+infinity forbids.  All arithmetic is float64.  Nothing here calls the package beyond its tuples and constants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from spacy_crfseq.types import Batch, Scores
+
+NONE = -np.inf
+
+
+# --- label sequences ------------------------------------------------------------------------------------------------
+
+
+def all_paths(length: int, n_labels: int) -> np.ndarray:
+    """Return every label sequence, [L ** n, n]."""
+    return np.array(list(product(range(n_labels), repeat=length)), np.int64).reshape(n_labels**length, length)
+
+
+def sequence(scores: Scores, first: int, last: int) -> Scores:
+    """Return the scores of the tokens first..last-1 in float64; transition 0 of a per-position array is not used."""
+    emissions, transitions, start, end = (np.asarray(array, np.float64) for array in scores)
+    steps = transitions if len(transitions) == 1 else transitions[first:last]
+    return Scores(emissions[first:last], steps, start, end)
+
+
+def step(scores: Scores, t: int) -> np.ndarray:
+    """Return the [L, L] scores of the step from token t - 1 to token t."""
+    return scores.transitions[0 if len(scores.transitions) == 1 else t]
+
+
+def path_score(scores: Scores, path: Sequence[int]) -> float:
+    """Return ``start(y_1) + sum_t emissions_t(y_t) + sum_{t > 1} transitions_t(y_{t-1}, y_t) + end(y_n)``."""
+    if not len(path):
+        return 0.0
+    total = float(scores.start[path[0]] + scores.end[path[-1]])
+    for t, label in enumerate(path):
+        total += scores.emissions[t, label]
+        if t:
+            total += step(scores, t)[path[t - 1], label]
+    return total
+
+
+def all_path_scores(scores: Scores, paths: np.ndarray) -> np.ndarray:
+    """Return `path_score` of each row of paths [P, n]."""
+    length = paths.shape[1]
+    if not length:
+        return np.zeros(len(paths))
+    total = scores.start[paths[:, 0]] + scores.end[paths[:, -1]]
+    for t in range(length):
+        total = total + scores.emissions[t, paths[:, t]]
+        if t:
+            total = total + step(scores, t)[paths[:, t - 1], paths[:, t]]
+    return total
+
+
+def log_sum(values: np.ndarray) -> float:
+    """Return ``log sum exp(values)``, minus infinity for no finite value."""
+    largest = values.max(initial=NONE)
+    return float(largest + np.log(np.exp(values - largest).sum())) if largest > NONE else NONE
+
+
+def agrees(paths: np.ndarray, gold: Sequence[int]) -> np.ndarray:
+    """Tell which paths [P, n] have the gold label wherever it is known (not negative)."""
+    known = np.asarray(gold) >= 0
+    return (paths[:, known] == np.asarray(gold)[known]).all(1)
+
+
+def log_partition(scores: Scores, gold: Sequence[int] | None = None) -> float:
+    """Return ``log Z = log sum_y exp(score(y))``, y over the completions of `gold` where it is given."""
+    paths = all_paths(*scores.emissions.shape)
+    if gold is not None:
+        paths = paths[agrees(paths, gold)]
+    return log_sum(all_path_scores(scores, paths))
+
+
+def expectations(scores: Scores, gold: Sequence[int] | None = None) -> Scores:
+    """Return the expected counts ``sum_y P(y) count(y)`` under ``P(y) = exp(score(y)) / Z``; see `log_partition`.
+
+    Emissions hold P(y_t = k), transitions P(y_{t-1} = i, y_t = j), added up where positions share them.
+    """
+    length, n_labels = scores.emissions.shape
+    counts = Scores(*(np.zeros_like(array) for array in scores))
+    paths = all_paths(length, n_labels)
+    if gold is not None:
+        paths = paths[agrees(paths, gold)]
+    path_scores = all_path_scores(scores, paths)
+    log_z = log_sum(path_scores)
+    if not length or log_z == NONE:
+        return counts
+    probabilities = np.exp(path_scores - log_z)
+    np.add.at(counts.start, paths[:, 0], probabilities)
+    np.add.at(counts.end, paths[:, -1], probabilities)
+    for t in range(length):
+        np.add.at(counts.emissions[t], paths[:, t], probabilities)
+        if t:
+            np.add.at(step(counts, t), (paths[:, t - 1], paths[:, t]), probabilities)
+    return counts
+
+
+def marginals(scores: Scores) -> np.ndarray:
+    """Return P(y_t = k), [n, L]; zeros where no label sequence is allowed."""
+    return expectations(scores).emissions
+
+
+def log_loss(scores: Scores, batch: Batch) -> tuple[float, Scores]:
+    """Return ``sum_n w_n (log Z_n - log Z_n(gold))`` and its gradient ``sum_n w_n (E[count] - E[count | gold])``.
+
+    Z(gold) sums over the completions of a gold sequence with missing labels; it is Z where all are missing.
+    """
+    total, gradient = 0.0, Scores(*(np.zeros(array.shape) for array in scores))
+    for n, weight in enumerate(batch.weights):
+        first, last = batch.offsets[n], batch.offsets[n + 1]
+        one, gold = sequence(scores, first, last), batch.gold[first:last]
+        if weight == 0 or (gold < 0).all():
+            continue
+        total += weight * (log_partition(one) - log_partition(one, gold))
+        free, clamped = expectations(one), expectations(one, gold)
+        target = sequence(gradient, first, last)
+        for array, all_counts, gold_counts in zip(target, free, clamped, strict=True):
+            array += weight * (all_counts - gold_counts)
+    return total, gradient
+
+
+def best_score(scores: Scores) -> float:
+    """Return ``max_y score(y)``, minus infinity where every label sequence is forbidden."""
+    return float(all_path_scores(scores, all_paths(*scores.emissions.shape)).max(initial=NONE))
+
+
+def masked(
+    scores: Scores, start: np.ndarray, steps: np.ndarray, end: np.ndarray, allowed: np.ndarray | None = None
+) -> Scores:
+    """Return the scores with minus infinity where a label [L], a step [L, L] or a token's label [n, L] is forbidden."""
+    emissions = scores.emissions if allowed is None else np.where(allowed, scores.emissions, NONE)
+    return Scores(
+        emissions,
+        np.where(steps, scores.transitions, NONE),
+        np.where(start, scores.start, NONE),
+        np.where(end, scores.end, NONE),
+    )
+
+
+def slow_log_partition(scores: Scores) -> float:
+    """Return log Z by the forward recursion in log space, for sequences too long to enumerate."""
+    alpha = scores.start + scores.emissions[0]
+    for t in range(1, len(scores.emissions)):
+        inner = alpha[:, None] + step(scores, t)
+        largest = inner.max(0)
+        alpha = largest + np.log(np.exp(inner - largest).sum(0)) + scores.emissions[t]
+    return log_sum(alpha + scores.end)
+
+
+# --- features -------------------------------------------------------------------------------------------------------
+
+TEXT_VALUES: dict[str, Callable[[str], str | None]] = {
+    "ORTH": lambda word: word,
+    "LOWER": lambda word: word.lower(),
+    "PREFIX1": lambda word: word[0].lower(),
+    "SUFFIX2": lambda word: word[-2:].lower() if len(word) > 1 else None,
+    "SUFFIX3": lambda word: word[-3:].lower() if len(word) > 2 else None,
+    "BRIEF_SHAPE": lambda word: re.sub(r"(.)\1+", r"\1", "".join(_kind(char) for char in word)),
+    "INITIAL_UPPER": lambda word: "1" if word[0] != word[0].lower() else None,
+    "HAS_DIGIT": lambda word: "1" if re.search(r"\d", word) else None,
+    "HAS_HYPHEN": lambda word: "1" if word.count("-") else None,
+}
+"""Attributes of a word, written anew; None where one is absent."""
+SEEN_OUTSIDE = ("ORTH", "LOWER", "BRIEF_SHAPE", "TAG", "POS")
+"""Of the attributes used in tests, those that have a value beyond the ends of a sequence."""
+
+
+def _kind(char: str) -> str:
+    if char.isalpha():
+        return "X" if char != char.lower() else "x"
+    return "d" if char.isdigit() else char
+
+
+def attribute_sets(
+    words: Sequence[str], tags: dict[str, Sequence[str]], templates: Sequence[str], unset: str = ""
+) -> list[set[str]]:
+    """Return the readable names of the attributes that each token of one sequence switches on.
+
+    tags: Token columns by name; a value equal to `unset` is absent.
+    """
+    return [
+        {name for template in expanded(templates) if (name := _name_at(template, t, words, tags, unset))}
+        for t in range(len(words))
+    ]
+
+
+def expanded(templates: Sequence[str]) -> Iterator[list[tuple[str, int]]]:
+    """Yield the (attribute, offset) parts of each template, windows as one template per offset."""
+    for text in templates:
+        parts = [part.strip("] ").split("[") for part in text.split("|")]
+        if ".." in text:
+            first, last = parts[0][1].split("..")
+            yield from ([(parts[0][0], offset)] for offset in range(int(first), int(last) + 1))
+        else:
+            yield [(part[0], int(part[1]) if len(part) > 1 else 0) for part in parts]
+
+
+def _name_at(
+    template: list[tuple[str, int]], t: int, words: Sequence[str], tags: dict[str, Sequence[str]], unset: str
+) -> str | None:
+    values = [_value_at(attribute, t + offset, words, tags, unset) for attribute, offset in template]
+    if None in values:
+        return None
+    parts = "|".join(f"{attribute}[{offset}]" for attribute, offset in template)
+    return f"{parts}={'|'.join(str(value) for value in values)}"
+
+
+def _value_at(attribute: str, t: int, words: Sequence[str], tags: dict[str, Sequence[str]], unset: str) -> str | None:
+    if t < 0:
+        return f"_B-{-t}" if attribute in SEEN_OUTSIDE else None
+    if t >= len(words):
+        return f"_B+{t - len(words) + 1}" if attribute in SEEN_OUTSIDE else None
+    if attribute in tags:
+        return tags[attribute][t] if tags[attribute][t] != unset else None
+    return TEXT_VALUES[attribute](words[t])

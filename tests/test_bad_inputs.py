@@ -1,0 +1,482 @@
+"""What users get wrong: each mistake has an error that says what to do, or a result that is right all the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+import srsly
+from catalogue import RegistryError
+from confection import ConfigValidationError
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from spacy_crfseq.errors import ConfigError, DataError, FormatError, ModelFileError
+from spacy_crfseq.features.sets import FeatureSet
+from spacy_crfseq.pipeline.batchers import full_batch
+from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader
+from spacy_crfseq.regularizers.l2 import L2
+from tests.pipeline.helpers import bare_doc, blank, examples, pipe_of, predictions, trained
+
+TEMPLATES = "spacy_crfseq.Templates.v1"
+REGISTRIES = {"loss": "crf_losses", "regularizer": "crf_regularizers", "optimizer": "crf_optimizers"}
+
+
+def read(folder: Path, data: str | bytes, **settings: Any) -> list[Example]:
+    path = folder / "corpus.txt"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return list(create_conll_reader(path, **{"columns": ["word", "tag", "chunk"], **settings})(spacy.blank("en")))
+
+
+def read_conllu(folder: Path, data: str) -> list[Example]:
+    (folder / "corpus.conllu").write_text(data)
+    return list(create_conllu_reader(folder / "corpus.conllu")(spacy.blank("en")))
+
+
+def reader(**settings: Any) -> Any:
+    return create_conll_reader(Path("corpus.txt"), **settings)
+
+
+def templates(*texts: Any, **settings: Any) -> Language:
+    return blank(features={"@crf_features": TEMPLATES, "templates": [*texts], **settings})
+
+
+def gazetteer(path: Path, name: str = "CITY") -> Language:
+    function = {"@crf_features": "spacy_crfseq.Gazetteer.v1", "path": str(path)}
+    return templates("LOWER", name, functions={name: function})
+
+
+def plugin(kind: str, name: str, registry: str | None = None, **settings: Any) -> Language:
+    return blank(**{kind: {f"@{registry or REGISTRIES[kind]}": f"spacy_crfseq.{name}.v1", **settings}})
+
+
+def initialized(corpus: Iterable[Example], factory: str = "crf_ner", **config: Any) -> Language:
+    nlp = blank(factory, **config)
+    corpus = list(corpus)
+    nlp.initialize(lambda: corpus)
+    return nlp
+
+
+def example(words: list[str], nlp: Language | None = None, **annotation: Any) -> Example:
+    vocab = (nlp or spacy.blank("en")).vocab
+    return Example(Doc(vocab, words=words), Doc(vocab, words=words, **annotation))
+
+
+def overlapping() -> list[Example]:
+    corpus = examples(spacy.blank("en"), "crf_chunker")
+    doc = corpus[0].reference
+    doc.spans["chunks"] = [Span(doc, 0, 3, "NP"), Span(doc, 2, 4, "VP")]
+    return corpus
+
+
+def initialized_with(labels: Any) -> None:
+    nlp = blank()
+    pipe_of(nlp).initialize(lambda: examples(nlp), nlp=nlp, labels=labels)
+
+
+@dataclass(frozen=True)
+class FakeL1:
+    """A penalty with a corner at zero."""
+
+    smooth: bool = False
+    decay: float | None = None
+
+    def value(self, weights: Any) -> float:
+        return float(abs(weights).sum())
+
+    def add_grad(self, weights: Any, grad: Any) -> None: ...
+
+    def prox(self, weights: Any, step: float) -> None: ...
+
+
+def with_l1(optimizer: str) -> None:
+    spacy.registry.crf_regularizers("crfseq_tests.FakeL1.v1", func=FakeL1)
+    regularizer = {"@crf_regularizers": "crfseq_tests.FakeL1.v1"}
+    blank(regularizer=regularizer, optimizer={"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1"})
+
+
+def store(folder: Path, change: Callable[[bytes], bytes], **config: Any) -> Path:
+    """Train, store, and damage the model file by `change`."""
+    nlp = trained("crf_ner", **config)
+    nlp.to_disk(folder / "model")
+    file = folder / "model" / "crf_ner" / "model"
+    file.write_bytes(change(file.read_bytes()))
+    return folder / "model"
+
+
+def nan_weights(data: bytes) -> bytes:
+    head = srsly.msgpack_loads(data)
+    body = srsly.msgpack_loads(head["model"])
+    body["theta"] = np.full_like(body["theta"], np.nan)
+    return srsly.msgpack_dumps({**head, "model": srsly.msgpack_dumps(body)})
+
+
+def changed_body(**changes: Any) -> Callable[[bytes], bytes]:
+    def change(data: bytes) -> bytes:
+        head = srsly.msgpack_loads(data)
+        body = {**srsly.msgpack_loads(head["model"]), **changes}
+        return srsly.msgpack_dumps({**head, "model": srsly.msgpack_dumps(body)})
+
+    return change
+
+
+def other_templates(folder: Path) -> None:
+    path = store(folder, lambda data: data)
+    config = spacy.util.load_config(path / "config.cfg")
+    config["components"]["crf_ner"]["features"] = {"@crf_features": TEMPLATES, "templates": ["LOWER"]}
+    config.to_disk(path / "config.cfg")
+    spacy.load(path)
+
+
+def broken_cfg(folder: Path, text: str) -> None:
+    path = store(folder, lambda data: data)
+    (path / "crf_ner" / "cfg").write_text(text)
+    spacy.load(path)
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A mistake, the error it must raise, and what the message must say."""
+
+    act: Callable[[Path], Any]
+    error: type[Exception] | tuple[type[Exception], ...]
+    match: str
+
+
+FILES = {
+    "too few columns": Bad(lambda f: read(f, "a NN\n"), FormatError, r"corpus\.txt:1: 3 columns expected .*2 found"),
+    "too many columns": Bad(
+        lambda f: read(f, "a NN O\nb NN O x\n"), FormatError, r":2: 3 columns expected.*4 found.*`columns`"
+    ),
+    "unknown column": Bad(lambda f: reader(columns=["word", "tga"]), ConfigError, "'tga'.*Did you mean 'tag'"),
+    "no word column": Bad(lambda f: reader(columns=["tag"]), ConfigError, "among them 'word'"),
+    "a column twice": Bad(lambda f: reader(columns=["word", "tag", "tag"]), ConfigError, "no name twice"),
+    "given is no column": Bad(
+        lambda f: reader(given=["pos"]), ConfigError, "given: 'pos' is not known.*Known: chunk, tag"
+    ),
+    "no path": Bad(lambda f: create_conll_reader(None), ConfigError, r"--paths\.train"),
+    "negative limit": Bad(lambda f: reader(limit=-1), ConfigError, "limit = -1"),
+    "unknown scheme of a file": Bad(lambda f: reader(scheme="IOB3"), ConfigError, "scheme: 'IOB3'.*Did you mean"),
+    "unknown encoding": Bad(lambda f: read(f, "a NN O\n", encoding="utf9"), ConfigError, "Unknown encoding 'utf9'"),
+    "missing file": Bad(
+        lambda f: create_conll_reader(f / "no.txt")(spacy.blank("en")), FormatError, r"no\.txt: no such file"
+    ),
+    "folder": Bad(lambda f: create_conll_reader(f)(spacy.blank("en")), FormatError, "this is a folder"),
+    "empty file": Bad(lambda f: read(f, ""), FormatError, "no sentence in the file"),
+    "blank lines": Bad(lambda f: read(f, "\n \n\t\n"), FormatError, "no sentence in the file"),
+    "only document lines": Bad(lambda f: read(f, "-DOCSTART- O O\n\n"), FormatError, "no sentence in the file"),
+    "not UTF-8": Bad(lambda f: read(f, b"a NN O\n\xe9t\xe9 NN O\n"), FormatError, r":2: byte 7 .*latin-1"),
+    "invalid IOB": Bad(
+        lambda f: read(f, "a NN O\nb NN I-NP\n"), FormatError, r":2: tag 'I-NP' may not follow 'O'.*conlleval"
+    ),
+    "no tag of the scheme": Bad(lambda f: read(f, "a NN NP\n"), FormatError, r":1: tag 'NP' is not an IOB2 tag"),
+    "invalid part of speech": Bad(
+        lambda f: read(f, "a NNP\n", columns=["word", "pos"]), FormatError, ":1: 'NNP'.*PROPN.*'tag'"
+    ),
+    "invalid UPOS": Bad(
+        lambda f: read_conllu(f, "1\ta\ta\tNNP\tX\t_\t0\troot\t_\t_\n"), FormatError, ":1: 'NNP' is no UPOS tag"
+    ),
+    "not CoNLL-U": Bad(lambda f: read_conllu(f, "a NN O\n"), FormatError, ":1: 10 columns with tabs"),
+}
+
+DATA = {
+    "overlapping gold spans": Bad(lambda f: initialized(overlapping(), "crf_chunker"), DataError, "overlaps"),
+    "no examples": Bad(lambda f: initialized([]), DataError, r"no training examples.*\[corpora\.train\]"),
+    "empty corpus in a full batch": Bad(lambda f: list(full_batch([])), DataError, r"corpus is empty.*--paths\.train"),
+    "only empty docs": Bad(lambda f: initialized([example([])]), DataError, "no gold annotation"),
+    "no gold entities": Bad(lambda f: initialized([example(["a"])]), DataError, "crf_ner.*no gold annotation"),
+    "no gold tags": Bad(
+        lambda f: initialized([example(["a"])], "crf_tagger"), DataError, "no gold annotation.*attr = 'tag'"
+    ),
+    "no gold spans": Bad(
+        lambda f: initialized([example(["a"])], "crf_chunker"), DataError, "no gold annotation.*'chunks'"
+    ),
+    "label not seen in training": Bad(
+        lambda f: trained("crf_ner").update([example(["a"], ents=["B-NEW"])]), DataError, "'U-NEW'.*add_label"
+    ),
+    "label not among those given": Bad(
+        lambda f: initialized_with(["PER", "LOC"]), DataError, "'B-ORG'.*labels given to initialize"
+    ),
+    "a doc instead of an example": Bad(
+        lambda f: trained().update([spacy.blank("en")("a")]), TypeError, "E978.*Example"
+    ),
+    "prediction without training": Bad(lambda f: blank()("a"), ConfigError, "no model yet.*spacy.load"),
+    "update without training": Bad(lambda f: blank().update(examples(spacy.blank("en"))), ConfigError, "no model yet"),
+    "fit on nothing": Bad(lambda f: pipe_of(trained()).fit([]), DataError, "no training examples"),
+    "fit after loading": Bad(
+        lambda f: pipe_of(spacy.load(store(f, lambda data: data))).fit(), DataError, "give examples to fit"
+    ),
+    "empty label": Bad(lambda f: pipe_of(trained()).add_label(""), ConfigError, "non-empty string.*''"),
+    "label that is no string": Bad(lambda f: pipe_of(blank()).add_label(3), ConfigError, "non-empty string.*3"),
+    "label that is no part of speech": Bad(
+        lambda f: pipe_of(blank("crf_tagger", attr="pos")).add_label("NNP"),
+        DataError,
+        "'NNP' is no universal part of speech",
+    ),
+}
+
+CONFIGS = {
+    "unknown attribute": Bad(lambda f: templates("LOWR[0]"), ConfigError, "'LOWR'.*Did you mean 'LOWER'"),
+    "template syntax": Bad(
+        lambda f: templates("LOWER[0"), ConfigError, r"cannot read the part 'LOWER\[0'.*ATTRIBUTE\[offset\]"
+    ),
+    "empty template": Bad(lambda f: templates(""), ConfigError, "cannot read the part ''"),
+    "half a conjunction": Bad(lambda f: templates("LOWER|"), ConfigError, "cannot read the part ''"),
+    "empty window": Bad(lambda f: templates("LOWER[2..-2]"), ConfigError, r"\[2\.\.-2\] is empty"),
+    "window in a conjunction": Bad(
+        lambda f: templates("LOWER[-1..1]|SHAPE"), ConfigError, "cannot stand in a conjunction"
+    ),
+    "huge offset": Bad(lambda f: templates(f"LOWER[{10**30}]"), ConfigError, "offsets beyond 16"),
+    "no templates": Bad(lambda f: templates(), ConfigError, "at least one template"),
+    "window of S3": Bad(
+        lambda f: plugin("features", "S3", "crf_features", window=0), ConfigError, "S3: window must be at least 1"
+    ),
+    "unknown support": Bad(
+        lambda f: blank(support="observd"), ConfigError, "support = 'observd'.*Did you mean 'observed'"
+    ),
+    "unknown precision": Bad(lambda f: blank(precision="float16"), ConfigError, "precision = 'float16'.*float32"),
+    "unknown scheme": Bad(lambda f: blank(scheme="BIO"), ConfigError, "scheme 'BIO'.*IOB2"),
+    "a scheme that is only read": Bad(lambda f: blank(scheme="IOB1"), ConfigError, "scheme 'IOB1'"),
+    "unknown attr": Bad(lambda f: blank("crf_tagger", attr="tags"), ConfigError, "attr 'tags'.*Did you mean 'tag'"),
+    "min_count": Bad(lambda f: blank(min_count=0), ConfigError, "min_count must be at least 1, but 0"),
+    "inner_iterations": Bad(
+        lambda f: blank(inner_iterations=-3), ConfigError, "inner_iterations must be at least 1, but -3"
+    ),
+    "threshold above 1": Bad(lambda f: blank(threshold=1.5), ConfigError, "threshold is a probability.*1.5"),
+    "negative threshold": Bad(lambda f: blank("crf_chunker", threshold=-0.1), ConfigError, "threshold.*-0.1"),
+    "threshold that is no number": Bad(lambda f: blank(threshold=float("nan")), ValueError, "threshold.*nan"),
+    "negative rho": Bad(lambda f: plugin("regularizer", "L2", rho=-1.0), ConfigError, "rho must be 0 or more, but -1"),
+    "rho that is no number": Bad(lambda f: L2(rho=float("nan")), ConfigError, "rho must be 0 or more, but nan"),
+    "SGD batches": Bad(lambda f: plugin("optimizer", "SGD", batch_size=0), ConfigError, "batch_size.*at least 1"),
+    "SGD rate": Bad(lambda f: plugin("optimizer", "SGD", rate=-1.0), ConfigError, "rate.*0 or more"),
+    "LBFGS history": Bad(lambda f: plugin("optimizer", "LBFGS", history=0), ConfigError, "history.*at least 1"),
+    "LBFGS tolerance": Bad(lambda f: plugin("optimizer", "LBFGS", tolerance=-1.0), ConfigError, "tolerance.*0 or more"),
+    "SGD cannot minimise L1": Bad(
+        lambda f: with_l1("SGD"), ConfigError, "SGD cannot minimise the regularizer FakeL1.*A pair that works"
+    ),
+    "LBFGS cannot minimise L1": Bad(lambda f: with_l1("LBFGS"), ConfigError, "LBFGS.*FakeL1.*differentiable"),
+    "a regularizer as optimizer": Bad(
+        lambda f: plugin("optimizer", "L2", "crf_regularizers"),
+        ConfigError,
+        "optimizer.*is L2, which is no optimizer.*LBFGS",
+    ),
+    "an optimizer as regularizer": Bad(
+        lambda f: plugin("regularizer", "SGD", "crf_optimizers"), ConfigError, "is SGD, which is no regularizer"
+    ),
+    "a regularizer as loss": Bad(lambda f: plugin("loss", "L2", "crf_regularizers"), ConfigError, "loss.*callable"),
+    "a loss as features": Bad(
+        lambda f: plugin("features", "SequentialLog", "crf_losses"), ConfigError, "must name a feature set"
+    ),
+    "unknown plug-in": Bad(
+        lambda f: plugin("loss", "SequentialLogg"), RegistryError, "SequentialLogg.*SequentialLog.v1"
+    ),
+    "unknown setting": Bad(lambda f: blank(treshold=0.5), ConfigValidationError, "treshold"),
+    "unknown setting of a plug-in": Bad(
+        lambda f: plugin("regularizer", "L2", strength=2.0), ConfigValidationError, "strength"
+    ),
+    "wrong type": Bad(lambda f: blank(min_count="many"), ConfigValidationError, "min_count"),
+    "missing gazetteer": Bad(lambda f: gazetteer(f / "no.txt"), ConfigError, r"cannot read the word list .*no\.txt"),
+    "gazetteer that is a folder": Bad(lambda f: gazetteer(f), ConfigError, "cannot read the word list"),
+    "gazetteer with the name of an attribute": Bad(
+        lambda f: gazetteer(Path(__file__), "SHAPE"), ConfigError, "SHAPE.*rename"
+    ),
+}
+
+MODELS = {
+    "NaN weights": Bad(lambda f: spacy.load(store(f, nan_weights)), ModelFileError, "NaN or infinite"),
+    "truncated model": Bad(
+        lambda f: spacy.load(store(f, lambda data: data[:-100])), ModelFileError, "cut short.*copy it again"
+    ),
+    "empty model": Bad(lambda f: spacy.load(store(f, lambda data: b"")), ModelFileError, "no model of spacy_crfseq"),
+    "foreign model": Bad(
+        lambda f: spacy.load(store(f, lambda data: b"\x80PK nothing of ours")), ModelFileError, "crf_ner/model"
+    ),
+    "foreign message": Bad(
+        lambda f: spacy.load(store(f, lambda data: srsly.msgpack_dumps([1, 2]))), ModelFileError, "no model of"
+    ),
+    "foreign body": Bad(
+        lambda f: spacy.load(store(f, changed_body(format="x"))), ModelFileError, "no spacy_crfseq model"
+    ),
+    "later version": Bad(
+        lambda f: spacy.load(store(f, changed_body(version=99))), ModelFileError, "version 99.*Install"
+    ),
+    "labels missing": Bad(
+        lambda f: spacy.load(store(f, changed_body(labels=["O"]))), ModelFileError, "do not fit|are needed"
+    ),
+    "labels of another scheme": Bad(
+        lambda f: spacy.load(store(f, changed_body(labels=[*"OabcdefG"]))), (ModelFileError, DataError), "'a'"
+    ),
+    "too few weights": Bad(
+        lambda f: spacy.load(store(f, changed_body(theta=np.zeros(3, np.float32)))),
+        ModelFileError,
+        "3 parameters where",
+    ),
+    "other templates": Bad(
+        other_templates, ModelFileError, "trained with other feature templates.*lies beside the model"
+    ),
+    "settings that are no JSON": Bad(lambda f: broken_cfg(f, "{"), ModelFileError, "no JSON file"),
+    "settings of something else": Bad(
+        lambda f: broken_cfg(f, json.dumps([1])), ModelFileError, "settings of a component"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(bad, id=name) for name, bad in {**FILES, **DATA, **CONFIGS, **MODELS}.items()]
+)
+def test_refused(case: Bad, tmp_path: Path) -> None:
+    with pytest.raises(case.error) as caught:
+        case.act(tmp_path)
+    message = str(caught.value)
+    assert re.search(case.match, message, re.DOTALL), message
+    assert len(message.splitlines()) < 40
+
+
+# What looks bad and is not
+
+
+def test_a_byte_order_mark_and_carriage_returns(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, b"\xef\xbb\xbfa NN O\r\nb NN B-NP\r\n")
+    assert [token.text for token in found.reference] == ["a", "b"]
+
+
+def test_null_characters_are_characters(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, "a\0b NN B-NP\n")
+    assert found.reference[0].text == "a\0b"
+    nlp = initialized([found], "crf_tagger")
+    assert [token.tag_ for token in nlp(found.predicted)] == ["NN"]
+
+
+@pytest.mark.parametrize("ents", [["O", "O"], ["B-A", "I-A"]])
+def test_one_label(ents: list[str]) -> None:
+    nlp = initialized([example(["a", "b"], ents=ents)])
+    pipe_of(nlp).fit()
+    assert len(nlp(bare_doc(nlp, ["a", "b"])).ents) == (ents[0] != "O")
+    assert nlp.update([example(["a", "b"], ents=ents)])["crf_ner"] >= 0
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "LBFGS"])
+@pytest.mark.parametrize("factory", ["crf_tagger", "crf_ner"])
+def test_one_token(factory: str, optimizer: str) -> None:
+    corpus = [example(["Rain"], ents=["B-X"], tags=["NN"])]
+    nlp = initialized(corpus, factory, optimizer={"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1"})
+    pipe_of(nlp).fit()
+    doc = nlp("Rain")
+    assert (doc[0].tag_, doc[0].ent_type_) == (("NN", "") if factory == "crf_tagger" else ("", "X"))
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "LBFGS"])
+def test_empty_updates(optimizer: str) -> None:
+    nlp = trained("crf_ner", optimizer={"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1"})
+    before = predictions(nlp, "crf_ner")
+    assert nlp.update([]) == {} or nlp.update([])["crf_ner"] == 0
+    losses = nlp.update([example([]), example([])])
+    assert np.isfinite(losses["crf_ner"])
+    assert pipe_of(nlp).update([]) == {"crf_ner": 0.0}
+    assert predictions(nlp, "crf_ner") == before
+
+
+def test_empty_docs_in_a_corpus() -> None:
+    nlp = blank()
+    corpus = [example([], nlp), *examples(nlp), example([], nlp)]
+    nlp.initialize(lambda: corpus)
+    for _ in range(10):
+        assert np.isfinite(nlp.update(corpus)["crf_ner"])
+    assert nlp.evaluate(examples(nlp))["ents_f"] == 1.0
+
+
+def test_a_refused_update_leaves_the_component_as_it_was() -> None:
+    nlp = trained()
+    before = predictions(nlp, "crf_ner")
+    with pytest.raises(DataError):
+        nlp.update([example(["Anna", "a"], ents=["B-NEW", "O"])])
+    assert predictions(nlp, "crf_ner") == before
+    assert nlp.update(examples(nlp))["crf_ner"] > 0
+
+
+def test_a_failing_feature_function_leaves_the_component_as_it_was() -> None:
+    def fussy(text: str) -> str | None:
+        if text == "trap":
+            raise RuntimeError("trap")
+        return "1" if text[:1].isupper() else None
+
+    features = FeatureSet(("LOWER[-1..1]", "FUSSY[-1..1]"), functions={"FUSSY": fussy})
+    spacy.registry.crf_features("crfseq_tests.Fussy.v1", func=lambda: features)
+    nlp = trained("crf_ner", features={"@crf_features": "crfseq_tests.Fussy.v1"})
+    before = predictions(nlp, "crf_ner")
+    with pytest.raises(RuntimeError, match="trap"):
+        nlp("one trap and more")
+    assert predictions(nlp, "crf_ner") == before
+    assert len(nlp("one new sentence and more of Norway").ents) <= 1
+
+
+@pytest.mark.parametrize("scale", [1e30, -1e30, 3e38, 1e-40])
+def test_extreme_weights(scale: float) -> None:
+    nlp = trained()
+    pipe = pipe_of(nlp)
+    signs = np.sign(pipe.crf.theta)
+    pipe.set_parameters((signs * scale).astype(np.float32))
+    doc = nlp("Anna lives in New York . Bank of Norway")
+    assert all(token.ent_iob != 0 for token in doc)
+    table = pipe.marginals([doc])[0]
+    assert table.shape == (len(doc), len(pipe.tags))
+
+
+def test_a_very_long_sentence() -> None:
+    nlp = trained()
+    words = ["Anna", "lives", "in", "New", "York", "."] * 16_667
+    doc = bare_doc(nlp, words)
+    started = time.perf_counter()
+    nlp(doc)
+    assert len(doc.ents) == 2 * 16_667
+    gold = Doc(nlp.vocab, words=words, ents=["B-PER", "O", "O", "B-LOC", "I-LOC", "O"] * 16_667)
+    losses = nlp.update([Example(bare_doc(nlp, words), gold)])
+    assert np.isfinite(losses["crf_ner"])
+    assert pipe_of(nlp).marginals([doc])[0].shape[0] == len(words)
+    assert time.perf_counter() - started < 10
+
+
+@pytest.mark.parametrize("factory", ["crf_tagger", "crf_ner"])
+def test_any_text(factory: str) -> None:
+    nlp = trained(factory)
+    texts = [
+        "x" * 100_000,
+        "👩‍👩‍👧‍👦 🏳️‍🌈 \U0001f1f3\U0001f1f4",
+        "שלום עולם",
+        "e\u0301\u0300\u0302 ﷽",
+        "\u202eabc\u202c \ufeff",
+        "\ud7ff\ue000 \x00\x1f",
+        "İstanbul ŉ ß ǆ",
+    ]
+    assert [doc.text for doc in nlp.pipe(texts)] == texts
+    gold = [Example(nlp.make_doc(text), nlp(text)) for text in texts]
+    fresh = blank(factory)
+    fresh.initialize(lambda: gold)
+    assert np.isfinite(fresh.update(gold)[factory])
+    assert [
+        doc.text for doc in spacy.blank("en").from_config(fresh.config).from_bytes(fresh.to_bytes()).pipe(texts)
+    ] == texts
+
+
+def test_numbers_below_one_in_fit() -> None:
+    """Negative or zero counts of evaluations stand for "always" and "never", not for an endless loop."""
+    nlp = trained()
+    result = pipe_of(nlp).fit(examples(nlp), examples(nlp), evaluate_every=0, patience=0)
+    assert result.best_score == 1.0
+    assert len(pipe_of(nlp).fit(examples(nlp), examples(nlp), evaluate_every=-1, patience=-2).history) >= 1
+
+
+def test_a_label_given_twice() -> None:
+    nlp = blank()
+    pipe_of(nlp).initialize(lambda: examples(nlp), nlp=nlp, labels=["PER", "LOC", "PER", "ORG", "LOC"])
+    assert pipe_of(nlp).labels == ("LOC", "ORG", "PER")
+    assert len(pipe_of(nlp).tags) == 13

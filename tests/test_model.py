@@ -1,0 +1,284 @@
+"""The model: decoding and marginals against the oracle, storage, damaged files, more labels."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+import srsly
+
+from spacy_crfseq import layout
+from spacy_crfseq.decoders.viterbi import Viterbi
+from spacy_crfseq.errors import ModelFileError
+from spacy_crfseq.layout import DenseRows
+from spacy_crfseq.model import LinearChainCRF
+from spacy_crfseq.types import Constraints, Scores
+from tests import reference
+from tests.problems import PAIR_TEMPLATES, Training, plain_scores, training_problem
+
+LABELS = ["A", "B", "Ünï-code"]
+KINDS = list(product(["observed", "all"], [(), PAIR_TEMPLATES]))
+EVERY_KIND = pytest.mark.parametrize(("support", "pair_templates"), KINDS)
+FREE = Constraints(np.ones(3, np.bool_), np.ones((3, 3), np.bool_), np.ones(3, np.bool_))
+
+
+def make_model(
+    support: str = "observed", pair_templates: tuple[str, ...] = PAIR_TEMPLATES, dtype: type = np.float64
+) -> tuple[LinearChainCRF, Training]:
+    training = training_problem(7, n_sequences=10, support=support, pair_templates=pair_templates)
+    theta = training.random_theta(np.random.default_rng(1)).astype(dtype)
+    keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
+    return LinearChainCRF(LABELS, training.layout, theta, keys), training
+
+
+def all_scores(model: LinearChainCRF, training: Training) -> Scores:
+    return model.scores(training.encoded, 0, training.objective.n_sequences)[0]
+
+
+def plain(model: LinearChainCRF, training: Training) -> Scores:
+    return plain_scores(model.layout, model.theta, training.encoded)
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_are_sums_of_weights(support: str, pair_templates: tuple[str, ...], dtype: type) -> None:
+    model, training = make_model(support, pair_templates, dtype)
+    for array, expected in zip(all_scores(model, training), plain(model, training), strict=True):
+        assert array.dtype == dtype
+        np.testing.assert_allclose(array, expected, atol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+@EVERY_KIND
+def test_decoding_and_marginals_equal_the_enumeration(support: str, pair_templates: tuple[str, ...]) -> None:
+    model, training = make_model(support, pair_templates)
+    scores, offsets = plain(model, training), training.encoded.offsets
+    labels = model.decode(training.encoded, Viterbi(), FREE)
+    marginals = model.marginals(training.encoded)
+    for first, last in pairwise(offsets):
+        one = reference.sequence(scores, first, last)
+        assert reference.path_score(one, labels[first:last].tolist()) == pytest.approx(
+            reference.best_score(one) if last > first else 0
+        )
+        np.testing.assert_allclose(marginals[first:last], reference.marginals(one), atol=1e-12)
+
+
+@pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
+@pytest.mark.parametrize("shard", [1, 20, 100])
+def test_shards_of_any_size_give_the_same(
+    pair_templates: tuple[str, ...], shard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, training = make_model(pair_templates=pair_templates)
+    allowed = np.random.default_rng(0).random((training.encoded.n_tokens, 3)) < 0.7
+    allowed[:, 0] |= ~allowed.any(1)
+
+    def outputs() -> tuple[Any, ...]:
+        encoded, objective = training.encoded, training.objective
+        value, loss, gradient = objective.value_and_grad(model.theta)
+        return model.decode(encoded, Viterbi(), FREE, allowed), model.marginals(encoded), value, loss, gradient
+
+    expected = outputs()
+    monkeypatch.setattr(layout, "SHARD_FLOATS", shard)
+    assert len(list(model.shards(training.encoded))) > 1
+    for found, wanted in zip(outputs(), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_shards_cover_every_sequence_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "SHARD_FLOATS", 6)
+    offsets = np.array([0, 0, 3, 3, 20, 21, 21])
+    ranges = list(layout.shards(offsets, 2))
+    assert [n for first, last in ranges for n in range(first, last)] == list(range(6))
+    assert all(last == first + 1 or offsets[last] - offsets[first] <= 3 for first, last in ranges)
+
+
+# --- storage --------------------------------------------------------------------------------------------------------
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_stored_model_is_the_same(support: str, pair_templates: tuple[str, ...], dtype: type) -> None:
+    model, training = make_model(support, pair_templates, dtype)
+    again = LinearChainCRF.from_bytes(model.to_bytes())
+    assert again.labels == LABELS
+    assert again.theta.dtype == dtype
+    np.testing.assert_array_equal(again.theta, model.theta)
+    for mine, theirs in zip(again.keys, model.keys, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    for array, expected in zip(all_scores(again, training), all_scores(model, training), strict=True):
+        np.testing.assert_array_equal(array, expected)
+    assert again.to_bytes() == model.to_bytes()
+    again.theta[:] = 0  # training may go on from a stored model
+
+
+def test_truncated_files() -> None:
+    data = make_model()[0].to_bytes()
+    cuts = np.unique(np.geomspace(1, len(data), 60).astype(int))
+    for cut in (0, *cuts[:-1].tolist(), len(data) - 1):
+        with pytest.raises(ModelFileError, match=r"^my/model: "):
+            LinearChainCRF.from_bytes(data[:cut], "my/model")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", b"\x00" * 100, b"\x93\x01\x02\x03", srsly.msgpack_dumps({"a": 1}), b"PK\x03\x04" * 20]
+)
+def test_foreign_files(data: bytes) -> None:
+    with pytest.raises(ModelFileError, match="no spacy_crfseq model"):
+        LinearChainCRF.from_bytes(data)
+
+
+def test_flipped_bytes_never_crash() -> None:
+    """Either the damage is found, or it hit a number and the model is another sound one."""
+    model, training = make_model()
+    data, rng = model.to_bytes(), np.random.default_rng(0)
+    for _ in range(300):
+        damaged = bytearray(data)
+        for position in rng.integers(0, len(data), 2):
+            damaged[position] = rng.integers(0, 256)
+        try:
+            found = LinearChainCRF.from_bytes(bytes(damaged))
+        except ModelFileError:
+            continue
+        assert len(found.keys[0]) == found.layout.state.n_rows
+        if len(found.keys[0]) == len(model.keys[0]) and len(found.keys[1]) == len(model.keys[1]):
+            all_scores(found, training)
+
+
+DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
+    "version 2": ({"version": 2}, "version 2"),
+    "no version": ({"version": None}, "version None"),
+    "another format": ({"format": "joblib"}, "no spacy_crfseq model"),
+    "no labels": ({"labels": []}, "labels"),
+    "labels are numbers": ({"labels": [1, 2, 3]}, "labels"),
+    "labels are one text": ({"labels": "ABC"}, "labels"),
+    "labels are missing": ({"labels": None}, "labels"),
+    "a label twice": ({"labels": ["A", "B", "A"]}, "labels"),
+    "one label too many": ({"labels": [*LABELS, "D"]}, "do not fit its 4 labels"),
+    "theta is short": ({"theta": np.zeros(3)}, "3 parameters where"),
+    "theta is a table": ({"theta": np.zeros((3, 3))}, "parameters where"),
+    "theta is a number": ({"theta": 1.0}, "parameters where"),
+    "theta is missing": ({"theta": None}, "parameters where"),
+    "theta of another kind": ({"theta": "float16"}, "f2"),
+    "theta of integers": ({"theta": "int32"}, "i4"),
+    "theta of foreign bytes": ({"theta": ">f4"}, ">f4"),
+    "theta holds NaN": ({"theta": np.nan}, "1 of [0-9]+ weights are NaN or infinite"),
+    "theta is infinite": ({"theta": np.inf}, "1 of [0-9]+ weights are NaN or infinite"),
+    "steps of another shape": ({"steps": np.ones((2, 2), np.uint8)}, "do not fit its 3 labels"),
+    "steps is a text": ({"steps": "yes"}, "do not fit its 3 labels|damaged"),
+    "no state block": ({"state": None}, "damaged"),
+}
+BLOCK_DAMAGE: dict[str, dict[str, Any]] = {
+    "no kind": {"kind": None},
+    "columns out of range": {"cols": 99},
+    "negative columns": {"cols": -1},
+    "columns are missing": {"cols": None},
+    "columns are a huge number": {"cols": [2**40]},
+    "lengths do not add up": {"lengths": np.array([1], np.uint8)},
+    "negative lengths": {"lengths": "negative"},
+    "huge lengths": {"lengths": "huge"},
+    "keys are short": {"keys": np.ones(2, np.uint64)},
+    "keys of another kind": {"keys": "int64"},
+    "keys are a table": {"keys": "table"},
+    "keys are a number": {"keys": 5},
+}
+
+
+def damaged_theta(theta: np.ndarray, how: Any) -> Any:
+    if isinstance(how, str):
+        return theta.astype(how)
+    if isinstance(how, float) and not np.isfinite(how):
+        theta = theta.copy()
+        theta[4] = how
+        return theta
+    return how
+
+
+def damaged_rows(block: dict[str, Any], name: str, how: Any) -> Any:
+    if not isinstance(how, str | int) or (name in ("kind", "keys") and isinstance(how, int)):
+        return how
+    values = np.array(block[name])
+    if how == "negative":
+        values = values.astype(np.int64)
+        values[:2] += [-1000, 1000]
+    elif how == "huge":
+        values = values.astype(np.uint64)
+        values[0] = 2**64 - 5
+    elif how == "table":
+        values = np.stack([values, values], axis=1)
+    elif how == "int64":
+        values = values.astype(np.int64)
+    else:
+        values = values.astype(np.int32)
+        values[3] = how
+    return values
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damaged_models(case: str) -> None:
+    changes, message = DAMAGE[case]
+    stored = srsly.msgpack_loads(make_model()[0].to_bytes())
+    if "theta" in changes:
+        changes = {"theta": damaged_theta(np.array(stored["theta"]), changes["theta"])}
+    with pytest.raises(ModelFileError, match=message) as caught:
+        LinearChainCRF.from_bytes(srsly.msgpack_dumps({**stored, **changes}), "my/model")
+    assert str(caught.value).startswith("my/model: ")
+
+
+@pytest.mark.parametrize("case", BLOCK_DAMAGE)
+@pytest.mark.parametrize("block", ["state", "pair"])
+def test_damaged_blocks(case: str, block: str) -> None:
+    stored = srsly.msgpack_loads(make_model()[0].to_bytes())
+    ((name, how),) = BLOCK_DAMAGE[case].items()
+    stored[block][name] = damaged_rows(stored[block], name, how)
+    with pytest.raises(ModelFileError, match=r"damaged|fit together"):
+        LinearChainCRF.from_bytes(srsly.msgpack_dumps(stored))
+
+
+# --- more labels ----------------------------------------------------------------------------------------------------
+
+
+@EVERY_KIND
+def test_new_labels_leave_old_scores_alone(support: str, pair_templates: tuple[str, ...]) -> None:
+    model, training = make_model(support, pair_templates)
+    labels = ["new", "B", "Ünï-code", "newer", "A"]
+    wider = model.with_labels(labels)
+    old = np.array([labels.index(label) for label in LABELS])
+    new = np.array([0, 3])
+    before, after = all_scores(model, training), all_scores(wider, training)
+    np.testing.assert_array_equal(after.emissions[:, old], before.emissions)
+    np.testing.assert_array_equal(after.transitions[:, old[:, None], old], before.transitions)
+    np.testing.assert_array_equal(after.start[old], before.start)
+    np.testing.assert_array_equal(after.end[old], before.end)
+    assert not after.emissions[:, new].any()
+    assert not after.transitions[:, new].any()
+    assert not after.transitions[:, :, new].any()
+    assert not after.start[new].any()
+    assert not after.end[new].any()
+    assert wider.theta.dtype == model.theta.dtype
+    again = LinearChainCRF.from_bytes(wider.to_bytes())
+    np.testing.assert_array_equal(all_scores(again, training).emissions, after.emissions)
+
+
+@pytest.mark.parametrize("support", ["observed", "all"])
+def test_new_labels_can_be_learnt(support: str) -> None:
+    """Every attribute gets a weight for a new label; what was held before is held still."""
+    model, _ = make_model(support)
+    wider = model.with_labels([*LABELS, "new"])
+    places = np.arange(wider.layout.size, dtype=np.float64)
+    wider.layout.hold(places)
+    free = wider.layout.views(places)
+    assert free.transitions[3].all()
+    assert free.transitions[:, 3].all()
+    if model.layout.steps is not None:
+        np.testing.assert_array_equal(free.transitions[:3, :3] > 0, model.layout.steps)
+    rows = wider.layout.state
+    if isinstance(rows, DenseRows):
+        assert rows.width == 4
+    else:
+        assert (np.bincount(rows.cols, minlength=4)[3]) == rows.n_rows
+
+
+def test_the_same_labels_give_the_same_model() -> None:
+    model, _ = make_model()
+    assert model.with_labels(LABELS).to_bytes() == model.to_bytes()

@@ -1,0 +1,188 @@
+"""spaCy's own commands on the components, from `init config` to `package`, each as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.cli._util import app
+from spacy.tokens import DocBin
+from typer.testing import CliRunner
+
+from tests.pipeline.helpers import SENTENCES, gold_doc
+
+TINY = ["--training.max_steps=8", "--training.eval_frequency=4", "--training.seed=1"]
+
+
+def run(*arguments: str | Path) -> str:
+    """Run ``python -m spacy`` with warnings as errors in our own code, and return what it printed."""
+    command = [sys.executable, "-W", "error:::spacy_crfseq", "-m", "spacy", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONIOENCODING": "utf8", "WASABI_NO_PRETTY": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, encoding="utf8", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def call() -> Callable[..., str]:
+    """Return a function that runs a command of spaCy in this process, which saves the seconds of starting one."""
+    import spacy_crfseq.cli  # noqa: F401
+
+    def call(*arguments: str | Path) -> str:
+        result = CliRunner().invoke(app, [*map(str, arguments)])
+        assert result.exit_code == 0, result.output + repr(result.exception)
+        return result.output
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a corpus, a config straight from `init config`, and a pipeline trained by `train`."""
+    folder = tmp_path_factory.mktemp("spacy_cli")
+    nlp = spacy.blank("en")
+    DocBin(docs=[gold_doc(nlp, rows) for rows in SENTENCES] * 21, store_user_data=True).to_disk(folder / "corpus.spacy")
+    run("init", "config", folder / "config.cfg", "-l", "en", "-p", "crf_ner")
+    paths = [f"--paths.{name}={folder / 'corpus.spacy'}" for name in ("train", "dev")]
+    output = run("train", folder / "config.cfg", "-o", folder / "out", *paths, *TINY)
+    assert "CRF_NER" in output.upper()
+    assert "ENTS_F" in output
+    return folder
+
+
+def paths(folder: Path) -> list[str]:
+    return [f"--paths.{name}={folder / 'corpus.spacy'}" for name in ("train", "dev")]
+
+
+def test_train(folder: Path) -> None:
+    nlp = spacy.load(folder / "out" / "model-best")
+    assert [ent.text for ent in nlp("Anna lives in New York .").ents] == ["Anna", "New York"]
+    assert nlp.meta["performance"]["ents_f"] == 1.0
+    assert nlp.config["components"]["crf_ner"]["factory"] == "crf_ner"
+    assert not list((folder / "out").rglob("*.part"))
+
+
+def test_evaluate(folder: Path) -> None:
+    run("evaluate", folder / "out" / "model-best", folder / "corpus.spacy", "--output", folder / "scores.json")
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["ents_f"] == 1.0
+    assert set(scores["ents_per_type"]) == {"PER", "LOC", "ORG"}
+
+
+@pytest.mark.parametrize(
+    ("component", "score"), [("crf_tagger", "tag_acc"), ("crf_chunker", "spans_chunks_f"), ("crf_ner", "ents_f")]
+)
+def test_init_config_gives_a_complete_config(
+    folder: Path, call: Callable[..., str], tmp_path: Path, component: str, score: str
+) -> None:
+    call("init", "config", tmp_path / "config.cfg", "-l", "en", "-p", component)
+    config = spacy.util.load_config(tmp_path / "config.cfg")
+    assert config["components"][component]["loss"] == {"@crf_losses": "spacy_crfseq.SequentialLog.v1"}
+    assert config["training"]["score_weights"][score] == 1.0
+    call("train", tmp_path / "config.cfg", "-o", tmp_path / "out", *paths(folder), *TINY)
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert nlp.pipe_names[-1] == component
+    assert score in nlp.meta["performance"]
+
+
+def test_fill_config(folder: Path, call: Callable[..., str], tmp_path: Path) -> None:
+    base = '[nlp]\nlang = "en"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\n'
+    base += 'factory = "crf_ner"\nscheme = "IOB2"\n'
+    (tmp_path / "base.cfg").write_text(base)
+    call("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg")
+    config = spacy.util.load_config(tmp_path / "config.cfg")
+    assert config["components"]["crf_ner"]["scheme"] == "IOB2"
+    assert config["components"]["crf_ner"]["regularizer"]["rho"] == 1.0
+    call("train", tmp_path / "config.cfg", *paths(folder), *TINY)
+
+
+def test_labels(folder: Path, call: Callable[..., str], tmp_path: Path) -> None:
+    call("init", "labels", folder / "config.cfg", tmp_path / "labels", *paths(folder))
+    tags = json.loads((tmp_path / "labels" / "crf_ner.json").read_text())
+    assert tags == ["O", "B-LOC", "B-ORG", "I-ORG", "L-LOC", "L-ORG", "U-LOC", "U-PER"]
+    text = (folder / "config.cfg").read_text().replace("[initialize.components]", "")
+    labels = (tmp_path / "labels" / "crf_ner.json").as_posix()
+    block = f'\n[initialize.components.crf_ner.labels]\n@readers = "spacy.read_labels.v1"\npath = "{labels}"\n'
+    (tmp_path / "config.cfg").write_text(text + "\n[initialize.components]\n[initialize.components.crf_ner]\n" + block)
+    call("train", tmp_path / "config.cfg", "-o", tmp_path / "out", *paths(folder), *TINY)
+    assert spacy.load(tmp_path / "out" / "model-last").get_pipe("crf_ner").label_data == tags
+
+
+@pytest.mark.parametrize("command", ["data", "config"])
+def test_debug(folder: Path, call: Callable[..., str], command: str) -> None:
+    output = call("debug", command, folder / "config.cfg", *paths(folder))
+    assert {"data": "crf_ner", "config": "Config is valid"}[command] in output
+
+
+def test_debug_model(folder: Path, call: Callable[..., str]) -> None:
+    flags = ["-P0", "-P1", "-P2", "-P3", "-DIM", "-PAR", "-GRAD", "-ATTR"]
+    output = call("debug", "model", folder / "config.cfg", "crf_ner", *flags, *paths(folder))
+    assert "linear_chain_crf" in output
+    assert "dim nO: 8" in output
+    assert "Successfully ended analysis" in output
+
+
+def test_assemble(folder: Path, call: Callable[..., str], tmp_path: Path) -> None:
+    source = (folder / "out" / "model-best").as_posix()
+    text = f'[nlp]\nlang = "en"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\nsource = "{source}"\n'
+    (tmp_path / "base.cfg").write_text(text)
+    call("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg")
+    call("assemble", tmp_path / "config.cfg", tmp_path / "out")
+    assert len(spacy.load(tmp_path / "out")("Anna lives in New York .").ents) == 2
+
+
+def test_package(folder: Path, tmp_path: Path) -> None:
+    run("package", folder / "out" / "model-best", tmp_path, "--build", "sdist", "--name", "tiny", "--version", "1.2.3")
+    (built,) = tmp_path.glob("en_tiny-1.2.3")
+    meta = json.loads((built / "meta.json").read_text())
+    assert any(name.startswith("spacy-crfseq") for name in meta["requirements"])
+    code = "import en_tiny; print(len(en_tiny.load()('Anna lives in New York .').ents))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=built, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "2", done.stderr
+
+
+def test_find_threshold(folder: Path, call: Callable[..., str]) -> None:
+    model, corpus = folder / "out" / "model-best", folder / "corpus.spacy"
+    output = call("find-threshold", model, corpus, "crf_ner", "threshold", "ents_f", "--n_trials", "3")
+    rows = [line.split() for line in output.splitlines() if line.strip().startswith(("0.0", "0.5", "1.0"))]
+    assert [row[0] for row in rows] == ["0.0", "0.5", "1.0"]
+    assert "Best threshold" in output
+
+
+def test_benchmark_speed(folder: Path, call: Callable[..., str]) -> None:
+    output = call(
+        "benchmark", "speed", folder / "out" / "model-best", folder / "corpus.spacy", "--batches", "30", "--no-shuffle"
+    )
+    assert "Mean:" in output
+
+
+@pytest.mark.parametrize(
+    ("name", "registry"),
+    [
+        ("spacy_crfseq.SequentialLog.v1", "crf_losses"),
+        ("spacy_crfseq.L2.v1", "crf_regularizers"),
+        ("crf_ner", "factories"),
+    ],
+)
+def test_find_function(call: Callable[..., str], name: str, registry: str) -> None:
+    assert "spacy_crfseq" in call("find-function", name, "-r", registry)
+
+
+def test_info(folder: Path, call: Callable[..., str]) -> None:
+    assert "crf_ner" in call("info", folder / "out" / "model-best")
+
+
+def test_no_command_of_spacy_imports_numba() -> None:
+    code = "import sys, spacy.cli\nfrom spacy.cli._util import setup_cli\n"
+    code += "try:\n    sys.argv = ['spacy', '--help']; setup_cli()\nexcept SystemExit:\n    pass\n"
+    code += "print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf8", check=True)
+    assert "crfseq" in done.stdout
+    assert done.stdout.strip().endswith("False")

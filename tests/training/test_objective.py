@@ -1,0 +1,163 @@
+"""The objective of a whole data set: gradients, mini-batches, sparse against dense weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spacy_crfseq.layout import SparseRows
+from spacy_crfseq.regularizers.l2 import L2
+from spacy_crfseq.regularizers.none import NoRegularizer
+from spacy_crfseq.training import objective as objective_module
+from spacy_crfseq.training.objective import CRFObjective, Dataset, join
+from tests import reference
+from tests.problems import PAIR_TEMPLATES, Training, finite_differences, plain_scores, training_problem
+
+CASES: dict[str, dict[str, Any]] = {
+    "sparse": {},
+    "dense": {"support": "all"},
+    "no boundaries": {"boundaries": False},
+    "pairs": {"pair_templates": PAIR_TEMPLATES},
+    "dense pairs": {"pair_templates": PAIR_TEMPLATES, "support": "all", "boundaries": False},
+    "missing labels": {"missing": 0.3},
+    "weights": {"weighted": True, "missing": 0.2, "pair_templates": PAIR_TEMPLATES},
+    "only single attributes": {"templates": ("LOWER[0]", "TAG[0]")},
+    "only pairs": {"templates": (), "pair_templates": PAIR_TEMPLATES},
+    "one label": {"n_labels": 1},
+    "no tokens": {"n_sequences": 0},
+}
+EVERY_CASE = pytest.mark.parametrize("case", CASES)
+
+
+def make(case: str, **more: Any) -> Training:
+    return training_problem(11, **{"n_sequences": 8, **CASES[case], **more})
+
+
+@EVERY_CASE
+def test_gradient_equals_finite_differences(case: str) -> None:
+    training = make(case)
+    theta = training.random_theta(np.random.default_rng(0))
+    value, loss, gradient = training.objective.value_and_grad(theta)
+    assert value == pytest.approx(training.objective.value(theta), abs=1e-12)
+    assert value == pytest.approx(loss + theta @ theta / 2)
+    numerical = finite_differences(lambda: training.objective.value(theta), theta)
+    training.layout.hold(numerical)
+    np.testing.assert_allclose(gradient, numerical, rtol=1e-6, atol=1e-7)
+
+
+@EVERY_CASE
+def test_loss_equals_the_enumeration(case: str) -> None:
+    training = make(case)
+    theta, data = training.random_theta(np.random.default_rng(0)), training.objective.data
+    scores = plain_scores(training.layout, theta, data.encoded)
+    expected, _ = reference.log_loss(scores, data.batch(0, data.n_sequences))
+    assert training.objective.value_and_grad(theta)[1] == pytest.approx(expected, rel=1e-10)
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_minibatches_sum_to_the_whole(case: str, size: int) -> None:
+    training = make(case, regularizer=NoRegularizer())
+    theta = training.random_theta(np.random.default_rng(0))
+    _, loss, gradient = training.objective.value_and_grad(theta)
+    for rng in (None, np.random.default_rng(3)):
+        stepped, doubled, total, n_sequences = np.zeros_like(theta), np.ones_like(theta), 0.0, 0
+        for batch in training.objective.minibatches(size, rng):
+            assert batch.n_sequences <= size
+            total += batch.loss_and_step(theta / 4, 4.0, [(stepped, 1.0), (doubled, -2.0)])
+            n_sequences += batch.n_sequences
+        assert n_sequences == training.objective.n_sequences
+        assert total == pytest.approx(loss, abs=1e-9)
+        np.testing.assert_allclose(stepped, gradient, atol=1e-9)
+        np.testing.assert_allclose(doubled, 1 - 2 * gradient, atol=1e-9)
+
+
+@pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
+def test_sparse_weights_equal_dense_ones_that_are_masked(pair_templates: tuple[str, ...]) -> None:
+    sparse, dense = (
+        training_problem(5, support=support, pair_templates=pair_templates, boundaries=False)
+        for support in ("observed", "all")
+    )
+    theta = sparse.random_theta(np.random.default_rng(0))
+    wide, here = np.zeros(dense.layout.size), sparse.layout.views(theta)
+    there = dense.layout.views(wide)
+    there.transitions[:] = here.transitions
+    places = []
+    for block in ("state", "pair"):
+        rows = getattr(sparse.layout, block)
+        assert isinstance(rows, SparseRows)
+        places.append(np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)) * rows.width + rows.cols)
+        getattr(there, block)[places[-1]] = getattr(here, block)
+    value, _, gradient = sparse.objective.value_and_grad(theta)
+    wide_value, _, wide_gradient = dense.objective.value_and_grad(wide)
+    assert wide_value == pytest.approx(value)
+    narrow, full = sparse.layout.views(gradient), dense.layout.views(wide_gradient)
+    np.testing.assert_allclose(full.state[places[0]], narrow.state, atol=1e-12)
+    np.testing.assert_allclose(full.pair[places[1]], narrow.pair, atol=1e-12)
+    steps = sparse.layout.steps
+    np.testing.assert_allclose(full.transitions[steps], narrow.transitions[steps], atol=1e-12)
+
+
+def test_observed_support_is_what_was_seen() -> None:
+    training = training_problem(5, templates=("LOWER", "TAG[0]"), missing=0.3)
+    rows, data = training.layout.state, training.objective.data
+    seen = {(a, k) for attrs, k in zip(data.encoded.state.attrs, data.gold, strict=True) for a in attrs if a >= 0 <= k}
+    owners = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr))
+    assert set(zip(owners.tolist(), rows.cols.tolist(), strict=True)) == seen
+    pairs = {
+        (data.gold[t - 1], data.gold[t])
+        for first, last in zip(data.encoded.offsets, data.encoded.offsets[1:], strict=False)
+        for t in range(first + 1, last)
+        if min(data.gold[t - 1], data.gold[t]) >= 0
+    }
+    assert set(zip(*np.nonzero(training.layout.steps), strict=True)) == pairs
+
+
+def test_float32_gives_the_same_up_to_rounding() -> None:
+    training = make("weights")
+    theta = training.random_theta(np.random.default_rng(0))
+    value, _, gradient = training.objective.value_and_grad(theta)
+    narrow_value, _, narrow_gradient = training.objective.value_and_grad(theta.astype(np.float32))
+    assert narrow_gradient.dtype == np.float32
+    assert narrow_value == pytest.approx(value, rel=1e-5)
+    np.testing.assert_allclose(narrow_gradient, gradient, atol=1e-4)
+
+
+def test_data_sets_can_be_joined_and_taken_apart() -> None:
+    training = make("weights")
+    data, layout, loss = training.objective.data, training.layout, training.objective.loss
+    theta = training.random_theta(np.random.default_rng(0))
+    parts = [data.take(np.array(numbers, np.int64)) for numbers in ([5, 1], [0, 2, 7], [], [3, 4, 6])]
+    whole = join(parts)
+    assert whole.n_sequences == data.n_sequences
+    assert whole.weights.tolist() == data.weights[[5, 1, 0, 2, 7, 3, 4, 6]].tolist()
+
+    def loss_of(part: Dataset) -> float:
+        return CRFObjective(layout, part, loss, NoRegularizer()).value(theta)
+
+    assert loss_of(whole) == pytest.approx(loss_of(data))
+    assert sum(loss_of(part) for part in parts) == pytest.approx(loss_of(data))
+
+
+def test_a_sample_scales_the_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = training_problem(2, n_sequences=20, regularizer=L2(3.0))
+    objective = training.objective
+    theta = training.random_theta(np.random.default_rng(0))
+    assert objective.sample().value(theta) == pytest.approx(objective.value(theta))
+    monkeypatch.setattr(objective_module, "SAMPLE_SEQUENCES", 5)
+    sample, again = objective.sample(), objective.sample()
+    assert sample.n_sequences == 5
+    assert sample.regularizer.decay == pytest.approx(3.0 * 5 / 20)
+    assert sample.value(theta) == again.value(theta)
+    numerical = finite_differences(lambda: sample.value(theta), theta)
+    training.layout.hold(numerical)
+    np.testing.assert_allclose(sample.value_and_grad(theta)[2], numerical, rtol=1e-6, atol=1e-7)
+
+
+def test_the_total_may_exceed_the_data_at_hand() -> None:
+    training = make("sparse")
+    part = CRFObjective(training.layout, training.objective.data, training.objective.loss, L2(1.0), n_total=80)
+    assert (part.n_sequences, part.n_total) == (8, 80)
+    assert part.sample().regularizer.decay == pytest.approx(0.1)
