@@ -27,9 +27,7 @@ THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_T
 def run(command: list[str]) -> tuple[float, str]:
     """Return the wall time of a command and what it printed."""
     started = perf_counter()
-    done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **THREADS}, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **THREADS}, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
     return perf_counter() - started, done.stdout

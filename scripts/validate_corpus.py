@@ -159,9 +159,7 @@ def check_tokens(report: FileReport) -> None:
             report.complain(token.line, "unprintable character")
 
 
-def check_iob(
-    report: FileReport, kind: str, rows: Sequence[tuple[int, str]], types: Sequence[str]
-) -> list[Span]:
+def check_iob(report: FileReport, kind: str, rows: Sequence[tuple[int, str]], types: Sequence[str]) -> list[Span]:
     """Check one IOB2 column of a sentence and return its spans."""
     spans: list[Span] = []
     previous = "O"
@@ -183,10 +181,7 @@ def check_iob(
 
 def crosses(first: Span, second: Span) -> bool:
     """Whether two spans overlap without one lying inside the other."""
-    return (
-        first.start < second.start < first.end < second.end
-        or second.start < first.start < second.end < first.end
-    )
+    return first.start < second.start < first.end < second.end or second.start < first.start < second.end < first.end
 
 
 def check_spans(report: FileReport) -> Counter[str]:
@@ -275,11 +270,7 @@ def validate(paths: Sequence[Path]) -> tuple[list[Problem], str]:
         counts.append(check_spans(report))
         check_tokenization(report, nlp)
     check_duplicates(reports)
-    problems = [
-        problem
-        for report in reports
-        for problem in sorted(report.problems, key=lambda item: item.line)
-    ]
+    problems = [problem for report in reports for problem in sorted(report.problems, key=lambda item: item.line)]
     return problems, "\n".join(table(reports, counts))
 
 

@@ -19,9 +19,7 @@ GOOD = (
     + "Oslo\tNNP\tB-NP\tB-LOC\n.\t.\tO\tO\n\n"
 )
 CROSSING = (
-    GOOD.replace("B-NP\tB-PER", "B-NP\tO")
-    .replace("I-NP\tI-PER", "I-NP\tB-PER")
-    .replace("B-VP\tO", "B-VP\tI-PER")
+    GOOD.replace("B-NP\tB-PER", "B-NP\tO").replace("I-NP\tI-PER", "I-NP\tB-PER").replace("B-VP\tO", "B-VP\tI-PER")
 )
 BAD_SAMPLES = {
     "columns": (GOOD.replace("left\tVBD\tB-VP\tO", "left\tVBD\tB-VP"), 5, "expected 4 columns"),
@@ -52,9 +50,7 @@ BAD_SAMPLES = {
 
 def load_validator() -> ModuleType:
     """Import the script, which is not part of the package."""
-    spec = importlib.util.spec_from_file_location(
-        "validate_corpus", ROOT / "scripts" / "validate_corpus.py"
-    )
+    spec = importlib.util.spec_from_file_location("validate_corpus", ROOT / "scripts" / "validate_corpus.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -13,6 +13,7 @@ from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 from spacy import util
 from spacy.cli._util import parse_config_overrides
@@ -20,6 +21,7 @@ from spacy.cli._util import parse_config_overrides
 from ..errors import ConfigError, DataError
 from ._app import crfseq_cli
 from ._files import replace_folder
+from ._kernels import is_cold
 from ._progress import Reporter
 from ._report import INTERRUPTED, load_code, printer, reported_errors
 
@@ -175,8 +177,9 @@ def initialize(config: Any) -> Setup:
     to_train = _to_train(nlp, training["frozen_components"])
     resumed = {name for name in to_train if name in sourced}
     train, read_dev = _read_corpora(nlp, filled, training)
-    sentences, tokens = len(train), sum(len(example.predicted) for example in train)
-    msg.info(f"Encoding {sentences:,} documents, {tokens:,} tokens")
+    if is_cold():
+        msg.info("Kernels are compiled on their first use: half a minute, once on a machine")
+    msg.info(f"Encoding {len(train):,} documents, {_count_tokens(train):,} tokens")
     with nlp.select_pipes(disable=[*training["frozen_components"], *resumed]):
         nlp.initialize(lambda: train)
     return Setup(nlp, training, to_train, resumed, train, read_dev)
@@ -223,6 +226,10 @@ def _has_path(config: dict[str, Any], name: str) -> bool:
     for key in name.split("."):
         block = block.get(key, {}) if isinstance(block, dict) else {}
     return block.get("path", "?") not in (None, "") if isinstance(block, dict) else True
+
+
+def _count_tokens(examples: list[Example]) -> int:
+    return sum(len(example.predicted) for example in examples)
 
 
 # Training
@@ -272,8 +279,7 @@ class Trainer:
         patience = (5 if online else 0) if self._patience is None else self._patience
         msg = printer()
         msg.info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
-        tokens = sum(len(example.predicted) for example in self._train)
-        self._reporter.start(name, tokens, every, bool(self._dev))
+        self._reporter.start(name, _count_tokens(self._train), every, bool(self._dev))
         result = pipe.fit(
             self._train if resumed else None,
             dev=self._dev or None,
@@ -325,10 +331,13 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
         return Outcome(None, None, {}, reasons, untrained, trainer.interrupted)
     before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
     scores: dict[str, Any] = {}
+    scored: list[Any] = []
     for folder, kind in ((LAST, "last"), (BEST, "best")):
-        for name, result in results.items():
-            setup.to_train[name].set_parameters(getattr(result, kind))
-        scores = _score(setup, results, kind)
+        parameters = [getattr(result, kind) for result in results.values()]
+        if not scored or not all(map(np.array_equal, parameters, scored)):
+            for name, theta in zip(results, parameters, strict=True):
+                setup.to_train[name].set_parameters(theta)
+            scores, scored = _score(setup, results, kind), parameters
         replace_folder(output / folder, before_to_disk(setup.nlp).to_disk)
     return Outcome(output / BEST, output / LAST, scores, reasons, untrained, trainer.interrupted)
 
@@ -338,7 +347,7 @@ def _score(setup: Setup, results: dict[str, FitResult], kind: str) -> dict[str, 
     dev = setup.read_dev()
     scores = setup.nlp.evaluate(dev) if dev else {}
     kept = {name: scores[name] for name in setup.training["score_weights"] if name in scores}
-    tokens = max(1, sum(len(example.predicted) for example in setup.train))
+    tokens = max(1, _count_tokens(setup.train))
     losses = {f"{name}_loss": _progress_of(result, kind).report.loss / tokens for name, result in results.items()}
     setup.nlp.meta["performance"] = {**kept, **losses}
     return scores

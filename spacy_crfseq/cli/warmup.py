@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from time import perf_counter
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from ._app import crfseq_cli
+from ._kernels import cache_counts, cache_folder
 from ._report import printer, reported_errors
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def warmup(lang: str = "en") -> Warmth:
             block = {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 2}
             nlp.add_pipe(factory, config={"optimizer": block})
             _exercise(nlp, factory)
-    compiled, loaded, cache = _cache_counts()
-    return Warmth(round(perf_counter() - started, 3), compiled, loaded, cache)
+    compiled, loaded = cache_counts()
+    return Warmth(round(perf_counter() - started, 3), compiled, loaded, cache_folder())
 
 
 def _exercise(nlp: Language, factory: str) -> None:
@@ -99,15 +99,3 @@ def _example(nlp: Language, text: str) -> Example:
     gold.spans["chunks"] = [DocSpan(gold, *span) for span in decode_lenient(chunks)]
     given = Doc(nlp.vocab, words=list(words), tags=None if nlp.has_pipe("crf_tagger") else list(tags))
     return Example(given, gold)
-
-
-def _cache_counts() -> tuple[int, int, str | None]:
-    """Return versions of kernels compiled and loaded in this process, and the folder of numba's cache."""
-    from ..kernels import hashing, lattice, rows, vectors, viterbi
-
-    modules: tuple[ModuleType, ...] = (hashing, lattice, rows, vectors, viterbi)
-    stats = [kernel.stats for module in modules for kernel in vars(module).values() if hasattr(kernel, "stats")]
-    compiled = sum(sum(stat.cache_misses.values()) for stat in stats)
-    loaded = sum(sum(stat.cache_hits.values()) for stat in stats)
-    folders = [str(stat.cache_path) for stat in stats if stat.cache_path]
-    return compiled, loaded, folders[0] if folders else None

@@ -52,7 +52,11 @@ class Lexicon:
         """Return the rows of words given by their hashes [T], adding new words."""
         ids, new = self._orths.add(orths)
         if new.any():
-            rows = [self._values_of(int(orth)) for orth in orths[new]]
+            try:
+                rows = [self._values_of(int(orth)) for orth in orths[new]]
+            except BaseException:  # a user's function may raise: words must not be ahead of their values
+                self._orths = HashIndex(self._orths.keys[: self.size - 2 * self.width])
+                raise
             self._values.append(np.array(rows, np.uint64).reshape(len(rows), len(self.attributes)))
         return ids + np.int32(2 * self.width)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..errors import ConfigError
 from ..types import LexemeFunction
@@ -35,6 +36,9 @@ class FeatureSet:
         taken = sorted(BUILT_IN & set(self.functions))
         if taken:
             raise ConfigError(f"Feature functions {taken} have the names of built-in attributes; rename them.")
+        for name, function in self.functions.items():
+            if not callable(function):
+                raise ConfigError(f"Feature function {name!r} must be callable, but {function!r} was given.")
         self.plans()
         if not self.templates and not self.pair_templates:
             raise ConfigError("A feature set needs at least one template, for example 'LOWER[-1..1]'.")
@@ -48,7 +52,7 @@ class FeatureSet:
 def custom(
     templates: list[str],
     pair_templates: list[str] | None = None,
-    functions: dict[str, LexemeFunction] | None = None,
+    functions: dict[str, Any] | None = None,  # checked by FeatureSet: confection would check before resolving
 ) -> FeatureSet:
     """Return exactly the given templates (registered as ``spacy_crfseq.Templates.v1``)."""
     return FeatureSet(tuple(templates), tuple(pair_templates or ()), functions or {})

@@ -10,34 +10,35 @@ BLOCK = 2048
 
 
 @kernel
+def _block_dot(x: Floats, y: Floats) -> float:
+    """Return ``x . y`` of short vectors; loops from 0 over whole slices are what the compiler vectorises."""
+    total = x.dtype.type(0)
+    for i in range(x.shape[0]):
+        total += x[i] * y[i]
+    return total
+
+
+@kernel
 def products(basis: Floats, rows: Ints, out: Floats) -> None:
     """Write ``basis[r] . basis[k]`` for r in rows [R] and all k to out [R, K] float64; basis [K, D]."""
-    size = basis.shape[1]
     out[:] = 0
-    for b in range(0, size, BLOCK):
-        e = min(b + BLOCK, size)
+    for b in range(0, basis.shape[1], BLOCK):
         for r in range(rows.shape[0]):
-            vector = basis[rows[r]]
+            vector = basis[rows[r], b : b + BLOCK]
             for k in range(basis.shape[0]):
-                row = basis[k]
-                total = vector.dtype.type(0)
-                for i in range(b, e):
-                    total += row[i] * vector[i]
-                out[r, k] += total
+                out[r, k] += _block_dot(basis[k, b : b + BLOCK], vector)
 
 
 @kernel
 def combine(basis: Floats, used: int, coefficients: Floats, out: Floats) -> None:
     """Write ``sum_k coefficients[k] * basis[k]``, k < used, to out [D]; coefficients have the dtype of out."""
-    size = out.shape[0]
-    for b in range(0, size, BLOCK):
-        e = min(b + BLOCK, size)
-        for i in range(b, e):
-            out[i] = 0
+    for b in range(0, out.shape[0], BLOCK):
+        target = out[b : b + BLOCK]
+        target[:] = 0
         for k in range(used):
-            row, c = basis[k], coefficients[k]
-            for i in range(b, e):
-                out[i] += c * row[i]
+            row, c = basis[k, b : b + BLOCK], coefficients[k]
+            for i in range(target.shape[0]):
+                target[i] += c * row[i]
 
 
 @kernel
@@ -53,24 +54,7 @@ def dot(x: Floats, y: Floats) -> float:
     """Return ``x . y``, summed in float64 over blocks."""
     total = 0.0
     for b in range(0, x.shape[0], BLOCK):
-        part = x.dtype.type(0)
-        for i in range(b, min(b + BLOCK, x.shape[0])):
-            part += x[i] * y[i]
-        total += part
-    return total
-
-
-@kernel
-def add_decay(x: Floats, c: float, grad: Floats) -> float:
-    """Add ``c * x`` to grad [D] and return ``x . x``."""
-    f = x.dtype.type(c)
-    total = 0.0
-    for b in range(0, x.shape[0], BLOCK):
-        part = x.dtype.type(0)
-        for i in range(b, min(b + BLOCK, x.shape[0])):
-            grad[i] += f * x[i]
-            part += x[i] * x[i]
-        total += part
+        total += _block_dot(x[b : b + BLOCK], y[b : b + BLOCK])
     return total
 
 

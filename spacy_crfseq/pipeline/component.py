@@ -39,6 +39,8 @@ from .thinc_model import make_model, show_parameters
 
 SUPPORTS = ("observed", "all")
 PRECISIONS = ("float32", "float64")
+N_FLAGS = 64
+"""Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
 
 
 class Method(NamedTuple):
@@ -157,13 +159,13 @@ class CRFComponent(TrainablePipe):
     def add_label(self, label: str) -> int:
         """Add a label; a trained model is widened, its weights for the new label zero.
 
-        RETURNS (int): 1, or 0 where the label is there already.
+        RETURNS (int): 1, or 0 where the label is there already, with all its tags.
         RAISES ConfigError: If the label is not a non-empty string.
         """
         if not isinstance(label, str) or not label:
             raise ConfigError(f"{self.name}: a label must be a non-empty string, but {label!r} was given.")
         new = [tag for tag in self.annotation.all_tags([label]) if tag not in self._tags]
-        if label in self.labels or not new:
+        if not new:
             return 0
         self._added.append(label)
         self._sync()
@@ -334,6 +336,8 @@ class CRFComponent(TrainablePipe):
         known = strings
 
         def text_of(value: int) -> str:
+            if value < N_FLAGS:
+                return str(value)
             return known.get(value) or str(self._word_vocab.strings[value])
 
         return attribute_names(encoder.state, text_of) + attribute_names(encoder.pair, text_of)
@@ -387,9 +391,11 @@ class CRFComponent(TrainablePipe):
         try:
             return np.array([numbers[tag] for tag in tags], np.int32)
         except KeyError as error:
+            label = (*self.annotation.public_labels([error.args[0]]), error.args[0])[0]
             raise DataError(
                 f"Component {self.name!r}: the label {error.args[0]!r} is in the data but not among the component's "
-                f"labels ({', '.join(self._tags[:20])}). Add it with add_label, or to the labels given to initialize."
+                f"labels ({', '.join(self._tags[:20])}). Use add_label({label!r}), or add it to the labels given to "
+                "initialize."
             ) from None
 
     def _fingerprint(self, doc: Doc) -> int:

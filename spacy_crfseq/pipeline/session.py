@@ -60,24 +60,23 @@ class Session:
         self, examples: Sequence[Example], compile_: Compile, fingerprint: Fingerprint, losses: dict[str, float]
     ) -> None:
         """Take in a batch; `losses` is filled when the optimizer has worked on it."""
-        self.initial = None
-        self._sinks.append(losses)
         if self._optimizer.online:
             self._pending += self._cache.get(examples, compile_, fingerprint)
             self.n_total = max(self.n_total, self._cache.n_sequences)
-            return
-        self._seen += len(examples)
-        if self._epoch is None:
-            self._collect(examples, compile_, fingerprint)
+        else:
+            if self._epoch is None:
+                self._collect(examples, compile_, fingerprint)
+            self._seen += len(examples)
+        self.initial = None
+        self._sinks.append(losses)
 
     def _collect(self, examples: Sequence[Example], compile_: Compile, fingerprint: Fingerprint) -> None:
         again = any(id(example.reference) in self._collected for example in examples)
-        if not again:
-            compiled = self._cache.get(examples, compile_, fingerprint)
-            self._collected.update((id(eg.reference), data) for eg, data in zip(examples, compiled, strict=True))
+        compiled = self._cache.get(examples, compile_, fingerprint)
+        self._collected.update((id(eg.reference), data) for eg, data in zip(examples, compiled, strict=True))
         if again or (self._n_examples and len(self._collected) >= self._n_examples):
             self._n_examples = len(self._collected)
-            self._seen = self._n_examples
+            self._seen = self._n_examples  # the first iteration is due
             self._epoch = join(list(self._collected.values()))
             self._collected, self._cache = {}, _Cache()
 

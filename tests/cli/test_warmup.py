@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spacy_crfseq.cli import fit, warmup
-from spacy_crfseq.cli.warmup import _cache_counts
+from spacy_crfseq.cli._kernels import cache_counts, is_cold
 
 
 def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any, tmp_path: Path) -> None:
@@ -18,12 +18,13 @@ def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any
     assert result.seconds > 0
     assert result.compiled + result.loaded > 0
     assert result.cache is not None
-    before = _cache_counts()
+    assert not is_cold()
+    before = cache_counts()
     components = optimizers["lbfgs"].format(name="crf_ner")
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", components=components)
     overrides = {"paths.train": str(corpus.train), "paths.dev": str(corpus.dev)}
     fit(config, tmp_path / "out", overrides=overrides, patience=1)
-    assert _cache_counts() == before
+    assert cache_counts() == before
 
 
 @pytest.mark.parametrize("args", [[], ["--json"], ["--lang", "de"]])

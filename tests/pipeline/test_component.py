@@ -23,7 +23,7 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 from spacy.util import load_config_from_str
 
-from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import split_tag, tags_of
 from tests.pipeline.helpers import (
     FACTORIES,
@@ -351,6 +351,21 @@ def test_add_label_before_training(factory: str) -> None:
     assert {"NEW", "OTHER"} < set(pipe.labels)
 
 
+def test_add_label_completes_the_tags_of_a_known_label() -> None:
+    """No location of three words was seen, so that the tag of its middle is not there."""
+    nlp = trained()
+    words = ["New", "York", "City"]
+    corpus = [Example(bare_doc(nlp, words), Doc(nlp.vocab, words=words, ents=["B-LOC", "I-LOC", "I-LOC"]))]
+    with pytest.raises(DataError, match=r"'I-LOC'.*add_label\('LOC'\)"):
+        nlp.update(corpus)
+    assert pipe_of(nlp).add_label("LOC") == 1
+    assert pipe_of(nlp).add_label("LOC") == 0
+    assert pipe_of(nlp).labels == ("LOC", "ORG", "PER")
+    for _ in range(20):
+        nlp.update([*corpus, *examples(nlp)])
+    assert spans(nlp(corpus[0].predicted)) == [(0, 3, "LOC")]
+
+
 # Storage
 
 
@@ -384,14 +399,12 @@ def test_stored_and_loaded(factory: str, precision: str, support: str, keep_name
 def test_attribute_names_are_readable() -> None:
     features = {
         "@crf_features": "spacy_crfseq.Templates.v1",
-        "templates": ["LOWER[-1..0]", "SUFFIX2", "IS_TITLE", "LOWER[0]|SHAPE[1]"],
+        "templates": ["LOWER[-1..0]", "SUFFIX2", "IS_TITLE", "LIKE_NUM|IS_STOP", "LOWER[0]|SHAPE[1]"],
     }
     names = pipe_of(trained("crf_ner", features=features, keep_names=True)).attribute_names
-    assert {"LOWER[0]=anna", "LOWER[-1]=_B-1", "SUFFIX2[0]=na", "LOWER[0]=bob|SHAPE[1]=xxx"} & set(names) >= {
-        "LOWER[0]=anna",
-        "LOWER[-1]=_B-1",
-        "SUFFIX2[0]=na",
-    }
+    expected = {"LOWER[0]=anna", "LOWER[-1]=_B-1", "SUFFIX2[0]=na", "IS_TITLE[0]=1", "LOWER[0]|SHAPE[1]=bob|xxx"}
+    assert expected <= set(names)
+    assert not any("IS_ALPHA" in name for name in names)
     assert len(names) == len(set(names))
     assert len(names) == sum(len(keys) for keys in pipe_of(trained("crf_ner", features=features)).crf.keys)
 
@@ -516,7 +529,7 @@ def test_a_gazetteer(tmp_path: Path) -> None:
     (tmp_path / "cities.txt").write_text("Oslo\nBern\nRome\n")
     city = {"@crf_features": "spacy_crfseq.Gazetteer.v1", "path": str(tmp_path / "cities.txt")}
     features = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["CITY"], "functions": {"CITY": city}}
-    nlp = blank(features=features)
+    nlp = blank(features=features, regularizer={"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 0.01})
     texts = [("see", "Oslo"), ("see", "Bern"), ("see", "Anna")]
     docs = [Doc(nlp.vocab, words=words, ents=["O", "O" if words[1] == "Anna" else "B-LOC"]) for words in texts]
     nlp.initialize(lambda: [Example(bare_doc(nlp, [t.text for t in doc]), doc) for doc in docs])
