@@ -6,8 +6,10 @@ the order of the pipeline; the predictions of those in ``[training.annotating_co
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -124,7 +126,8 @@ def fit(
     if str(config_path) != "-" and not Path(config_path).is_file():
         raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
     config = util.load_config(config_path, overrides=overrides or {}, interpolate=False)
-    setup = initialize(config)
+    with _collector_paused():
+        setup = initialize(config)
     output.mkdir(parents=True, exist_ok=True)
     reporter = Reporter(output / LOG)
     try:
@@ -133,6 +136,18 @@ def fit(
     finally:
         reporter.close()
     return save(setup, trainer, output)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from walking over a corpus of Docs again and again while it is being read."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def read_overrides(args: list[str]) -> dict[str, Any]:
