@@ -6,6 +6,8 @@ In a config the gazetteer stands under the name that templates use::
     @crf_features = "spacy_crfseq.Templates.v1"
     templates = ["LOWER[-1..1]", "CITY[-1..1]"]
 
+    [components.crf_ner.features.functions]
+
     [components.crf_ner.features.functions.CITY]
     @crf_features = "spacy_crfseq.Gazetteer.v1"
     path = "assets/cities.txt"
