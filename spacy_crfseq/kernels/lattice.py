@@ -53,6 +53,32 @@ def _potentials(transitions: Floats, forward: Floats, backward: Floats) -> float
 
 
 @kernel
+def _exponentiate(row: Floats, powers: Ints, factors: Floats) -> None:
+    """Replace a row of numbers that are not positive by their exponentials.
+
+    float32: x = m log 2 + r with a polynomial for e^r (Cephes, ``expf``, relative error 2e-7) and 2^m written into the
+    exponent bits of a float; unlike a call of the library, that is vectorised.  powers and factors [P] share memory.
+    """
+    if row.itemsize == 4:
+        for k in range(row.shape[0]):
+            x = max(row[k], np.float32(-87))
+            m = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+            r = x - m * np.float32(0.693359375) + m * np.float32(2.12194440e-4)
+            y = np.float32(1.9875691500e-4) * r + np.float32(1.3981999507e-3)
+            y = y * r + np.float32(8.3334519073e-3)
+            y = y * r + np.float32(4.1665795894e-2)
+            y = y * r + np.float32(1.6666665459e-1)
+            y = y * r + np.float32(5.0000001201e-1)
+            powers[k] = (np.int32(m) + 127) << 23 if row[k] >= np.float32(-87) else 0
+            row[k] = y * r * r + r + np.float32(1)
+        for k in range(row.shape[0]):
+            row[k] *= factors[k]
+    else:
+        for k in range(row.shape[0]):
+            row[k] = np.exp(row[k])
+
+
+@kernel
 def _emission_potentials(
     emissions: Floats, start: Floats, end: Floats, clamp: bool, gold: Ints, potentials: Floats
 ) -> float:
@@ -61,6 +87,8 @@ def _emission_potentials(
     Returns the sum of the maxima.
     """
     length, n = emissions.shape
+    powers = np.zeros(potentials.shape[1], np.int32)
+    factors = powers.view(np.float32)
     total = 0.0
     for t in range(length):
         row = potentials[t]
@@ -83,10 +111,26 @@ def _emission_potentials(
             return -np.inf
         total += largest
         for k in range(n):
-            row[k] = np.exp(row[k] - largest)
+            row[k] -= largest
         for k in range(n, row.shape[0]):
-            row[k] = 0
+            row[k] = -np.inf
+        _exponentiate(row, powers, factors)
     return total
+
+
+@kernel
+def _multiply(vector: Floats, matrix: Floats, n: int, out: Floats) -> None:
+    """Write vector [P] times the first n rows of matrix [P, P] to out [P]; rows up to the next multiple of 4 are zero.
+
+    Four rows at a time, so that a number of out is loaded and stored once for four products.
+    """
+    for k in range(out.shape[0]):
+        out[k] = 0
+    for i in range(0, n, 4):
+        a, b, c, d = vector[i], vector[i + 1], vector[i + 2], vector[i + 3]
+        row_a, row_b, row_c, row_d = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
+        for k in range(out.shape[0]):
+            out[k] += a * row_a[k] + b * row_b[k] + c * row_c[k] + d * row_d[k]
 
 
 @kernel
@@ -119,14 +163,7 @@ def _forward_backward(
                 log_z += base
             else:
                 log_z += _potentials(transitions[t], forward, backward)
-            before = alpha[t - 1]
-            for k in range(padded):
-                here[k] = 0
-            for i in range(n):
-                mass = before[i]
-                row = forward[i]
-                for k in range(padded):
-                    here[k] += mass * row[k]
+            _multiply(alpha[t - 1], forward, n, here)
             for k in range(padded):
                 here[k] *= potentials[t, k]
         total = here[0]
@@ -138,24 +175,20 @@ def _forward_backward(
         scale[t] = 1 / total
         for k in range(padded):
             here[k] *= scale[t]
+    mass = np.empty(padded, potentials.dtype)
     for k in range(padded):
         beta[length - 1, k] = 1
     for t in range(length - 1, 0, -1):
         if not shared:
             _potentials(transitions[t], forward, backward)
-        here, before = beta[t], beta[t - 1]
-        for k in range(padded):
-            before[k] = 0
         largest = scale[t]
-        for j in range(n):
-            gain = here[j] * scale[t]
+        for j in range(padded):
+            gain = beta[t, j] * scale[t]
             largest = max(largest, gain)
-            mass = potentials[t, j] * gain
-            row = backward[j]
-            for k in range(padded):
-                before[k] += mass * row[k]
-        if largest > HUGE:
+            mass[j] = potentials[t, j] * gain
+        if not largest <= HUGE:
             return log_z, False
+        _multiply(mass, backward, n, beta[t - 1])
     for t in range(length):
         total = alpha[t, 0] * beta[t, 0]
         for k in range(1, n):
