@@ -17,10 +17,17 @@ paths of score minus infinity (forbidden ones) are allowed.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets
 from ._jit import kernel
+
+Four: TypeAlias = tuple[Floats, Floats, Floats, Floats]
+"""Emissions, transitions, start and end scores of one sequence, or their gradients."""
+Work: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats]
+"""Potentials, alpha, beta [longest, P], scale [longest], forward, backward and counts [P, P]; see `_workspace`."""
 
 TINY = 1e-25
 """Below this an alpha that was rounded to zero (under 1e-38 in float32) could have mattered by more than 1e-12."""
@@ -31,8 +38,22 @@ LANES = 8
 
 
 @kernel
-def _padded(n_labels: int) -> int:
-    return (n_labels + LANES - 1) // LANES * LANES
+def _workspace(offsets: Offsets, n_labels: int, like: Floats) -> Work:
+    """Return work arrays for the longest sequence; rows of labels are padded to P, a multiple of `LANES`."""
+    longest = 0
+    for s in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[s + 1] - offsets[s])
+    padded = (n_labels + LANES - 1) // LANES * LANES
+    rows, square = (longest, padded), (padded, padded)
+    return (
+        np.empty(rows, like.dtype),
+        np.empty(rows, like.dtype),
+        np.empty(rows, like.dtype),
+        np.empty(longest, like.dtype),
+        np.zeros(square, like.dtype),
+        np.zeros(square, like.dtype),
+        np.zeros(square, like.dtype),
+    )
 
 
 @kernel
@@ -79,21 +100,19 @@ def _exponentiate(row: Floats, powers: Ints, factors: Floats) -> None:
 
 
 @kernel
-def _emission_potentials(
-    emissions: Floats, start: Floats, end: Floats, clamp: bool, gold: Ints, potentials: Floats
-) -> float:
-    """Write exp(emissions - max) per token, labels other than a known gold label zeroed if `clamp`.
+def _local_scores(scores: Four, gold: Ints, clamp: bool, out: Floats) -> None:
+    """Write emissions plus start and end scores to out [n, at least L], the rest of its rows minus infinity.
 
-    Returns the sum of the maxima.
+    If `clamp`, labels other than a known gold label get minus infinity too.
     """
+    emissions, _, start, end = scores
     length, n = emissions.shape
-    powers = np.zeros(potentials.shape[1], np.int32)
-    factors = powers.view(np.float32)
-    total = 0.0
     for t in range(length):
-        row = potentials[t]
+        row = out[t]
         for k in range(n):
             row[k] = emissions[t, k]
+        for k in range(n, row.shape[0]):
+            row[k] = -np.inf
         if t == 0:
             for k in range(n):
                 row[k] += start[k]
@@ -104,16 +123,24 @@ def _emission_potentials(
             for k in range(n):
                 if k != gold[t]:
                     row[k] = -np.inf
+
+
+@kernel
+def _to_potentials(local: Floats) -> float:
+    """Replace local scores by exp(score - max of the row); return the sum of the maxima."""
+    powers = np.zeros(local.shape[1], np.int32)
+    factors = powers.view(np.float32)
+    total = 0.0
+    for t in range(local.shape[0]):
+        row = local[t]
         largest = row[0]
-        for k in range(1, n):
+        for k in range(1, row.shape[0]):
             largest = max(largest, row[k])
         if largest == -np.inf:
             return -np.inf
         total += largest
-        for k in range(n):
+        for k in range(row.shape[0]):
             row[k] -= largest
-        for k in range(n, row.shape[0]):
-            row[k] = -np.inf
         _exponentiate(row, powers, factors)
     return total
 
@@ -134,24 +161,10 @@ def _multiply(vector: Floats, matrix: Floats, n: int, out: Floats) -> None:
 
 
 @kernel
-def _forward_backward(
-    transitions: Floats,
-    base: float,
-    potentials: Floats,
-    forward: Floats,
-    backward: Floats,
-    alpha: Floats,
-    beta: Floats,
-    scale: Floats,
-) -> tuple[float, bool]:
-    """Fill alpha, beta [n, P] and scale [n]; return (log Z less the emission maxima, whether it can be trusted).
-
-    forward, backward [P, P] hold the potentials of shared transitions; of per-position ones they are work space.
-    """
-    length = potentials.shape[0]
-    padded = potentials.shape[1]
-    n = transitions.shape[1]
-    shared = transitions.shape[0] == 1
+def _forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[float, bool]:
+    """Fill alpha and scale; return (log Z less the maxima of the emissions, whether it can be trusted)."""
+    potentials, alpha, _, scale, forward, backward, _ = work
+    padded, n = potentials.shape[1], transitions.shape[1]
     log_z = 0.0
     for t in range(length):
         here = alpha[t]
@@ -159,7 +172,7 @@ def _forward_backward(
             for k in range(padded):
                 here[k] = potentials[0, k]
         else:
-            if shared:
+            if transitions.shape[0] == 1:
                 log_z += base
             else:
                 log_z += _potentials(transitions[t], forward, backward)
@@ -175,11 +188,19 @@ def _forward_backward(
         scale[t] = 1 / total
         for k in range(padded):
             here[k] *= scale[t]
+    return log_z, True
+
+
+@kernel
+def _backward(transitions: Floats, length: int, work: Work) -> bool:
+    """Fill beta, so that alpha times beta are marginals; return whether they can be trusted."""
+    potentials, alpha, beta, scale, forward, backward, _ = work
+    padded, n = potentials.shape[1], transitions.shape[1]
     mass = np.empty(padded, potentials.dtype)
     for k in range(padded):
         beta[length - 1, k] = 1
     for t in range(length - 1, 0, -1):
-        if not shared:
+        if transitions.shape[0] > 1:
             _potentials(transitions[t], forward, backward)
         largest = scale[t]
         for j in range(padded):
@@ -187,18 +208,18 @@ def _forward_backward(
             largest = max(largest, gain)
             mass[j] = potentials[t, j] * gain
         if not largest <= HUGE:
-            return log_z, False
+            return False
         _multiply(mass, backward, n, beta[t - 1])
     for t in range(length):
         total = alpha[t, 0] * beta[t, 0]
         for k in range(1, n):
             total += alpha[t, k] * beta[t, k]
         if not abs(total - 1) < 1e-2:
-            return log_z, False
+            return False
         correction = 1 / total  # rounding adds up over a long sequence
         for k in range(padded):
             beta[t, k] *= correction
-    return log_z, True
+    return True
 
 
 @kernel
@@ -215,81 +236,50 @@ def _log_sum(values: Floats) -> float:
 
 
 @kernel
-def _log_emission(emissions: Floats, start: Floats, end: Floats, clamp: bool, gold: Ints, t: int, k: int) -> float:
-    if clamp and gold[t] >= 0 and gold[t] != k:
-        return -np.inf
-    score = np.float64(emissions[t, k])
-    if t == 0:
-        score += start[k]
-    if t == emissions.shape[0] - 1:
-        score += end[k]
-    return score
+def _log_forward_backward(local: Floats, transitions: Floats, alpha: Floats, beta: Floats) -> float:
+    """Fill the log-space scores alpha [n, L] (emission included) and beta [n, L] (excluded); return log Z.
 
-
-@kernel
-def _log_forward_backward(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    gold: Ints,
-    clamp: bool,
-    alpha: Floats,
-    beta: Floats,
-) -> None:
-    """Fill the log-space scores alpha [n, L] (emission included) and beta [n, L] (excluded) of one sequence."""
-    length, n = emissions.shape
+    The textbook recursion in float64, with local scores as `_local_scores` writes them.
+    """
+    length, n = local.shape
     shared = transitions.shape[0] == 1
-    work = np.empty(n)
-    for t in range(length):
+    terms = np.empty(n)
+    alpha[0] = local[0]
+    for t in range(1, length):
+        step = transitions[0 if shared else t]
         for j in range(n):
-            score = _log_emission(emissions, start, end, clamp, gold, t, j)
-            if t > 0:
-                step = transitions[0 if shared else t]
-                for i in range(n):
-                    work[i] = alpha[t - 1, i] + step[i, j]
-                score += _log_sum(work)
-            alpha[t, j] = score
-    for k in range(n):
-        beta[length - 1, k] = 0
+            for i in range(n):
+                terms[i] = alpha[t - 1, i] + step[i, j]
+            alpha[t, j] = local[t, j] + _log_sum(terms)
+    beta[length - 1] = 0
     for t in range(length - 1, 0, -1):
         step = transitions[0 if shared else t]
         for i in range(n):
             for j in range(n):
-                work[j] = step[i, j] + _log_emission(emissions, start, end, clamp, gold, t, j) + beta[t, j]
-            beta[t - 1, i] = _log_sum(work)
+                terms[j] = step[i, j] + local[t, j] + beta[t, j]
+            beta[t - 1, i] = _log_sum(terms)
+    return _log_sum(alpha[length - 1])
 
 
 @kernel
-def _accumulate_in_log_space(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    gold: Ints,
-    clamp: bool,
-    factor: float,
-    d_emissions: Floats,
-    d_transitions: Floats,
-    d_start: Floats,
-    d_end: Floats,
-) -> float:
-    """The textbook recursion in log space and float64, for sequences that scaling cannot represent."""
-    length, n = emissions.shape
+def _accumulate_in_log_space(scores: Four, gold: Ints, clamp: bool, factor: float, grad: Four) -> float:
+    """Do what `_accumulate` does for sequences that scaling cannot represent; all counts go to `grad`."""
+    d_emissions, d_transitions, d_start, d_end = grad
+    transitions = scores[1]
+    shape = scores[0].shape
     shared = transitions.shape[0] == 1
-    alpha = np.empty((length, n))
-    beta = np.zeros((length, n))
-    _log_forward_backward(emissions, transitions, start, end, gold, clamp, alpha, beta)
-    log_z = _log_sum(alpha[length - 1])
+    local, alpha, beta = np.empty(shape), np.empty(shape), np.empty(shape)
+    _local_scores(scores, gold, clamp, local)
+    log_z = _log_forward_backward(local, transitions, alpha, beta)
     if log_z == -np.inf:
         return log_z
+    length, n = shape
     for t in range(1, length):
-        step = transitions[0 if shared else t]
-        d_step = d_transitions[0 if shared else t]
+        s = 0 if shared else t
         for j in range(n):
-            ahead = _log_emission(emissions, start, end, clamp, gold, t, j) + beta[t, j] - log_z
+            ahead = local[t, j] + beta[t, j] - log_z
             for i in range(n):
-                d_step[i, j] += factor * np.exp(alpha[t - 1, i] + step[i, j] + ahead)
+                d_transitions[s, i, j] += factor * np.exp(alpha[t - 1, i] + transitions[s, i, j] + ahead)
     for t in range(length):
         for k in range(n):
             marginal = factor * np.exp(alpha[t, k] + beta[t, k] - log_z)
@@ -302,65 +292,45 @@ def _accumulate_in_log_space(
 
 
 @kernel
-def _accumulate(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    gold: Ints,
-    clamp: bool,
-    factor: float,
-    base: float,
-    forward: Floats,
-    backward: Floats,
-    potentials: Floats,
-    alpha: Floats,
-    beta: Floats,
-    scale: Floats,
-    counts: Floats,
-    d_emissions: Floats,
-    d_transitions: Floats,
-    d_start: Floats,
-    d_end: Floats,
-) -> float:
-    """Add factor times the expected counts of one sequence to the gradients; return its log Z.
+def _accumulate(scores: Four, gold: Ints, clamp: bool, factor: float, base: float, work: Work, grad: Four) -> float:
+    """Add factor times the expected counts of one sequence to `grad`; return its log Z.
 
-    Counts of shared transitions are left in counts [P, P], still to be multiplied by the potentials.
+    base is the maximum taken out of shared transitions.  Their counts are left in the counts of `work`, still to be
+    multiplied by the potentials.
     """
-    length, n = emissions.shape
-    padded = potentials.shape[1]
-    shared = transitions.shape[0] == 1
-    maxima = _emission_potentials(emissions, start, end, clamp, gold, potentials)
-    log_z, exact = -np.inf, False
-    if maxima > -np.inf:
-        log_z, exact = _forward_backward(transitions, base, potentials[:length], forward, backward, alpha, beta, scale)
+    transitions, length = scores[1], scores[0].shape[0]
+    local = work[0][:length]
+    _local_scores(scores, gold, clamp, local)
+    maxima = _to_potentials(local)
+    log_z, exact = -np.inf, maxima > -np.inf
+    if exact:
+        log_z, exact = _forward(transitions, base, length, work)
+    if exact:
+        exact = _backward(transitions, length, work)
     if not exact:
-        return _accumulate_in_log_space(
-            emissions,
-            transitions,
-            start,
-            end,
-            gold,
-            clamp,
-            factor,
-            d_emissions,
-            d_transitions,
-            d_start,
-            d_end,
-        )
-    weight = emissions.dtype.type(factor)
-    for t in range(length):
-        row, a, b = d_emissions[t], alpha[t], beta[t]
-        for k in range(n):
-            row[k] += weight * a[k] * b[k]
+        return _accumulate_in_log_space(scores, gold, clamp, factor, grad)
+    _add_counts(transitions, length, scores[0].dtype.type(factor), work, grad)
+    return log_z + maxima
+
+
+@kernel
+def _add_counts(transitions: Floats, length: int, factor: float, work: Work, grad: Four) -> None:
+    """Add factor times the marginals and expected transitions to `grad`, shared transitions to the counts of `work`."""
+    potentials, alpha, beta, scale, forward, backward, counts = work
+    d_emissions, d_transitions, d_start, d_end = grad
+    padded, n = potentials.shape[1], transitions.shape[1]
     for k in range(n):
-        d_start[k] += weight * alpha[0, k] * beta[0, k]
-        d_end[k] += weight * alpha[length - 1, k] * beta[length - 1, k]
+        d_start[k] += factor * alpha[0, k] * beta[0, k]
+        d_end[k] += factor * alpha[length - 1, k] * beta[length - 1, k]
+    for t in range(length):
+        row, a, z = d_emissions[t], alpha[t], beta[t]
+        for k in range(n):
+            row[k] += factor * a[k] * z[k]
     for t in range(1, length):
-        here, before, ends = potentials[t], alpha[t - 1], beta[t]
+        before, ends, here = alpha[t - 1], beta[t], potentials[t]
         for k in range(padded):
-            ends[k] *= weight * scale[t] * here[k]  # beta is not needed any more
-        if shared:
+            ends[k] *= factor * scale[t] * here[k]  # beta is not needed any more
+        if transitions.shape[0] == 1:
             for i in range(n):
                 mass, row = before[i], counts[i]
                 for k in range(padded):
@@ -370,37 +340,34 @@ def _accumulate(
             for i in range(n):
                 for j in range(n):
                     d_transitions[t, i, j] += before[i] * forward[i, j] * ends[j]
-    return log_z + maxima
 
 
 @kernel
-def _subtract_gold(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    gold: Ints,
-    factor: float,
-    d_emissions: Floats,
-    d_transitions: Floats,
-    d_start: Floats,
-    d_end: Floats,
-) -> float:
+def _subtract_gold(scores: Four, gold: Ints, factor: float, grad: Four) -> float:
     """Subtract factor times the counts of a fully labelled sequence; return its score."""
+    emissions, transitions, start, end = scores
+    d_emissions, d_transitions, d_start, d_end = grad
     length = emissions.shape[0]
-    shared = transitions.shape[0] == 1
-    weight = emissions.dtype.type(factor)
-    score = np.float64(start[gold[0]]) + end[gold[length - 1]]
-    d_start[gold[0]] -= weight
-    d_end[gold[length - 1]] -= weight
+    first, last = gold[0], gold[length - 1]
+    score = np.float64(start[first]) + end[last]
+    d_start[first] -= factor
+    d_end[last] -= factor
     for t in range(length):
         score += emissions[t, gold[t]]
-        d_emissions[t, gold[t]] -= weight
+        d_emissions[t, gold[t]] -= factor
         if t > 0:
-            s = 0 if shared else t
+            s = 0 if transitions.shape[0] == 1 else t
             score += transitions[s, gold[t - 1], gold[t]]
-            d_transitions[s, gold[t - 1], gold[t]] -= weight
+            d_transitions[s, gold[t - 1], gold[t]] -= factor
     return score
+
+
+@kernel
+def _count_missing(gold: Ints) -> int:
+    missing = 0
+    for label in gold:
+        missing += label < 0
+    return missing
 
 
 @kernel
@@ -424,93 +391,28 @@ def log_loss(
     the sum over all completions (Tsuboi et al. 2008, eq. 4).
     """
     n = emissions.shape[1]
-    padded = _padded(n)
-    longest = 0
-    for s in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    dtype = emissions.dtype
-    potentials = np.empty((longest, padded), dtype)
-    alpha = np.empty((longest, padded), dtype)
-    beta = np.empty((longest, padded), dtype)
-    scale = np.empty(longest, dtype)
-    forward = np.zeros((padded, padded), dtype)
-    backward = np.zeros((padded, padded), dtype)
-    counts = np.zeros((padded, padded), dtype)
+    work = _workspace(offsets, n, emissions)
+    forward, backward, counts = work[4], work[5], work[6]
     shared = transitions.shape[0] == 1
-    base = dtype.type(0)
+    base = 0.0
     if shared:
         base = _potentials(transitions[0], forward, backward)
     loss = 0.0
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        if e == b or weights[s] == 0:
-            continue
-        missing = 0
-        for t in range(b, e):
-            if gold[t] < 0:
-                missing += 1
-        if missing == e - b:
+        missing = _count_missing(gold[b:e])
+        if missing == e - b or weights[s] == 0:  # empty sequences, too
             continue
         steps, d_steps = transitions, d_transitions
         if not shared:
             steps, d_steps = transitions[b:e], d_transitions[b:e]
-        log_z = _accumulate(
-            emissions[b:e],
-            steps,
-            start,
-            end,
-            gold[b:e],
-            False,
-            weights[s],
-            base,
-            forward,
-            backward,
-            potentials[: e - b],
-            alpha,
-            beta,
-            scale,
-            counts,
-            d_emissions[b:e],
-            d_steps,
-            d_start,
-            d_end,
-        )
+        scores, grad = (emissions[b:e], steps, start, end), (d_emissions[b:e], d_steps, d_start, d_end)
+        log_z = _accumulate(scores, gold[b:e], False, weights[s], base, work, grad)
         if missing == 0:
-            score = _subtract_gold(
-                emissions[b:e],
-                steps,
-                start,
-                end,
-                gold[b:e],
-                weights[s],
-                d_emissions[b:e],
-                d_steps,
-                d_start,
-                d_end,
-            )
+            log_gold = _subtract_gold(scores, gold[b:e], emissions.dtype.type(weights[s]), grad)
         else:
-            score = _accumulate(
-                emissions[b:e],
-                steps,
-                start,
-                end,
-                gold[b:e],
-                True,
-                -weights[s],
-                base,
-                forward,
-                backward,
-                potentials[: e - b],
-                alpha,
-                beta,
-                scale,
-                counts,
-                d_emissions[b:e],
-                d_steps,
-                d_start,
-                d_end,
-            )
-        loss += weights[s] * (log_z - score)
+            log_gold = _accumulate(scores, gold[b:e], True, -weights[s], base, work, grad)
+        loss += weights[s] * (log_z - log_gold)
     if shared:
         for i in range(n):
             for j in range(n):
@@ -530,54 +432,24 @@ def posterior(
 ) -> None:
     """Write P(y_t = k | x) to marginals [T, L] and log Z of each sequence to log_z [N]."""
     n = emissions.shape[1]
-    padded = _padded(n)
-    longest = 0
-    for s in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    dtype = emissions.dtype
-    potentials = np.empty((longest, padded), dtype)
-    alpha = np.empty((longest, padded), dtype)
-    beta = np.empty((longest, padded), dtype)
-    scale = np.empty(longest, dtype)
-    forward = np.zeros((padded, padded), dtype)
-    backward = np.zeros((padded, padded), dtype)
-    counts = np.zeros((padded, padded), dtype)
-    unused = np.zeros(n, dtype)
-    unused_steps = np.zeros((1, n, n), dtype)
-    nothing = np.zeros(0, np.int32)
+    work = _workspace(offsets, n, emissions)
     shared = transitions.shape[0] == 1
-    base = dtype.type(0)
+    base = 0.0
     if shared:
-        base = _potentials(transitions[0], forward, backward)
+        base = _potentials(transitions[0], work[4], work[5])
+    nothing = np.zeros(0, np.int32)
+    unused = np.zeros(n, emissions.dtype)
+    unused_steps = np.zeros((1, n, n), emissions.dtype)
     marginals[:] = 0
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         log_z[s] = 0
-        if e == b:
-            continue
-        steps = transitions if shared else transitions[b:e]
-        d_steps = unused_steps if shared else np.zeros((e - b, n, n), dtype)
-        log_z[s] = _accumulate(
-            emissions[b:e],
-            steps,
-            start,
-            end,
-            nothing,
-            False,
-            1.0,
-            base,
-            forward,
-            backward,
-            potentials[: e - b],
-            alpha,
-            beta,
-            scale,
-            counts,
-            marginals[b:e],
-            d_steps,
-            unused,
-            unused,
-        )
+        if e > b:
+            steps, d_steps = transitions, unused_steps
+            if not shared:
+                steps, d_steps = transitions[b:e], np.zeros((e - b, n, n), emissions.dtype)
+            scores, grad = (emissions[b:e], steps, start, end), (marginals[b:e], d_steps, unused, unused)
+            log_z[s] = _accumulate(scores, nothing, False, 1.0, base, work, grad)
 
 
 @kernel
@@ -621,32 +493,29 @@ def span_probabilities(
     n = emissions.shape[1]
     shared = transitions.shape[0] == 1
     nothing = np.zeros(0, np.int32)
-    work = np.empty(n)
+    terms = np.empty(n)
     p = 0
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         if p >= span_starts.shape[0] or span_starts[p] >= e:
             continue
-        alpha = np.empty((e - b, n))
-        beta = np.zeros((e - b, n))
         steps = transitions
         if not shared:
             steps = transitions[b:e]
-        _log_forward_backward(emissions[b:e], steps, start, end, nothing, False, alpha, beta)
-        log_z = _log_sum(alpha[e - b - 1])
+        local, alpha, beta = np.empty((e - b, n)), np.empty((e - b, n)), np.empty((e - b, n))
+        _local_scores((emissions[b:e], steps, start, end), nothing, False, local)
+        log_z = _log_forward_backward(local, steps, alpha, beta)
         while p < span_starts.shape[0] and span_starts[p] < e:
             first, last = span_starts[p] - b, span_ends[p] - b - 1
             score = alpha[first, labels[b + first]]
             for t in range(first + 1, last + 1):
-                score += steps[0 if shared else t, labels[b + t - 1], labels[b + t]]
-                score += _log_emission(emissions[b:e], start, end, False, nothing, t, labels[b + t])
+                score += steps[0 if shared else t, labels[b + t - 1], labels[b + t]] + local[t, labels[b + t]]
             if last + 1 < e - b:
                 step = steps[0 if shared else last + 1]
                 for j in range(n):
-                    work[j] = -np.inf
+                    terms[j] = -np.inf
                     if followers[labels[b + last], j]:
-                        work[j] = step[labels[b + last], j] + beta[last + 1, j]
-                        work[j] += _log_emission(emissions[b:e], start, end, False, nothing, last + 1, j)
-                score += _log_sum(work)
+                        terms[j] = step[labels[b + last], j] + local[last + 1, j] + beta[last + 1, j]
+                score += _log_sum(terms)
             out[p] = np.exp(score - log_z)
             p += 1
