@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import srsly
@@ -21,76 +21,24 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
-from ..errors import ConfigError, DataError, ModelFileError, suggest
+from ..errors import ConfigError, DataError
 from ..features.encoder import Columns, Encoded, Encoder, attribute_names
 from ..features.plan import lexical_names
-from ..features.sets import FeatureSet
 from ..layout import make_layout
 from ..model import LinearChainCRF
 from ..schemes import TagTable, span_f1, spans_of
-from ..training.compatibility import check_plugins
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective, Dataset
-from ..types import Constraints, Decoder, Floats, Ints, Loss, Optimizer, Regularizer
+from ..types import Constraints, Floats, Ints
+from . import storage
 from .annotations import Annotation, Prediction, Tags, ends_span
 from .extract import DocColumns, lexeme_reader, read_docs
+from .method import Method
 from .session import Session
 from .thinc_model import make_model, show_parameters
 
-SUPPORTS = ("observed", "all")
-PRECISIONS = ("float32", "float64")
 N_FLAGS = 64
 """Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
-
-
-class Method(NamedTuple):
-    """How a component models and learns; the same for all tasks.
-
-    features (FeatureSet): Templates, a block that names a function of the registry ``crf_features``.
-    loss, regularizer, optimizer, decoder: Blocks that name functions of their registries.
-    support (str): "observed" gives weights to the attribute-label pairs and transitions seen in training, as CRFsuite
-        does by default; "all" to every pair, as CRF++ does: more accurate at times, larger always.
-    min_count (int): Attributes on fewer training tokens are dropped.
-    boundaries (bool): Learn scores for the first and last label of a sequence.
-    precision (str): "float32" or "float64".
-    inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
-        example in every step, which for batch optimizers costs as much as the iteration itself.
-    keep_names (bool): Keep readable attribute names in the model; it grows by about the size of the names.
-    """
-
-    features: FeatureSet
-    loss: Loss
-    regularizer: Regularizer
-    optimizer: Optimizer
-    decoder: Decoder
-    support: str
-    min_count: int
-    boundaries: bool
-    precision: str
-    inner_iterations: int
-    keep_names: bool
-
-    def check(self, component: str) -> None:
-        """Refuse settings that cannot work.
-
-        RAISES ConfigError: Naming the component, the setting and what to write instead.
-        """
-        where = f"[components.{component}]"
-        if not isinstance(self.features, FeatureSet):
-            raise ConfigError(f"{where}: features must name a feature set, for example spacy_crfseq.Templates.v1.")
-        for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
-            if value not in known:
-                raise ConfigError(f"{where}: {name} = {value!r} is not supported. {suggest(str(value), known)}")
-        for name, number in (("min_count", self.min_count), ("inner_iterations", self.inner_iterations)):
-            if number < 1:
-                raise ConfigError(f"{where}: {name} must be at least 1, but {number} was given.")
-        check_plugins(
-            component,
-            loss=self.loss,
-            regularizer=self.regularizer,
-            optimizer=self.optimizer,
-            decoder=self.decoder,
-        )
 
 
 class CRFComponent(TrainablePipe):
@@ -540,39 +488,15 @@ class CRFComponent(TrainablePipe):
     # Serialisation
 
     def _model_bytes(self) -> bytes:
-        crf = self.crf
-        features = self.method.features
-        head = {
-            "templates": list(features.templates),
-            "pair_templates": list(features.pair_templates),
-            "names": self.attribute_names,
-            "n_sequences": self._session.n_total,
-            "model": crf.to_bytes(),
-        }
-        data: bytes = srsly.msgpack_dumps(head)
-        return data
+        return storage.pack(self.crf, self.method.features, self.attribute_names, self._session.n_total)
 
     def _load_model(self, data: bytes, source: str) -> None:
-        try:
-            head = srsly.msgpack_loads(data)
-            templates = list(head["templates"]), list(head["pair_templates"])
-            names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
-        except Exception as error:  # msgpack raises many kinds on foreign bytes
-            raise ModelFileError(
-                f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
-            ) from error
-        features = self.method.features
-        if templates != (list(features.templates), list(features.pair_templates)):
-            raise ModelFileError(
-                f"{source}: the model was trained with other feature templates than the config of component "
-                f"{self.name!r} names. Use the config that lies beside the model, or train again."
-            )
-        crf = LinearChainCRF.from_bytes(body, source)
-        self._set_tags(crf.labels)
-        self._encoder = self._make_encoder(crf.keys)
-        self._use(crf)
-        self.attribute_names = names
-        self._session = Session(self.method.optimizer, n_total=n_sequences)
+        stored = storage.unpack(data, self.method.features, self.name, source)
+        self._set_tags(stored.crf.labels)
+        self._encoder = self._make_encoder(stored.crf.keys)
+        self._use(stored.crf)
+        self.attribute_names = stored.names
+        self._session = Session(self.method.optimizer, n_total=stored.n_sequences)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Return the component's settings, labels and weights as bytes."""
@@ -603,7 +527,7 @@ class CRFComponent(TrainablePipe):
             "vocab": lambda folder: self.vocab.to_disk(folder, exclude=exclude),
         }
         if self._crf is not None:
-            serialize["model"] = lambda file: _write(file, self._model_bytes())
+            serialize["model"] = lambda file: storage.write(file, self._model_bytes())
         util.to_disk(path, serialize, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":
@@ -612,7 +536,7 @@ class CRFComponent(TrainablePipe):
         RAISES ModelFileError: If the file is damaged or foreign.
         """
         load: dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda file: self._load_cfg(_read_json(file)),
+            "cfg": lambda file: self._load_cfg(storage.read_settings(file)),
             "vocab": lambda folder: self.vocab.from_disk(folder, exclude=exclude),
             "model": lambda file: self._load_model(file.read_bytes(), str(file)) if file.exists() else None,
         }
@@ -633,22 +557,6 @@ def _same_words(example: Example) -> bool:
     return len(predicted) == len(reference) and bool(
         (predicted.to_array(["ORTH"]) == reference.to_array(["ORTH"])).all()
     )
-
-
-def _write(file: Path, data: bytes) -> None:
-    temporary = file.with_name(f".{file.name}.part")
-    temporary.write_bytes(data)
-    temporary.replace(file)
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        stored = srsly.read_json(file)
-    except ValueError as error:
-        raise ModelFileError(f"{file}: this is no JSON file ({error}). Train or copy the model again.") from error
-    if not isinstance(stored, dict):
-        raise ModelFileError(f"{file}: expected the settings of a component. Train or copy the model again.")
-    return stored
 
 
 def _unpickle(

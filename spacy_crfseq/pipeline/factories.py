@@ -29,7 +29,7 @@ METHOD: dict[str, Any] = {
     "inner_iterations": 1,
     "keep_names": False,
 }
-"""Settings shared by the three factories; `CRFComponent` explains them."""
+"""Settings shared by the three factories; `method.Method` explains them."""
 
 
 def _defaults(features: str, scorer: str, **own: Any) -> dict[str, Any]:
@@ -64,10 +64,11 @@ def create_tagger(
 
     attr (str): Where labels come from and go to: "tag", "pos" or "morph".
     overwrite (bool): Replace values that are set already.
-    The other settings are explained at `CRFComponent`.
+    The other settings are explained at `method.Method`.
     """
     from .annotations import TokenTags
-    from .component import CRFComponent, Method
+    from .component import CRFComponent
+    from .method import Method
 
     method = Method(
         features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
@@ -108,10 +109,11 @@ def create_chunker(
 
     scheme (str): "IOB2" or "BILUO", the tags used inside.
     threshold (float): Spans whose probability is lower are left out; 0 keeps all and computes none.
-    The other settings are explained at `CRFComponent`.
+    The other settings are explained at `method.Method`.
     """
     from .annotations import SpanGroups
-    from .component import CRFComponent, Method
+    from .component import CRFComponent
+    from .method import Method
 
     method = Method(
         features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
@@ -148,10 +150,11 @@ def create_ner(
 
     scheme (str): "IOB2" or "BILUO", the tags used inside.
     threshold (float): Entities whose probability is lower are left out; 0 keeps all and computes none.
-    The other settings are explained at `CRFComponent`.
+    The other settings are explained at `method.Method`.
     """
     from .annotations import Entities
-    from .component import CRFComponent, Method
+    from .component import CRFComponent
+    from .method import Method
 
     method = Method(
         features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,

@@ -1,0 +1,63 @@
+"""Settings that the three factories share: how a component models and learns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..errors import ConfigError, suggest
+from ..features.sets import FeatureSet
+from ..training.compatibility import check_plugins
+from ..types import Decoder, Loss, Optimizer, Regularizer
+
+SUPPORTS = ("observed", "all")
+PRECISIONS = ("float32", "float64")
+
+
+class Method(NamedTuple):
+    """How a component models and learns; the same for all tasks.
+
+    features (FeatureSet): Templates, a block that names a function of the registry ``crf_features``.
+    loss, regularizer, optimizer, decoder: Blocks that name functions of their registries.
+    support (str): "observed" gives weights to the attribute-label pairs and transitions seen in training, as CRFsuite
+        does by default; "all" to every pair, as CRF++ does: more accurate at times, larger always.
+    min_count (int): Attributes on fewer training tokens are dropped.
+    boundaries (bool): Learn scores for the first and last label of a sequence.
+    precision (str): "float32" or "float64".
+    inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
+        example in every step, which for batch optimizers costs as much as the iteration itself.
+    keep_names (bool): Keep readable attribute names in the model; it grows by about the size of the names.
+    """
+
+    features: FeatureSet
+    loss: Loss
+    regularizer: Regularizer
+    optimizer: Optimizer
+    decoder: Decoder
+    support: str
+    min_count: int
+    boundaries: bool
+    precision: str
+    inner_iterations: int
+    keep_names: bool
+
+    def check(self, component: str) -> None:
+        """Refuse settings that cannot work.
+
+        RAISES ConfigError: Naming the component, the setting and what to write instead.
+        """
+        where = f"[components.{component}]"
+        if not isinstance(self.features, FeatureSet):
+            raise ConfigError(f"{where}: features must name a feature set, for example spacy_crfseq.Templates.v1.")
+        for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
+            if value not in known:
+                raise ConfigError(f"{where}: {name} = {value!r} is not supported. {suggest(str(value), known)}")
+        for name, number in (("min_count", self.min_count), ("inner_iterations", self.inner_iterations)):
+            if number < 1:
+                raise ConfigError(f"{where}: {name} must be at least 1, but {number} was given.")
+        check_plugins(
+            component,
+            loss=self.loss,
+            regularizer=self.regularizer,
+            optimizer=self.optimizer,
+            decoder=self.decoder,
+        )

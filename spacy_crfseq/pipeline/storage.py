@@ -1,0 +1,82 @@
+"""A component's place on disk: the model with the templates it was trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import srsly
+
+from ..errors import ModelFileError
+from ..features.sets import FeatureSet
+from ..model import LinearChainCRF
+
+
+class StoredModel(NamedTuple):
+    """What a model file holds.
+
+    crf (LinearChainCRF): Labels, attribute keys and weights.
+    names (list[str]): Readable attribute names, empty where they were not kept.
+    n_sequences (int): Sequences of the training set, which online training goes on with.
+    """
+
+    crf: LinearChainCRF
+    names: list[str]
+    n_sequences: int
+
+
+def pack(crf: LinearChainCRF, features: FeatureSet, names: list[str], n_sequences: int) -> bytes:
+    """Return the bytes of a model file."""
+    head = {
+        "templates": list(features.templates),
+        "pair_templates": list(features.pair_templates),
+        "names": names,
+        "n_sequences": n_sequences,
+        "model": crf.to_bytes(),
+    }
+    data: bytes = srsly.msgpack_dumps(head)
+    return data
+
+
+def unpack(data: bytes, features: FeatureSet, component: str, source: str) -> StoredModel:
+    """Return what `pack` stored.
+
+    features (FeatureSet): The features of the config, which must be those of the model.
+    source (str): What to call the data in an error.
+    RAISES ModelFileError: If the data are damaged or foreign, or the model was trained with other features.
+    """
+    try:
+        head = srsly.msgpack_loads(data)
+        templates = list(head["templates"]), list(head["pair_templates"])
+        names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
+    except Exception as error:  # msgpack raises many kinds on foreign bytes
+        raise ModelFileError(
+            f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
+        ) from error
+    if templates != (list(features.templates), list(features.pair_templates)):
+        raise ModelFileError(
+            f"{source}: the model was trained with other feature templates than the config of component "
+            f"{component!r} names. Use the config that lies beside the model, or train again."
+        )
+    return StoredModel(LinearChainCRF.from_bytes(body, source), names, n_sequences)
+
+
+def write(file: Path, data: bytes) -> None:
+    """Write a file under a temporary name and move it into place."""
+    temporary = file.with_name(f".{file.name}.part")
+    temporary.write_bytes(data)
+    temporary.replace(file)
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """Return the settings stored as JSON.
+
+    RAISES ModelFileError: If the file holds something else.
+    """
+    try:
+        stored = srsly.read_json(file)
+    except ValueError as error:
+        raise ModelFileError(f"{file}: this is no JSON file ({error}). Train or copy the model again.") from error
+    if not isinstance(stored, dict):
+        raise ModelFileError(f"{file}: expected the settings of a component. Train or copy the model again.")
+    return stored
