@@ -101,12 +101,19 @@ class LinearChainCRF:
         return out
 
     def span_probabilities(
-        self, encoded: Encoded, labels: Ints, starts: Offsets, ends: Offsets, followers: Bools
+        self,
+        encoded: Encoded,
+        labels: Ints,
+        starts: Offsets,
+        ends: Offsets,
+        followers: Bools,
+        constraints: Constraints,
     ) -> NDArray[np.float64]:
         """Return the exact probability of spans [S] as labelled in `labels` [T], their end included.
 
         starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
         followers (Bools): [L, L] whether label j after label i means that the span of i has ended at i.
+        constraints (Constraints): Labellings that break them have no part in the probabilities.
         Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
         """
         from .kernels import lattice
@@ -117,7 +124,13 @@ class LinearChainCRF:
             base, stop = encoded.offsets[first], encoded.offsets[last]
             here = slice(*np.searchsorted(starts, [base, stop]))
             lattice.span_probabilities(
-                *scores, offsets, labels[base:stop], starts[here] - base, ends[here] - base, followers, out[here]
+                *scores.constrained(constraints),
+                offsets,
+                labels[base:stop],
+                starts[here] - base,
+                ends[here] - base,
+                followers,
+                out[here],
             )
         return out
 

@@ -23,6 +23,19 @@ MISSING = -1
 """The gold label of a token whose label is not known."""
 
 
+class Constraints(NamedTuple):
+    """Which labels may stand where, for decoding.
+
+    start (Bools): [L], may begin a sequence.
+    step (Bools): [L, L], ``step[i, j]`` tells whether j may follow i.
+    end (Bools): [L], may end a sequence.
+    """
+
+    start: Bools
+    step: Bools
+    end: Bools
+
+
 class Scores(NamedTuple):
     """Log-potentials of a batch, or the gradient with respect to them.
 
@@ -42,6 +55,22 @@ class Scores(NamedTuple):
         """Return arrays of the same shapes, filled with zeros, for a loss to add its gradient to."""
         return Scores(*(np.zeros_like(array) for array in self))
 
+    def constrained(self, constraints: Constraints, allowed: Bools | None = None) -> Scores:
+        """Return the scores with minus infinity wherever `constraints`, or `allowed` [T, L], forbid a label or step."""
+        return Scores(
+            _masked(self.emissions, allowed),
+            _masked(self.transitions, constraints.step),
+            _masked(self.start, constraints.start),
+            _masked(self.end, constraints.end),
+        )
+
+
+def _masked(scores: Floats, allowed: Bools | None) -> Floats:
+    if allowed is None or allowed.all():
+        return scores
+    masked: Floats = np.where(allowed, scores, scores.dtype.type(-np.inf))
+    return masked
+
 
 class Batch(NamedTuple):
     """What a loss knows about the sequences besides their scores.
@@ -59,19 +88,6 @@ class Batch(NamedTuple):
     def n_tokens(self) -> int:
         """T, the tokens of all sequences together."""
         return int(self.offsets[-1])
-
-
-class Constraints(NamedTuple):
-    """Which labels may stand where, for decoding.
-
-    start (Bools): [L], may begin a sequence.
-    step (Bools): [L, L], ``step[i, j]`` tells whether j may follow i.
-    end (Bools): [L], may end a sequence.
-    """
-
-    start: Bools
-    step: Bools
-    end: Bools
 
 
 class StepReport(NamedTuple):

@@ -284,7 +284,11 @@ CONFIGS = {
         lambda f: plugin("regularizer", "L2", strength=2.0), ConfigValidationError, "strength"
     ),
     "wrong type": Bad(lambda f: blank(min_count="many"), ConfigValidationError, "min_count"),
-    "missing gazetteer": Bad(lambda f: gazetteer(f / "no.txt"), ConfigError, r"cannot read the word list .*no\.txt"),
+    "missing gazetteer": Bad(
+        lambda f: gazetteer(f / "no.txt").initialize(lambda: examples(spacy.blank("en"))),
+        ConfigError,
+        r"no word list .*no\.txt",
+    ),
     "gazetteer that is a folder": Bad(lambda f: gazetteer(f), ConfigError, "cannot read the word list"),
     "gazetteer with the name of an attribute": Bad(
         lambda f: gazetteer(Path(__file__), "SHAPE"), ConfigError, "SHAPE.*rename"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import DataError
-from ..types import Bools, Constraints, Floats, Ints, Offsets, Scores
+from ..types import Bools, Constraints, Ints, Offsets, Scores
 
 
 @dataclass(frozen=True)
@@ -25,23 +25,8 @@ class Viterbi:
 
         labels = np.zeros(len(scores.emissions), np.int32)
         best = np.empty(len(offsets) - 1)
-        viterbi.best_paths(
-            _masked(scores.emissions, allowed),
-            _masked(scores.transitions, constraints.step),
-            _masked(scores.start, constraints.start),
-            _masked(scores.end, constraints.end),
-            offsets,
-            labels,
-            best,
-        )
+        viterbi.best_paths(*scores.constrained(constraints, allowed), offsets, labels, best)
         if np.isneginf(best).any():
             number = int(np.flatnonzero(np.isneginf(best))[0])
             raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
         return labels
-
-
-def _masked(scores: Floats, allowed: Bools | None) -> Floats:
-    if allowed is None or allowed.all():
-        return scores
-    masked: Floats = np.where(allowed, scores, scores.dtype.type(-np.inf))
-    return masked

@@ -66,9 +66,14 @@ class Encoded(NamedTuple):
 
 
 def concatenate(parts: Sequence[Encoded]) -> Encoded:
-    """Join encoded texts that share their stores."""
+    """Join encoded texts.
+
+    RAISES ValueError: If they do not share their stores: their ids would mean different things.
+    """
     if len(parts) == 1:
         return parts[0]
+    if any(part.state.store is not parts[0].state.store for part in parts):
+        raise ValueError("Encoded texts can only be joined where they come from one encoder with the same caches.")
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     blocks = [
@@ -265,21 +270,26 @@ class Encoder:
 
     def encode(self, text: Columns) -> Encoded:
         """Return the ids of a text."""
-        self._bound_caches()
-        rows = self._lexicon.rows(text.orths)
-        return Encoded(self.state.encode(rows, text), self.pair.encode(rows, text), text.offsets)
+        sizes = (self._lexicon.size, self.state.store.size, self.pair.store.size)
+        if self.frozen and not self.pinned and max(sizes) > self.MAX_CACHED:
+            self._forget()
+        try:
+            rows = self._lexicon.rows(text.orths)
+            return Encoded(self.state.encode(rows, text), self.pair.encode(rows, text), text.offsets)
+        except BaseException:  # such as Ctrl-C between two tables that belong together
+            if self.frozen:
+                self._forget()
+            raise
 
     def freeze(self, encoded: Encoded, min_count: int) -> Encoded:
         """End the growing phase; see `Block.freeze`."""
         state = self.state.freeze(encoded.state, min_count)
         return Encoded(state, self.pair.freeze(encoded.pair, min_count), encoded.offsets)
 
-    def _bound_caches(self) -> None:
-        sizes = (self._lexicon.size, self.state.store.size, self.pair.store.size)
-        if self.frozen and not self.pinned and max(sizes) > self.MAX_CACHED:
-            self._lexicon = self._new_lexicon()
-            self.state.forget(self._lexicon)
-            self.pair.forget(self._lexicon)
+    def _forget(self) -> None:
+        self._lexicon = self._new_lexicon()
+        self.state.forget(self._lexicon)
+        self.pair.forget(self._lexicon)
 
 
 def attribute_names(block: Block, text_of: Callable[[int], str]) -> list[str]:

@@ -11,6 +11,8 @@ In a config the gazetteer stands under the name that templates use::
     [components.crf_ner.features.functions.CITY]
     @crf_features = "spacy_crfseq.Gazetteer.v1"
     path = "assets/cities.txt"
+
+The list becomes a part of the model: a trained pipeline carries its words, and the file is read again only to train.
 """
 
 from __future__ import annotations
@@ -25,16 +27,34 @@ class Gazetteer:
 
     path (Path | str): UTF-8 file, one word a line; blank lines are skipped.
     lower (bool): Compare lower-cased.
-    RAISES ConfigError: If the file cannot be read.
+    RAISES ConfigError: If the file is there but cannot be read; if it is not, when the words are first needed.
     """
 
     def __init__(self, path: Path | str, lower: bool = True) -> None:
         self.path, self.lower = Path(path), lower
+        self._words = self._read() if self.path.exists() else None
+
+    def _read(self) -> frozenset[str]:
         try:
             lines = self.path.read_text(encoding="utf8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"Gazetteer: cannot read the word list {self.path} ({error}).") from error
-        self.words = frozenset(self._key(line.strip()) for line in lines if line.strip())
+        return frozenset(self._key(line.strip()) for line in lines if line.strip())
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The listed words."""
+        if self._words is None:
+            raise ConfigError(f"Gazetteer: there is no word list {self.path} (looked from {Path.cwd()}).")
+        return self._words
+
+    def to_state(self) -> list[str]:
+        """Return what a model stores of the gazetteer."""
+        return sorted(self.words)
+
+    def from_state(self, state: list[str]) -> None:
+        """Use the words a model has stored."""
+        self._words = frozenset(state)
 
     def _key(self, word: str) -> str:
         return word.lower() if self.lower else word

@@ -41,7 +41,7 @@ def best_paths(
         steps[:, :n] = transitions[0]
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        scores[s] = 0
+        scores[s] = taken_out = 0.0
         if e == b:
             continue
         for t in range(b, e):
@@ -61,12 +61,19 @@ def best_paths(
                         here[k] = max(here[k], score + row[k])
                 for k in range(n):
                     here[k] += emissions[t, k]
+            largest = here[0]
+            for k in range(1, n):
+                largest = max(largest, here[k])
+            if largest > -np.inf:  # scores grow with the length, and float32 would lose the differences
+                taken_out += largest
+                for k in range(n):
+                    here[k] -= largest
         last = best[e - b - 1]
         label = 0
         for k in range(n):
             if last[k] + end[k] > last[label] + end[label]:
                 label = k
-        scores[s] = last[label] + end[label]
+        scores[s] = taken_out + last[label] + end[label]
         labels[e - 1] = label
         for t in range(e - 1, b, -1):
             step = transitions[0 if shared else t]

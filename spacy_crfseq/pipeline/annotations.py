@@ -58,6 +58,10 @@ class Annotation(Protocol):
         """Return the gold tag of each predicted token, None where missing."""
         ...
 
+    def gold_content(self, reference: Doc) -> object:
+        """Return something hashable that is equal for Docs with equal gold annotation."""
+        ...
+
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         """Return the tags that stand for labels given by a user: types or tags."""
         ...
@@ -110,6 +114,9 @@ class TokenTags:
         values = reference.to_array([self._id]).tolist() if same_words else example.get_aligned(self.attr.upper())
         text_of = _position_of if self.attr == "pos" else reference.vocab.strings.__getitem__
         return [text_of(value) if value else None for value in values]
+
+    def gold_content(self, reference: Doc) -> object:
+        return reference.to_array([self._id]).tobytes()
 
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(labels))
@@ -207,7 +214,10 @@ def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:
 
 def ends_span(tags: Sequence[str]) -> Bools:
     """Return [L, L] whether tag j after tag i means that the span of i does not go on."""
-    goes_on = [[tag[:1] in "IL" and split_tag(tag)[1] == split_tag(before)[1] for tag in tags] for before in tags]
+    goes_on = [
+        [before[:1] in "BI" and tag[:1] in "IL" and split_tag(tag)[1] == split_tag(before)[1] for tag in tags]
+        for before in tags
+    ]
     return ~np.array(goes_on, np.bool_)
 
 
@@ -232,6 +242,11 @@ class SpanGroups(_Spans):
         found = [TagSpan(span.start, span.end, span.label_) for span in spans]
         tags: Tags = list(encode(sorted(found), len(example.predicted), self.scheme))
         return tags
+
+    def gold_content(self, reference: Doc) -> object:
+        if self.spans_key not in reference.spans:
+            return None
+        return tuple((span.start, span.end, span.label) for span in reference.spans[self.spans_key])
 
     def allowed(
         self, docs: Sequence[Doc], spaces: NDArray[np.bool_], doc_offsets: Offsets, tags: Sequence[str]
@@ -276,6 +291,9 @@ class Entities(_Spans):
                 prefix = ("B" if goes_on else "U") if iob == 3 else ("I" if goes_on else "L")
                 biluo.append(f"{prefix}-{strings[label]}")
         return self._from_biluo(biluo)
+
+    def gold_content(self, reference: Doc) -> object:
+        return reference.to_array([ENT_IOB, ENT_TYPE]).tobytes()
 
     def _from_biluo(self, tags: Tags) -> Tags:
         """Return the tags in the scheme; tags with a missing type, "U-", mean that nothing is known."""

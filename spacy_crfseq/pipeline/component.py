@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,7 @@ class CRFComponent(TrainablePipe):
         method.check(name)
         if not 0 <= threshold <= 1:
             raise ConfigError(f"[components.{name}]: threshold is a probability, 0 to 1, but {threshold} was given.")
+        self._lock = RLock()
         self.vocab, self.name, self.scorer = vocab, name, scorer
         self.annotation, self.method = annotation, method
         self.cfg: dict[str, Any] = {**annotation.settings(), "threshold": threshold}
@@ -115,18 +117,18 @@ class CRFComponent(TrainablePipe):
         new = [tag for tag in self.annotation.all_tags([label]) if tag not in self._tags]
         if not new:
             return 0
-        self._added.append(label)
         self._sync()
         self._set_tags([*self._tags, *new])
+        self._added.append(label)
         if self._crf is not None:
             self._use(self._crf.with_labels(self._tags))
             self._session.restart()
         return 1
 
     def _set_tags(self, tags: Sequence[str]) -> None:
+        self.annotation.prepare(self.vocab, tags)
+        self._constraints = self.annotation.constraints(tags)
         self._tags = list(tags)
-        self.annotation.prepare(self.vocab, self._tags)
-        self._constraints = self.annotation.constraints(self._tags)
 
     # Prediction
 
@@ -136,14 +138,15 @@ class CRFComponent(TrainablePipe):
         RAISES ConfigError: If the component has neither been trained nor loaded.
         """
         docs = list(docs)
-        self._sync()
-        crf, encoder = self._trained()
-        columns = self._read(docs, encoder.columns)
-        encoded = encoder.encode(columns.text)
-        allowed = self.annotation.allowed(docs, columns.spaces != 0, columns.doc_offsets, self._tags)
-        assert self._constraints is not None
-        labels = crf.decode(encoded, self.method.decoder, self._constraints, allowed)
-        keep = self._sure_enough(crf, encoded, labels)
+        with self._lock:  # words and sums met for the first time are added to shared tables
+            self._sync()
+            crf, encoder = self._trained()
+            columns = self._read(docs, encoder.columns)
+            encoded = encoder.encode(columns.text)
+            allowed = self.annotation.allowed(docs, columns.spaces != 0, columns.doc_offsets, self._tags)
+            assert self._constraints is not None
+            labels = crf.decode(encoded, self.method.decoder, self._constraints, allowed)
+            keep = self._sure_enough(crf, encoded, labels)
         return Prediction(labels, encoded.offsets, columns.doc_offsets, keep)
 
     def _sure_enough(self, crf: LinearChainCRF, encoded: Encoded, labels: Ints) -> NDArray[np.bool_] | None:
@@ -152,8 +155,9 @@ class CRFComponent(TrainablePipe):
             return None
         spans = spans_of(labels, encoded.offsets, TagTable(self._tags, self.annotation.scheme))
         assert self._constraints is not None
-        followers = ends_span(self._tags)
-        probabilities = crf.span_probabilities(encoded, labels, spans.start, spans.end, followers)
+        probabilities = crf.span_probabilities(
+            encoded, labels, spans.start, spans.end, ends_span(self._tags), self._constraints
+        )
         sure: NDArray[np.bool_] = probabilities >= threshold
         return sure
 
@@ -163,14 +167,16 @@ class CRFComponent(TrainablePipe):
 
     def marginals(self, docs: Iterable[Doc]) -> list[Floats]:
         """Return P(label of token t | text) for each Doc as [tokens, L], labels in the order of `tags`."""
-        encoded, columns = self._encode(docs)
-        crf, _ = self._trained()
-        return np.split(crf.marginals(encoded), columns.doc_offsets[1:-1])
+        with self._lock:
+            encoded, columns = self._encode(docs)
+            marginals = self.crf.marginals(encoded)
+        return np.split(marginals, columns.doc_offsets[1:-1])
 
     def _emissions(self, docs: list[Doc]) -> list[Floats]:
-        encoded, columns = self._encode(docs)
-        crf, _ = self._trained()
-        parts = [crf.scores(encoded, first, last)[0].emissions for first, last in crf.shards(encoded)]
+        with self._lock:
+            encoded, columns = self._encode(docs)
+            crf = self.crf
+            parts = [crf.scores(encoded, first, last)[0].emissions for first, last in crf.shards(encoded)]
         whole = np.concatenate([np.zeros((0, len(self._tags)), crf.theta.dtype), *parts])
         return np.split(whole, columns.doc_offsets[1:-1])
 
@@ -217,7 +223,8 @@ class CRFComponent(TrainablePipe):
         if not any(tag is not None for tag in gold):
             raise DataError(
                 f"Component {self.name!r}: the training data hold no gold annotation for it ({self._what()}). "
-                "Check the columns of the corpus reader, or that the documents were annotated."
+                "Check the columns of the corpus reader, or that the documents were annotated; in Python, call "
+                "nlp.initialize(lambda: examples)."
             )
         found = dict.fromkeys(tag for tag in gold if tag is not None)
         annotation = self.annotation
@@ -242,7 +249,8 @@ class CRFComponent(TrainablePipe):
         if expected is not columns.text:
             encoded = encoder.encode(columns.text)
         data = Dataset(encoded, ids, np.ones(len(encoded.offsets) - 1))
-        self._session = Session(self.method.optimizer, data, columns.n_docs)
+        streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
+        self._session = Session(self.method.optimizer, data, n_examples=columns.n_docs, streamed=streamed)
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
@@ -346,11 +354,12 @@ class CRFComponent(TrainablePipe):
                 "initialize."
             ) from None
 
-    def _fingerprint(self, doc: Doc) -> int:
-        """Return a number that changes when token columns which features read are changed by other components."""
+    def _key(self, example: Example) -> int:
+        """Return a hash of what training takes from an example: words, sentences, token columns and gold labels."""
         _, encoder = self._trained()
-        names: list[int | str] = ["SENT_START", *encoder.columns]
-        return hash(doc.to_array(names).tobytes())
+        inputs = example.predicted.to_array(["ORTH", "SENT_START", *encoder.columns]).tobytes()
+        words = example.reference.to_array(["ORTH"]).tobytes()
+        return hash((inputs, words, self.annotation.gold_content(example.reference)))
 
     def compile(self, examples: Sequence[Example]) -> list[Dataset]:
         """Return each example as a data set, features and gold labels as numbers."""
@@ -380,7 +389,8 @@ class CRFComponent(TrainablePipe):
         examples = list(examples)
         validate_examples(examples, "CRFComponent.update")
         self._trained()
-        self._session.add(examples, self.compile, self._fingerprint, losses)
+        with self._lock:
+            self._session.add(examples, [self._key(example) for example in examples], self.compile, losses)
         if sgd not in (None, False):
             self.finish_update(sgd)
         return losses
@@ -388,7 +398,8 @@ class CRFComponent(TrainablePipe):
     def finish_update(self, sgd: Any) -> None:
         """Let the optimizer of the config work on the pending examples; spaCy's own optimizer `sgd` is not used."""
         crf, _ = self._trained()
-        self._session.work(self._objective, crf.theta, self.name, self.method.inner_iterations)
+        with self._lock:
+            self._session.work(self._objective, crf.theta, self.name, self.method.inner_iterations)
 
     def _objective(self, data: Dataset) -> CRFObjective:
         crf, _ = self._trained()
@@ -426,6 +437,7 @@ class CRFComponent(TrainablePipe):
             columns, gold = self._read_examples(examples)
             encoded = encoder.encode(columns.text)
             data = Dataset(encoded, self._label_ids(gold), np.ones(len(encoded.offsets) - 1))
+        encoder.pinned = True
         self._session = Session(self.method.optimizer, data)
         evaluate = self._evaluator(list(dev)) if dev is not None else None
         result = fit(
@@ -438,6 +450,8 @@ class CRFComponent(TrainablePipe):
             callback=callback,
         )
         self.set_parameters(result.best)
+        self._session.release()
+        encoder.pinned = False
         return result
 
     def set_parameters(self, theta: Floats) -> None:
@@ -451,19 +465,23 @@ class CRFComponent(TrainablePipe):
         crf, encoder = self._trained()
         columns, tags = self._read_examples(dev)
         encoded = encoder.encode(columns.text)
-        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(self._tags)}
+        unseen = sorted({tag for tag in tags if tag is not None} - set(self._tags))
+        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate([*self._tags, *unseen])}
         gold = np.array([numbers.get(tag, -1) for tag in tags], np.int32)
-        known = np.array([tag is not None for tag in tags], np.bool_)
+        known = gold >= 0
+        docs = [example.predicted for example in dev]
+        allowed = self.annotation.allowed(docs, columns.spaces != 0, columns.doc_offsets, self._tags)
         scheme = getattr(self.annotation, "scheme", None)
+        table = None if scheme is None else TagTable([*self._tags, *unseen], scheme)
         assert self._constraints is not None
         constraints = self._constraints
 
         def evaluate(theta: Floats) -> float:
             trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys)
-            labels = trial.decode(encoded, self.method.decoder, constraints)
-            if scheme is None:
+            labels = trial.decode(encoded, self.method.decoder, constraints, allowed)
+            if table is None:
                 return float((labels == gold)[known].mean()) if known.any() else 0.0
-            return span_f1(np.where(known, labels, -1), gold, encoded.offsets, TagTable(self._tags, scheme)).f1
+            return span_f1(np.where(known, labels, -1), gold, encoded.offsets, table).f1
 
         return evaluate
 
@@ -547,6 +565,7 @@ class CRFComponent(TrainablePipe):
         return {**self.cfg, "tags": self._tags}
 
     def _load_cfg(self, stored: dict[str, Any]) -> None:
+        self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
         tags = stored.get("tags", [])
         self._set_tags([str(tag) for tag in tags])
 

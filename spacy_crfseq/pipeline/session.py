@@ -1,27 +1,27 @@
 """What training inside spaCy needs between two calls of `update`.
 
-spaCy hands over a batch at a time.  An online optimizer works on what came since the last step.  A batch optimizer
-needs the whole epoch: examples are collected until as many as `initialize` saw are there, or until one comes for the
-second time; from then on every epoch's worth of examples buys its iterations.  Examples are told apart by the identity
-of their reference Docs, which survives spaCy's copies, so that each is compiled once.
+spaCy hands over a batch at a time, as copies of its examples.  An online optimizer works on what came since the last
+step.  A batch optimizer needs the whole epoch: examples are collected until as many as `initialize` saw are there, or
+until a batch brings nothing new; from then on every epoch's worth of examples buys its iterations, and a new example
+begins a new collection.  Examples are told apart by their content, so that each is compiled once, however often spaCy
+or a user's loop makes it anew.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..training.objective import SAMPLE_SEQUENCES, CRFObjective, Dataset, join
 from ..types import Floats, Optimizer, StepReport
 
 MAX_CACHED_TOKENS = 5_000_000
-"""Compiled examples are kept up to this many tokens, at some fifty bytes each."""
+"""Compiled examples are kept up to this many tokens, at some fifty bytes each; the longest unused go first."""
 
 Compile = Callable[[Sequence[Example]], list[Dataset]]
-Fingerprint = Callable[[Doc], int]
 
 
 class Session:
@@ -29,18 +29,25 @@ class Session:
 
     initial (Dataset | None): The whole training set as `initialize` saw it, until the first update.
     sample (Dataset | None): A part of it that stays, for choosing learning rates.
-    n_total (int): Sequences in the whole training set, or as many as are known of: `initialize` sees only the
-        beginning of a corpus that is streamed, a loaded model remembers what it was trained on.
+    n_total (int): Sequences in the whole training set.
+    grows (bool): Whether n_total is only what is known so far: the corpus is streamed, or nobody told its size.
     stale (bool): Whether the optimizer is ahead of the model's parameters.
     """
 
     def __init__(
-        self, optimizer: Optimizer, initial: Dataset | None = None, n_examples: int = 0, n_total: int = 0
+        self,
+        optimizer: Optimizer,
+        initial: Dataset | None = None,
+        *,
+        n_examples: int = 0,
+        n_total: int = 0,
+        streamed: bool = False,
     ) -> None:
         self._optimizer = optimizer
-        self._n_examples = n_examples
+        self._n_examples = 0 if streamed else n_examples
         self.initial = initial
         self.n_total = initial.n_sequences if initial is not None else n_total
+        self.grows = streamed or not self.n_total
         self.sample = initial.sample(SAMPLE_SEQUENCES) if initial is not None else None
         self.restart()
 
@@ -51,34 +58,55 @@ class Session:
         self._report: StepReport | None = None
         self._cache = _Cache()
         self._pending: list[Dataset] = []
-        self._collected: dict[int, Dataset] = {}
+        self._collected: list[Dataset] = []
+        self._keys: set[int] = set()
         self._epoch: Dataset | None = None
+        self._epoch_size = 0
         self._seen = 0
         self._sinks: list[dict[str, float]] = []
 
+    def release(self) -> None:
+        """Let go of all data, after a run that needs no further step."""
+        self.initial = self.sample = None
+        self.restart()
+
     def add(
-        self, examples: Sequence[Example], compile_: Compile, fingerprint: Fingerprint, losses: dict[str, float]
+        self, examples: Sequence[Example], keys: Sequence[int], compile_: Compile, losses: dict[str, float]
     ) -> None:
-        """Take in a batch; `losses` is filled when the optimizer has worked on it."""
+        """Take in a batch; `losses` is filled when the optimizer has worked on it.
+
+        keys (Sequence[int]): A hash of everything about each example that training depends on.
+        """
         if self._optimizer.online:
-            self._pending += self._cache.get(examples, compile_, fingerprint)
-            self.n_total = max(self.n_total, self._cache.n_sequences)
+            self._pending += self._cache.get(examples, keys, compile_)
+            if self.grows:
+                self.n_total = max(self.n_total, self._cache.n_sequences)
         else:
-            if self._epoch is None:
-                self._collect(examples, compile_, fingerprint)
-            self._seen += len(examples)
+            self._collect(examples, keys, compile_)
         self.initial = None
         self._sinks.append(losses)
 
-    def _collect(self, examples: Sequence[Example], compile_: Compile, fingerprint: Fingerprint) -> None:
-        again = any(id(example.reference) in self._collected for example in examples)
-        compiled = self._cache.get(examples, compile_, fingerprint)
-        self._collected.update((id(eg.reference), data) for eg, data in zip(examples, compiled, strict=True))
-        if again or (self._n_examples and len(self._collected) >= self._n_examples):
-            self._n_examples = len(self._collected)
-            self._seen = self._n_examples  # the first iteration is due
-            self._epoch = join(list(self._collected.values()))
-            self._collected, self._cache = {}, _Cache()
+    def _collect(self, examples: Sequence[Example], keys: Sequence[int], compile_: Compile) -> None:
+        nothing_new = self._keys.issuperset(keys)
+        if self._epoch is not None and not nothing_new:  # other data than before: collect anew
+            self._epoch, self._state, self._report = None, None, None
+            self._collected, self._keys, self._seen, self._n_examples = [], set(), 0, 0
+            self.grows = True
+        if self._epoch is not None:
+            self._seen += len(examples)
+            return
+        if self._n_examples or not nothing_new:
+            self._collected += self._cache.get(examples, keys, compile_)
+            self._keys.update(keys)
+        if len(self._collected) >= self._n_examples if self._n_examples else nothing_new:
+            self._close_epoch()
+
+    def _close_epoch(self) -> None:
+        self._epoch = join(self._collected)
+        self._epoch_size = self._seen = len(self._collected)  # the first iteration is due
+        self._collected, self._cache = [], _Cache()
+        if self.grows:
+            self.n_total = self._epoch.n_sequences
 
     def work(self, objective_on: Callable[[Dataset], CRFObjective], theta: Floats, name: str, iterations: int) -> None:
         """Let the optimizer work on what has come in; `theta` is where a new run begins."""
@@ -104,7 +132,7 @@ class Session:
             pending, self._pending = self._pending, []
             return join(pending) if pending else None
         done = self._report is not None and self._report.converged
-        if self._epoch is None or self._seen < self._n_examples or done:
+        if self._epoch is None or self._seen < self._epoch_size or done:
             return None
         self._seen = 0
         return self._epoch
@@ -116,33 +144,36 @@ class Session:
 
 
 class _Cache:
-    """Compiled examples by the identity of their reference Docs, which are held so that it stays theirs."""
+    """Compiled examples by the hash of their content.
+
+    n_sequences (int): Sequences of all distinct examples that were ever here.
+    """
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[Doc, int, Dataset]] = {}
+        self._entries: OrderedDict[int, Dataset] = OrderedDict()
         self._tokens = 0
+        self._known: set[int] = set()
         self.n_sequences = 0
 
-    def get(self, examples: Sequence[Example], compile_: Compile, fingerprint: Fingerprint) -> list[Dataset]:
-        """Return the data sets of `examples`, compiling those that are unknown or whose inputs have changed."""
-        prints = [fingerprint(example.predicted) for example in examples]
-        keys = [id(example.reference) for example in examples]
-        known = {key for key, mark in zip(keys, prints, strict=True) if self._mark(key) == mark}
-        unknown = [i for i, key in enumerate(keys) if key not in known]
-        compiled = dict(zip(unknown, compile_([examples[i] for i in unknown]), strict=True)) if unknown else {}
-        found = [compiled[i] if i in compiled else self._entries[key][2] for i, key in enumerate(keys)]
-        for i, data in compiled.items():
-            self._remember(examples[i].reference, prints[i], data)
+    def get(self, examples: Sequence[Example], keys: Sequence[int], compile_: Compile) -> list[Dataset]:
+        """Return the data sets of `examples`, compiling those that are not here."""
+        unknown = {key: example for key, example in zip(keys, examples, strict=True) if key not in self._entries}
+        compiled = compile_(list(unknown.values())) if unknown else []
+        if compiled and self._entries and compiled[0].store is not next(iter(self._entries.values())).store:
+            self._entries, self._tokens = OrderedDict(), 0  # the encoder had to start its tables anew
+            return self.get(examples, keys, compile_)
+        for key, data in zip(unknown, compiled, strict=True):
+            self._remember(key, data)
+        for key in keys:
+            self._entries.move_to_end(key)
+        found = [self._entries[key] for key in keys]
+        while self._tokens > MAX_CACHED_TOKENS and len(self._entries) > 1:
+            self._tokens -= self._entries.popitem(last=False)[1].encoded.n_tokens
         return found
 
-    def _mark(self, key: int) -> int | None:
-        entry = self._entries.get(key)
-        return None if entry is None else entry[1]
-
-    def _remember(self, reference: Doc, mark: int, data: Dataset) -> None:
-        if self._tokens > MAX_CACHED_TOKENS:
-            self._entries, self._tokens = {}, 0
+    def _remember(self, key: int, data: Dataset) -> None:
+        self._entries[key] = data
         self._tokens += data.encoded.n_tokens
-        if id(reference) not in self._entries:
+        if key not in self._known:
+            self._known.add(key)
             self.n_sequences += data.n_sequences
-        self._entries[id(reference)] = (reference, mark, data)

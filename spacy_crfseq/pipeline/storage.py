@@ -30,6 +30,9 @@ def pack(crf: LinearChainCRF, features: FeatureSet, names: list[str], n_sequence
     head = {
         "templates": list(features.templates),
         "pair_templates": list(features.pair_templates),
+        "functions": {
+            name: function.to_state() for name, function in features.functions.items() if hasattr(function, "to_state")
+        },
         "names": names,
         "n_sequences": n_sequences,
         "model": crf.to_bytes(),
@@ -39,7 +42,7 @@ def pack(crf: LinearChainCRF, features: FeatureSet, names: list[str], n_sequence
 
 
 def unpack(data: bytes, features: FeatureSet, component: str, source: str) -> StoredModel:
-    """Return what `pack` stored.
+    """Return what `pack` stored; feature functions that keep a state, such as gazetteers, get it back.
 
     features (FeatureSet): The features of the config, which must be those of the model.
     source (str): What to call the data in an error.
@@ -49,15 +52,20 @@ def unpack(data: bytes, features: FeatureSet, component: str, source: str) -> St
         head = srsly.msgpack_loads(data)
         templates = list(head["templates"]), list(head["pair_templates"])
         names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
+        functions = dict(head["functions"])
     except Exception as error:  # msgpack raises many kinds on foreign bytes
         raise ModelFileError(
             f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
         ) from error
-    if templates != (list(features.templates), list(features.pair_templates)):
+    if templates != (list(features.templates), list(features.pair_templates)) or not functions.keys() <= set(
+        features.functions
+    ):
         raise ModelFileError(
             f"{source}: the model was trained with other feature templates than the config of component "
             f"{component!r} names. Use the config that lies beside the model, or train again."
         )
+    for name, state in functions.items():
+        features.functions[name].from_state(state)  # type: ignore[attr-defined]
     return StoredModel(LinearChainCRF.from_bytes(body, source), names, n_sequences)
 
 

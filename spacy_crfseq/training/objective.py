@@ -41,6 +41,11 @@ class Dataset(NamedTuple):
         """N."""
         return len(self.weights)
 
+    @property
+    def store(self) -> BagStore:
+        """The bags that the ids refer to; data sets can be joined where they share it."""
+        return self.encoded.state.store
+
     def take(self, sequences: Offsets) -> Dataset:
         """Return some sequences, in the given order."""
         encoded, tokens = take_sequences(self.encoded, sequences)

@@ -24,7 +24,7 @@ from spacy.training.loop import train
 from spacy.util import load_config_from_str
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.schemes import split_tag, tags_of
+from spacy_crfseq.schemes import find_invalid, split_tag, tags_of
 from tests.pipeline.helpers import (
     FACTORIES,
     LBFGS_TIGHT,
@@ -525,7 +525,7 @@ def test_the_corpus_of_spacy(tmp_path: Path) -> None:
 
 
 def test_a_gazetteer(tmp_path: Path) -> None:
-    """A word list tells unknown words apart; it is read again when the pipeline is loaded."""
+    """A word list tells unknown words apart, and travels with the model."""
     (tmp_path / "cities.txt").write_text("Oslo\nBern\nRome\n")
     city = {"@crf_features": "spacy_crfseq.Gazetteer.v1", "path": str(tmp_path / "cities.txt")}
     features = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["CITY"], "functions": {"CITY": city}}
@@ -535,6 +535,7 @@ def test_a_gazetteer(tmp_path: Path) -> None:
     nlp.initialize(lambda: [Example(bare_doc(nlp, [t.text for t in doc]), doc) for doc in docs])
     pipe_of(nlp).fit()
     nlp.to_disk(tmp_path / "model")
+    (tmp_path / "cities.txt").unlink()
     for pipeline in (nlp, spacy.load(tmp_path / "model"), pickle.loads(pickle.dumps(nlp))):
         assert [len(pipeline(text).ents) for text in ("see Rome", "see Bob")] == [1, 0]
 
@@ -748,11 +749,13 @@ def span_probability(
     tags: tuple[str, ...], paths: np.ndarray, probabilities: np.ndarray, labels: np.ndarray, span: tuple[int, int, str]
 ) -> float:
     start, end, label = span
-    agrees = (paths[:, start:end] == labels[start:end]).all(1)
+    scheme = "BILUO" if any(tag[0] in "LU" for tag in tags) else "IOB2"
+    valid = np.array([find_invalid([tags[k] for k in path], scheme) is None for path in paths])
+    agrees = (paths[:, start:end] == labels[start:end]).all(1) & valid
     if end < paths.shape[1]:
         goes_on = np.array([tag != "O" and split_tag(tag)[0] in "IL" and split_tag(tag)[1] == label for tag in tags])
         agrees &= ~goes_on[paths[:, end]]
-    return float(probabilities[agrees].sum())
+    return float(probabilities[agrees].sum() / probabilities[valid].sum())
 
 
 @pytest.mark.parametrize("factory", ["crf_ner", "crf_chunker"])
