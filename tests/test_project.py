@@ -37,7 +37,7 @@ def test_the_project_runs_from_end_to_end(tmp_path: Path) -> None:
     assert scores["ents_f"] > 0.80
     assert "Ruth Calder" in done.stdout
     assert "<mark" in (tmp_path / "output" / "text.html").read_text(encoding="utf8")
-    assert len(list((tmp_path / "packages").glob("*/dist/*.tar.gz"))) == 1
+    assert len(list((tmp_path / "packages").glob("*/setup.py"))) == 1
 
 
 @pytest.mark.parametrize("config", sorted((ROOT / "configs").glob("*.cfg")), ids=lambda path: path.stem)

@@ -29,9 +29,9 @@ def warmup_cli(
     lang: Annotated[str, typer.Option("--lang", "-l", help="Language code")] = "en",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON")] = False,
 ) -> None:
-    """Compile the kernels of all components and keep them on disk.
+    """Compile the kernels of the three components with their default settings and keep them on disk.
 
-    Trains and runs each component on three sentences. The first time takes a minute, later ones seconds. Set
+    Trains and runs each component on three sentences. The first time takes half a minute, later ones seconds. Set
     NUMBA_CACHE_DIR to choose where the compiled code is kept.
 
     \b

@@ -32,13 +32,6 @@ def _home(key: np.uint64, mask: np.uint64) -> np.uint64:
 
 
 @kernel
-def start_keys(seed: np.uint64, keys: Hashes) -> None:
-    """Set all keys [T] to `seed`."""
-    for t in range(keys.shape[0]):
-        keys[t] = seed
-
-
-@kernel
 def mix_values(values: Hashes, keys: Hashes) -> None:
     """Mix values [T] into keys [T]; a value of 0 (absent) makes the key 0, which stays 0."""
     for t in range(keys.shape[0]):

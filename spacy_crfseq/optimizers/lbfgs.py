@@ -182,7 +182,7 @@ class LBFGS:
             while len(values) > self.period + 1:
                 values.popleft()
             if earlier - values[-1] < self.tolerance * abs(values[-1]):
-                return f"the objective fell by less than {self.tolerance:g} of its value in {self.period} iterations"
+                return f"the objective fell by no more than {self.tolerance:g} of its value in {self.period} iterations"
         norm = float(np.linalg.norm(state.theta))
         if state.point.norm < self.gradient_tolerance * max(1.0, norm):
             return f"the gradient norm is below {self.gradient_tolerance:g} of the parameters' norm"

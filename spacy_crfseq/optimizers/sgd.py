@@ -182,5 +182,5 @@ class SGD:
             return f"{self.max_iterations} epochs were run"
         last = state.losses[-3:]
         if len(last) == 3 and all(before - after < self.tolerance * after for before, after in pairwise(last)):
-            return f"the objective fell by less than {self.tolerance:g} of its value in two epochs running"
+            return f"the objective fell by no more than {self.tolerance:g} of its value in two epochs running"
         return ""

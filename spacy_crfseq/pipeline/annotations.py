@@ -240,7 +240,11 @@ class SpanGroups(_Spans):
         if not same_words:
             spans = example.get_aligned_spans_y2x(list(spans))
         found = [TagSpan(span.start, span.end, span.label_) for span in spans]
-        tags: Tags = list(encode(sorted(found), len(example.predicted), self.scheme))
+        try:
+            tags: Tags = list(encode(sorted(found), len(example.predicted), self.scheme))
+        except DataError as error:
+            text = example.reference.text[:60]
+            raise DataError(f"doc.spans[{self.spans_key!r}] of the gold document {text!r}...: {error}") from None
         return tags
 
     def gold_content(self, reference: Doc) -> object:
