@@ -31,7 +31,7 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
     if not isinstance(optimizer, Optimizer):
         raise ConfigError(
             f"[components.{component}.optimizer] is {part_name(optimizer)}, which is no optimizer (it lacks "
-            "needs, penalties, online, max_iterations, start, iterate or export). Use for example LBFGS.v1 of spacy_crfseq."
+            "needs, penalties, online, max_iterations, start, iterate, export). Use for example spacy_crfseq.LBFGS.v1."
         )
     if not any(_MEANING[kind][0](regularizer) for kind in optimizer.penalties):
         wanted = " or ".join(_MEANING[kind][1] for kind in sorted(optimizer.penalties))
