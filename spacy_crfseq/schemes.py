@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ConfigError, DataError, suggest
-from .types import MISSING
+from .types import MISSING, Constraints
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
@@ -37,19 +37,6 @@ class Span(NamedTuple):
     start: int
     end: int
     label: str
-
-
-class TransitionTable(NamedTuple):
-    """What a scheme allows over L labels.
-
-    start (bool [L]): Whether a label may be the first of a sequence.
-    step (bool [L, L]): step[i, j] says whether label j may follow label i.
-    end (bool [L]): Whether a label may be the last of a sequence.
-    """
-
-    start: BoolArray
-    step: BoolArray
-    end: BoolArray
 
 
 class SpanArrays(NamedTuple):
@@ -210,7 +197,7 @@ def tags_of(types: Iterable[str], scheme: str) -> list[str]:
     return [OUTSIDE, *(f"{prefix}-{label}" for label in types for prefix in _PREFIXES[scheme][1:])]
 
 
-def transition_table(labels: Sequence[str], scheme: str) -> TransitionTable:
+def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
     """Return which of the L labels may begin a sequence, follow each other and end a sequence.
 
     Plain labels may all.  Raises DataError naming a label that is no tag of the scheme, ConfigError on an
@@ -221,7 +208,7 @@ def transition_table(labels: Sequence[str], scheme: str) -> TransitionTable:
     start = [may_follow(OUTSIDE, label, scheme) for label in labels]
     step = [[may_follow(a, b, scheme) for b in labels] for a in labels]
     end = [may_follow(label, OUTSIDE, scheme) for label in labels]
-    return TransitionTable(
+    return Constraints(
         np.array(start, dtype=np.bool_),
         np.array(step, dtype=np.bool_).reshape(size, size),
         np.array(end, dtype=np.bool_),

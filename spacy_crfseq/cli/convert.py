@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ..errors import ConfigError, DataError, FormatError, suggest
+from ..files import replacing
 from ..formats import PRESETS, Preset, Sentence, check_scheme, read_columns, read_conllu, write_columns
 from ..schemes import Span, decode_lenient, encode
 from ._app import crfseq_cli
-from ._files import replacing
 from ._report import printer, reported_errors
 
 if TYPE_CHECKING:

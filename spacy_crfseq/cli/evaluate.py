@@ -12,11 +12,11 @@ import spacy
 import typer
 
 from ..errors import ConfigError, DataError
+from ..files import write_json
 from ..formats import PRESETS, get_preset
 from ..schemes import Span
 from ._app import crfseq_cli
 from ._conlleval import SpanCounts
-from ._files import write_json
 from ._report import load_code, printer, reported_errors
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from spacy import util
 from spacy.cli._util import parse_config_overrides
 
 from ..errors import ConfigError, DataError
+from ..files import replace_folder
 from ._app import crfseq_cli
-from ._files import replace_folder
 from ._kernels import is_cold
 from ._progress import Reporter
 from ._report import INTERRUPTED, load_code, printer, reported_errors

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..types import Bools, Hashes, Ints, Offsets
 from .index import BagStore, Growable, HashIndex
 from .lexicon import LexemeValues, Lexicon, pad_values
-from .plan import ColumnSlot, LexemeSlot, Plan, lexical_names
+from .plan import ColumnSlot, LexemeSlot, Plan, column_names, lexical_names
 from .templates import Template
 
 UNKNOWN = -2
@@ -247,7 +247,7 @@ class Encoder:
     def __init__(
         self, state: Plan, pair: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
     ) -> None:
-        self.columns = list(dict.fromkeys([*state.columns, *pair.columns]))
+        self.columns = column_names(state, pair)
         self._attributes = lexical_names(state, pair)
         self._width = max(state.width, pair.width)
         self._values_of = values_of

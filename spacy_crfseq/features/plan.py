@@ -68,6 +68,11 @@ def lexical_names(*plans: Plan) -> list[str]:
     return sorted({name for plan in plans for name in plan.lexical})
 
 
+def column_names(*plans: Plan) -> list[str]:
+    """Return the token columns that any of the plans uses, each once."""
+    return list(dict.fromkeys(name for plan in plans for name in plan.columns))
+
+
 def make_plan(templates: Iterable[Template]) -> Plan:
     """Assign every template to exactly one slot."""
     templates = tuple(templates)

@@ -7,11 +7,11 @@ part-of-speech tags.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..errors import ConfigError, DataError, FormatError
+from ..files import replacing
 from ..schemes import describe_invalid, find_invalid
 from ._lines import Sentence, check_file, read_lines
 
@@ -52,15 +52,8 @@ def write_columns(
     impossible column names.
     """
     check_columns(columns)
-    path = Path(path)
-    # Same folder, so that the last step is one rename; the process id keeps writers apart.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf8", newline="\n") as file:
-            file.writelines(_lines_of(sentences, columns, separator))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(Path(path)) as temporary, temporary.open("w", encoding="utf8", newline="\n") as file:
+        file.writelines(_lines_of(sentences, columns, separator))
 
 
 def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str) -> None:

@@ -128,7 +128,7 @@ class TokenTags:
         return tuple(tags)
 
     def constraints(self, tags: Sequence[str]) -> Constraints:
-        return Constraints(*transition_table(tags, "plain"))
+        return transition_table(tags, "plain")
 
     def allowed(
         self, docs: Sequence[Doc], spaces: NDArray[np.bool_], doc_offsets: Offsets, tags: Sequence[str]
@@ -191,7 +191,7 @@ class _Spans:
         return tuple(sorted({split_tag(tag)[1] for tag in tags if tag != "O"}))
 
     def constraints(self, tags: Sequence[str]) -> Constraints:
-        return Constraints(*transition_table(tags, self.scheme))
+        return transition_table(tags, self.scheme)
 
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
         for label in self.public_labels(tags):

@@ -24,7 +24,8 @@ from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError
 from ..features.encoder import Columns, Encoded, Encoder, attribute_names
-from ..features.plan import lexical_names
+from ..features.plan import column_names, lexical_names
+from ..files import replacing
 from ..layout import make_layout
 from ..model import LinearChainCRF
 from ..schemes import TagTable, span_f1, spans_of
@@ -104,7 +105,7 @@ class CRFComponent(TrainablePipe):
     @property
     def reads(self) -> frozenset[str]:
         """Token columns that features look at and earlier components or a corpus reader must set, such as "TAG"."""
-        return frozenset(name for plan in self.method.features.plans() for name in plan.columns)
+        return frozenset(column_names(*self.method.features.plans()))
 
     def add_label(self, label: str) -> int:
         """Add a label; a trained model is widened, its weights for the new label zero.
@@ -306,7 +307,7 @@ class CRFComponent(TrainablePipe):
             raise DataError(
                 f"Component {self.name!r}: there are no training examples. Check [corpora.train] and [paths]."
             )
-        columns = self._read([example.predicted for example in examples], self._input_names())
+        columns = self._read([example.predicted for example in examples], column_names(*self.method.features.plans()))
         return columns, [tag for example in examples for tag in self._gold_tags(example)]
 
     def _expected_inputs(self, columns: DocColumns, examples: Sequence[Example]) -> Columns:
@@ -315,7 +316,7 @@ class CRFComponent(TrainablePipe):
         A column that no predicted Doc has takes its gold values, so that its attributes are known when
         ``annotating_components`` set it.  They are no input of the training: the answer itself never is.
         """
-        names = self._input_names()
+        names = column_names(*self.method.features.plans())
         context = columns.text.context
         absent = [i for i, name in enumerate(names) if name not in self.annotation.writes and not context[:, i].any()]
         if not absent:
@@ -332,10 +333,6 @@ class CRFComponent(TrainablePipe):
             ", ".join(names[i] for i in absent),
         )
         return columns.text._replace(context=context)
-
-    def _input_names(self) -> list[str]:
-        state, pair = self.method.features.plans()
-        return list(dict.fromkeys([*state.columns, *pair.columns]))
 
     def _gold_tags(self, example: Example) -> Tags:
         return self.annotation.gold_tags(example, _same_words(example))
@@ -508,6 +505,10 @@ class CRFComponent(TrainablePipe):
     def _model_bytes(self) -> bytes:
         return storage.pack(self.crf, self.method.features, self.attribute_names, self._session.n_total)
 
+    def _write_model(self, file: Path) -> None:
+        with replacing(file) as temporary:
+            temporary.write_bytes(self._model_bytes())
+
     def _load_model(self, data: bytes, source: str) -> None:
         stored = storage.unpack(data, self.method.features, self.name, source)
         self._set_tags(stored.crf.labels)
@@ -545,7 +546,7 @@ class CRFComponent(TrainablePipe):
             "vocab": lambda folder: self.vocab.to_disk(folder, exclude=exclude),
         }
         if self._crf is not None:
-            serialize["model"] = lambda file: storage.write(file, self._model_bytes())
+            serialize["model"] = self._write_model
         util.to_disk(path, serialize, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":

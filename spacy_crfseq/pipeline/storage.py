@@ -57,9 +57,8 @@ def unpack(data: bytes, features: FeatureSet, component: str, source: str) -> St
         raise ModelFileError(
             f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
         ) from error
-    if templates != (list(features.templates), list(features.pair_templates)) or not functions.keys() <= set(
-        features.functions
-    ):
+    same_templates = templates == (list(features.templates), list(features.pair_templates))
+    if not same_templates or not functions.keys() <= features.functions.keys():
         raise ModelFileError(
             f"{source}: the model was trained with other feature templates than the config of component "
             f"{component!r} names. Use the config that lies beside the model, or train again."
@@ -67,13 +66,6 @@ def unpack(data: bytes, features: FeatureSet, component: str, source: str) -> St
     for name, state in functions.items():
         features.functions[name].from_state(state)  # type: ignore[attr-defined]
     return StoredModel(LinearChainCRF.from_bytes(body, source), names, n_sequences)
-
-
-def write(file: Path, data: bytes) -> None:
-    """Write a file under a temporary name and move it into place."""
-    temporary = file.with_name(f".{file.name}.part")
-    temporary.write_bytes(data)
-    temporary.replace(file)
 
 
 def read_settings(file: Path) -> dict[str, Any]:

@@ -16,9 +16,9 @@ import spacy
 import typer
 
 from spacy_crfseq.cli import fit
-from spacy_crfseq.cli._files import replace_folder
 from spacy_crfseq.cli.fit import read_overrides
 from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.readers import read_examples
 
 Run = Callable[..., Any]
