@@ -18,7 +18,7 @@ from .features.encoder import Encoded, Ids
 from .features.index import BagStore
 from .types import Bools, Floats, Ints, Offsets
 
-SHARD_FLOATS = 1 << 18
+SHARD_FLOATS = 1 << 17
 """Scores are computed for about this many numbers at a time, so that they stay in the cache."""
 
 
@@ -63,6 +63,16 @@ class DenseRows(NamedTuple):
         from .kernels import rows
 
         rows.scatter_ragged(ptr, ids, d, factor, self._matrix(grad))
+
+    def collect(self, rows_of: slice, ptr: Offsets, bags: Ints, d: Floats, grad: Floats) -> None:
+        """Add to each row r in a range the lines bags[ptr[r]:ptr[r + 1]] of d [bags, C]: rows are the receivers."""
+        from .kernels import rows
+
+        rows.add_ragged(ptr[rows_of.start : rows_of.stop + 1], bags, d, self._matrix(grad)[rows_of])
+
+    def columns(self, ids: Ints) -> DenseColumns:
+        """Return the rows ids [T, S] prepared for many passes."""
+        return DenseColumns(self, ids)
 
     def widened(self, old_columns: NDArray[np.int64], width: int) -> tuple[DenseRows, NDArray[np.int64]]:
         """Return rows of a larger width and the new place of each weight; column c moves to old_columns[c]."""
@@ -116,6 +126,17 @@ class SparseRows(NamedTuple):
 
         rows.scatter_ragged_sparse(ptr, ids, self.ptr, self.cols, d, factor, grad)
 
+    def collect(self, rows_of: slice, ptr: Offsets, bags: Ints, d: Floats, grad: Floats) -> None:
+        """Add to each row r in a range the lines bags[ptr[r]:ptr[r + 1]] of d [bags, C]: rows are the receivers."""
+        from .kernels import rows
+
+        bounds = slice(rows_of.start, rows_of.stop + 1)
+        rows.collect_sparse(ptr[bounds], bags, self.ptr[bounds], self.cols, d, grad)
+
+    def columns(self, ids: Ints) -> SparseColumns:
+        """Return the rows ids [T, S] prepared for many passes."""
+        return SparseColumns(self, ids)
+
     def widened(self, old_columns: NDArray[np.int64], width: int) -> tuple[SparseRows, NDArray[np.int64]]:
         """Return rows with all new columns in every row, and the new place of each weight."""
         new_columns = np.setdiff1d(np.arange(width), old_columns)
@@ -130,6 +151,91 @@ class SparseRows(NamedTuple):
 
 
 Rows: TypeAlias = DenseRows | SparseRows
+
+
+class DenseColumns:
+    """Dense rows that tokens switch on, for many passes over the same tokens with changing weights."""
+
+    def __init__(self, rows: DenseRows, ids: Ints) -> None:
+        self._rows, self._ids = rows, ids
+
+    def begin(self, weights: Floats, training: bool) -> None:
+        """Start a pass with these weights; `training` if gradients will be wanted."""
+        self._weights = weights
+
+    def add(self, tokens: slice, out: Floats) -> None:
+        """Add the rows of some tokens to out [tokens, C]."""
+        self._rows.add(self._weights, self._ids[tokens], out)
+
+    def scatter(self, tokens: slice, d: Floats, grad: Floats) -> None:
+        """Add d [tokens, C] to the rows of grad."""
+        self._rows.scatter(self._ids[tokens], d, 1.0, grad)
+
+    def finish(self, grad: Floats) -> None:
+        """Complete grad at the end of a pass."""
+
+
+class SparseColumns:
+    """As `DenseColumns`, for sparse rows.
+
+    Rows with several entries are written to a dense table at the beginning of a pass, where adding one is a matter of
+    two or three vectors; the others, most of them with a single entry, are listed entry by entry for each token.
+    """
+
+    FEWEST = 3
+    """Entries from which on a row goes to the table."""
+
+    def __init__(self, rows: SparseRows, ids: Ints) -> None:
+        from .kernels import rows as kernels
+
+        self._rows = rows
+        self._tabled = np.flatnonzero(np.diff(rows.ptr) >= self.FEWEST).astype(np.int32)
+        tables = np.full(rows.n_rows, -1, np.int32)
+        tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
+        ptr = np.empty(len(ids) + 1, np.int64), np.empty(len(ids) + 1, np.int64)
+        nothing = np.empty(0, np.int32)
+        kernels.split(ids, tables, rows.ptr, rows.cols, (ptr[0], nothing), (ptr[1], nothing, nothing))
+        sizes = int(ptr[0][-1]), int(ptr[1][-1])
+        self._hot = ptr[0], np.empty(sizes[0], np.int32)
+        self._cold = ptr[1], np.empty(sizes[1], np.int32), np.empty(sizes[1], np.int32)
+        kernels.split(ids, tables, rows.ptr, rows.cols, self._hot, self._cold)
+
+    def begin(self, weights: Floats, training: bool) -> None:
+        """Start a pass with these weights; `training` if gradients will be wanted."""
+        from .kernels import rows
+
+        self._weights = weights
+        self._table = np.empty((len(self._tabled), self._rows.width), weights.dtype)
+        rows.to_table(self._tabled, self._rows.ptr, self._rows.cols, weights, self._table)
+        self._d_table = np.zeros_like(self._table) if training else self._table
+
+    def _bounds(self, tokens: slice) -> slice:
+        return slice(tokens.start, tokens.stop + 1)
+
+    def add(self, tokens: slice, out: Floats) -> None:
+        """Add the rows of some tokens to out [tokens, C]."""
+        from .kernels import rows
+
+        here = self._bounds(tokens)
+        rows.add_ragged(self._hot[0][here], self._hot[1], self._table, out)
+        rows.add_entries(self._cold[0][here], *self._cold[1:], self._weights, out)
+
+    def scatter(self, tokens: slice, d: Floats, grad: Floats) -> None:
+        """Add d [tokens, C] to the rows of grad; those of the table follow in `finish`."""
+        from .kernels import rows
+
+        here = self._bounds(tokens)
+        rows.scatter_ragged(self._hot[0][here], self._hot[1], d, 1.0, self._d_table)
+        rows.scatter_entries(self._cold[0][here], *self._cold[1:], d, grad)
+
+    def finish(self, grad: Floats) -> None:
+        """Complete grad at the end of a pass."""
+        from .kernels import rows
+
+        rows.from_table(self._tabled, self._rows.ptr, self._rows.cols, self._d_table, grad)
+
+
+RowColumns: TypeAlias = DenseColumns | SparseColumns
 
 
 class Layout(NamedTuple):

@@ -168,6 +168,11 @@ class Objective(Protocol):
         ...
 
     @property
+    def n_threads(self) -> int:
+        """Threads to share long work among."""
+        ...
+
+    @property
     def n_total(self) -> int:
         """Sequences in the whole training set; more than `n_sequences` where the data at hand is a part of it."""
         ...
@@ -176,8 +181,11 @@ class Objective(Protocol):
         """Return the objective."""
         ...
 
-    def value_and_grad(self, theta: Floats) -> tuple[float, float, Floats]:
-        """Return objective, loss alone, and the objective's gradient [D] (a buffer the caller may keep)."""
+    def value_and_grad(self, theta: Floats, out: Floats | None = None) -> tuple[float, float, Floats]:
+        """Return objective, loss alone, and the objective's gradient [D], written to `out` [D] if given.
+
+        The caller may keep the gradient.
+        """
         ...
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[OnlineBatch]:

@@ -17,7 +17,8 @@ from spacy_crfseq.features.templates import parse
 from spacy_crfseq.layout import Layout, Rows, SparseRows, make_layout
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.regularizers.l2 import L2
-from spacy_crfseq.training.objective import CRFObjective, Dataset
+from spacy_crfseq.training.dataset import Dataset
+from spacy_crfseq.training.objective import CRFObjective
 from spacy_crfseq.types import MISSING, Batch, Constraints, Floats, Ints, Loss, Regularizer, Scores
 
 # --- scores ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from spacy_crfseq.layout import SparseRows, make_layout
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.regularizers.l2 import L2
-from spacy_crfseq.training.objective import CRFObjective, Dataset
+from spacy_crfseq.training.dataset import Dataset
+from spacy_crfseq.training.objective import CRFObjective
 from spacy_crfseq.types import Floats
 from tests import reference
 from tests.problems import Sentence, Vocabulary, columns_of, make_encoder, random_sentences

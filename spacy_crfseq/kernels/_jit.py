@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numba.extending
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,6 +30,14 @@ def kernel(function: Function) -> Function:
         _warn_once()
         compiled = numba.njit(**OPTIONS)(function)
     return compiled
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """Let `function` write the LLVM code of a call: for the few loops whose sums must stay in vector registers.
+
+    It takes numba's typing context and the types of the arguments, and returns a signature and a code generator.
+    """
+    return numba.extending.intrinsic(function)
 
 
 def _warn_once() -> None:

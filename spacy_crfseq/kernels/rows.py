@@ -8,64 +8,198 @@ nothing) or ragged (``ids[ptr[t]:ptr[t + 1]]``).  Weights come dense, W [R, C], 
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
+import llvmlite.binding
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
 
 from ..types import Floats, Ints, Offsets
-from ._jit import kernel
+from ._jit import intrinsic, kernel
+
+WIDE = 16 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 8
+"""Numbers in a vector where a row has as many."""
+NARROW = 8
+"""Numbers in a vector where a row has fewer than `WIDE`."""
+
+
+AHEAD = 24
+"""Places in a list of rows between the one that is read and the one that is fetched into the cache."""
+
+
+def _pair_kernels(size: int) -> tuple[Any, Any]:
+    """Return two functions on a pair of vectors of `size` neighbours in each row, which begin at columns a and b.
+
+    The vectors of a pair may overlap, even coincide, since both are read before one is written; so rows of any length
+    from `size` on can be cut into pairs.  The sums of a token stay in registers, which a loop over columns inside a
+    loop over rows would write to memory for every row.
+    """
+
+    def cells(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> list[Any]:
+        kind = ir.VectorType(context.get_value_type(dtype), size).as_pointer()
+        begin = builder.mul(row, builder.extract_value(array.shape, 1))
+        return [builder.bitcast(builder.gep(array.data, [builder.add(begin, c)]), kind) for c in columns]
+
+    def arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
+        return [context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 3, 6)]
+
+    def over_rows(builder: Any, ids: Any, begin: Any, end: Any, fetch: Any, body: Any) -> None:
+        one = ir.Constant(begin.type, 1)
+        last = builder.sub(builder.extract_value(ids.shape, 0), one)
+        with cgutils.for_range_slice(builder, begin, end, one, inc=True) as (place, _):
+            later = builder.add(place, ir.Constant(begin.type, AHEAD))
+            later = builder.select(builder.icmp_signed("<", later, last), later, last)
+            fetch(builder.sext(builder.load(builder.gep(ids.data, [later])), ir.IntType(64)))
+            row = builder.sext(builder.load(builder.gep(ids.data, [place])), ir.IntType(64))
+            with cgutils.if_likely(builder, builder.icmp_signed(">=", row, ir.Constant(row.type, 0))):
+                body(row)
+
+    def prefetch(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> None:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        for cell in cells(context, builder, array, dtype, row, columns):
+            options = [ir.Constant(number, option) for option in (0, 3, 1)]
+            builder.call(function, [builder.bitcast(cell, byte), *options])
+
+    @intrinsic
+    def add(typing_context: Any, ids: Any, begin: Any, end: Any, weights: Any, a: Any, b: Any, out: Any, t: Any) -> Any:
+        """Add the rows ids[begin:end] of weights [R, C] to row t of out [T, C], in both vectors."""
+        index = types.intp
+        signature = types.void(ids, index, index, weights, index, index, out, index)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            numbers, table, target = arrays(context, builder, signature, args)
+            outs = cells(context, builder, target, weights.dtype, args[7], args[4:6])
+            sums = [cgutils.alloca_once(builder, out.type.pointee) for out in outs]
+            for total, out in zip(sums, outs, strict=True):
+                builder.store(builder.load(out, align=4), total)
+
+            def body(row: Any) -> None:
+                sources = cells(context, builder, table, weights.dtype, row, args[4:6])
+                for total, source in zip(sums, sources, strict=True):
+                    builder.store(builder.fadd(builder.load(total), builder.load(source, align=4)), total)
+
+            fetch = partial(prefetch, context, builder, table, weights.dtype, columns=args[4:6])
+            over_rows(builder, numbers, args[1], args[2], fetch, body)
+            for total, out in zip(sums, outs, strict=True):
+                builder.store(builder.load(total), out, align=4)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    @intrinsic
+    def scatter(
+        typing_context: Any, ids: Any, begin: Any, end: Any, grad: Any, a: Any, b: Any, d: Any, t: Any, factor: Any
+    ) -> Any:
+        """Add factor times row t of d [T, C] to the rows ids[begin:end] of grad [R, C], in both vectors."""
+        index = types.intp
+        signature = types.void(ids, index, index, grad, index, index, d, index, grad.dtype)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            numbers, table, source = arrays(context, builder, signature, args)
+            places = cells(context, builder, source, grad.dtype, args[7], args[4:6])
+            kind = places[0].type.pointee
+            first = builder.insert_element(ir.Constant(kind, ir.Undefined), args[8], ir.Constant(ir.IntType(32), 0))
+            spread = ir.Constant(ir.VectorType(ir.IntType(32), size), [0] * size)
+            factors = builder.shuffle_vector(first, first, spread)
+            added = [builder.fmul(factors, builder.load(place, align=4)) for place in places]
+
+            def body(row: Any) -> None:
+                targets = cells(context, builder, table, grad.dtype, row, args[4:6])
+                new = [builder.fadd(builder.load(x, align=4), y) for x, y in zip(targets, added, strict=True)]
+                for target, value in zip(targets, new, strict=True):
+                    builder.store(value, target, align=4)
+
+            fetch = partial(prefetch, context, builder, table, grad.dtype, columns=args[4:6])
+            over_rows(builder, numbers, args[1], args[2], fetch, body)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return add, scatter
+
+
+_add_wide, _scatter_wide = _pair_kernels(WIDE)
+_add_narrow, _scatter_narrow = _pair_kernels(NARROW)
+
+
+@kernel
+def _add_token(ids: Ints, begin: int, end: int, weights: Floats, out: Floats, t: int) -> None:
+    """Add the rows ids[begin:end] to out[t]; negative ids stand for nothing."""
+    n = weights.shape[1]
+    if n >= WIDE:
+        # pairs, so laid that only the vectors of the last one overlap; the first stands alone where the count is odd
+        column = 0
+        if (n + WIDE - 1) // WIDE % 2 == 1:
+            _add_wide(ids, begin, end, weights, 0, 0, out, t)
+            column = WIDE
+        while column < n:
+            _add_wide(ids, begin, end, weights, column, min(column + WIDE, n - WIDE), out, t)
+            column += 2 * WIDE
+    elif n >= NARROW:
+        _add_narrow(ids, begin, end, weights, 0, n - NARROW, out, t)
+    else:
+        for p in range(begin, end):
+            if ids[p] >= 0:
+                for c in range(n):
+                    out[t, c] += weights[ids[p], c]
+
+
+@kernel
+def _scatter_token(ids: Ints, begin: int, end: int, grad: Floats, d: Floats, t: int, factor: float) -> None:
+    """Add factor * d[t] to the rows ids[begin:end] of grad, cut into vectors as in `_add_token`."""
+    n = grad.shape[1]
+    f = d.dtype.type(factor)
+    if n >= WIDE:
+        column = 0
+        if (n + WIDE - 1) // WIDE % 2 == 1:
+            _scatter_wide(ids, begin, end, grad, 0, 0, d, t, f)
+            column = WIDE
+        while column < n:
+            _scatter_wide(ids, begin, end, grad, column, min(column + WIDE, n - WIDE), d, t, f)
+            column += 2 * WIDE
+    elif n >= NARROW:
+        _scatter_narrow(ids, begin, end, grad, 0, n - NARROW, d, t, f)
+    else:
+        for p in range(begin, end):
+            if ids[p] >= 0:
+                for c in range(n):
+                    grad[ids[p], c] += f * d[t, c]
 
 
 @kernel
 def add_fixed(ids: Ints, weights: Floats, out: Floats) -> None:
     """Add dense rows: ids [T, S], weights [R, C], out [T, C]."""
-    n_columns = weights.shape[1]
+    width = ids.shape[1]
+    flat = ids.reshape(ids.size)
     for t in range(ids.shape[0]):
-        target = out[t]
-        for s in range(ids.shape[1]):
-            r = ids[t, s]
-            if r >= 0:
-                row = weights[r]
-                for c in range(n_columns):
-                    target[c] += row[c]
+        _add_token(flat, t * width, (t + 1) * width, weights, out, t)
 
 
 @kernel
 def scatter_fixed(ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
     """Transpose of `add_fixed`: d [T, C], grad [R, C]."""
-    n_columns = grad.shape[1]
-    f = d.dtype.type(factor)
+    width = ids.shape[1]
+    flat = ids.reshape(ids.size)
     for t in range(ids.shape[0]):
-        source = d[t]
-        for s in range(ids.shape[1]):
-            r = ids[t, s]
-            if r >= 0:
-                row = grad[r]
-                for c in range(n_columns):
-                    row[c] += f * source[c]
+        _scatter_token(flat, t * width, (t + 1) * width, grad, d, t, factor)
 
 
 @kernel
 def add_ragged(ptr: Offsets, ids: Ints, weights: Floats, out: Floats) -> None:
     """Add dense rows: ptr [T + 1], ids [ptr[T]], weights [R, C], out [T, C]."""
-    n_columns = weights.shape[1]
     for t in range(ptr.shape[0] - 1):
-        target = out[t]
-        for p in range(ptr[t], ptr[t + 1]):
-            row = weights[ids[p]]
-            for c in range(n_columns):
-                target[c] += row[c]
+        _add_token(ids, ptr[t], ptr[t + 1], weights, out, t)
 
 
 @kernel
 def scatter_ragged(ptr: Offsets, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
     """Transpose of `add_ragged`: d [T, C], grad [R, C]."""
-    n_columns = grad.shape[1]
-    f = d.dtype.type(factor)
     for t in range(ptr.shape[0] - 1):
-        source = d[t]
-        for p in range(ptr[t], ptr[t + 1]):
-            row = grad[ids[p]]
-            for c in range(n_columns):
-                row[c] += f * source[c]
+        _scatter_token(ids, ptr[t], ptr[t + 1], grad, d, t, factor)
 
 
 @kernel
@@ -116,6 +250,103 @@ def scatter_ragged_sparse(
             r = ids[p]
             for q in range(row_ptr[r], row_ptr[r + 1]):
                 grad[q] += f * source[cols[q]]
+
+
+@kernel
+def add_entries(ptr: Offsets, places: Ints, cols: Ints, values: Floats, out: Floats) -> None:
+    """Add single weights: ``out[t, cols[p]] += values[places[p]]`` for p from ptr[t] to ptr[t + 1]; out [T, C]."""
+    for t in range(ptr.shape[0] - 1):
+        target = out[t]
+        for p in range(ptr[t], ptr[t + 1]):
+            target[cols[p]] += values[places[p]]
+
+
+@kernel
+def scatter_entries(ptr: Offsets, places: Ints, cols: Ints, d: Floats, grad: Floats) -> None:
+    """Transpose of `add_entries`: d [T, C]."""
+    for t in range(ptr.shape[0] - 1):
+        source = d[t]
+        for p in range(ptr[t], ptr[t + 1]):
+            grad[places[p]] += source[cols[p]]
+
+
+@kernel
+def split(
+    ids: Ints, tables: Ints, row_ptr: Offsets, cols: Ints, hot: tuple[Offsets, Ints], cold: tuple[Offsets, Ints, Ints]
+) -> None:
+    """List the rows of each token that lie in a table, and the entries of its other rows.
+
+    ids [T, S] (-1 for nothing); tables [R] number of a row in the table, -1 outside.  hot is (ptr [T + 1], ids), cold
+    (ptr [T + 1], places, cols); lists too short are not written, so that a first call with empty ones counts.
+    """
+    hot_ptr, hot_ids = hot
+    cold_ptr, cold_places, cold_cols = cold
+    n_hot, n_cold = 0, 0
+    hot_ptr[0] = cold_ptr[0] = 0
+    for t in range(ids.shape[0]):
+        for s in range(ids.shape[1]):
+            r = ids[t, s]
+            if r < 0:
+                continue
+            if tables[r] >= 0:
+                if n_hot < hot_ids.shape[0]:
+                    hot_ids[n_hot] = tables[r]
+                n_hot += 1
+            else:
+                for q in range(row_ptr[r], row_ptr[r + 1]):
+                    if n_cold < cold_cols.shape[0]:
+                        cold_places[n_cold] = q
+                        cold_cols[n_cold] = cols[q]
+                    n_cold += 1
+        hot_ptr[t + 1] = n_hot
+        cold_ptr[t + 1] = n_cold
+
+
+@kernel
+def to_table(rows: Ints, row_ptr: Offsets, cols: Ints, values: Floats, table: Floats) -> None:
+    """Write sparse rows to table [H, C]: row rows[h] to table[h], zeros where it has no entry."""
+    for h in range(rows.shape[0]):
+        target = table[h]
+        for c in range(target.shape[0]):
+            target[c] = 0
+        for q in range(row_ptr[rows[h]], row_ptr[rows[h] + 1]):
+            target[cols[q]] = values[q]
+
+
+@kernel
+def from_table(rows: Ints, row_ptr: Offsets, cols: Ints, table: Floats, grad: Floats) -> None:
+    """Add the entries of table [H, C] that `to_table` took from sparse rows to them."""
+    for h in range(rows.shape[0]):
+        source = table[h]
+        for q in range(row_ptr[rows[h]], row_ptr[rows[h] + 1]):
+            grad[q] += source[cols[q]]
+
+
+@kernel
+def transpose(ptr: Offsets, ids: Ints, out_ptr: Offsets, out: Ints) -> None:
+    """Turn bags of attributes, ptr [B + 1] and ids, into the bags of each attribute, out_ptr [F + 1] and out."""
+    out_ptr[:] = 0
+    for p in range(ptr[ptr.shape[0] - 1]):
+        out_ptr[ids[p] + 1] += 1
+    for f in range(out_ptr.shape[0] - 1):
+        out_ptr[f + 1] += out_ptr[f]
+    for b in range(ptr.shape[0] - 1):
+        for p in range(ptr[b], ptr[b + 1]):
+            out[out_ptr[ids[p]]] = b
+            out_ptr[ids[p]] += 1
+    for f in range(out_ptr.shape[0] - 1, 0, -1):
+        out_ptr[f] = out_ptr[f - 1]
+    out_ptr[0] = 0
+
+
+@kernel
+def collect_sparse(ptr: Offsets, bags: Ints, row_ptr: Offsets, cols: Ints, d: Floats, grad: Floats) -> None:
+    """Add to the entries of each sparse row r the numbers of d [B, C] in the lines bags[ptr[r]:ptr[r + 1]]."""
+    for r in range(ptr.shape[0] - 1):
+        for p in range(ptr[r], ptr[r + 1]):
+            source = d[bags[p]]
+            for q in range(row_ptr[r], row_ptr[r + 1]):
+                grad[q] += source[cols[q]]
 
 
 @kernel

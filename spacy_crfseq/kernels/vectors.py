@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..types import Floats, Ints
+from ..types import Floats
 from ._jit import kernel
 
-BLOCK = 2048
-"""Elements handled at a time: a block of all vectors of an L-BFGS history fits the level-2 cache."""
+BLOCK = 8192
+"""Elements handled at a time: a block of the vectors at hand fits the level-2 cache."""
 
 
 @kernel
@@ -19,26 +19,83 @@ def _block_dot(x: Floats, y: Floats) -> float:
 
 
 @kernel
-def products(basis: Floats, rows: Ints, out: Floats) -> None:
-    """Write ``basis[r] . basis[k]`` for r in rows [R] and all k to out [R, K] float64; basis [K, D]."""
-    out[:] = 0
-    for b in range(0, basis.shape[1], BLOCK):
-        for r in range(rows.shape[0]):
-            vector = basis[rows[r], b : b + BLOCK]
-            for k in range(basis.shape[0]):
-                out[r, k] += _block_dot(basis[k, b : b + BLOCK], vector)
+def _six_dots(x: Floats, y: Floats, a: Floats, b: Floats, c: Floats) -> tuple[float, float, float, float, float, float]:
+    """Return the inner products of x and of y with a, b and c: six sums at a time keep the arithmetic units busy."""
+    xa, xb, xc = x.dtype.type(0), x.dtype.type(0), x.dtype.type(0)
+    ya, yb, yc = x.dtype.type(0), x.dtype.type(0), x.dtype.type(0)
+    for i in range(x.shape[0]):
+        xa += x[i] * a[i]
+        xb += x[i] * b[i]
+        xc += x[i] * c[i]
+        ya += y[i] * a[i]
+        yb += y[i] * b[i]
+        yc += y[i] * c[i]
+    return xa, xb, xc, ya, yb, yc
 
 
 @kernel
-def combine(basis: Floats, used: int, coefficients: Floats, out: Floats) -> None:
-    """Write ``sum_k coefficients[k] * basis[k]``, k < used, to out [D]; coefficients have the dtype of out."""
-    for b in range(0, out.shape[0], BLOCK):
-        target = out[b : b + BLOCK]
+def remember(
+    basis: Floats, slot: int, begin: int, end: int, old: Floats, new: Floats, gradient: Floats, products: Floats
+) -> None:
+    """Put a step into an L-BFGS history and multiply what is new with all of it, in the elements begin..end-1.
+
+    basis [2m + 1, D] holds m steps, m gradient changes and the last gradient.  ``new - old`` goes to row slot, the
+    change of the gradient to row m + slot, gradient [D] to the last row; products [3, 2m + 1] float64 receive the inner
+    products of these three rows with all rows.
+    """
+    n = basis.shape[0]
+    m = n // 2
+    products[:] = 0
+    for b in range(begin, end, BLOCK):
+        e = min(b + BLOCK, end)
+        s, y, g = basis[slot, b:e], basis[m + slot, b:e], basis[n - 1, b:e]
+        after, before, fresh = new[b:e], old[b:e], gradient[b:e]
+        for i in range(s.shape[0]):
+            s[i] = after[i] - before[i]
+        for i in range(s.shape[0]):
+            y[i] = fresh[i] - g[i]
+            g[i] = fresh[i]
+        for k in range(0, n - 1, 2):
+            xs, xy, xg, zs, zy, zg = _six_dots(basis[k, b:e], basis[k + 1, b:e], s, y, g)
+            products[0, k] += xs
+            products[1, k] += xy
+            products[2, k] += xg
+            products[0, k + 1] += zs
+            products[1, k + 1] += zy
+            products[2, k + 1] += zg
+        products[0, n - 1] += _block_dot(g, s)
+        products[1, n - 1] += _block_dot(g, y)
+        products[2, n - 1] += _block_dot(g, g)
+
+
+@kernel
+def _add_four(out: Floats, a: Floats, b: Floats, c: Floats, d: Floats, f: float, g: float, h: float, i: float) -> None:
+    for k in range(out.shape[0]):
+        out[k] += f * a[k] + g * b[k] + h * c[k] + i * d[k]
+
+
+@kernel
+def combine(basis: Floats, begin: int, end: int, coefficients: Floats, out: Floats) -> None:
+    """Write ``sum_k coefficients[k] * basis[k]`` to the elements begin..end-1 of out [D].
+
+    basis [K, D], coefficients [K] of its dtype.
+    """
+    for b in range(begin, end, BLOCK):
+        e = min(b + BLOCK, end)
+        target = out[b:e]
         target[:] = 0
-        for k in range(used):
-            row, c = basis[k, b : b + BLOCK], coefficients[k]
+        k = 0
+        while k + 4 <= basis.shape[0]:
+            f = coefficients[k : k + 4]
+            _add_four(
+                target, basis[k, b:e], basis[k + 1, b:e], basis[k + 2, b:e], basis[k + 3, b:e], f[0], f[1], f[2], f[3]
+            )
+            k += 4
+        while k < basis.shape[0]:
+            row, factor = basis[k, b:e], coefficients[k]
             for i in range(target.shape[0]):
-                target[i] += c * row[i]
+                target[i] += factor * row[i]
+            k += 1
 
 
 @kernel

@@ -22,13 +22,12 @@ ROUNDING = 1e-6
 
 @dataclass
 class Point:
-    """Parameters with the objective's value, the loss alone, the gradient and its norm."""
+    """Parameters with the objective's value, the loss alone and the gradient."""
 
     theta: Floats
     value: float
     loss: float
     gradient: Floats
-    norm: float
 
 
 @dataclass
@@ -39,20 +38,21 @@ class _Trial:
 
 
 def strong_wolfe(
-    evaluate: Callable[[Floats], Point], start: Point, direction: Floats, slope: float, first_step: float
+    evaluate: Callable[[float], tuple[Point, float]], start: Point, slope: float, first_step: float
 ) -> tuple[Point | None, int]:
-    """Return a point along `direction` that meets the conditions, and the number of evaluations.
+    """Return a point along a direction that meets the conditions, and the number of evaluations.
 
-    slope (float): Inner product of direction and gradient at `start`, negative.
+    evaluate (Callable): Maps a step to the point there and its slope, the inner product of direction and gradient.
+    slope (float): The slope at `start`, negative.
     The best point found is returned where the conditions are not met within `MAX_EVALUATIONS`; None if none is better.
     """
-    search = _Search(evaluate, start, direction, slope)
+    search = _Search(evaluate, start, slope)
     return search.run(first_step), search.evaluations
 
 
 class _Search:
-    def __init__(self, evaluate: Callable[[Floats], Point], start: Point, direction: Floats, slope: float) -> None:
-        self.evaluate, self.direction = evaluate, direction
+    def __init__(self, evaluate: Callable[[float], tuple[Point, float]], start: Point, slope: float) -> None:
+        self.evaluate = evaluate
         self.origin = _Trial(0.0, slope, start)
         self.noise = ROUNDING * abs(start.value)
         self.evaluations = 0
@@ -72,13 +72,9 @@ class _Search:
         return self.fallback()
 
     def try_step(self, step: float) -> _Trial:
-        from ..kernels import vectors
-
-        theta = np.empty_like(self.direction)
-        vectors.add_scaled(self.origin.point.theta, step, self.direction, theta)
         self.evaluations += 1
-        point = self.evaluate(theta)
-        trial = _Trial(step, float(vectors.dot(point.gradient, self.direction)), point)
+        point, slope = self.evaluate(step)
+        trial = _Trial(step, slope, point)
         if np.isfinite(point.value) and (self.best is None or point.value < self.best.point.value):
             self.best = trial
         return trial

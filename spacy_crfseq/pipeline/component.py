@@ -29,8 +29,9 @@ from ..files import replacing
 from ..layout import make_layout
 from ..model import LinearChainCRF
 from ..schemes import TagTable, span_f1, spans_of
+from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
-from ..training.objective import CRFObjective, Dataset
+from ..training.objective import CRFObjective
 from ..types import Constraints, Floats, Ints
 from . import storage
 from .annotations import Annotation, Prediction, Tags, ends_span

@@ -15,7 +15,8 @@ from typing import Any
 
 from spacy.training import Example
 
-from ..training.objective import SAMPLE_SEQUENCES, CRFObjective, Dataset, join
+from ..training.dataset import SAMPLE_SEQUENCES, Dataset, join
+from ..training.objective import CRFObjective
 from ..types import Floats, Optimizer, StepReport
 
 MAX_CACHED_TOKENS = 5_000_000

@@ -1,85 +1,25 @@
 """Loss of a data set plus penalty, as a function of the flat parameters.
 
-The data's way through one pass: weight rows are summed once per distinct bag; shard by shard of sequences, scores are
-gathered from those sums, the loss turns them into gradients of scores, and these are added back to the bags and single
-attributes; at the end each bag's gradient goes to its attributes.  Only ids are kept for the whole corpus, scores for
-one shard.
+Batch optimizers ask for value and gradient on all data, which `full_pass` computes; online ones for mini-batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..features.encoder import Encoded, Ids, concatenate, take_sequences
-from ..features.index import BagStore
-from ..layout import BagRows, Layout, Rows, Views, shards
-from ..types import Batch, Floats, Ints, Loss, Offsets, Regularizer, Scores
+from .. import threads
+from ..features.encoder import Ids
+from ..layout import Layout, Views
+from ..types import Floats, Ints, Loss, Offsets, Regularizer, Scores
+from .dataset import SAMPLE_SEQUENCES, Dataset
+from .full_pass import FullPass
 
-SAMPLE_SEQUENCES = 1000
 EXPANDED_SEQUENCES = 2048
 """Sequences whose attribute ids are written out at a time in online training."""
-
-
-class Dataset(NamedTuple):
-    """Encoded sequences with their labels.
-
-    encoded (Encoded): Ids of N sequences.
-    gold (Ints): [T] labels, -1 where missing.
-    weights (NDArray): [N] weight of each sequence, float64.
-    """
-
-    encoded: Encoded
-    gold: Ints
-    weights: NDArray[np.float64]
-
-    @property
-    def n_sequences(self) -> int:
-        """N."""
-        return len(self.weights)
-
-    @property
-    def store(self) -> BagStore:
-        """The bags that the ids refer to; data sets can be joined where they share it."""
-        return self.encoded.state.store
-
-    def take(self, sequences: Offsets) -> Dataset:
-        """Return some sequences, in the given order."""
-        encoded, tokens = take_sequences(self.encoded, sequences)
-        return Dataset(encoded, self.gold[tokens], self.weights[sequences])
-
-    def slice(self, first: int, last: int) -> Dataset:
-        """Return the sequences first..last-1, without a copy."""
-        offsets = self.encoded.offsets[first : last + 1]
-        tokens = slice(int(offsets[0]), int(offsets[-1]))
-        state, pair = self.encoded.state.take(tokens), self.encoded.pair.take(tokens)
-        return Dataset(Encoded(state, pair, offsets - offsets[0]), self.gold[tokens], self.weights[first:last])
-
-    def sample(self, size: int) -> Dataset:
-        """Return at most `size` sequences, always the same ones."""
-        if self.n_sequences <= size:
-            return self
-        return self.take(np.sort(np.random.default_rng(0).choice(self.n_sequences, size, replace=False)))
-
-    def batch(self, first: int, last: int) -> Batch:
-        """Return the sequences first..last-1 as a loss sees them."""
-        offsets = self.encoded.offsets[first : last + 1]
-        gold = self.gold[offsets[0] : offsets[-1]]
-        return Batch(offsets - offsets[0], gold, self.weights[first:last])
-
-
-def join(parts: list[Dataset]) -> Dataset:
-    """Return the sequences of all parts as one data set."""
-    if len(parts) == 1:
-        return parts[0]
-    return Dataset(
-        concatenate([part.encoded for part in parts]),
-        np.concatenate([part.gold for part in parts]),
-        np.concatenate([part.weights for part in parts]),
-    )
 
 
 class _Expanded(NamedTuple):
@@ -171,6 +111,7 @@ class CRFObjective:
 
     n_total (int): Sequences of the whole training set, where `data` is a part of it.
     sample (Dataset | None): Data on which a learning rate may be tried; a part of `data` if not given.
+    n_threads (int): Threads that passes over all data use, 0 for as many as there are cores.
     """
 
     def __init__(
@@ -182,10 +123,16 @@ class CRFObjective:
         *,
         n_total: int = 0,
         sample: Dataset | None = None,
+        n_threads: int = 1,
     ) -> None:
         self.layout, self.data, self.loss = layout, data, loss
         self._regularizer = regularizer
         self._n_total, self._sample = n_total, sample
+        self._n_threads = n_threads or threads.available()
+
+    @cached_property
+    def _pass(self) -> FullPass:
+        return FullPass(self.layout, self.data, self.loss, self._n_threads)
 
     @property
     def regularizer(self) -> Regularizer:
@@ -198,57 +145,27 @@ class CRFObjective:
         return self.data.n_sequences
 
     @property
+    def n_threads(self) -> int:
+        """Threads that passes over all data use."""
+        return self._n_threads
+
+    @property
     def n_total(self) -> int:
         """Sequences in the whole training set."""
         return max(self._n_total, self.n_sequences)
 
     def value(self, theta: Floats) -> float:
         """Return the objective at theta [D]."""
-        return self._loss(theta, None) + self._regularizer.value(theta)
+        return self._pass(theta, None) + self._regularizer.value(theta)
 
-    def value_and_grad(self, theta: Floats) -> tuple[float, float, Floats]:
-        """Return objective, loss alone, and the objective's gradient [D]."""
-        grad = np.zeros_like(theta)
-        loss = self._loss(theta, grad)
+    def value_and_grad(self, theta: Floats, out: Floats | None = None) -> tuple[float, float, Floats]:
+        """Return objective, loss alone, and the objective's gradient [D], written to `out` if given."""
+        grad = np.zeros_like(theta) if out is None else out
+        grad[:] = 0
+        loss = self._pass(theta, grad)
         self._regularizer.add_grad(theta, grad)
         self.layout.hold(grad)
         return loss + self._regularizer.value(theta), loss, grad
-
-    def _loss(self, theta: Floats, grad: Floats | None) -> float:
-        """Return the loss at theta and, unless `grad` is None, add its gradient."""
-        layout, encoded = self.layout, self.data.encoded
-        views = layout.views(theta)
-        target = layout.views(grad) if grad is not None else None
-        state = _Pass(layout.state, views.state, encoded.state, target.state if target else None)
-        pair = _Pass(layout.pair, views.pair, encoded.pair, target.pair if target else None)
-        n, per_position = layout.n_labels, layout.pair.n_rows > 0
-        d_shared = np.zeros((1, n, n), theta.dtype)
-        d_start, d_end = np.zeros(n, theta.dtype), np.zeros(n, theta.dtype)
-        total = 0.0
-        for first, last in shards(encoded.offsets, n * n if per_position else n):
-            tokens = slice(int(encoded.offsets[first]), int(encoded.offsets[last]))
-            length = tokens.stop - tokens.start
-            emissions = np.zeros((length, n), theta.dtype)
-            state.gather(tokens, emissions)
-            transitions, d_transitions = views.transitions[None], d_shared
-            if per_position:
-                transitions = np.broadcast_to(views.transitions, (length, n, n)).copy()
-                pair.gather(tokens, transitions.reshape(length, n * n))
-                d_transitions = np.zeros_like(transitions)
-            scores = Scores(emissions, transitions, views.start, views.end)
-            d = Scores(np.zeros_like(emissions), d_transitions, d_start, d_end)
-            total += self.loss(scores, self.data.batch(first, last), d)
-            state.scatter(tokens, d.emissions)
-            if per_position:
-                pair.scatter(tokens, d_transitions.reshape(length, n * n))
-                d_shared[0] += d_transitions.sum(0)
-        state.finish()
-        pair.finish()
-        if target is not None:
-            target.transitions[...] += d_shared[0]
-            target.start[...] += d_start
-            target.end[...] += d_end
-        return total
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
         """Yield all sequences once, `size` at a time, shuffled by `rng`."""
@@ -266,7 +183,7 @@ class CRFObjective:
         """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
         data = (self._sample or self.data).sample(SAMPLE_SEQUENCES)
         scaled = _Scaled(self._regularizer, data.n_sequences / self.n_total)
-        return CRFObjective(self.layout, data, self.loss, scaled)
+        return CRFObjective(self.layout, data, self.loss, scaled, n_threads=1)
 
 
 class _Scaled:
@@ -294,37 +211,3 @@ class _Scaled:
 
     def prox(self, weights: Floats, step: float) -> None:
         self._regularizer.prox(weights, step * self._factor)
-
-
-class _Pass:
-    """One pass over a block: sums of bags on the way to the scores, gradients of bags on the way back."""
-
-    def __init__(self, rows: Rows, weights: Floats, ids: Ids, grad: Floats | None) -> None:
-        self._rows, self._weights, self._ids, self._grad = rows, weights, ids, grad
-        store = ids.store if ids.bags.shape[1] else BagStore()
-        self._sums = BagRows(rows, weights).sums(store)
-        self._d_sums = np.zeros_like(self._sums)
-
-    def gather(self, tokens: slice, out: Floats) -> None:
-        from ..kernels import rows
-
-        if self._ids.bags.shape[1]:
-            rows.add_fixed(self._ids.bags[tokens], self._sums, out)
-        if self._ids.attrs.shape[1]:
-            self._rows.add(self._weights, self._ids.attrs[tokens], out)
-
-    def scatter(self, tokens: slice, d: Floats) -> None:
-        from ..kernels import rows
-
-        if self._grad is None:
-            return
-        if self._ids.bags.shape[1]:
-            rows.scatter_fixed(self._ids.bags[tokens], d, 1.0, self._d_sums)
-        if self._ids.attrs.shape[1]:
-            self._rows.scatter(self._ids.attrs[tokens], d, 1.0, self._grad)
-
-    def finish(self) -> None:
-        """Hand each bag's gradient to its attributes."""
-        if self._grad is not None and self._ids.bags.shape[1]:
-            store = self._ids.store
-            self._rows.scatter_ragged(store.ptr, store.ids, self._d_sums, 1.0, self._grad)

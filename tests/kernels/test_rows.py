@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import given
@@ -41,7 +41,8 @@ class Case(NamedTuple):
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_tokens, n_slots, n_rows, n_columns = (draw(st.integers(low, 5)) for low in (0, 0, 1, 1))
+    n_tokens, n_slots, n_rows = (draw(st.integers(low, 5)) for low in (0, 0, 1))
+    n_columns = draw(st.integers(1, 9) | st.sampled_from([15, 16, 17, 22, 32, 33, 40, 48, 49, 65]))
     return Case(
         rng.integers(-1, n_rows, (n_tokens, n_slots)).astype(np.int32),
         rng.standard_normal((n_rows, n_columns)),
@@ -89,6 +90,52 @@ def test_sparse_rows_are_scattered(case: Case) -> None:
     expected = (1 + 0.5 * case.counts.T @ case.d)[case.stored]
     np.testing.assert_allclose(fixed, expected)
     np.testing.assert_allclose(ragged, expected)
+
+
+@given(cases(), st.integers(1, 4))
+def test_rows_in_a_table_and_single_entries_make_up_sparse_rows(case: Case, fewest: int) -> None:
+    ptr, cols, values = case.sparse
+    tabled = np.flatnonzero(np.diff(ptr) >= fewest).astype(np.int32)
+    tables = np.full(len(case.weights), -1, np.int32)
+    tables[tabled] = np.arange(len(tabled))
+    hot, cold = split(case.ids, tables, ptr, cols)
+    table = np.full((len(tabled), case.weights.shape[1]), np.nan)
+    rows.to_table(tabled, ptr, cols, values, table)
+    out = np.ones_like(case.d)
+    rows.add_ragged(*hot, table, out)
+    rows.add_entries(*cold, values, out)
+    np.testing.assert_allclose(out, 1 + case.counts @ np.where(case.stored, case.weights, 0))
+    d_table, grad = np.zeros_like(table), np.ones_like(values)
+    rows.scatter_ragged(*hot, case.d, 1.0, d_table)
+    rows.scatter_entries(*cold, case.d, grad)
+    rows.from_table(tabled, ptr, cols, d_table, grad)
+    np.testing.assert_allclose(grad, (1 + case.counts.T @ case.d)[case.stored])
+
+
+def split(ids: np.ndarray, tables: np.ndarray, ptr: np.ndarray, cols: np.ndarray) -> tuple[Any, Any]:
+    """Return the rows of each token in the table, and the entries of the others."""
+    nothing = np.empty(0, np.int32)
+    bounds = np.empty(len(ids) + 1, np.int64), np.empty(len(ids) + 1, np.int64)
+    rows.split(ids, tables, ptr, cols, (bounds[0], nothing), (bounds[1], nothing, nothing))
+    sizes = [int(bound[-1]) for bound in bounds]
+    hot = bounds[0], np.empty(sizes[0], np.int32)
+    cold = bounds[1], np.empty(sizes[1], np.int32), np.empty(sizes[1], np.int32)
+    rows.split(ids, tables, ptr, cols, hot, cold)
+    return hot, cold
+
+
+@given(cases())
+def test_attributes_collect_from_their_bags(case: Case) -> None:
+    bag_ptr, bag_attrs = case.ragged
+    ptr, bags = np.empty(len(case.weights) + 1, np.int64), np.empty(len(bag_attrs), np.int32)
+    rows.transpose(bag_ptr, bag_attrs, ptr, bags)
+    for attribute in range(len(case.weights)):
+        expected = [bag for bag, ids in enumerate(case.ids) for i in ids if i == attribute]
+        assert bags[ptr[attribute] : ptr[attribute + 1]].tolist() == expected
+    row_ptr, cols, values = case.sparse
+    grad = np.ones_like(values)
+    rows.collect_sparse(ptr, bags, row_ptr, cols, case.d, grad)
+    np.testing.assert_allclose(grad, (1 + case.counts.T @ case.d)[case.stored])
 
 
 @given(cases())

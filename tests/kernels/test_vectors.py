@@ -18,19 +18,34 @@ def random(size: int, dtype: type, seed: int = 0, rows: int | None = None) -> np
 
 @CASES
 @pytest.mark.parametrize("size", SIZES)
-def test_products(size: int, dtype: type, limit: float) -> None:
-    basis, out = random(size, dtype, rows=4), np.full((2, 4), np.nan)
-    vectors.products(basis, np.array([2, 0], np.int32), out)
-    wide = basis.astype(float)
-    np.testing.assert_allclose(out, wide[[2, 0]] @ wide.T, rtol=limit, atol=limit * max(size, 1))
+@pytest.mark.parametrize("pairs", [1, 3])
+def test_steps_are_remembered_and_multiplied(size: int, dtype: type, limit: float, pairs: int) -> None:
+    basis, slot, n = random(size, dtype, rows=2 * pairs + 1), pairs - 1, 2 * pairs
+    old, new, gradient = (random(size, dtype, seed) for seed in (1, 2, 3))
+    expected = basis.copy()
+    expected[slot], expected[pairs + slot], expected[n] = new - old, gradient - basis[n], gradient
+    products, cut = np.full((3, n + 1), np.nan), size // 3
+    halves = [np.empty((3, n + 1)) for _ in range(2)]
+    again = basis.copy()
+    vectors.remember(basis, slot, 0, size, old, new, gradient, products)
+    for bounds, half in zip(((0, cut), (cut, size)), halves, strict=True):
+        vectors.remember(again, slot, *bounds, old, new, gradient, half)
+    for history, found in ((basis, products), (again, sum(halves))):
+        np.testing.assert_array_equal(history, expected)
+        wide = expected.astype(float)
+        limits = {"rtol": limit, "atol": limit * max(size, 1)}
+        np.testing.assert_allclose(found, wide[[slot, pairs + slot, n]] @ wide.T, **limits)
 
 
 @CASES
 @pytest.mark.parametrize("size", SIZES)
-def test_combine_uses_the_first_rows(size: int, dtype: type, limit: float) -> None:
-    basis, coefficients, out = random(size, dtype, rows=4), random(4, dtype, 1), np.full(size, np.nan, dtype)
-    vectors.combine(basis, 3, coefficients, out)
-    np.testing.assert_allclose(out, coefficients[:3] @ basis[:3], rtol=limit, atol=limit)
+@pytest.mark.parametrize("rows", [1, 4, 7])
+def test_rows_are_combined(size: int, dtype: type, limit: float, rows: int) -> None:
+    basis, coefficients, out = random(size, dtype, rows=rows), random(rows, dtype, 1), np.full(size, 7, dtype)
+    first = size // 3
+    vectors.combine(basis, first, size, coefficients, out)
+    np.testing.assert_array_equal(out[:first], 7)
+    np.testing.assert_allclose(out[first:], coefficients @ basis[:, first:], rtol=limit, atol=limit)
 
 
 @CASES

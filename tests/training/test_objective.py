@@ -11,7 +11,8 @@ from spacy_crfseq.layout import SparseRows
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training import objective as objective_module
-from spacy_crfseq.training.objective import CRFObjective, Dataset, join
+from spacy_crfseq.training.dataset import Dataset, join
+from spacy_crfseq.training.objective import CRFObjective
 from tests import reference
 from tests.problems import PAIR_TEMPLATES, Training, finite_differences, plain_scores, training_problem
 

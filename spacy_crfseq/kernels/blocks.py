@@ -1,0 +1,662 @@
+"""Forward-backward for blocks of sequences in lockstep: the recursions of `lattice` as products of small matrices.
+
+A block is `LANES` sequences of like length.  Every work array has its lane, the number of the sequence in the block, as
+the last axis: at step t, alpha is a tile [P, LANES], P the labels padded to a multiple of `PANEL`.  The sum over
+previous labels is then a product of the transition potentials with the tile, in which all lanes share each potential
+once it is in a register, and sums over labels are sums of vectors.  With c_t = 1 / sum_j u_t(j) and u_0 = e_0::
+
+    u_t(j) = e_t(j) c_{t-1} sum_i M(i, j) u_{t-1}(i)           alpha_t = c_t u_t
+    g_{t-1}(i) = sum_j M(i, j) v_t(j)                          g_t = c_t beta_t, at the end c_t times the weight
+    v_t(j) = e_t(j) g_t(j) c_{t-1}
+    weight P(y_t = k | x) = u_t(k) g_t(k)
+    weight P(y_{t-1} = i, y_t = j | x) = u_{t-1}(i) M(i, j) v_t(j)
+
+so that nothing is normalised after the fact: each step of either recursion is one product whose results are finished in
+registers.  Expected transitions are one more product for the whole block.
+
+Only complete gold labels and transitions shared by all positions are handled; sequences that scaling cannot represent,
+and those too long or too different in length to share a block, are left to `lattice`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+
+from ..types import Bools, Floats, Ints, Offsets
+from ._jit import intrinsic, kernel
+
+Four: TypeAlias = tuple[Floats, Floats, Floats, Floats]
+"""Emissions, transitions, start and end scores, or their gradients."""
+Tiles: TypeAlias = tuple[Floats, Floats, Floats]
+"""Potentials e (later marginals), u and v, each [steps, P, LANES]."""
+
+VECTOR_BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 32
+LANES = VECTOR_BYTES // 2
+"""Sequences in a block: two vectors of float32."""
+PANEL = 4
+"""Rows of a product that are held in registers together."""
+SQUARE = 8
+"""Tokens and labels that are transposed together."""
+LONGEST = 512
+"""Steps that a block may have; longer sequences would take too much memory."""
+FEWEST = 8
+"""A block of fewer sequences is not worth its empty lanes."""
+TINY = 1e-25
+"""As in `lattice`."""
+LOG_EVERY = 8
+"""Steps whose sums are multiplied before a logarithm is taken: eight numbers over `TINY` stay far from 1e-308."""
+
+
+def _arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
+    """Return the structs of those arguments that are arrays, None for the others."""
+    pairs = zip(signature.args, args, strict=True)
+    return [context.make_array(t)(context, builder, v) if isinstance(t, types.Array) else None for t, v in pairs]
+
+
+def _place(builder: Any, array: Any, offset: Any, vector: Any) -> Any:
+    """Return a pointer to a vector in the data of an array, `offset` numbers from its beginning."""
+    return builder.bitcast(builder.gep(array.data, [offset]), vector.as_pointer())
+
+
+def _load(builder: Any, array: Any, offset: Any, vector: Any) -> Any:
+    return builder.load(_place(builder, array, offset, vector), align=4)
+
+
+def _store(builder: Any, value: Any, array: Any, offset: Any) -> None:
+    builder.store(value, _place(builder, array, offset, value.type), align=4)
+
+
+def _splat(builder: Any, value: Any, size: int) -> Any:
+    vector, number = ir.VectorType(value.type, size), ir.IntType(32)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(number, 0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(number, size), [0] * size))
+
+
+def _fma(builder: Any, x: Any, y: Any, z: Any) -> Any:
+    return builder.fadd(builder.fmul(x, y, flags=["contract"]), z, flags=["contract"])
+
+
+def _number(value: int) -> Any:
+    return ir.Constant(ir.IntType(64), value)
+
+
+def _vector_of(array: Any) -> Any:
+    """Return the type of the vectors for an array's numbers, and how many of them make up the lanes."""
+    size = VECTOR_BYTES // (array.dtype.bitwidth // 8)
+    return ir.VectorType(ir.FloatType() if array.dtype.bitwidth == 32 else ir.DoubleType(), size), LANES // size
+
+
+def _panel(builder: Any, matrix: Any, begin: Any, tile: Any, n: Any, kind: Any) -> Any:
+    """Return PANEL rows ``sum_i matrix[begin + i * PANEL + r] * tile[i]``, i < n, as vectors kept in registers."""
+    vector, vectors = kind
+    zero = ir.Constant(vector, None)
+    sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(vectors)] for _ in range(PANEL)]
+    for row in sums:
+        for cell in row:
+            builder.store(zero, cell)
+    with cgutils.for_range(builder, n) as loop:
+        first = builder.mul(loop.index, _number(LANES))
+        places = [builder.add(first, _number(v * vector.count)) for v in range(vectors)]
+        values = [_load(builder, tile, place, vector) for place in places]
+        weights = builder.add(begin, builder.mul(loop.index, _number(PANEL)))
+        for r in range(PANEL):
+            weight = builder.load(builder.gep(matrix.data, [builder.add(weights, _number(r))]))
+            splat = _splat(builder, weight, vector.count)
+            for v in range(vectors):
+                builder.store(_fma(builder, splat, values[v], builder.load(sums[r][v])), sums[r][v])
+    return [[builder.load(cell) for cell in row] for row in sums]
+
+
+@intrinsic
+def _ahead(
+    typing_context: Any, out: Any, row: Any, matrix: Any, tile: Any, n: Any, first: Any, scale: Any, e: Any, total: Any
+) -> Any:
+    """Write PANEL rows of u_t, from row `row` of out [P, LANES], and add them to total [LANES].
+
+    u_t = e (first + sum over i < n of matrix and tile u_{t-1}) scale; first and scale [LANES], e [P, LANES], matrix as
+    `_pack` writes it.
+    """
+    signature = types.void(out, types.intp, matrix, tile, types.intp, first, scale, e, total)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = _arrays(context, builder, signature, args)
+        vector, vectors = kind = _vector_of(out)
+        begin = builder.mul(args[1], builder.extract_value(arrays[7].shape, 0))
+        sums = _panel(builder, arrays[2], begin, arrays[3], args[4], kind)
+        for v in range(vectors):
+            lanes = _number(v * vector.count)
+            initial, factor, added = (_load(builder, arrays[k], lanes, vector) for k in (5, 6, 8))
+            for r in range(PANEL):
+                place = builder.add(builder.mul(builder.add(args[1], _number(r)), _number(LANES)), lanes)
+                value = builder.fmul(builder.fadd(sums[r][v], initial), factor)
+                value = builder.fmul(value, _load(builder, arrays[7], place, vector))
+                _store(builder, value, arrays[0], place)
+                added = builder.fadd(added, value)
+            _store(builder, added, arrays[8], lanes)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _back(
+    typing_context: Any,
+    out: Any,
+    row: Any,
+    matrix: Any,
+    tile: Any,
+    n: Any,
+    first: Any,
+    scale: Any,
+    e: Any,
+    u: Any,
+    total: Any,
+) -> Any:
+    """Write PANEL rows of v_t, from row `row` of out [P, LANES], and marginals over e; add the marginals to total.
+
+    g = first + sum over j < n of matrix and tile v_{t+1}; v_t = e g scale; marginals = u g.  Shapes as in `_ahead`.
+    """
+    signature = types.void(out, types.intp, matrix, tile, types.intp, first, scale, e, u, total)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = _arrays(context, builder, signature, args)
+        vector, vectors = kind = _vector_of(out)
+        begin = builder.mul(args[1], builder.extract_value(arrays[7].shape, 0))
+        sums = _panel(builder, arrays[2], begin, arrays[3], args[4], kind)
+        for v in range(vectors):
+            lanes = _number(v * vector.count)
+            initial, factor, added = (_load(builder, arrays[k], lanes, vector) for k in (5, 6, 9))
+            for r in range(PANEL):
+                place = builder.add(builder.mul(builder.add(args[1], _number(r)), _number(LANES)), lanes)
+                g = builder.fadd(sums[r][v], initial)
+                message = builder.fmul(builder.fmul(g, factor), _load(builder, arrays[7], place, vector))
+                marginal = builder.fmul(g, _load(builder, arrays[8], place, vector))
+                _store(builder, message, arrays[0], place)
+                _store(builder, marginal, arrays[7], place)
+                added = builder.fadd(added, marginal)
+            _store(builder, added, arrays[9], lanes)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _transpose(builder: Any, rows: list[Any]) -> list[Any]:
+    """Transpose as many vectors as they have elements: each of log2(size) rounds interleaves two halves."""
+    size = len(rows)
+    kind = ir.VectorType(ir.IntType(32), size)
+    halves = [ir.Constant(kind, [first + i // 2 + size * (i % 2) for i in range(size)]) for first in (0, size // 2)]
+    for _ in range(size.bit_length() - 1):
+        pairs = zip(rows[: size // 2], rows[size // 2 :], strict=True)
+        rows = [builder.shuffle_vector(a, b, half) for a, b in pairs for half in halves]
+    return rows
+
+
+@intrinsic
+def _lay(typing_context: Any, source: Any, tokens: Any, column: Any, tile: Any, lane: Any) -> Any:
+    """Write source[tokens[lane + i], column + k] to tile[column + k, lane + i] for i and k below SQUARE.
+
+    source [T, L], tokens [LANES] int64, tile [P, LANES].
+    """
+    signature = types.void(source, tokens, types.intp, tile, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = _arrays(context, builder, signature, args)
+        vector = ir.VectorType(_vector_of(tile)[0].element, SQUARE)
+        rows = [_load(builder, arrays[0], _cell(builder, arrays, args, i), vector) for i in range(SQUARE)]
+        for k, row in enumerate(_transpose(builder, rows)):
+            place = builder.mul(builder.add(args[2], _number(k)), _number(LANES))
+            _store(builder, row, arrays[3], builder.add(place, args[4]))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _lift(typing_context: Any, target: Any, tokens: Any, column: Any, tile: Any, lane: Any, skip: Any) -> Any:
+    """Add tile[column + k, lane + i] to target[tokens[lane + i], column + k] for i below SQUARE and skip <= k < SQUARE.
+
+    Tokens that occur more than once are added to one after another.  Shapes as in `_lay`.
+    """
+    signature = types.void(target, tokens, types.intp, tile, types.intp, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = _arrays(context, builder, signature, args)
+        vector = ir.VectorType(_vector_of(tile)[0].element, SQUARE)
+        columns = []
+        for k in range(SQUARE):
+            place = builder.mul(builder.add(args[2], _number(k)), _number(LANES))
+            columns.append(_load(builder, arrays[3], builder.add(place, args[4]), vector))
+        numbers = ir.Constant(ir.VectorType(ir.IntType(64), SQUARE), list(range(SQUARE)))
+        wanted = builder.icmp_signed(">=", numbers, _splat(builder, args[5], SQUARE))
+        for i, row in enumerate(_transpose(builder, columns)):
+            place = _cell(builder, arrays, args, i)
+            added = builder.select(wanted, row, ir.Constant(vector, None))
+            _store(builder, builder.fadd(_load(builder, arrays[0], place, vector), added), arrays[0], place)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _cell(builder: Any, arrays: Any, args: Any, i: int) -> Any:
+    """Return where the numbers of lane + i begin in the first array of `_lay` and `_lift`."""
+    token = builder.load(builder.gep(arrays[1].data, [builder.add(args[4], _number(i))]))
+    return builder.add(builder.mul(token, builder.extract_value(arrays[0].shape, 1)), args[2])
+
+
+@intrinsic
+def _corner(typing_context: Any, out: Any, u: Any, v: Any, row: Any, column: Any, steps: Any) -> Any:
+    """Add to `out` [P, P] the PANEL x PANEL corner at (row, column) of ``sum_t u[t] v[t + 1]'``, t < steps.
+
+    u and v [more than steps, P, LANES]; the sum runs over lanes, too.
+    """
+    signature = types.void(out, u, v, types.intp, types.intp, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = _arrays(context, builder, signature, args)
+        vector, _ = _vector_of(u)
+        zero = ir.Constant(vector, None)
+        sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(PANEL)] for _ in range(PANEL)]
+        for line in sums:
+            for cell in line:
+                builder.store(zero, cell)
+        tile = builder.mul(builder.extract_value(arrays[1].shape, 1), _number(LANES))
+        with cgutils.for_range(builder, args[5]) as loop:
+            here = builder.mul(loop.index, tile)
+            begins = builder.add(here, builder.mul(args[3], _number(LANES)))
+            ends = builder.add(builder.add(here, tile), builder.mul(args[4], _number(LANES)))
+            for lanes in range(0, LANES, vector.count):
+                places = [_number(r * LANES + lanes) for r in range(PANEL)]
+                left = [_load(builder, arrays[1], builder.add(begins, place), vector) for place in places]
+                right = [_load(builder, arrays[2], builder.add(ends, place), vector) for place in places]
+                for i in range(PANEL):
+                    for j in range(PANEL):
+                        builder.store(_fma(builder, left[i], right[j], builder.load(sums[i][j])), sums[i][j])
+        kind = ir.FunctionType(vector.element, [vector.element, vector])
+        name = f"llvm.vector.reduce.fadd.v{vector.count}f{u.dtype.bitwidth}"
+        reduce = cgutils.get_or_insert_function(builder.module, kind, name)
+        for i in range(PANEL):
+            for j in range(PANEL):
+                line = builder.mul(builder.add(args[3], _number(i)), builder.extract_value(arrays[0].shape, 1))
+                place = builder.add(line, builder.add(args[4], _number(j)))
+                pointer = builder.gep(arrays[0].data, [place])
+                initial = [ir.Constant(vector.element, 0.0), builder.load(sums[i][j])]
+                total = builder.call(reduce, initial, fastmath=["reassoc"])
+                builder.store(builder.fadd(builder.load(pointer), total), pointer)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _power_of_two(typing_context: Any, exponent: Any) -> Any:
+    """Return 2^exponent for a float32 that holds a whole number from -126 to 127."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        integer = ir.IntType(32)
+        biased = builder.add(builder.fptosi(args[0], integer), ir.Constant(integer, 127))
+        return builder.bitcast(builder.shl(biased, ir.Constant(integer, 23)), ir.FloatType())
+
+    return types.float32(types.float32), generate
+
+
+@kernel
+def _exponentials(row: Floats, largest: Floats) -> None:
+    """Replace a row [LANES] by exp(row - largest), where that is not positive; 0 where it is not a number.
+
+    float32: x = m log 2 + r with a polynomial for e^r (Cephes, ``expf``, relative error 2e-7) and 2^m written into the
+    exponent bits of a float; unlike a call of the library, that is vectorised.
+    """
+    if row.itemsize == 4:
+        for lane in range(LANES):
+            given = row[lane] - largest[lane]
+            x = max(given, np.float32(-87))
+            m = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+            r = x - m * np.float32(0.693359375) + m * np.float32(2.12194440e-4)
+            y = np.float32(1.9875691500e-4) * r + np.float32(1.3981999507e-3)
+            y = y * r + np.float32(8.3334519073e-3)
+            y = y * r + np.float32(4.1665795894e-2)
+            y = y * r + np.float32(1.6666665459e-1)
+            y = y * r + np.float32(5.0000001201e-1)
+            value = (y * r * r + r + np.float32(1)) * _power_of_two(m)
+            row[lane] = value if given >= np.float32(-87) else np.float32(0)
+    else:
+        for lane in range(LANES):
+            given = row[lane] - largest[lane]
+            row[lane] = np.exp(given) if given >= -700 else 0
+
+
+@kernel
+def select(offsets: Offsets, gold: Ints, weights: Floats, order: Offsets, left: Bools) -> int:
+    """Write the numbers of sequences that blocks can take to order [N], longest first; return how many they are.
+
+    offsets [N + 1], gold [T], weights [N].  left [N] is set for the others, except those that add nothing to the loss.
+    """
+    counts = np.zeros(LONGEST + 2, np.int64)
+    for s in range(weights.shape[0]):
+        b, e = offsets[s], offsets[s + 1]
+        left[s] = False
+        if e > b and weights[s] != 0:
+            left[s] = e - b > LONGEST
+            for t in range(b, e):
+                left[s] |= gold[t] < 0
+            if not left[s]:
+                counts[e - b] += 1
+    total = 0
+    for length in range(LONGEST, 0, -1):
+        here = counts[length]
+        counts[length] = total
+        total += here
+    for s in range(weights.shape[0]):
+        length = offsets[s + 1] - offsets[s]
+        if length > 0 and weights[s] != 0 and not left[s]:
+            order[counts[length]] = s
+            counts[length] += 1
+    return total
+
+
+@kernel
+def log_loss(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    offsets: Offsets,
+    gold: Ints,
+    weights: Floats,
+    d_emissions: Floats,
+    d_transitions: Floats,
+    d_start: Floats,
+    d_end: Floats,
+    order: Offsets,
+    left: Bools,
+) -> float:
+    """Return the weighted negative log-likelihood of most sequences and add its gradient; set left [N] for the others.
+
+    Shapes as in `lattice.log_loss`, transitions [1, L, L]; order holds the numbers that `select` wrote.
+    """
+    n = emissions.shape[1]
+    padded = (n + PANEL - 1) // PANEL * PANEL
+    dtype = emissions.dtype
+    if order.shape[0] == 0:
+        return 0.0
+    shape = (offsets[order[0] + 1] - offsets[order[0]], padded, LANES)
+    tiles = (np.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape, dtype))
+    forward, backward = np.zeros(padded * padded, dtype), np.zeros(padded * padded, dtype)
+    base = _pack(transitions[0], forward, backward)
+    counts = np.zeros((padded, padded), dtype)
+    scales = np.empty((shape[0], LANES), dtype)
+    lane_weights, log_z = np.zeros(LANES, dtype), np.zeros(LANES)
+    lost = np.zeros(LANES, np.bool_)
+    scores, grad = (emissions, transitions, start, end), (d_emissions, d_transitions, d_start, d_end)
+    loss, first = 0.0, 0
+    while first < order.shape[0]:
+        size = _block_size(offsets, order[first : first + LANES])
+        if size < FEWEST:
+            left[order[first]] = True
+            first += 1
+            continue
+        block = order[first : first + size]
+        first += size
+        steps = offsets[block[0] + 1] - offsets[block[0]]
+        lost[:] = False
+        lane_weights[:] = 0
+        for lane in range(size):
+            lane_weights[lane] = weights[block[lane]]
+        _fill(scores, offsets, block, steps, tiles[0], log_z)
+        _forward(forward, n, offsets, block, steps, tiles, scales, log_z, lost)
+        _backward(backward, n, offsets, block, steps, tiles, scales, lane_weights, lost)
+        _silence(steps, n, tiles, lost)
+        for row in range(0, padded, PANEL):
+            for column in range(0, padded, PANEL):
+                _corner(counts, tiles[1], tiles[2], row, column, steps - 1)
+        _spread(scores, gold, offsets, block, steps, tiles[0], lane_weights, lost, grad, log_z)
+        for lane in range(size):
+            s = block[lane]
+            left[s] = lost[lane]
+            if not lost[lane]:
+                loss += weights[s] * (log_z[lane] + (offsets[s + 1] - offsets[s] - 1) * base)
+    _add_counts(forward, counts, d_transitions)
+    return loss
+
+
+@kernel
+def _block_size(offsets: Offsets, candidates: Offsets) -> int:
+    """Return how many of the next sequences, longest first, are at least half as long as the first."""
+    steps = offsets[candidates[0] + 1] - offsets[candidates[0]]
+    size = 0
+    while size < candidates.shape[0] and 2 * (offsets[candidates[size] + 1] - offsets[candidates[size]]) >= steps:
+        size += 1
+    return size
+
+
+@kernel
+def _pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
+    """Write exp(transitions - max) panel by panel, as `_panel` reads it, for both directions; return the max.
+
+    Number i * PANEL + r of panel p, which begins at p * PANEL * P, is the potential from i to p * PANEL + r in forward,
+    and from p * PANEL + r to i in backward.
+    """
+    n = transitions.shape[0]
+    padded = (n + PANEL - 1) // PANEL * PANEL
+    largest = transitions[0, 0]
+    for i in range(n):
+        for j in range(n):
+            largest = max(largest, transitions[i, j])
+    if largest == -np.inf:
+        largest = transitions.dtype.type(0)
+    for i in range(n):
+        for j in range(n):
+            potential = np.exp(transitions[i, j] - largest)
+            forward[j // PANEL * PANEL * padded + i * PANEL + j % PANEL] = potential
+            backward[i // PANEL * PANEL * padded + j * PANEL + i % PANEL] = potential
+    return largest
+
+
+@kernel
+def _add_counts(forward: Floats, counts: Floats, d_transitions: Floats) -> None:
+    """Add counts times potentials to d_transitions [1, L, L]."""
+    n, padded = d_transitions.shape[1], counts.shape[0]
+    for i in range(n):
+        for j in range(n):
+            potential = forward[j // PANEL * PANEL * padded + i * PANEL + j % PANEL]
+            d_transitions[0, i, j] += counts[i, j] * potential
+
+
+@kernel
+def _running(offsets: Offsets, block: Offsets, t: int, before: int) -> int:
+    """Return how many sequences of the block have a token t, given a number that is not too small."""
+    while before > 0 and offsets[block[before - 1] + 1] - offsets[block[before - 1]] <= t:
+        before -= 1
+    return before
+
+
+@kernel
+def _token_numbers(offsets: Offsets, block: Offsets, t: int, running: int, tokens: Offsets) -> None:
+    """Write the number of each lane's token t to tokens [LANES], that of the first lane where there is none."""
+    for lane in range(LANES):
+        tokens[lane] = offsets[block[lane if lane < running else 0]] + t
+
+
+@kernel
+def _fill(scores: Four, offsets: Offsets, block: Offsets, steps: int, potentials: Floats, log_z: Floats) -> None:
+    """Write exp(score - max) of all tokens to potentials and the sum of the maxima to log_z [LANES].
+
+    Lanes whose sequence has ended get numbers that do no harm.
+    """
+    emissions, _, start, end = scores
+    n = emissions.shape[1]
+    largest = np.empty(LANES, emissions.dtype)
+    tokens = np.empty(LANES, np.int64)
+    log_z[:] = 0
+    running = block.shape[0]
+    for t in range(steps):
+        tile = potentials[t]
+        running = _running(offsets, block, t, running)
+        _token_numbers(offsets, block, t, running, tokens)
+        if n >= SQUARE:
+            for lane in range(0, LANES, SQUARE):
+                for column in range(0, n - SQUARE, SQUARE):
+                    _lay(emissions, tokens, column, tile, lane)
+                _lay(emissions, tokens, n - SQUARE, tile, lane)
+        else:
+            for lane in range(LANES):
+                for k in range(n):
+                    tile[k, lane] = emissions[tokens[lane], k]
+        if t == 0:
+            for k in range(n):
+                tile[k] += start[k]
+        for lane in range(running):
+            if tokens[lane] + 1 == offsets[block[lane] + 1]:
+                for k in range(n):
+                    tile[k, lane] += end[k]
+        largest[:] = tile[0]
+        for k in range(1, n):
+            row = tile[k]
+            for lane in range(LANES):
+                largest[lane] = max(largest[lane], row[lane])
+        for lane in range(running):
+            log_z[lane] += largest[lane]
+        for k in range(n):
+            _exponentials(tile[k], largest)
+
+
+@kernel
+def _forward(
+    forward: Floats,
+    n: int,
+    offsets: Offsets,
+    block: Offsets,
+    steps: int,
+    tiles: Tiles,
+    scales: Floats,
+    log_z: Floats,
+    lost: Bools,
+) -> None:
+    """Fill u and the scales c, complete log_z up to the transitions' maximum; mark lanes whose sums get too small."""
+    potentials, u, _ = tiles
+    total, first = np.empty(LANES, u.dtype), np.ones(LANES, u.dtype)
+    product = np.ones(LANES)
+    before, scale = u[0], first
+    used, running = 0, block.shape[0]
+    for t in range(steps):
+        running = _running(offsets, block, t, running)
+        total[:] = 0
+        for row in range(0, u.shape[1], PANEL):
+            _ahead(u[t], row, forward, before, used, first, scale, potentials[t], total)
+        before, scale, used = u[t], scales[t], n
+        first[:] = 0
+        for lane in range(LANES):
+            scale[lane] = 1 / total[lane] if total[lane] > TINY else 0
+        for lane in range(running):
+            lost[lane] |= not total[lane] > TINY
+            product[lane] *= total[lane]
+        if t % LOG_EVERY == LOG_EVERY - 1 or t == steps - 1:
+            for lane in range(LANES):
+                log_z[lane] += np.log(product[lane])
+                product[lane] = 1
+
+
+@kernel
+def _backward(
+    backward: Floats,
+    n: int,
+    offsets: Offsets,
+    block: Offsets,
+    steps: int,
+    tiles: Tiles,
+    scales: Floats,
+    weights: Floats,
+    lost: Bools,
+) -> None:
+    """Fill v and replace potentials by marginals, both times the weights; mark lanes whose marginals do not sum to one.
+
+    Lanes whose sequence has ended have a v of zero.
+    """
+    potentials, u, v = tiles
+    total, first = np.empty(LANES, u.dtype), np.zeros(LANES, u.dtype)
+    scale = np.ones(LANES, u.dtype)
+    used, running, after = 0, 0, v[0]
+    for t in range(steps - 1, -1, -1):
+        first[:] = 0
+        while running < block.shape[0] and offsets[block[running] + 1] - offsets[block[running]] > t:
+            first[running] = weights[running] * scales[t, running]
+            running += 1
+        total[:] = 0
+        if t > 0:
+            scale = scales[t - 1]
+        for row in range(0, u.shape[1], PANEL):
+            _back(v[t], row, backward, after, used, first, scale, potentials[t], u[t], total)
+        after, used = v[t], n
+        for lane in range(running):
+            lost[lane] |= not abs(total[lane] - weights[lane]) < 1e-2 * abs(weights[lane])
+
+
+@kernel
+def _silence(steps: int, n: int, tiles: Tiles, lost: Bools) -> None:
+    """Set the marginals, u and v of lanes that are lost to zero."""
+    for lane in range(LANES):
+        if lost[lane]:
+            for tile in tiles:
+                for t in range(steps):
+                    for k in range(n):
+                        tile[t, k, lane] = 0
+
+
+@kernel
+def _spread(
+    scores: Four,
+    gold: Ints,
+    offsets: Offsets,
+    block: Offsets,
+    steps: int,
+    marginals: Floats,
+    weights: Floats,
+    lost: Bools,
+    grad: Four,
+    log_z: Floats,
+) -> None:
+    """Add marginals less gold counts to `grad`, expected transitions apart, and take the gold scores off log_z."""
+    emissions, transitions, start, end = scores
+    d_emissions, d_transitions, d_start, d_end = grad
+    n = start.shape[0]
+    tokens = np.empty(LANES, np.int64)
+    running = block.shape[0]
+    for t in range(steps):
+        tile = marginals[t]
+        running = _running(offsets, block, t, running)
+        _token_numbers(offsets, block, t, running, tokens)
+        if n >= SQUARE:
+            for lane in range(0, LANES, SQUARE):
+                for column in range(0, n - SQUARE, SQUARE):
+                    _lift(d_emissions, tokens, column, tile, lane, 0)
+                _lift(d_emissions, tokens, n - SQUARE, tile, lane, (SQUARE - n % SQUARE) % SQUARE)
+        else:
+            for lane in range(running):
+                for k in range(n):
+                    d_emissions[tokens[lane], k] += tile[k, lane]
+        if t == 0:
+            for k in range(n):
+                d_start[k] += tile[k].sum()
+        for lane in range(running):
+            if not lost[lane]:
+                here, weight = tokens[lane], weights[lane]
+                label = gold[here]
+                d_emissions[here, label] -= weight
+                score = np.float64(emissions[here, label])
+                if t == 0:
+                    d_start[label] -= weight
+                    score += start[label]
+                else:
+                    score += transitions[0, gold[here - 1], label]
+                    d_transitions[0, gold[here - 1], label] -= weight
+                if here + 1 == offsets[block[lane] + 1]:
+                    for k in range(n):
+                        d_end[k] += tile[k, lane]
+                    d_end[label] -= weight
+                    score += end[label]
+                log_z[lane] -= score

@@ -1,0 +1,77 @@
+"""Blocks of sequences in lockstep against `lattice`, which does one sequence after another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.kernels import blocks, lattice
+from spacy_crfseq.types import Scores
+from tests.problems import Problem, random_problem
+
+
+def in_blocks(problem: Problem, gradient: Scores) -> tuple[float, np.ndarray]:
+    """Return the loss of what blocks can take, and which sequences they leave."""
+    offsets, gold, weights = problem.batch
+    order, left = np.full(len(weights), -1, np.int64), np.ones(len(weights), np.bool_)
+    size = blocks.select(offsets, gold, weights, order, left)
+    lengths = np.diff(offsets)[order[:size]]
+    assert (np.diff(lengths) <= 0).all()
+    assert (order[size:] == -1).all()
+    return blocks.log_loss(*problem.scores, *problem.batch, *gradient, order[:size], left), left
+
+
+@st.composite
+def many_sequences(draw: st.DrawFn, **kinds: object) -> Problem:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_labels = draw(st.integers(1, 9) | st.sampled_from([12, 17, 22]))
+    lengths = rng.integers(0, draw(st.sampled_from([2, 9, 30])), draw(st.integers(0, 90)))
+    return random_problem(
+        rng,
+        n_labels=n_labels,
+        lengths=lengths.tolist(),
+        shared=True,
+        dtype=draw(st.sampled_from([np.float32, np.float64])),
+        scale=draw(st.sampled_from([1.0, 30.0, 1000.0])),
+        masked=draw(st.sampled_from([0.0, 0.3])),
+        missing=draw(st.sampled_from([0.0, 0.02])),
+        weighted=draw(st.booleans()),
+    )
+
+
+@given(many_sequences())
+def test_blocks_and_what_they_leave_make_up_the_whole(problem: Problem) -> None:
+    expected_gradient = Scores(*(np.full_like(array, 0.5) for array in problem.scores))
+    expected = lattice.log_loss(*problem.scores, *problem.batch, *expected_gradient)
+    gradient = Scores(*(np.full_like(array, 0.5) for array in problem.scores))
+    loss, left = in_blocks(problem, gradient)
+    rest = problem.batch._replace(weights=np.where(left, problem.batch.weights, 0))
+    loss += lattice.log_loss(*problem.scores, *rest, *gradient)
+    finite = [np.abs(array[np.isfinite(array)]).max(initial=1.0) for array in problem.scores]
+    narrow = problem.scores.start.dtype == np.float32
+    limit = 2e-4 + 1e-5 * float(max(finite)) if narrow else 1e-9
+    n_tokens = max(1, len(problem.batch.gold))
+    assert loss == pytest.approx(expected, rel=1e-5 if narrow else 1e-9, abs=limit * n_tokens)
+    for name, array, wanted in zip(Scores._fields, gradient, expected_gradient, strict=True):
+        room = limit if name == "emissions" else limit * n_tokens
+        np.testing.assert_allclose(array, wanted, rtol=1e-4 if narrow else 1e-8, atol=room)
+
+
+def test_plain_sequences_are_all_taken() -> None:
+    lengths = [length for length in (3, 4, 5, 6) for _ in range(40)]
+    problem = random_problem(np.random.default_rng(0), n_labels=5, lengths=lengths, shared=True, weighted=False)
+    _, left = in_blocks(problem, problem.scores.zeros_like())
+    assert not left.any()
+
+
+def test_what_blocks_cannot_do_is_left() -> None:
+    short = 2 * blocks.LANES + 1  # of which one is not complete
+    lengths = [4] * short + [blocks.LONGEST + 1, 60]  # too long, and too different from the others
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=lengths, shared=True, weighted=False)
+    problem.batch.gold[5] = -1  # in the second sequence
+    problem.scores.emissions[8:12] = -1e4 * np.eye(4, 3)
+    problem.scores.emissions[12:16, :] = -np.inf
+    _, left = in_blocks(problem, problem.scores.zeros_like())
+    assert np.flatnonzero(left).tolist() == [1, 3, short, short + 1]
