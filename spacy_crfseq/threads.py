@@ -25,8 +25,8 @@ def run(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
 
     RAISES: The first exception of a task, after all have ended.
     """
-    if len(tasks) == 1:
-        return [tasks[0]()]
+    if len(tasks) < 2:
+        return [task() for task in tasks]
     results: list[list[Result]] = [[] for _ in tasks]
     errors: list[BaseException] = []
 

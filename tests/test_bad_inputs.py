@@ -248,6 +248,7 @@ CONFIGS = {
     "a scheme that is only read": Bad(lambda f: blank(scheme="IOB1"), ConfigError, "scheme 'IOB1'"),
     "unknown attr": Bad(lambda f: blank("crf_tagger", attr="tags"), ConfigError, "attr 'tags'.*Did you mean 'tag'"),
     "min_count": Bad(lambda f: blank(min_count=0), ConfigError, "min_count must be at least 1, but 0"),
+    "n_threads": Bad(lambda f: blank(n_threads=-1), ConfigError, "n_threads must be 0.*or more, but -1"),
     "inner_iterations": Bad(
         lambda f: blank(inner_iterations=-3), ConfigError, "inner_iterations must be at least 1, but -3"
     ),
@@ -258,7 +259,7 @@ CONFIGS = {
     "rho that is no number": Bad(lambda f: L2(rho=float("nan")), ConfigError, "rho must be 0 or more, but nan"),
     "SGD batches": Bad(lambda f: plugin("optimizer", "SGD", batch_size=0), ConfigError, "batch_size.*at least 1"),
     "SGD rate": Bad(lambda f: plugin("optimizer", "SGD", rate=-1.0), ConfigError, "rate.*0 or more"),
-    "LBFGS history": Bad(lambda f: plugin("optimizer", "LBFGS", history=0), ConfigError, "history.*at least 1"),
+    "LBFGS history": Bad(lambda f: plugin("optimizer", "LBFGS", history=-1), ConfigError, "history.*0 or more"),
     "LBFGS tolerance": Bad(lambda f: plugin("optimizer", "LBFGS", tolerance=-1.0), ConfigError, "tolerance.*0 or more"),
     "SGD cannot minimise L1": Bad(
         lambda f: with_l1("SGD"), ConfigError, "SGD cannot minimise the regularizer FakeL1.*A pair that works"

@@ -409,6 +409,7 @@ class CRFComponent(TrainablePipe):
             self.method.regularizer,
             n_total=session.n_total,
             sample=session.sample,
+            n_threads=self.method.n_threads,
         )
 
     def fit(

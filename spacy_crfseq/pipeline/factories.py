@@ -28,6 +28,7 @@ METHOD: dict[str, Any] = {
     "precision": "float32",
     "inner_iterations": 1,
     "keep_names": False,
+    "n_threads": 0,
 }
 """Settings shared by the three factories; `method.Method` explains them."""
 
@@ -58,6 +59,7 @@ def create_tagger(
     precision: str,
     inner_iterations: int,
     keep_names: bool,
+    n_threads: int,
     scorer: Callable[..., Any] | None,
 ) -> Any:
     """Create a tagger: one label a token, written to one token attribute.
@@ -72,7 +74,7 @@ def create_tagger(
 
     method = Method(
         features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
-        inner_iterations, keep_names,
+        inner_iterations, keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), method, scorer=scorer)
 
@@ -103,6 +105,7 @@ def create_chunker(
     precision: str,
     inner_iterations: int,
     keep_names: bool,
+    n_threads: int,
     scorer: Callable[..., Any] | None,
 ) -> Any:
     """Create a chunker: non-overlapping labelled spans in ``doc.spans[spans_key]``.
@@ -117,7 +120,7 @@ def create_chunker(
 
     method = Method(
         features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
-        inner_iterations, keep_names,
+        inner_iterations, keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, SpanGroups(spans_key, scheme), method, threshold=threshold, scorer=scorer)
 
@@ -144,6 +147,7 @@ def create_ner(
     precision: str,
     inner_iterations: int,
     keep_names: bool,
+    n_threads: int,
     scorer: Callable[..., Any] | None,
 ) -> Any:
     """Create an entity recognizer that writes ``doc.ents``.
@@ -158,6 +162,6 @@ def create_ner(
 
     method = Method(
         features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
-        inner_iterations, keep_names,
+        inner_iterations, keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, Entities(scheme), method, threshold=threshold, scorer=scorer)

@@ -26,6 +26,8 @@ class Method(NamedTuple):
     inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
         example in every step, which for batch optimizers costs as much as the iteration itself.
     keep_names (bool): Keep readable attribute names in the model; it grows by about the size of the names.
+    n_threads (int): Threads that training and tagging of many texts use; 0 for as many as there are cores.  Results
+        are the same for the same number.
     """
 
     features: FeatureSet
@@ -39,6 +41,7 @@ class Method(NamedTuple):
     precision: str
     inner_iterations: int
     keep_names: bool
+    n_threads: int = 0
 
     def check(self, component: str) -> None:
         """Refuse settings that cannot work.
@@ -54,6 +57,8 @@ class Method(NamedTuple):
         for name, number in (("min_count", self.min_count), ("inner_iterations", self.inner_iterations)):
             if number < 1:
                 raise ConfigError(f"{where}: {name} must be at least 1, but {number} was given.")
+        if self.n_threads < 0:
+            raise ConfigError(f"{where}: n_threads must be 0 (all cores) or more, but {self.n_threads} was given.")
         check_plugins(
             component,
             loss=self.loss,

@@ -62,6 +62,7 @@ class Session:
         self._collected: list[Dataset] = []
         self._keys: set[int] = set()
         self._epoch: Dataset | None = None
+        self._objective: CRFObjective | None = None
         self._epoch_size = 0
         self._seen = 0
         self._sinks: list[dict[str, float]] = []
@@ -115,9 +116,10 @@ class Session:
         if data is not None:
             if self._state is None:
                 self._state = self._optimizer.start(theta)
-            objective = objective_on(data)
+            if self._objective is None or self._objective.data is not data:
+                self._objective = objective_on(data)
             for _ in range(iterations):
-                self._report = self._optimizer.iterate(objective, self._state)
+                self._report = self._optimizer.iterate(self._objective, self._state)
                 if self._report.converged and not self._optimizer.online:
                     break
             self.stale = True

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spacy_crfseq import layout as layout_module
 from spacy_crfseq.layout import SparseRows
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
+from spacy_crfseq.training import full_pass
 from spacy_crfseq.training import objective as objective_module
 from spacy_crfseq.training.dataset import Dataset, join
 from spacy_crfseq.training.objective import CRFObjective
@@ -73,6 +75,24 @@ def test_minibatches_sum_to_the_whole(case: str, size: int) -> None:
         assert total == pytest.approx(loss, abs=1e-9)
         np.testing.assert_allclose(stepped, gradient, atol=1e-9)
         np.testing.assert_allclose(doubled, 1 - 2 * gradient, atol=1e-9)
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("round_floats", [1, 1 << 23])
+def test_threads_share_the_work(case: str, round_floats: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout_module, "SHARD_FLOATS", 12)
+    monkeypatch.setattr(full_pass, "ROUND_FLOATS", round_floats)
+    training = make(case)
+    theta, objective = training.random_theta(np.random.default_rng(0)), training.objective
+    value, loss, gradient = objective.value_and_grad(theta)
+    for n_threads in (2, 3, 9):
+        shared = CRFObjective(training.layout, objective.data, objective.loss, L2(1.0), n_threads=n_threads)
+        found = shared.value_and_grad(theta)
+        assert found[:2] == pytest.approx((value, loss))
+        np.testing.assert_allclose(found[2], gradient, atol=1e-12)
+        again = shared.value_and_grad(theta, np.full_like(theta, np.nan))
+        assert again[0] == found[0]
+        np.testing.assert_array_equal(again[2], found[2])
 
 
 @pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])

@@ -1,0 +1,53 @@
+"""Sharing work among threads: order, errors, and parts that cover everything."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq import threads
+
+
+def test_results_come_in_the_order_of_the_tasks() -> None:
+    barrier = threading.Barrier(3, timeout=10)  # passes only if all three run at the same time
+
+    def task(number: int) -> int:
+        barrier.wait()
+        return number
+
+    assert threads.run([partial(task, number) for number in range(3)]) == [0, 1, 2]
+    assert threads.run([lambda: 5]) == [5]
+    assert threads.run([]) == []
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+def test_an_error_is_raised_after_all_have_ended(failing: int, kind: type[BaseException]) -> None:
+    done: list[int] = []
+
+    def task(number: int) -> None:
+        if number == failing:
+            raise kind("mistake")
+        done.append(number)
+
+    with pytest.raises(kind, match="mistake"):
+        threads.run([partial(task, number) for number in range(3)])
+    assert sorted(done) == sorted({0, 1, 2} - {failing})
+
+
+@given(st.integers(0, 50), st.integers(1, 60))
+def test_parts_cover_everything_once(length: int, n: int) -> None:
+    parts = threads.parts(length, n)
+    assert [i for part in parts for i in range(length)[part]] == list(range(length))
+    sizes = [part.stop - part.start for part in parts]
+    assert len(parts) <= n
+    assert max(sizes) - min(sizes) <= 1
+    assert length == 0 or min(sizes) > 0
+
+
+def test_available_cores() -> None:
+    assert threads.available() >= 1
