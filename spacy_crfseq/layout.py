@@ -18,7 +18,7 @@ from .features.encoder import Encoded, Ids
 from .features.index import BagStore
 from .types import Bools, Floats, Ints, Offsets
 
-SHARD_FLOATS = 1 << 17
+SHARD_FLOATS = 1 << 18
 """Scores are computed for about this many numbers at a time, so that they stay in the cache."""
 
 

@@ -103,6 +103,7 @@ class Block:
         self.index = HashIndex(keys)
         self.frozen = keys is not None
         self.origins: list[tuple[int, Hashes]] | None = None
+        self._new_ids: Ints | None = None
         self._lexicon, self._columns = lexicon, list(columns)
         self._pads = pad_values(lexicon.width)
         self._reset_caches()
@@ -217,7 +218,12 @@ class Block:
                 table.array[met] = new_ids[table.array[met]]
         if self.origins:
             self.origins = _kept_origins(self.origins, kept)
-        return Ids(ids.bags, new_ids[ids.attrs], self.store)
+        self._new_ids = new_ids
+        return self.renumbered(ids)
+
+    def renumbered(self, ids: Ids) -> Ids:
+        """Return what was encoded before `freeze` with the ids that attributes have since."""
+        return ids if self._new_ids is None else Ids(ids.bags, self._new_ids[ids.attrs], self.store)
 
 
 def _stack(columns: list[Ints], length: int) -> Ints:
@@ -285,6 +291,11 @@ class Encoder:
         """End the growing phase; see `Block.freeze`."""
         state = self.state.freeze(encoded.state, min_count)
         return Encoded(state, self.pair.freeze(encoded.pair, min_count), encoded.offsets)
+
+    def renumbered(self, encoded: Encoded) -> Encoded:
+        """Return a text encoded before `freeze` with the ids that attributes have since."""
+        state, pair = self.state.renumbered(encoded.state), self.pair.renumbered(encoded.pair)
+        return Encoded(state, pair, encoded.offsets)
 
     def _forget(self) -> None:
         self._lexicon = self._new_lexicon()

@@ -385,7 +385,8 @@ def log_loss(
     if order.shape[0] == 0:
         return 0.0
     shape = (offsets[order[0] + 1] - offsets[order[0]], padded, LANES)
-    tiles = (np.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape, dtype))
+    tiles = (np.empty(shape, dtype), np.empty(shape, dtype), np.empty(shape, dtype))
+    tiles[0][:, n:] = 0  # from where the padding of the others gets its zeros
     forward, backward = np.zeros(padded * padded, dtype), np.zeros(padded * padded, dtype)
     base = _pack(transitions[0], forward, backward)
     counts = np.zeros((padded, padded), dtype)

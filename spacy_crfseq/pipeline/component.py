@@ -23,7 +23,7 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError
-from ..features.encoder import Columns, Encoded, Encoder, attribute_names
+from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
 from ..layout import make_layout
@@ -35,6 +35,7 @@ from ..training.objective import CRFObjective
 from ..types import Constraints, Floats, Ints
 from . import storage
 from .annotations import Annotation, Prediction, Tags, ends_span
+from .collect import Collected, collect, gold_tags
 from .extract import DocColumns, lexeme_reader, read_docs
 from .method import Method
 from .session import Session
@@ -218,41 +219,37 @@ class CRFComponent(TrainablePipe):
             their tags.  ``spacy init labels`` writes such lists.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
         """
-        examples = list(get_examples())
-        columns, gold = self._read_examples(examples)
-        expected = self._expected_inputs(columns, examples)
-        del examples
-        if not any(tag is not None for tag in gold):
-            raise DataError(
-                f"Component {self.name!r}: the training data hold no gold annotation for it ({self._what()}). "
-                "Check the columns of the corpus reader, or that the documents were annotated; in Python, call "
-                "nlp.initialize(lambda: examples)."
-            )
-        found = dict.fromkeys(tag for tag in gold if tag is not None)
-        annotation = self.annotation
-        self._set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found)))
-        self._warn_of_score_weights(nlp)
         strings: dict[int, str] | None = {} if self.method.keep_names else None
         encoder = self._make_encoder(strings=strings)
         if self.method.keep_names:
             encoder.keep_names()
         encoder.pinned = True
-        encoded = encoder.freeze(encoder.encode(expected), self.method.min_count)
-        ids = self._label_ids(gold)
+        found = self._collect(get_examples(), encoder)
+        if not found.tags:
+            raise DataError(
+                f"Component {self.name!r}: the training data hold no gold annotation for it ({self._what()}). "
+                "Check the columns of the corpus reader, or that the documents were annotated; in Python, call "
+                "nlp.initialize(lambda: examples)."
+            )
+        self._tell_of_absent_columns(found.absent)
+        annotation = self.annotation
+        self._set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags)))
+        self._warn_of_score_weights(nlp)
+        data = self._relabelled(found)
+        known = encoder.freeze(found.known, self.method.min_count)
+        encoded = encoder.renumbered(data.encoded) if found.absent else known
         sizes = encoder.state.index.size, encoder.pair.index.size
         layout = make_layout(
-            encoded, ids, len(self._tags), sizes, support=self.method.support, boundaries=self.method.boundaries
+            known, data.gold, len(self._tags), sizes, support=self.method.support, boundaries=self.method.boundaries
         )
         keys = encoder.state.index.keys, encoder.pair.index.keys
         theta = np.zeros(layout.size, self.method.precision)
         self._encoder = encoder
         self._use(LinearChainCRF(self._tags, layout, theta, keys))
         self.attribute_names = self._names(encoder, strings)
-        if expected is not columns.text:
-            encoded = encoder.encode(columns.text)
-        data = Dataset(encoded, ids, np.ones(len(encoded.offsets) - 1))
         streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
-        self._session = Session(self.method.optimizer, data, n_examples=columns.n_docs, streamed=streamed)
+        data = data._replace(encoded=encoded)
+        self._session = Session(self.method.optimizer, data, n_examples=found.n_docs, streamed=streamed)
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
@@ -300,43 +297,25 @@ class CRFComponent(TrainablePipe):
 
         return attribute_names(encoder.state, text_of) + attribute_names(encoder.pair, text_of)
 
-    def _read_examples(self, examples: Iterable[Example]) -> tuple[DocColumns, Tags]:
-        """Return the columns and gold tags of all examples, without keeping the Docs."""
-        examples = list(examples)
-        validate_examples(examples, "CRFComponent.initialize")
-        if not examples:
-            raise DataError(
-                f"Component {self.name!r}: there are no training examples. Check [corpora.train] and [paths]."
+    def _collect(self, examples: Iterable[Example], encoder: Encoder) -> Collected:
+        try:
+            return collect(examples, self.annotation, encoder, self._read)
+        except DataError as error:
+            raise DataError(f"Component {self.name!r}: {error}") from None
+
+    def _tell_of_absent_columns(self, names: Sequence[str]) -> None:
+        if names:
+            util.logger.info(
+                "[%s] No training example has %s set on input: features of it work only where components named in "
+                "annotating_components set it, or the corpus reader gives it.",
+                self.name,
+                ", ".join(names),
             )
-        columns = self._read([example.predicted for example in examples], column_names(*self.method.features.plans()))
-        return columns, [tag for example in examples for tag in self._gold_tags(example)]
 
-    def _expected_inputs(self, columns: DocColumns, examples: Sequence[Example]) -> Columns:
-        """Return the text as components before this one may annotate it in training.
-
-        A column that no predicted Doc has takes its gold values, so that its attributes are known when
-        ``annotating_components`` set it.  They are no input of the training: the answer itself never is.
-        """
-        names = column_names(*self.method.features.plans())
-        context = columns.text.context
-        absent = [i for i, name in enumerate(names) if name not in self.annotation.writes and not context[:, i].any()]
-        if not absent:
-            return columns.text
-        context = context.copy()
-        for example, (begin, end) in zip(examples, pairwise(columns.doc_offsets.tolist()), strict=True):
-            if _same_words(example):
-                values = example.reference.to_array([names[i] for i in absent])
-                context[begin:end, absent] = values.reshape(end - begin, len(absent))
-        util.logger.info(
-            "[%s] No training example has %s set on input: features of it work only where components named in "
-            "annotating_components set it, or the corpus reader gives it.",
-            self.name,
-            ", ".join(names[i] for i in absent),
-        )
-        return columns.text._replace(context=context)
-
-    def _gold_tags(self, example: Example) -> Tags:
-        return self.annotation.gold_tags(example, _same_words(example))
+    def _relabelled(self, found: Collected) -> Dataset:
+        """Return the data with the numbers of the component's labels."""
+        numbers = np.append(self._label_ids(list(found.tags)), np.int32(-1))
+        return found.data._replace(gold=numbers[found.data.gold])
 
     def _label_ids(self, tags: Tags) -> Ints:
         """RAISES DataError: If a tag is none of the component's labels."""
@@ -365,7 +344,7 @@ class CRFComponent(TrainablePipe):
         encoder.pinned = True
         columns = self._read([example.predicted for example in examples], encoder.columns)
         encoded = encoder.encode(columns.text)
-        gold = self._label_ids([tag for example in examples for tag in self._gold_tags(example)])
+        gold = self._label_ids([tag for example in examples for tag in gold_tags(self.annotation, example)])
         bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
         whole = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1))
         return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
@@ -433,9 +412,7 @@ class CRFComponent(TrainablePipe):
         if data is None:
             if examples is None:
                 raise DataError(f"Component {self.name!r}: give examples to fit, or call initialize just before.")
-            columns, gold = self._read_examples(examples)
-            encoded = encoder.encode(columns.text)
-            data = Dataset(encoded, self._label_ids(gold), np.ones(len(encoded.offsets) - 1))
+            data = self._relabelled(self._collect(examples, encoder))
         encoder.pinned = True
         self._session = Session(self.method.optimizer, data)
         evaluate = self._evaluator(list(dev)) if dev is not None else None
@@ -462,7 +439,8 @@ class CRFComponent(TrainablePipe):
     def _evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
         """Return a function that scores parameters on `dev`."""
         crf, encoder = self._trained()
-        columns, tags = self._read_examples(dev)
+        columns = self._read([example.predicted for example in dev], encoder.columns)
+        tags = [tag for example in dev for tag in gold_tags(self.annotation, example)]
         encoded = encoder.encode(columns.text)
         unseen = sorted({tag for tag in tags if tag is not None} - set(self._tags))
         numbers: dict[str | None, int] = {tag: number for number, tag in enumerate([*self._tags, *unseen])}
@@ -571,14 +549,6 @@ class CRFComponent(TrainablePipe):
         self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
         tags = stored.get("tags", [])
         self._set_tags([str(tag) for tag in tags])
-
-
-def _same_words(example: Example) -> bool:
-    """Whether predicted and gold Doc have the same tokens, so that no alignment is needed."""
-    predicted, reference = example.predicted, example.reference
-    return len(predicted) == len(reference) and bool(
-        (predicted.to_array(["ORTH"]) == reference.to_array(["ORTH"])).all()
-    )
 
 
 def _unpickle(

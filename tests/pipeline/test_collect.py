@@ -1,0 +1,88 @@
+"""A training set is compiled chunk by chunk from a stream, and comes out as if it had been read at once."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_crfseq.features.encoder import Encoded
+from spacy_crfseq.pipeline import collect
+from spacy_crfseq.pipeline.component import CRFComponent
+from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, SENTENCES, bare_doc, examples, gold_doc, input_doc
+
+WITH_TAGS = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["ORTH[-1..0]", "TAG[-1..1]", "LOWER|TAG[-1]"]}
+
+
+def initialized(
+    factory: str, given: bool, chunk: int, monkeypatch: pytest.MonkeyPatch, **config: object
+) -> CRFComponent:
+    monkeypatch.setattr(collect, "CHUNK_DOCS", chunk)
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe(factory, config={"optimizer": LBFGS_TIGHT, "keep_names": True, **config})
+    source = examples(nlp, factory, repeat=2)
+    if not given:
+        source = [Example(bare_doc(nlp, [row[0] for row in rows]), gold_doc(nlp, rows)) for rows in SENTENCES]
+    nlp.initialize(lambda: iter(source))
+    return pipe
+
+
+def attributes_of_tokens(pipe: CRFComponent, encoded: Encoded) -> list[set[str]]:
+    store, ids = encoded.state.store, encoded.state
+    found = []
+    for bags, attrs in zip(ids.bags, ids.attrs, strict=True):
+        numbers = [*attrs[attrs >= 0]]
+        for bag in bags:
+            numbers += [*store.ids[store.ptr[bag] : store.ptr[bag + 1]]]
+        found.append({pipe.attribute_names[number] for number in numbers})
+    return found
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("min_count", [1, 2])
+def test_chunks_make_no_difference(factory: str, given: bool, min_count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = {"features": WITH_TAGS} if factory != "crf_tagger" else {}
+    whole, parts = (
+        initialized(factory, given, chunk, monkeypatch, min_count=min_count, **features) for chunk in (100, 2)
+    )
+    assert whole.labels == parts.labels
+    assert sorted(whole.attribute_names) == sorted(parts.attribute_names)
+    data, other = whole._session.initial, parts._session.initial
+    assert data is not None
+    assert other is not None
+    np.testing.assert_array_equal(data.gold, other.gold)
+    np.testing.assert_array_equal(data.encoded.offsets, other.encoded.offsets)
+    assert attributes_of_tokens(whole, data.encoded) == attributes_of_tokens(parts, other.encoded)
+    assert whole.fit().history[-1].report.value == pytest.approx(parts.fit().history[-1].report.value, rel=1e-3)
+
+
+def test_documents_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "CHUNK_DOCS", 10)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("crf_ner")
+    docs: list[weakref.ref[Doc]] = []
+    most = 0
+
+    def stream() -> Iterator[Example]:
+        nonlocal most
+        for i in range(100):
+            rows = SENTENCES[i % len(SENTENCES)]
+            example = Example(input_doc(nlp, "crf_ner", rows), gold_doc(nlp, rows))
+            docs.append(weakref.ref(example.predicted))
+            most = max(most, sum(doc() is not None for doc in docs))
+            yield example
+            del example
+
+    gc.disable()
+    try:
+        nlp.initialize(stream)
+    finally:
+        gc.enable()
+    assert most < 30
