@@ -1,0 +1,108 @@
+"""From results to text: a summary of one benchmark, and the page with all tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+HEADER = "| what | ours | against | theirs | median | spread | target |\n| --- | --- | --- | --- | --- | --- | --- |"
+_MARKER = re.compile(r"<!-- (table|machine): ([\w-]+) -->")
+Entry = dict[str, Any]
+
+
+def scores(row: Entry) -> list[float]:
+    """Return the ratio, share or figure of each round."""
+    if row["kind"] == "value" or not row["peer"]:
+        return list(row["ours"])
+    faster_is_more = row["unit"].endswith("/s")
+    ratios = [a / b if faster_is_more else b / a for a, b in zip(row["ours"], row["peer"], strict=True)]
+    return [100 * ratio for ratio in ratios] if row["kind"] == "share" else ratios
+
+
+def shown(row: Entry) -> tuple[str, str, str]:
+    """Return median, spread and target of a row as text."""
+    values = scores(row)
+    unit = {"times": " x", "share": " %"}.get(row["kind"], f" {row['unit']}")
+    if not row["peer"]:
+        unit = f" {row['unit']}"
+    spread = f"{number(min(values))}-{number(max(values))}" if len(values) > 1 else ""
+    bound = "at most " if row["kind"] == "value" and not row["unit"].endswith("/s") else ""
+    target = "" if row["target"] is None else f"{bound}{number(row['target'])}{unit}"
+    return f"{number(median(values))}{unit}", spread, target
+
+
+def number(value: float) -> str:
+    """Return three digits of a number, thousands apart."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def table(entries: Sequence[Entry]) -> str:
+    """Return the rows of some benchmarks as one markdown table, notes below, or why there is none."""
+    lines, notes = [HEADER], []
+    for entry in entries:
+        for row in entry["rows"]:
+            result, spread, target = shown(row)
+            peer = f"{number(median(row['peer']))} {row['unit']}" if row["peer"] else ""
+            mark = ""
+            if row["note"]:
+                notes.append(f"{len(notes) + 1}. {row['label']}: {row['note']}.")
+                mark = f" ({len(notes)})"
+            own = f"{number(median(row['ours']))} {row['unit']}"
+            cells = [row["label"] + mark, own, row["against"], peer, result, spread, target]
+            lines.append(f"| {' | '.join(cells)} |")
+    skipped = [f"Not run: {entry['skipped']}." for entry in entries if entry.get("skipped")]
+    if len(lines) == 1:
+        return "\n".join(skipped) or "Not run yet."
+    return "\n\n".join(["\n".join(lines), *(["\n".join(notes)] if notes else []), *skipped])
+
+
+def summary(name: str, entry: Entry) -> str:
+    """Return a few lines on one benchmark, for the terminal."""
+    if entry.get("skipped"):
+        return f"{name}: passed over, {entry['skipped']}"
+    lines = [f"{name} ({entry['seconds']:.0f} s)"]
+    for row in entry["rows"]:
+        result, spread, target = shown(row)
+        against = f" against {row['against']} {number(median(row['peer']))} {row['unit']}" if row["peer"] else ""
+        text = f"  {row['label']}: ours {number(median(row['ours']))} {row['unit']}{against}: {result}"
+        text += f" ({spread})" if spread else ""
+        text += f", target {target}" if target else ""
+        lines.append(text + (f"; {row['note']}" if row["note"] else ""))
+    return "\n".join(lines)
+
+
+def render(template: str, results: dict[str, Entry]) -> str:
+    """Fill the markers of a page: `table: NAME` by one benchmark, or by all of a subject; `machine: all`."""
+
+    def fill(match: re.Match[str]) -> str:
+        kind, name = match.groups()
+        if kind == "machine":
+            return machines(results)
+        entries = [entry for key, entry in results.items() if name in (key, entry["subject"])]
+        about = [f"*{entry['about']}*" for entry in entries if name != entry["subject"]]
+        return "\n\n".join([*about, table(entries)])
+
+    return _MARKER.sub(fill, template)
+
+
+def machines(results: dict[str, Entry]) -> str:
+    """Return a line for each machine and set of packages that the figures come from."""
+    groups: dict[str, list[str]] = {}
+    for name, entry in results.items():
+        if entry["rows"]:
+            groups.setdefault(_describe(entry["machine"]), []).append(f"{name} ({entry['date'][:10]})")
+    if not groups:
+        return "Nothing has been measured yet."
+    return "\n".join(f"- {text}: {', '.join(names)}." for text, names in groups.items())
+
+
+def _describe(machine: dict[str, Any]) -> str:
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    text = f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}"
+    return f"{text}, {packages}"
