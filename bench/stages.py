@@ -115,8 +115,8 @@ def _stage_of_rows(name: str) -> str:
 @benchmark("stages", "stages", minutes=2)
 def stages(options: Options) -> list[Row]:
     """Nanoseconds a token and pass in each stage, one thread, on CoNLL-2000 with the 19 attributes of CRF++: encoding
-    once, an iteration of L-BFGS, an epoch of the default optimizer, tagging of Docs.  Stages of less than one per cent are
-    left out; timing each call costs a little itself, most in an online optimizer."""
+    once, an iteration of L-BFGS, an epoch of the default optimizer, tagging of Docs.  Stages of less than one per cent
+    are left out; timing each call costs a little itself, most in an online optimizer."""
     nlp = ours.blank()
     train, test = (corpora.chunks(options, nlp, part, options.limit(200)) for part in ("train", "test"))
     epochs, iterations = 3, 10
