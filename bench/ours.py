@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bench._harness import clock
 from bench.corpora import CHUNK_TEMPLATES, TAG_TEMPLATES
 
 if TYPE_CHECKING:
@@ -94,16 +94,16 @@ def fit_until(pipe: Any, *, goal: float = float("-inf"), iterations: int = 0) ->
     """Train an initialized component until the objective is at `goal`, or for some iterations."""
     values: list[float] = []
     stamps: list[float] = []
-    started = perf_counter()
+    started = clock()
 
     def watch(progress: Any) -> None:
         values.append(float(progress.report.value))
-        stamps.append(perf_counter() - started)
+        stamps.append(clock() - started)
         if values[-1] <= goal or len(values) == iterations:
             raise KeyboardInterrupt  # what ends a fit early, everything kept
 
     pipe.fit(callback=watch)
-    return Trace(perf_counter() - started, values, stamps)
+    return Trace(clock() - started, values, stamps)
 
 
 def sizes(pipe: Any) -> str:

@@ -66,7 +66,7 @@ def summary(name: str, entry: Entry) -> str:
     """Return a few lines on one benchmark, for the terminal."""
     if entry.get("skipped"):
         return f"{name}: passed over, {entry['skipped']}"
-    lines = [f"{name} ({entry['seconds']:.0f} s)"]
+    lines = [f"{name} ({entry['seconds']:.0f} s, {100 * entry['cpu share']:.0f} % of a core)"]
     for row in entry["rows"]:
         result, spread, target = shown(row)
         against = f" against {row['against']} {number(median(row['peer']))} {row['unit']}" if row["peer"] else ""
@@ -96,7 +96,9 @@ def machines(results: dict[str, Entry]) -> str:
     groups: dict[str, list[str]] = {}
     for name, entry in results.items():
         if entry["rows"]:
-            groups.setdefault(_describe(entry["machine"]), []).append(f"{name} ({entry['date'][:10]})")
+            groups.setdefault(_describe(entry["machine"] | {"clock": entry.get("clock", "wall")}), []).append(
+                f"{name} ({entry['date'][:10]})"
+            )
     if not groups:
         return "Nothing has been measured yet."
     return "\n".join(f"- {text}: {', '.join(names)}." for text, names in groups.items())
@@ -105,4 +107,5 @@ def machines(results: dict[str, Entry]) -> str:
 def _describe(machine: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
     text = f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}"
-    return f"{text}, {packages}"
+    clock = "" if machine.get("clock", "wall") == "wall" else "; processor time, not wall time"
+    return f"{text}, {packages}{clock}"

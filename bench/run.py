@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.worker:
         _work(*options.worker)
         return
-    os.environ.update(_harness.ONE_THREAD)  # before numpy is imported
+    os.environ.update({**_harness.ONE_THREAD, _harness.CLOCK: options.clock})  # before numpy is imported
     for module in MODULES:
         importlib.import_module(f"bench.{module}")
     if options.list:
@@ -50,6 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=3, help="how often contenders take turns [3]")
     parser.add_argument("--threads", type=int, default=2, help="threads to compare with one [2]")
     parser.add_argument("--quick", action="store_true", help="small parts of the data: to see that everything works")
+    parser.add_argument(
+        "--clock", choices=["wall", "cpu"], default="wall", help="cpu on a machine that others use [wall]"
+    )
     parser.add_argument("--list", action="store_true", help="list the benchmarks and stop")
     parser.add_argument("--report", action="store_true", help="only write the report from the results")
     parser.add_argument("--output", type=Path, default=ROOT / "bench" / "results.json", help="file of results")

@@ -7,11 +7,10 @@ import importlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import perf_counter
 from typing import Any
 
 from bench import corpora, ours
-from bench._harness import Options, Row, benchmark, one_thread, say
+from bench._harness import Options, Row, benchmark, clock, one_thread, say
 
 KERNELS = {
     "hashing": "hashing, index",
@@ -48,11 +47,11 @@ class Stopwatch:
         @functools.wraps(work)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             self._inner.append(0.0)
-            started = perf_counter()
+            started = clock()
             try:
                 return work(*args, **kwargs)
             finally:
-                elapsed = perf_counter() - started
+                elapsed = clock() - started
                 self.spent[stage] += elapsed - self._inner.pop()
                 self._inner[-1] += elapsed
 

@@ -139,4 +139,4 @@ def _peers(path: str, test: Task) -> dict[str, Any]:
     except ImportError:
         return peers
     model = crfs.Model.open(path)
-    return {**peers, "crfs (Rust), features ready-made": lambda: [model.tag(rows) for rows in lists]}
+    return {**peers, "crfs (Rust), lists of strings ready-made": lambda: [model.tag(rows) for rows in lists]}
