@@ -266,7 +266,7 @@ def _crfsuite(task: Task, items: Sequence[Any], iterations: int, **settings: Any
 
 
 def _underthesea(task: Task, attributes: Callable[[Sentence], list[list[str]]], iterations: int) -> dict[str, Measure]:
-    """Return underthesea_core's trainer (Rust), which tells no times: a long run less a short one.  Empty without it."""
+    """Return underthesea_core's trainer (Rust), timed as a long run less a short one; nothing where it is missing."""
     try:
         from underthesea_core import CRFTrainer
     except ImportError:
