@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
 import json
 import os
 import platform
@@ -174,14 +175,20 @@ def one_thread() -> Any:
     return need("threadpoolctl").threadpool_limits(1)
 
 
-def need(module: str) -> Any:
-    """Import a module that not everybody has.  Raises Skip without it."""
-    import importlib
-
+def optional(module: str) -> Any:
+    """Import a module that not everybody has; return None without it."""
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise Skip(f"{module} is not installed (pip install -e '.[bench]')") from None
+        return None
+
+
+def need(module: str) -> Any:
+    """Import a module that not everybody has.  Raises Skip without it."""
+    found = optional(module)
+    if found is None:
+        raise Skip(f"{module} is not installed (pip install -e '.[bench]')")
+    return found
 
 
 # Workers

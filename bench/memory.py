@@ -61,15 +61,13 @@ def bare_spacy() -> float:
 
 def bare_crfsuite() -> float:
     """Return the peak of a process that has imported python-crfsuite."""
-    import pycrfsuite  # noqa: F401
-
+    need("pycrfsuite")
     return peak()
 
 
 def bare_sklearn() -> float:
     """Return the peak of a process that has imported sklearn-crfsuite."""
-    import sklearn_crfsuite  # noqa: F401
-
+    need("sklearn_crfsuite")
     return peak()
 
 
@@ -87,9 +85,7 @@ def train_ours(data: str, limit: int) -> float:
 
 def train_crfsuite(data: str, limit: int, iterations: int) -> float:
     """Train python-crfsuite, sentence by sentence, and return the peak."""
-    import pycrfsuite
-
-    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    trainer = need("pycrfsuite").Trainer(algorithm="lbfgs", verbose=False)
     trainer.set_params({"c1": 0.0, "c2": 1.0, "max_iterations": iterations})
     for sentence in corpora.read_columns(_options(data).corpus("conll2000", "train.txt"), limit):
         trainer.append(corpora.chunk_attributes(sentence), sentence.labels)
@@ -100,10 +96,8 @@ def train_crfsuite(data: str, limit: int, iterations: int) -> float:
 
 def train_sklearn(data: str, limit: int, iterations: int) -> float:
     """Train sklearn-crfsuite on feature dictionaries and return the peak."""
-    import sklearn_crfsuite
-
     sentences = corpora.read_columns(_options(data).corpus("conll2000", "train.txt"), limit)
-    crf = sklearn_crfsuite.CRF(algorithm="lbfgs", c1=0.0, c2=1.0, max_iterations=iterations)
+    crf = need("sklearn_crfsuite").CRF(algorithm="lbfgs", c1=0.0, c2=1.0, max_iterations=iterations)
     crf.fit([corpora.chunk_dictionaries(s) for s in sentences], [s.labels for s in sentences])
     return peak()
 

@@ -50,8 +50,8 @@ def default_optimizer(factory: str, epochs: int) -> dict[str, Any]:
     """Return the default optimizer's block with a number of epochs."""
     from spacy.language import Language
 
-    block = Language.get_factory_meta(factory).default_config["optimizer"]
-    return {**block, "max_iterations": epochs}
+    defaults: Any = Language.get_factory_meta(factory).default_config
+    return {**defaults["optimizer"], "max_iterations": epochs}
 
 
 def templates(texts: Sequence[str]) -> dict[str, Any]:

@@ -44,7 +44,8 @@ def number(value: float) -> str:
 
 def table(entries: Sequence[Entry]) -> str:
     """Return the rows of some benchmarks as one markdown table, notes below, or why there is none."""
-    lines, notes = [HEADER], []
+    lines: list[str] = [HEADER]
+    notes: list[str] = []
     for entry in entries:
         for row in entry["rows"]:
             result, spread, target = shown(row)

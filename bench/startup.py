@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench import ours
-from bench._harness import Options, Row, benchmark, clock, in_process, in_turn, run_command, scratch, seconds
+from bench._harness import Measure, Options, Row, benchmark, clock, in_process, in_turn, run_command, scratch, seconds
 
 FACTORIES = ("crf_tagger", "crf_chunker", "crf_ner")
 SENTENCE = "Ada Lovelace wrote the first program for an engine that was never built in London ."
@@ -22,8 +23,13 @@ def start_up(options: Options) -> list[Row]:
         names = {factory: [factory] for factory in FACTORIES} | {"all three": list(FACTORIES)}
         for name, factories in names.items():
             in_process("startup:make", str(folder / name), factories)
-        contenders = {name: (lambda name=name: in_process("startup:first_doc", str(folder / name))) for name in names}
-        contenders |= {"blank": lambda: in_process("startup:blank"), "import": lambda: in_process("startup:factories")}
+        contenders: dict[str, Measure] = {
+            name: partial(in_process, "startup:first_doc", str(folder / name)) for name in names
+        }
+        contenders |= {
+            "blank": partial(in_process, "startup:blank"),
+            "import": partial(in_process, "startup:factories"),
+        }
         figures = in_turn(options.rounds, contenders, warm=["all three"])
     for name in names:
         target = None if name == "all three" else 0.5

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from bench import corpora, ours
-from bench._harness import Measure, Options, Row, benchmark, in_turn, need, one_thread, say, scratch, seconds
+from bench._harness import Measure, Options, Row, benchmark, in_turn, need, one_thread, optional, say, scratch, seconds
 from bench.corpora import Task
 
 WORDS = 1_000_000
@@ -105,14 +106,18 @@ def tagging_docs(options: Options) -> list[Row]:
         _train_crfsuite(train, path, 5 if options.quick else 30)
         peers = _peers(path, test)
         passes = 1 if options.quick else 5
-        contenders = {"ours": lambda: passes * tokens / seconds(lambda: [list(pipe.pipe(docs)) for _ in range(passes)])}
-        contenders |= {name: (lambda work=work: tokens / seconds(work)) for name, work in peers.items()}
+        contenders = {"ours": partial(_rate, passes * tokens, lambda: [list(pipe.pipe(docs)) for _ in range(passes)])}
+        contenders |= {name: partial(_rate, tokens, work) for name, work in peers.items()}
         figures = in_turn(options.rounds, contenders, warm=["ours"])
     targets = {"python-crfsuite, features by hand": 10.0, "python-crfsuite, ready-made items": 5.0}
     return [
         Row("chunks of Docs", "tokens/s", figures["ours"], figures[name], name, "times", targets.get(name))
         for name in peers
     ]
+
+
+def _rate(tokens: int, work: Callable[[], object]) -> float:
+    return tokens / seconds(work)
 
 
 def _train_crfsuite(task: Task, path: str, iterations: int) -> None:
@@ -134,9 +139,8 @@ def _peers(path: str, test: Task) -> dict[str, Any]:
         "python-crfsuite, features by hand": lambda: [tagger.tag(corpora.chunk_attributes(s)) for s in test.sentences],
         "python-crfsuite, ready-made items": lambda: [tagger.tag(sequence) for sequence in items],
     }
-    try:
-        import crfs
-    except ImportError:
+    crfs = optional("crfs")
+    if crfs is None:
         return peers
     model = crfs.Model.open(path)
     return {**peers, "crfs (Rust), lists of strings ready-made": lambda: [model.tag(rows) for rows in lists]}

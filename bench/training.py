@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,15 @@ from bench._harness import (
     Skip,
     benchmark,
     clock,
+    in_process,
     in_turn,
     need,
     one_thread,
+    optional,
     run_command,
     scratch,
     seconds,
+    timed,
 )
 from bench.corpora import Sentence, Task
 from bench.ours import Trace
@@ -106,30 +110,34 @@ def fit_command(options: Options) -> list[Row]:
     """Whole processes from files to a scored chunker: `crfseq fit` with averaged SGD, four epochs, two models written
     at the end; sklearn-crfsuite with L-BFGS from reading to predictions."""
     need("sklearn_crfsuite")
-    train, test = (options.corpus("conll2000", f"{part}.txt") for part in ("train", "test"))
-    iterations = options.limit(2)
+    train, test = (str(options.corpus("conll2000", f"{part}.txt")) for part in ("train", "test"))
     against = "sklearn-crfsuite, L-BFGS, c2 = 1"
+    scores: dict[str, float] = {}
     with scratch() as folder:
-        command = [sys.executable, "-m", "spacy", "crfseq", "fit", "configs/chunk_conll2000.cfg"]
-        command += ["--output", str(folder), "--paths.train", str(train), "--paths.dev", str(test)]
-        command += ["--components.crf_chunker.optimizer.@crf_optimizers", "spacy_crfseq.SGD.v1"]
-        command += ["--components.crf_chunker.optimizer.max_iterations", "1" if options.quick else "4"]
-        run = [sys.executable, str(Path(__file__).with_name("run.py")), "--worker", "training:sklearn_files"]
-        run.append(json.dumps([str(train), str(test), iterations]))
-        contenders = {against: _command(run), "ours": _command(command)}
+        spacy = [sys.executable, "-m", "spacy", "crfseq"]
+        fit = [*spacy, "fit", "configs/chunk_conll2000.cfg", "--output", str(folder)]
+        fit += ["--paths.train", train, "--paths.dev", test]
+        fit += ["--components.crf_chunker.optimizer.@crf_optimizers", "spacy_crfseq.SGD.v1"]
+        fit += ["--components.crf_chunker.optimizer.max_iterations", "1" if options.quick else "4"]
+
+        def peer() -> float:
+            scores["peer"] = in_process("training:sklearn_files", train, test, options.limit(2))
+            return scores["peer"]
+
+        contenders = {against: timed(peer), "ours": timed(lambda: run_command(fit))}
         figures = in_turn(options.rounds, contenders, warm=["ours"])
-    return [Row("files to a scored chunker", "s", figures["ours"], figures[against], against)]
-
-
-def _command(command: list[str]) -> Measure:
-    return lambda: seconds(lambda: run_command(command))
+        score = [*spacy, "evaluate", str(folder / "model-last"), test, "--format", "conll2000"]
+        run_command([*score, "--output", str(folder / "metrics.json")])
+        own = 100 * json.loads((folder / "metrics.json").read_text())["spans_chunks_f"]
+    note = f"F1 {own:.2f}; the peer's {scores['peer']:.2f}"
+    return [Row("files to a scored chunker", "s", figures["ours"], figures[against], against, note=note)]
 
 
 def sklearn_files(train: str, test: str, iterations: int) -> float:
     """Train sklearn-crfsuite on a file and return its F1 on another."""
-    tasks = [Task(corpora.read_columns(Path(path)), []) for path in (train, test)]
+    parts = [Task(corpora.read_columns(Path(path)), []) for path in (train, test)]
     settings = {"algorithm": "lbfgs", "c1": 0.0, "c2": 1.0, "max_iterations": iterations or None}
-    return _sklearn(*tasks, settings)[1]
+    return _sklearn(parts[0], parts[1], settings)[1]
 
 
 # To a given objective
@@ -267,15 +275,14 @@ def _crfsuite(task: Task, items: Sequence[Any], iterations: int, **settings: Any
 
 def _underthesea(task: Task, attributes: Callable[[Sentence], list[list[str]]], iterations: int) -> dict[str, Measure]:
     """Return underthesea_core's trainer (Rust), timed as a long run less a short one; nothing where it is missing."""
-    try:
-        from underthesea_core import CRFTrainer
-    except ImportError:
+    module = optional("underthesea_core")
+    if module is None:
         return {}
     rows, labels = [attributes(sentence) for sentence in task.sentences], [s.labels for s in task.sentences]
 
     def train(n: int) -> float:
         settings = {"l1_penalty": 0.0, "l2_penalty": 1.0, "max_iterations": n, "verbose": 0}
-        return seconds(lambda: CRFTrainer(loss_function="lbfgs", **settings).train(rows, labels))
+        return seconds(lambda: module.CRFTrainer(loss_function="lbfgs", **settings).train(rows, labels))
 
     return {"underthesea_core, L-BFGS, l2 = 1": lambda: (train(2 + iterations) - train(2)) / iterations}
 
@@ -332,7 +339,7 @@ def _difference(command: Callable[[int], list[str]], iterations: int) -> Measure
     """Return a contender that measures an iteration as a long run less a short one."""
 
     def measure() -> float:
-        short, long = (seconds(lambda n=n: run_command(command(n))) for n in (2, 2 + iterations))  # type: ignore[misc]
+        short, long = (seconds(partial(run_command, command(n))) for n in (2, 2 + iterations))
         return (long - short) / iterations
 
     return measure
@@ -346,7 +353,6 @@ def threads(options: Options) -> list[Row]:
     """One thread against several in one process: L-BFGS, the default optimizer and tagging of Docs, on CoNLL-2000."""
     import os
 
-    from bench._harness import in_process
     from spacy_crfseq.pipeline.method import Method
 
     if "n_threads" not in Method._fields:
@@ -375,8 +381,9 @@ def threads_worker(data: str, rounds: int, n: int, quick: bool) -> dict[str, tup
     }
     result = {}
     for label, measure in kinds.items():
-        contenders = {f"{label}, {k} threads": (lambda k=k, measure=measure: measure(k)) for k in (1, n)}
-        result[label] = tuple(in_turn(rounds, contenders, warm=contenders).values())
+        contenders = {f"{label}, {k} threads": partial(measure, k) for k in (1, n)}
+        one, many = in_turn(rounds, contenders, warm=contenders).values()
+        result[label] = one, many
     return result
 
 
