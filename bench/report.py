@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-HEADER = "| what | ours | against | theirs | median | spread | target |\n| --- | --- | --- | --- | --- | --- | --- |"
+COMPARED = "| what | ours | against | theirs | median | spread | target |\n| --- | --- | --- | --- | --- | --- | --- |"
+PLAIN = "| what | median | spread | target |\n| --- | --- | --- | --- |"
+CROWDED = 0.9
+"""Share of a core below which a run on one thread was held up by others."""
 _MARKER = re.compile(r"<!-- (table|machine): ([\w-]+) -->")
 Entry = dict[str, Any]
 
@@ -42,25 +44,37 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def table(entries: Sequence[Entry]) -> str:
-    """Return the rows of some benchmarks as one markdown table, notes below, or why there is none."""
-    lines: list[str] = [HEADER]
+def table(entry: Entry) -> str:
+    """Return the rows of a benchmark as a markdown table, notes below, or why there is none."""
+    if not entry["rows"]:
+        return f"Not run: {entry.get('skipped', 'it gave no figures')}."
+    compared = any(row["peer"] for row in entry["rows"])
+    lines = [COMPARED if compared else PLAIN]
     notes: list[str] = []
-    for entry in entries:
-        for row in entry["rows"]:
-            result, spread, target = shown(row)
-            peer = f"{number(median(row['peer']))} {row['unit']}" if row["peer"] else ""
-            mark = ""
-            if row["note"]:
-                notes.append(f"{len(notes) + 1}. {row['label']}: {row['note']}.")
-                mark = f" ({len(notes)})"
-            own = f"{number(median(row['ours']))} {row['unit']}"
-            cells = [row["label"] + mark, own, row["against"], peer, result, spread, target]
-            lines.append(f"| {' | '.join(cells)} |")
-    skipped = [f"Not run: {entry['skipped']}." for entry in entries if entry.get("skipped")]
-    if len(lines) == 1:
-        return "\n".join(skipped) or "Not run yet."
-    return "\n\n".join(["\n".join(lines), *(["\n".join(notes)] if notes else []), *skipped])
+    for row in entry["rows"]:
+        mark = ""
+        if row["note"]:
+            notes.append(f"{len(notes) + 1}. {row['note'][0].upper()}{row['note'][1:]}.")
+            mark = f" ({len(notes)})"
+        lines.append(f"| {' | '.join(_cells(row, mark, compared))} |")
+    parts = ["\n".join(lines), "\n".join(notes), _crowded(entry)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _cells(row: Entry, mark: str, compared: bool) -> list[str]:
+    results = list(shown(row))
+    if not compared:
+        return [row["label"] + mark, *results]
+    peer = f"{number(median(row['peer']))} {row['unit']}" if row["peer"] else ""
+    return [row["label"] + mark, f"{number(median(row['ours']))} {row['unit']}", row["against"], peer, *results]
+
+
+def _crowded(entry: Entry) -> str:
+    share = entry.get("cpu share", 1)
+    timed = any(row["unit"] != "MB" for row in entry["rows"])
+    if not timed or entry.get("clock", "wall") != "wall" or share >= CROWDED:
+        return ""
+    return f"Others used the machine too: on average this run had {100 * share:.0f} % of a core."
 
 
 def summary(name: str, entry: Entry) -> str:
@@ -79,15 +93,15 @@ def summary(name: str, entry: Entry) -> str:
 
 
 def render(template: str, results: dict[str, Entry]) -> str:
-    """Fill the markers of a page: `table: NAME` by one benchmark, or by all of a subject; `machine: all`."""
+    """Fill the markers of a page: `table: NAME` by a benchmark's text and table, `machine: all` by where they ran."""
 
     def fill(match: re.Match[str]) -> str:
         kind, name = match.groups()
         if kind == "machine":
             return machines(results)
-        entries = [entry for key, entry in results.items() if name in (key, entry["subject"])]
-        about = [f"*{entry['about']}*" for entry in entries if name != entry["subject"]]
-        return "\n\n".join([*about, table(entries)])
+        if name not in results:
+            return f"`{name}`: not run yet."
+        return f"`{name}`: {results[name]['about']}\n\n{table(results[name])}"
 
     return _MARKER.sub(fill, template)
 

@@ -17,7 +17,8 @@ NEURAL_WORDS = 100_000
 @benchmark("tagging-raw", "tagging", minutes=4)
 def tagging_raw(options: Options) -> list[Row]:
     """Raw text to annotated Docs by `nlp.pipe`, one process, one thread, a million words in paragraphs of one to eight
-    sentences: words a second as a share of the bare tokenizer's, and against spaCy's own tok2vec tagger."""
+    sentences: words a second as a share of the bare tokenizer's, and against spaCy's own tok2vec tagger.  A round
+    before the first makes all words known, to the tokenizer and to us."""
     words_only = {"features": {"@crf_features": "spacy_crfseq.Tagging.v1"}}
     with one_thread():
         return [

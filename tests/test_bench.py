@@ -58,9 +58,10 @@ def test_the_page_is_filled_from_results() -> None:
     }
     page = report.render(TEMPLATE.read_text(encoding="utf8"), results)
     assert "| work (1) | 2 s | CRFsuite | 8 s | 4 x |" in page
-    assert "1. work: objective 7." in page
+    assert "1. Objective 7." in page
     assert "Not run: there is one core." in page
     assert "Engine, 2 cores" in page
+    assert "`memory`: not run yet." in page
     assert "<!--" not in page
 
 
