@@ -28,7 +28,7 @@ def peak() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
 
 
-@benchmark("memory", "memory", minutes=4)
+@benchmark("memory", "memory", minutes=2)
 def memory(options: Options) -> list[Row]:
     """Peak memory of training on CoNLL-2000 from its file, weights for observed pairs: ours above a process with a bare
     pipeline, the peers above one that has imported them."""
@@ -102,7 +102,7 @@ def train_sklearn(data: str, limit: int, iterations: int) -> float:
     return peak()
 
 
-@benchmark("memory-scale", "memory", minutes=12)
+@benchmark("memory-scale", "memory", minutes=5)
 def memory_scale(options: Options) -> list[Row]:
     """Bytes and time a token at 1, 3 and 10 million tokens: CoNLL-2000 over and over, two per cent of the words made
     new in each copy, given by a generator; one epoch of the default optimizer, observed pairs, 22 labels.  Memory is

@@ -111,7 +111,7 @@ def _stage_of_rows(name: str) -> str:
     return "layout" if "mark" in name else f"other kernels ({name})"
 
 
-@benchmark("stages", "stages", minutes=2)
+@benchmark("stages", "stages", minutes=0.5)
 def stages(options: Options) -> list[Row]:
     """Nanoseconds a token and pass in each stage, one thread, on CoNLL-2000 with the 19 attributes of CRF++: encoding
     once, an iteration of L-BFGS, an epoch of the default optimizer, tagging of Docs.  Stages of less than one per cent

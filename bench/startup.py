@@ -14,7 +14,7 @@ FACTORIES = ("crf_tagger", "crf_chunker", "crf_ner")
 SENTENCE = "Ada Lovelace wrote the first program for an engine that was never built in London ."
 
 
-@benchmark("start-up", "start-up", minutes=4)
+@benchmark("start-up", "start-up", minutes=3)
 def start_up(options: Options) -> list[Row]:
     """`crfseq warmup` with an empty cache; in fresh processes with compiled kernels, from `spacy.load` (spaCy imported
     before) to the first tagged Doc, and `spacy.blank("en")` with the package installed."""

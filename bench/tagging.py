@@ -14,7 +14,7 @@ WORDS = 1_000_000
 NEURAL_WORDS = 100_000
 
 
-@benchmark("tagging-raw", "tagging", minutes=4)
+@benchmark("tagging-raw", "tagging", minutes=2)
 def tagging_raw(options: Options) -> list[Row]:
     """Raw text to annotated Docs by `nlp.pipe`, one process, one thread, a million words in paragraphs of one to eight
     sentences: words a second as a share of the bare tokenizer's, and against spaCy's own tok2vec tagger.  A round
@@ -90,7 +90,7 @@ def _neural_tagger(options: Options) -> Any:
     return nlp
 
 
-@benchmark("tagging-docs", "tagging", minutes=2)
+@benchmark("tagging-docs", "tagging", minutes=1)
 def tagging_docs(options: Options) -> list[Row]:
     """Chunks of the CoNLL-2000 test part, one thread: ours from Docs to spans, features included; CRFsuite from strings
     to labels, with features written by hand in Python or made before; the same 19 attributes a token."""

@@ -205,7 +205,7 @@ def _to_objective(
     ]
 
 
-@benchmark("lbfgs-all", "training", minutes=4)
+@benchmark("lbfgs-all", "training", minutes=2)
 def lbfgs_all(options: Options) -> list[Row]:
     """An iteration of L-BFGS on CoNLL-2000 with a weight for every attribute and label (7.4 million), one thread; the
     median of ten iterations after the first, or two runs of Wapiti or CRF++ subtracted."""
