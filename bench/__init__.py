@@ -1,0 +1,1 @@
+"""Benchmarks against other tools and against the machine's own limits; `python bench/run.py` runs them."""

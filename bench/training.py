@@ -1,0 +1,402 @@
+"""Training: seconds to a given quality, and seconds to a given objective."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench import corpora, ours
+from bench._harness import (
+    CLOCK,
+    Measure,
+    Options,
+    Row,
+    Skip,
+    benchmark,
+    clock,
+    in_process,
+    in_turn,
+    need,
+    one_thread,
+    optional,
+    run_command,
+    scratch,
+    seconds,
+    timed,
+)
+from bench.corpora import Sentence, Task
+from bench.ours import Trace
+
+GOAL_F1 = 93.70
+"""What CRF++'s features reach on CoNLL-2000 when they are trained well."""
+MOST_EPOCHS = 12
+CLOSE = 1e-4
+"""How near, relatively, an objective must come to the peer's final one."""
+
+
+# To a given quality
+
+
+@benchmark("train-chunks", "training", minutes=7)
+def train_chunks(options: Options) -> list[Row]:
+    """CoNLL-2000 in memory to a trained chunker, one thread: ours with the default optimizer (Docs; the fewest epochs
+    that reach the F1), sklearn-crfsuite from sentences, its feature dictionaries included."""
+    need("sklearn_crfsuite")
+    with one_thread():
+        return [
+            _train_chunks(options, "sklearn-crfsuite, L-BFGS, c2 = 1", GOAL_F1, 20, algorithm="lbfgs", c1=0.0, c2=1.0),
+            _train_chunks(options, "sklearn-crfsuite, averaged perceptron", None, 6, algorithm="ap"),
+        ]
+
+
+def _train_chunks(options: Options, against: str, goal: float | None, target: float, **settings: Any) -> Row:
+    nlp = ours.blank()
+    limit = options.limit(200)
+    train, test = (corpora.chunks(options, nlp, part, limit) for part in ("train", "test"))
+    if options.quick:
+        settings["max_iterations"] = 5
+    scores: dict[str, float] = {}
+    epochs = 0
+
+    def peer() -> float:
+        spent, scores["peer"] = _sklearn(train, test, settings)
+        return spent
+
+    def own() -> float:
+        nonlocal epochs
+        epochs = epochs or _epochs_for(nlp, train, test, goal or scores["peer"])
+        spent, scores["ours"] = _own_chunker(nlp, train, test, epochs)
+        return spent
+
+    figures = in_turn(options.rounds, {against: peer, "ours": own})
+    note = f"F1 {scores['ours']:.2f} after {epochs} epochs; the peer's {scores['peer']:.2f}"
+    label = "CoNLL-2000 from memory to a chunker" + (f" of F1 {goal:.1f}" if goal else " of the peer's F1")
+    return Row(label, "s", figures["ours"], figures[against], against, "times", target, note)
+
+
+def _sklearn(train: Task, test: Task, settings: dict[str, Any]) -> tuple[float, float]:
+    """Return seconds and F1 of sklearn-crfsuite."""
+    crf = need("sklearn_crfsuite").CRF(**settings)
+
+    def work() -> None:
+        rows = [corpora.chunk_dictionaries(sentence) for sentence in train.sentences]
+        crf.fit(rows, [sentence.labels for sentence in train.sentences])
+
+    spent = seconds(work)
+    found = crf.predict([corpora.chunk_dictionaries(sentence) for sentence in test.sentences])
+    gold = [sentence.labels for sentence in test.sentences]
+    return spent, corpora.span_f1(gold, [corpora.spans_of(tags) for tags in found])
+
+
+def _own_chunker(nlp: Any, train: Task, test: Task, epochs: int) -> tuple[float, float]:
+    """Return seconds and F1 of ours."""
+    pipe = ours.chunker(nlp, optimizer=ours.default_optimizer("crf_chunker", epochs), support="all")
+    spent = seconds(lambda: ours.train(pipe, train.examples))
+    gold = [sentence.labels for sentence in test.sentences]
+    return spent, corpora.span_f1(gold, ours.predicted_chunks(pipe, test.examples))
+
+
+def _epochs_for(nlp: Any, train: Task, test: Task, goal: float) -> int:
+    """Return the fewest epochs that reach an F1, and warm the kernels by the way."""
+    reached = (n for n in range(2, MOST_EPOCHS) if _own_chunker(nlp, train, test, n)[1] >= goal)
+    return next(reached, MOST_EPOCHS)
+
+
+@benchmark("fit-command", "training", minutes=7)
+def fit_command(options: Options) -> list[Row]:
+    """Whole processes from files to a scored chunker: `crfseq fit` with averaged SGD, four epochs, two models written
+    at the end; sklearn-crfsuite with L-BFGS from reading to predictions."""
+    need("sklearn_crfsuite")
+    train, test = (str(options.corpus("conll2000", f"{part}.txt")) for part in ("train", "test"))
+    against = "sklearn-crfsuite, L-BFGS, c2 = 1"
+    scores: dict[str, float] = {}
+    with scratch() as folder:
+        spacy = [sys.executable, "-m", "spacy", "crfseq"]
+        fit = [*spacy, "fit", "configs/chunk_conll2000.cfg", "--output", str(folder)]
+        fit += ["--paths.train", train, "--paths.dev", test]
+        fit += ["--components.crf_chunker.optimizer.@crf_optimizers", "spacy_crfseq.SGD.v1"]
+        fit += ["--components.crf_chunker.optimizer.max_iterations", "1" if options.quick else "4"]
+
+        def peer() -> float:
+            scores["peer"] = in_process("training:sklearn_files", train, test, options.limit(2))
+            return scores["peer"]
+
+        contenders = {against: timed(peer), "ours": timed(lambda: run_command(fit))}
+        figures = in_turn(options.rounds, contenders, warm=["ours"])
+        score = [*spacy, "evaluate", str(folder / "model-last"), test, "--format", "conll2000"]
+        run_command([*score, "--output", str(folder / "metrics.json")])
+        own = 100 * json.loads((folder / "metrics.json").read_text())["spans_chunks_f"]
+    note = f"F1 {own:.2f}; the peer's {scores['peer']:.2f}"
+    return [Row("files to a scored chunker", "s", figures["ours"], figures[against], against, note=note)]
+
+
+def sklearn_files(train: str, test: str, iterations: int) -> float:
+    """Train sklearn-crfsuite on a file and return its F1 on another."""
+    parts = [Task(corpora.read_columns(Path(path)), []) for path in (train, test)]
+    settings = {"algorithm": "lbfgs", "c1": 0.0, "c2": 1.0, "max_iterations": iterations or None}
+    return _sklearn(parts[0], parts[1], settings)[1]
+
+
+# To a given objective
+
+
+@benchmark("lbfgs-observed", "training", minutes=7)
+def lbfgs_observed(options: Options) -> list[Row]:
+    """Exact L-BFGS on CoNLL-2000 chunks, 22 labels, the same attributes and weights for those seen in training, to the
+    objective (within 1e-4) where CRFsuite stops by itself; one thread, from ids in memory to weights."""
+    nlp = ours.blank()
+    task = corpora.chunks(options, nlp, "train", options.limit(200))
+    return _to_objective(options, nlp, task, ours.chunker, corpora.chunk_attributes, 8)
+
+
+@benchmark("lbfgs-xpos", "training", minutes=14)
+def lbfgs_xpos(options: Options) -> list[Row]:
+    """The same on UD English EWT with the language's own tags: 49 labels, 18 attributes a token."""
+    nlp = ours.blank()
+    task = corpora.xpos(options, nlp, "train", options.limit(200))
+    return _to_objective(options, nlp, task, ours.tagger, corpora.tag_attributes, 10)
+
+
+def _to_objective(
+    options: Options,
+    nlp: Any,
+    task: Task,
+    build: Callable[..., Any],
+    attributes: Callable[[Sentence], list[list[str]]],
+    target: float,
+) -> list[Row]:
+    items = _items(task, attributes)
+    peers: list[Trace] = []
+    own: list[Trace] = []
+    other = _underthesea(task, attributes, 4 if options.quick else 10)
+
+    def peer() -> float:
+        peers.append(_crfsuite(task, items, 20 if options.quick else 0))
+        return peers[-1].seconds
+
+    def us() -> float:
+        pipe = build(nlp, **ours.matched(ours.LBFGS, "observed"))
+        pipe.initialize(lambda: task.examples)
+        notes["sizes"] = ours.sizes(pipe)
+        own.append(ours.fit_until(pipe, goal=peers[-1].values[-1] * (1 + CLOSE)))
+        return own[-1].seconds
+
+    notes: dict[str, str] = {}
+    against = "CRFsuite, L-BFGS, c2 = 1"
+    with one_thread():
+        _warm(nlp, task, build, "observed")
+        figures = in_turn(options.rounds, {against: peer, "ours": us, **other})
+    goal = peers[-1].values[-1] * (1 + CLOSE)
+    note = (
+        f"{own[-1].values[-1]:,.1f} in {len(own[-1].values)} iterations; the peer stops at {peers[-1].values[-1]:,.1f} "
+    )
+    note += f"after {len(peers[-1].values)}; {notes['sizes']}"
+    early = [trace.reached(trace.values[-1] * (1 + CLOSE)) for trace in peers]
+    note_early = f"the peer's clock is stopped when it first comes to {goal:,.1f}"
+    return [
+        Row("to the peer's final objective", "s", figures["ours"], figures[against], against, "times", target, note),
+        Row("the same, both stopped there", "s", figures["ours"], early, against, note=note_early),
+        Row("an iteration", "s", [t.iteration for t in own], [t.iteration for t in peers], against),
+        *(Row("an iteration", "s", [t.iteration for t in own], figures[name], name) for name in other),
+    ]
+
+
+@benchmark("lbfgs-all", "training", minutes=2)
+def lbfgs_all(options: Options) -> list[Row]:
+    """An iteration of L-BFGS on CoNLL-2000 with a weight for every attribute and label (7.4 million), one thread; the
+    median of ten iterations after the first, or two runs of Wapiti or CRF++ subtracted."""
+    nlp = ours.blank()
+    task = corpora.chunks(options, nlp, "train", options.limit(200))
+    items = _items(task, corpora.chunk_attributes)
+    iterations = 4 if options.quick else 11
+    possible = {"feature.possible_states": True, "feature.possible_transitions": True}
+
+    def us() -> float:
+        pipe = ours.chunker(nlp, **ours.matched(ours.LBFGS, "all"))
+        pipe.initialize(lambda: task.examples)
+        return ours.fit_until(pipe, iterations=iterations).iteration
+
+    contenders: dict[str, Measure] = {
+        "ours": us,
+        "CRFsuite": lambda: _crfsuite(task, items, iterations, **possible).iteration,
+    }
+    with scratch() as folder, one_thread():
+        corpus = _write_columns(task.sentences, folder / "train.txt")
+        contenders |= {name: make(folder, corpus, iterations) for name, make in _FILE_PEERS.items() if _on_path(name)}
+        _warm(nlp, task, ours.chunker, "all")
+        figures = in_turn(options.rounds, contenders)
+    targets = {"CRFsuite": 10.0, "Wapiti": 15.0}
+    return [
+        Row("an iteration, all features", "s", figures["ours"], figures[name], name, "times", targets.get(name))
+        for name in contenders
+        if name != "ours"
+    ]
+
+
+def _warm(nlp: Any, task: Task, build: Callable[..., Any], support: str) -> None:
+    """Compile or load what a run needs, on a few examples."""
+    pipe = build(nlp, **ours.matched(ours.LBFGS, support))
+    pipe.initialize(lambda: task.examples[:50])
+    ours.fit_until(pipe, iterations=3)
+
+
+def _items(task: Task, attributes: Callable[[Sentence], list[list[str]]]) -> list[Any]:
+    sequence = need("pycrfsuite").ItemSequence
+    return [sequence(attributes(sentence)) for sentence in task.sentences]
+
+
+def _crfsuite(task: Task, items: Sequence[Any], iterations: int, **settings: Any) -> Trace:
+    """Train python-crfsuite by L-BFGS with c2 = 1; its clock starts when the data are in its memory as numbers."""
+    pycrfsuite = need("pycrfsuite")
+    values: list[float] = []
+    stamps: list[float] = []
+
+    class Recorder(pycrfsuite.Trainer):  # type: ignore[misc, name-defined]
+        def message(self, message: str) -> None:
+            self.logparser.feed(message)
+            if message.startswith("Seconds required for this iteration"):
+                values.append(self.logparser.last_iteration["loss"])
+                stamps.append(clock() - started)
+
+    trainer = Recorder(algorithm="lbfgs", verbose=False)
+    trainer.set_params({"c1": 0.0, "c2": 1.0, **settings})
+    if iterations:
+        trainer.set_params({"max_iterations": iterations})
+    for sequence, sentence in zip(items, task.sentences, strict=True):
+        trainer.append(sequence, sentence.labels)
+    with scratch() as folder:
+        started = clock()
+        trainer.train(str(folder / "model"))
+        return Trace(clock() - started, values, stamps)
+
+
+def _underthesea(task: Task, attributes: Callable[[Sentence], list[list[str]]], iterations: int) -> dict[str, Measure]:
+    """Return underthesea_core's trainer (Rust), timed as a long run less a short one; nothing where it is missing."""
+    module = optional("underthesea_core")
+    if module is None:
+        return {}
+    rows, labels = [attributes(sentence) for sentence in task.sentences], [s.labels for s in task.sentences]
+
+    def train(n: int) -> float:
+        settings = {"l1_penalty": 0.0, "l2_penalty": 1.0, "max_iterations": n, "verbose": 0}
+        return seconds(lambda: module.CRFTrainer(loss_function="lbfgs", **settings).train(rows, labels))
+
+    return {"underthesea_core, L-BFGS, l2 = 1": lambda: (train(2 + iterations) - train(2)) / iterations}
+
+
+# Peers that are commands over files
+
+_PARTS = [
+    "w[-2]", "w[-1]", "w[0]", "w[1]", "w[2]", "w[-1]|w[0]", "w[0]|w[1]",
+    "p[-2]", "p[-1]", "p[0]", "p[1]", "p[2]", "p[-2]|p[-1]", "p[-1]|p[0]", "p[0]|p[1]", "p[1]|p[2]",
+    "p[-2]|p[-1]|p[0]", "p[-1]|p[0]|p[1]", "p[0]|p[1]|p[2]",
+]  # fmt: skip
+_COMMANDS = {"Wapiti": "wapiti", "CRF++": "crf_learn"}
+
+
+def _on_path(name: str) -> bool:
+    import shutil
+
+    return shutil.which(_COMMANDS[name]) is not None
+
+
+def _pattern(folder: Path, name: str, prefix: str) -> str:
+    """Write the template file in the language that both commands share; return its path."""
+    lines = []
+    for number, parts in enumerate(_PARTS):
+        cells = [f"%x[{part[2:-1]},{'wp'.index(part[0])}]" for part in parts.split("|")]
+        lines.append(f"{prefix}{number:02d}:{'/'.join(cells)}")
+    path = folder / f"{name}.pattern"
+    path.write_text("\n".join([*lines, "B"]) + "\n", encoding="utf8")
+    return str(path)
+
+
+def _write_columns(sentences: Sequence[Sentence], path: Path) -> str:
+    blocks = ["\n".join(map(" ".join, zip(*sentence, strict=True))) for sentence in sentences]
+    path.write_text("\n\n".join(blocks) + "\n\n", encoding="utf8")
+    return str(path)
+
+
+def _wapiti(folder: Path, corpus: str, iterations: int) -> Measure:
+    pattern = _pattern(folder, "wapiti", "U")
+    command = ["wapiti", "train", "-a", "l-bfgs", "-1", "0", "-2", "2", "-t", "1", "-p", pattern]
+    return _difference(lambda n: [*command, "-i", str(n), corpus, str(folder / "wapiti.model")], iterations)
+
+
+def _crfpp(folder: Path, corpus: str, iterations: int) -> Measure:
+    pattern = _pattern(folder, "crfpp", "U")
+    command = ["crf_learn", "-f", "1", "-c", "0.5", "-p", "1"]
+    return _difference(lambda n: [*command, "-m", str(n), pattern, corpus, str(folder / "crfpp.model")], iterations)
+
+
+_FILE_PEERS: dict[str, Callable[[Path, str, int], Measure]] = {"Wapiti": _wapiti, "CRF++": _crfpp}
+
+
+def _difference(command: Callable[[int], list[str]], iterations: int) -> Measure:
+    """Return a contender that measures an iteration as a long run less a short one."""
+
+    def measure() -> float:
+        short, long = (seconds(partial(run_command, command(n))) for n in (2, 2 + iterations))
+        return (long - short) / iterations
+
+    return measure
+
+
+# Threads
+
+
+@benchmark("threads", "training", minutes=3)
+def threads(options: Options) -> list[Row]:
+    """One thread against several in one process: L-BFGS, the default optimizer and tagging of Docs, on CoNLL-2000."""
+    import os
+
+    from spacy_crfseq.pipeline.method import Method
+
+    if "n_threads" not in Method._fields:
+        raise Skip("this version has no setting n_threads")
+    if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < options.threads:
+        raise Skip(f"the process may use {len(os.sched_getaffinity(0))} core, {options.threads} are needed")
+    corpus = str(options.corpus("conll2000").parent)
+    env = {"NUMBA_NUM_THREADS": str(options.threads), CLOCK: "wall"}  # processor time would count every thread
+    figures = in_process("training:threads_worker", corpus, options.rounds, options.threads, options.quick, env=env)
+    return [
+        Row(label, "s", many, one, "ours with one thread", "times", 1.7, f"{options.threads} threads")
+        for label, (one, many) in figures.items()
+    ]
+
+
+def threads_worker(data: str, rounds: int, n: int, quick: bool) -> dict[str, tuple[list[float], list[float]]]:
+    """Measure everything with one thread and with n in turn."""
+    options = Options(Path(data), rounds, n, quick)
+    nlp = ours.blank()
+    task = corpora.chunks(options, nlp, "train", options.limit(200))
+    sgd = ours.default_optimizer("crf_chunker", 3)
+    kinds: dict[str, Callable[[int], float]] = {
+        "ten iterations of L-BFGS": lambda k: _threads_fit(nlp, task, {**ours.LBFGS, "max_iterations": 10}, k),
+        "three epochs of the default optimizer": lambda k: _threads_fit(nlp, task, sgd, k),
+        "tagging of Docs": lambda k: _threads_tag(nlp, task, k),
+    }
+    result = {}
+    for label, measure in kinds.items():
+        contenders = {f"{label}, {k} threads": partial(measure, k) for k in (1, n)}
+        one, many = in_turn(rounds, contenders, warm=contenders).values()
+        result[label] = one, many
+    return result
+
+
+def _threads_fit(nlp: Any, task: Task, optimizer: dict[str, Any], n: int) -> float:
+    pipe = ours.chunker(nlp, optimizer=optimizer, n_threads=n)
+    pipe.initialize(lambda: task.examples)
+    return seconds(pipe.fit)
+
+
+def _threads_tag(nlp: Any, task: Task, n: int) -> float:
+    pipe = ours.chunker(nlp, optimizer=ours.default_optimizer("crf_chunker", 1), n_threads=n)
+    ours.train(pipe, task.examples)
+    docs = ours.copies(task.examples)
+    list(pipe.pipe(docs))
+    return seconds(lambda: list(pipe.pipe(docs)))
