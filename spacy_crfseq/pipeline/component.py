@@ -39,6 +39,9 @@ from .method import Method
 from .session import Session
 from .thinc_model import make_model, show_parameters
 
+PORTION_TOKENS = 1 << 12
+"""Tokens that `pipe` works on at a time: their Docs are still in the cache from the tokenizer."""
+
 N_FLAGS = 64
 """Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
 
@@ -133,6 +136,16 @@ class CRFComponent(TrainablePipe):
 
     # Prediction
 
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Annotate a stream of Docs, at most `batch_size` at a time and no more than stay in the processor's cache."""
+        handle_error = self.get_error_handler()
+        for docs in _portions(stream, batch_size):
+            try:
+                self.set_annotations(docs, self.predict(docs))
+                yield from docs
+            except Exception as error:
+                handle_error(self.name, self, docs, error)
+
     def predict(self, docs: Iterable[Doc]) -> Prediction:
         """Return the labels of all tokens of `docs`.
 
@@ -144,11 +157,11 @@ class CRFComponent(TrainablePipe):
             crf, encoder = self._trained()
             columns = self._read(docs, encoder.columns)
             encoded = encoder.encode(columns.text)
-            allowed = self.annotation.allowed(docs, columns.spaces != 0, columns.doc_offsets, self._tags)
+            allowed = self.annotation.allowed(docs, columns.state, columns.doc_offsets, self._tags)
             assert self._constraints is not None
             labels = crf.decode(encoded, self.method.decoder, self._constraints, allowed)
             keep = self._sure_enough(crf, encoded, labels)
-        return Prediction(labels, encoded.offsets, columns.doc_offsets, keep)
+        return Prediction(labels, encoded.offsets, columns.doc_offsets, columns.state, keep)
 
     def _sure_enough(self, crf: LinearChainCRF, encoded: Encoded, labels: Ints) -> NDArray[np.bool_] | None:
         threshold = self.cfg["threshold"]
@@ -285,7 +298,7 @@ class CRFComponent(TrainablePipe):
         """Return the columns of `docs`; new words are looked up in their vocab, which need not be the component's."""
         if docs:
             self._word_vocab = docs[0].vocab
-        return read_docs(docs, columns)
+        return read_docs(docs, columns, self.annotation.reads)
 
     def _names(self, encoder: Encoder, strings: dict[int, str] | None) -> list[str]:
         if strings is None:
@@ -467,7 +480,7 @@ class CRFComponent(TrainablePipe):
         gold = np.array([numbers.get(tag, -1) for tag in tags], np.int32)
         known = gold >= 0
         docs = [example.predicted for example in dev]
-        allowed = self.annotation.allowed(docs, columns.spaces != 0, columns.doc_offsets, self._tags)
+        allowed = self.annotation.allowed(docs, columns.state, columns.doc_offsets, self._tags)
         scheme = getattr(self.annotation, "scheme", None)
         table = None if scheme is None else TagTable([*self._tags, *unseen], scheme)
         assert self._constraints is not None
@@ -569,6 +582,20 @@ class CRFComponent(TrainablePipe):
         self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
         tags = stored.get("tags", [])
         self._set_tags([str(tag) for tag in tags])
+
+
+def _portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
+    """Cut a stream into lists of `size` Docs, or fewer where they have `PORTION_TOKENS` tokens."""
+    docs: list[Doc] = []
+    n_tokens = 0
+    for doc in stream:
+        docs.append(doc)
+        n_tokens += len(doc)
+        if len(docs) >= size or n_tokens >= PORTION_TOKENS:
+            yield docs
+            docs, n_tokens = [], 0
+    if docs:
+        yield docs
 
 
 def _same_words(example: Example) -> bool:
