@@ -27,7 +27,7 @@ from ..features.encoder import Columns, Encoded, Encoder, attribute_names
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
 from ..layout import make_layout
-from ..model import LinearChainCRF
+from ..model import LinearChainCRF, Scorer
 from ..schemes import TagTable, span_f1, spans_of
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective, Dataset
@@ -157,21 +157,21 @@ class CRFComponent(TrainablePipe):
             crf, encoder = self._trained()
             columns = self._read(docs, encoder.columns)
             encoded = encoder.encode(columns.text)
-            allowed = self.annotation.allowed(docs, columns.state, columns.doc_offsets, self._tags)
-            assert self._constraints is not None
-            labels = crf.decode(encoded, self.method.decoder, self._constraints, allowed)
-            keep = self._sure_enough(crf, encoded, labels)
+            scorer, tags, constraints = crf.scorer(encoded), self._tags, self._constraints
+        assert constraints is not None
+        allowed = self.annotation.allowed(docs, columns.state, columns.doc_offsets, tags)
+        labels = scorer.decode(self.method.decoder, constraints, allowed)
+        keep = self._sure_enough(scorer, labels, tags, constraints)
         return Prediction(labels, encoded.offsets, columns.doc_offsets, columns.state, keep)
 
-    def _sure_enough(self, crf: LinearChainCRF, encoded: Encoded, labels: Ints) -> NDArray[np.bool_] | None:
+    def _sure_enough(
+        self, scorer: Scorer, labels: Ints, tags: Sequence[str], constraints: Constraints
+    ) -> NDArray[np.bool_] | None:
         threshold = self.cfg["threshold"]
         if not threshold or not hasattr(self.annotation, "scheme"):
             return None
-        spans = spans_of(labels, encoded.offsets, TagTable(self._tags, self.annotation.scheme))
-        assert self._constraints is not None
-        probabilities = crf.span_probabilities(
-            encoded, labels, spans.start, spans.end, ends_span(self._tags), self._constraints
-        )
+        spans = spans_of(labels, scorer.encoded.offsets, TagTable(tags, self.annotation.scheme))
+        probabilities = scorer.span_probabilities(labels, spans.start, spans.end, ends_span(tags), constraints)
         sure: NDArray[np.bool_] = probabilities >= threshold
         return sure
 
@@ -183,8 +183,8 @@ class CRFComponent(TrainablePipe):
         """Return P(label of token t | text) for each Doc as [tokens, L], labels in the order of `tags`."""
         with self._lock:
             encoded, columns = self._encode(docs)
-            marginals = self.crf.marginals(encoded)
-        return np.split(marginals, columns.doc_offsets[1:-1])
+            scorer = self.crf.scorer(encoded)
+        return np.split(scorer.marginals(), columns.doc_offsets[1:-1])
 
     def _emissions(self, docs: list[Doc]) -> list[Floats]:
         with self._lock:

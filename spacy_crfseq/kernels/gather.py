@@ -1,0 +1,131 @@
+"""Sums of weight rows for prediction: `rows`' forward kernels over tables made for reading.
+
+Rows lie anywhere in memory and each is used once a token, so most of the time goes by waiting for it.  These kernels
+ask for the rows of a token some tokens ahead, and add several at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from ..types import Floats, Ints, Offsets
+from ._jit import kernel
+
+LINE = 16
+"""Numbers in a cache line (float32)."""
+FAR, NEAR = 8, 4
+"""How many tokens ahead memory is asked for: heads of rows, and rows themselves."""
+
+
+@intrinsic
+def _prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
+    """Ask for the cache line of ``array[i, j]``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        struct = context.make_array(kind)(context, builder, arguments[0])
+        indices = [
+            context.cast(builder, value, given, types.intp)
+            for value, given in zip(arguments[1:], signature.args[1:], strict=True)
+        ]
+        pointer = cgutils.get_item_pointer(context, builder, kind, struct, indices, wraparound=False)
+        i32 = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32]), "llvm.prefetch.p0i8"
+        )
+        read, keep, data = i32(0), i32(3), i32(1)
+        builder.call(function, [builder.bitcast(pointer, cgutils.voidptr_t), read, keep, data])
+
+    return types.void(array, i, j), generate
+
+
+@kernel
+def add_dense(ids: Ints, weights: Floats, nothing: Floats, out: Floats) -> None:
+    """Add dense rows: ids [T, S], -1 for none, weights [R, C], nothing [C] zeros, out [T, C]."""
+    length, n_slots = ids.shape
+    n = weights.shape[1]
+    for t in range(length):
+        if t + NEAR < length:
+            for s in range(n_slots):
+                ahead = ids[t + NEAR, s]
+                if ahead >= 0:
+                    for k in range(0, n, LINE):
+                        _prefetch(weights, ahead, k)
+                    _prefetch(weights, ahead, n - 1)
+        target = out[t]
+        for s in range(0, n_slots, 4):
+            a = weights[ids[t, s]] if ids[t, s] >= 0 else nothing
+            b = weights[ids[t, s + 1]] if s + 1 < n_slots and ids[t, s + 1] >= 0 else nothing
+            c = weights[ids[t, s + 2]] if s + 2 < n_slots and ids[t, s + 2] >= 0 else nothing
+            d = weights[ids[t, s + 3]] if s + 3 < n_slots and ids[t, s + 3] >= 0 else nothing
+            for k in range(n):
+                target[k] += a[k] + b[k] + c[k] + d[k]
+
+
+@kernel
+def split_rows(row_ptr: Offsets, cols: Ints, values: Floats, least: int, heads: Floats, dense: Floats) -> int:
+    """Sort sparse rows into three kinds by how many weights they have; return the number of dense ones.
+
+    heads [R, 2] receives for a row of one weight its column and the weight; for a row of at least `least` weights
+    -1 - i, where row i of dense [*, C] receives them; for any other -1 - (number of dense rows).  With an empty
+    `dense`, dense rows are only counted.
+    """
+    n = 0
+    for r in range(row_ptr.shape[0] - 1):
+        n += row_ptr[r + 1] - row_ptr[r] >= least
+    if dense.shape[0] < n:
+        return n
+    i = 0
+    for r in range(row_ptr.shape[0] - 1):
+        first, last = row_ptr[r], row_ptr[r + 1]
+        heads[r, 1] = 0
+        if last - first >= least:
+            heads[r, 0] = -1 - i
+            for q in range(first, last):
+                dense[i, cols[q]] = values[q]
+            i += 1
+        elif last - first == 1:
+            heads[r, 0] = cols[first]
+            heads[r, 1] = values[first]
+        else:
+            heads[r, 0] = -1 - n
+    return n
+
+
+@kernel
+def add_split(
+    ids: Ints, heads: Floats, dense: Floats, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats
+) -> None:
+    """Add rows that `split_rows` has sorted: ids [T, S], -1 for none, out [T, C]."""
+    length, n_slots = ids.shape
+    n_dense, n = dense.shape
+    for t in range(length):
+        if t + FAR < length:
+            for s in range(n_slots):
+                _prefetch(heads, max(ids[t + FAR, s], 0), 0)
+        if t + NEAR < length:
+            for s in range(n_slots):
+                ahead = ids[t + NEAR, s]
+                if ahead >= 0 and -1 - n_dense < heads[ahead, 0] < 0:
+                    i = np.int64(-1 - heads[ahead, 0])
+                    for k in range(0, n, LINE):
+                        _prefetch(dense, i, k)
+        target = out[t]
+        for s in range(n_slots):
+            r = ids[t, s]
+            if r >= 0:
+                code = np.int64(heads[r, 0])
+                if code >= 0:
+                    target[code] += heads[r, 1]
+                elif -1 - code < n_dense:
+                    row = dense[-1 - code]
+                    for k in range(n):
+                        target[k] += row[k]
+                else:
+                    for q in range(row_ptr[r], row_ptr[r + 1]):
+                        target[cols[q]] += values[q]
