@@ -6,42 +6,15 @@ ask for the rows of a token some tokens ahead, and add several at a time.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from ..types import Floats, Ints, Offsets
-from ._jit import kernel
+from ._jit import kernel, prefetch
 
 LINE = 16
 """Numbers in a cache line (float32)."""
 FAR, NEAR = 8, 4
 """How many tokens ahead memory is asked for: heads of rows, and rows themselves."""
-
-
-@intrinsic
-def _prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
-    """Ask for the cache line of ``array[i, j]``."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = signature.args[0]
-        struct = context.make_array(kind)(context, builder, arguments[0])
-        indices = [
-            context.cast(builder, value, given, types.intp)
-            for value, given in zip(arguments[1:], signature.args[1:], strict=True)
-        ]
-        pointer = cgutils.get_item_pointer(context, builder, kind, struct, indices, wraparound=False)
-        i32 = ir.IntType(32)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32]), "llvm.prefetch.p0i8"
-        )
-        read, keep, data = i32(0), i32(3), i32(1)
-        builder.call(function, [builder.bitcast(pointer, cgutils.voidptr_t), read, keep, data])
-
-    return types.void(array, i, j), generate
 
 
 @kernel
@@ -55,8 +28,8 @@ def add_dense(ids: Ints, weights: Floats, nothing: Floats, out: Floats) -> None:
                 ahead = ids[t + NEAR, s]
                 if ahead >= 0:
                     for k in range(0, n, LINE):
-                        _prefetch(weights, ahead, k)
-                    _prefetch(weights, ahead, n - 1)
+                        prefetch(weights, ahead, k)
+                    prefetch(weights, ahead, n - 1)
         target = out[t]
         for s in range(0, n_slots, 4):
             a = weights[ids[t, s]] if ids[t, s] >= 0 else nothing
@@ -107,14 +80,14 @@ def add_split(
     for t in range(length):
         if t + FAR < length:
             for s in range(n_slots):
-                _prefetch(heads, max(ids[t + FAR, s], 0), 0)
+                prefetch(heads, max(ids[t + FAR, s], 0), 0)
         if t + NEAR < length:
             for s in range(n_slots):
                 ahead = ids[t + NEAR, s]
                 if ahead >= 0 and -1 - n_dense < heads[ahead, 0] < 0:
                     i = np.int64(-1 - heads[ahead, 0])
                     for k in range(0, n, LINE):
-                        _prefetch(dense, i, k)
+                        prefetch(dense, i, k)
         target = out[t]
         for s in range(n_slots):
             r = ids[t, s]
