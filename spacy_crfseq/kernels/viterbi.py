@@ -17,6 +17,8 @@ from ..types import Floats, Ints, Offsets
 from ._jit import kernel
 
 LANES = 8
+GROUP = 4
+"""Labels whose steps are compared at a time."""
 SAFETY = 1e-6
 """Relative; far above the rounding error of a difference of two scores."""
 
@@ -44,7 +46,8 @@ def best_paths(
     best = np.empty((longest, padded), dtype)
     steps, back = np.full((n, padded), -np.inf, dtype), np.full((n, padded), -np.inf, dtype)
     bounds = np.full((n, n), np.nan, dtype)
-    work = np.empty((2, padded), dtype)
+    rows, lanes = np.empty((3, padded), dtype), np.empty(LANES, dtype)
+    previous = np.arange(n + GROUP)
     shared = transitions.shape[0] == 1
     if shared:
         steps[:, :n] = transitions[0]
@@ -53,108 +56,102 @@ def best_paths(
         b, e = offsets[s], offsets[s + 1]
         scores[s] = 0
         if e > b:
-            jumps = transitions
-            if not shared:
-                jumps = transitions[b:e]
-            taken_out = _best_scores(emissions[b:e], jumps, start, best, steps, bounds, work)
-            scores[s] = taken_out + _trace_back(jumps, end, best, back, work, labels[b:e])
+            taken_out = _best_scores(emissions, transitions, start, b, e, best, steps, bounds, previous, rows, lanes)
+            scores[s] = taken_out + _trace_back(transitions, end, b, e, best, back, rows[2], lanes, labels)
 
 
 @kernel
 def _best_scores(
-    emissions: Floats, transitions: Floats, start: Floats, best: Floats, steps: Floats, bounds: Floats, work: Floats
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    b: int,
+    e: int,
+    best: Floats,
+    steps: Floats,
+    bounds: Floats,
+    previous: Offsets,
+    rows: Floats,
+    lanes: Floats,
 ) -> float:
-    """Fill best [n, P] for one sequence; return what was taken out of its scores, in float64.
+    """Fill best [*, P] for the sequence of the tokens b..e-1; return what was taken out of its scores, in float64.
 
     steps [L, P] holds shared transitions; for per-position ones it is work space.  bounds [L, L] is filled as it is
-    needed: not a number in column 0 means that a row has not been.
+    needed: not a number in column 0 means that a row has not been.  previous [L + GROUP] holds 0, 1, 2, ... where
+    transitions are per position.  rows [3, P] and lanes are work space.
     """
-    length, n = emissions.shape
+    n = emissions.shape[1]
     padded = best.shape[1]
     shared = transitions.shape[0] == 1
-    previous = np.arange(n)
+    before, here = rows[0], rows[1]
     taken_out = 0.0
     top = 0
-    for t in range(length):
-        here = best[t]
-        for k in range(padded):
-            here[k] = -np.inf
-        if t == 0:
-            for k in range(n):
-                here[k] = emissions[0, k] + start[k]
-        else:
-            before = best[t - 1]
+    for k in range(padded):
+        here[k] = -np.inf
+    for k in range(n):
+        here[k] = emissions[b, k] + start[k]
+    for t in range(b, e):
+        if t > b:
+            for k in range(padded):
+                before[k] = here[k]
+                here[k] = -np.inf
             m = n
             if shared:
                 if np.isnan(bounds[top, 0]):
-                    _fill_bounds(steps, top, bounds[top], work)
-                m = _select(before, bounds[top], previous)
+                    _fill_bounds(steps, top, bounds, rows[2], lanes)
+                m = 0
+                for i in range(n):
+                    previous[m] = i
+                    m += before[i] >= bounds[top, i]
+                for i in range(m, m + GROUP - 1):
+                    previous[i] = previous[max(m - 1, 0)]
             else:
                 steps[:, :n] = transitions[t]
-            _extend(before, steps, previous[:m], here)
+                for i in range(n, n + GROUP - 1):
+                    previous[i] = n - 1
+            for c in range(0, m, GROUP):
+                i, j, x, y = previous[c], previous[c + 1], previous[c + 2], previous[c + 3]
+                p, q, u, v = before[i], before[j], before[x], before[y]
+                for k in range(padded):
+                    first, second = max(p + steps[i, k], q + steps[j, k]), max(u + steps[x, k], v + steps[y, k])
+                    here[k] = max(here[k], max(first, second))
             for k in range(n):
                 here[k] += emissions[t, k]
-        top = _first_largest(here, work[0])
+        top = _first_largest(here, lanes)
         largest = here[top]
         if largest > -np.inf:  # scores grow with the length, and float32 would lose the differences
             taken_out += largest
-            for k in range(n):
+            for k in range(padded):
                 here[k] -= largest
+        for k in range(padded):
+            best[t - b, k] = here[k]
     return taken_out
 
 
 @kernel
-def _fill_bounds(steps: Floats, top: int, bounds: Floats, work: Floats) -> None:
-    """Write to bounds [L] what a label's score must reach where that of the label `top` is 0."""
+def _fill_bounds(steps: Floats, top: int, bounds: Floats, gains: Floats, lanes: Floats) -> None:
+    """Write to ``bounds[top]`` what the score of each label must reach where that of the label `top` is 0."""
     n, padded = steps.shape
-    gains = work[1]
     for i in range(n):
         for k in range(padded):
             gain = steps[i, k] - steps[top, k]
             gains[k] = gain if gain == gain else -np.inf  # a step that is forbidden to both
-        largest = gains[_first_largest(gains, work[0])]
-        bounds[i] = -largest - abs(largest) * SAFETY if np.isfinite(largest) else -largest
+        largest = gains[_first_largest(gains, lanes)]
+        bounds[top, i] = -largest - abs(largest) * SAFETY if np.isfinite(largest) else -largest
 
 
 @kernel
-def _select(before: Floats, bounds: Floats, chosen: Offsets) -> int:
-    """Write the labels whose score in before [P] reaches its bound [L] to chosen [L]; return their number."""
-    m = 0
-    for i in range(bounds.shape[0]):
-        chosen[m] = i
-        m += before[i] >= bounds[i]
-    return m
-
-
-@kernel
-def _extend(before: Floats, steps: Floats, previous: Offsets, here: Floats) -> None:
-    """Raise here [P] to the best score of a step from one of the `previous` labels."""
-    padded = here.shape[0]
-    m = previous.shape[0]
-    for c in range(0, m - 1, 2):
-        i, j = previous[c], previous[c + 1]
-        score, row = before[i], steps[i]
-        other_score, other_row = before[j], steps[j]
-        for k in range(padded):
-            here[k] = max(here[k], max(score + row[k], other_score + other_row[k]))
-    if m % 2:
-        score, row = before[previous[m - 1]], steps[previous[m - 1]]
-        for k in range(padded):
-            here[k] = max(here[k], score + row[k])
-
-
-@kernel
-def _first_largest(values: Floats, work: Floats) -> int:
-    """Return the first place of the largest of values [P], P a multiple of the lanes; work [P] is overwritten."""
-    lanes = work[:LANES]
+def _first_largest(values: Floats, lanes: Floats) -> int:
+    """Return the first place of the largest of values [P], P a multiple of `LANES`; lanes is work space."""
     for k in range(LANES):
         lanes[k] = values[k]
-    for start in range(LANES, values.shape[0], LANES):
+    for first in range(LANES, values.shape[0], LANES):
         for k in range(LANES):
-            lanes[k] = max(lanes[k], values[start + k])
+            lanes[k] = max(lanes[k], values[first + k])
+    for width in (4, 2, 1):
+        for k in range(width):
+            lanes[k] = max(lanes[k], lanes[k + width])
     largest = lanes[0]
-    for k in range(1, LANES):
-        largest = max(largest, lanes[k])
     place = 0
     while place < values.shape[0] - 1 and values[place] != largest:
         place += 1
@@ -162,34 +159,43 @@ def _first_largest(values: Floats, work: Floats) -> int:
 
 
 @kernel
-def _trace_back(transitions: Floats, end: Floats, best: Floats, back: Floats, work: Floats, labels: Ints) -> float:
-    """Write the best labels [n] of one sequence, last one first; return the score of the last.
+def _trace_back(
+    transitions: Floats,
+    end: Floats,
+    b: int,
+    e: int,
+    best: Floats,
+    back: Floats,
+    sums: Floats,
+    lanes: Floats,
+    labels: Ints,
+) -> float:
+    """Write the best labels of the tokens b..e-1, last one first; return the score of the last.
 
-    back [L, P] holds shared transitions, the label that comes second first.
+    back [L, P] holds shared transitions, the label that comes second first; sums [P] and lanes are work space.
     """
-    length, n = labels.shape[0], end.shape[0]
+    n = end.shape[0]
     shared = transitions.shape[0] == 1
-    last = best[length - 1]
+    last = e - b - 1
     label = 0
     for k in range(n):
-        if last[k] + end[k] > last[label] + end[label]:
+        if best[last, k] + end[k] > best[last, label] + end[label]:
             label = k
-    score = np.float64(last[label]) + end[label]
-    labels[length - 1] = label
-    sums = work[1]
-    for t in range(length - 1, 0, -1):
-        before = best[t - 1]
+    score = np.float64(best[last, label]) + end[label]
+    labels[e - 1] = label
+    for t in range(last, 0, -1):
         if shared:
-            row = back[label]
             for k in range(sums.shape[0]):
-                sums[k] = before[k] + row[k]
-            label = _first_largest(sums, work[0])
+                sums[k] = best[t - 1, k] + back[label, k]
+            label = _first_largest(sums, lanes)
         else:
-            step = transitions[t]
-            previous = 0
+            before = 0
             for i in range(1, n):
-                if before[i] + step[i, label] > before[previous] + step[previous, label]:
-                    previous = i
-            label = previous
-        labels[t - 1] = label
+                if (
+                    best[t - 1, i] + transitions[b + t, i, label]
+                    > best[t - 1, before] + transitions[b + t, before, label]
+                ):
+                    before = i
+            label = before
+        labels[b + t - 1] = label
     return score
