@@ -43,7 +43,7 @@ def best_paths(
     for s in range(offsets.shape[0] - 1):
         longest = max(longest, offsets[s + 1] - offsets[s])
     dtype = emissions.dtype
-    best = np.empty((longest, padded), dtype)
+    best, reached = np.empty((longest, padded), dtype), np.empty((longest, padded), dtype)
     steps, back = np.full((n, padded), -np.inf, dtype), np.full((n, padded), -np.inf, dtype)
     bounds = np.full((n, n), np.nan, dtype)
     rows, lanes = np.empty((3, padded), dtype), np.empty(LANES, dtype)
@@ -56,8 +56,10 @@ def best_paths(
         b, e = offsets[s], offsets[s + 1]
         scores[s] = 0
         if e > b:
-            taken_out = _best_scores(emissions, transitions, start, b, e, best, steps, bounds, previous, rows, lanes)
-            scores[s] = taken_out + _trace_back(transitions, end, b, e, best, back, rows[2], lanes, labels)
+            taken_out = _best_scores(
+                emissions, transitions, start, b, e, best, reached, steps, bounds, previous, rows, lanes
+            )
+            scores[s] = taken_out + _trace_back(transitions, end, b, e, best, reached, back, labels)
 
 
 @kernel
@@ -68,6 +70,7 @@ def _best_scores(
     b: int,
     e: int,
     best: Floats,
+    reached: Floats,
     steps: Floats,
     bounds: Floats,
     previous: Offsets,
@@ -76,6 +79,7 @@ def _best_scores(
 ) -> float:
     """Fill best [*, P] for the sequence of the tokens b..e-1; return what was taken out of its scores, in float64.
 
+    reached [*, P] receives each label's score without its own emission, from which the way back is found.
     steps [L, P] holds shared transitions; for per-position ones it is work space.  bounds [L, L] is filled as it is
     needed: not a number in column 0 means that a row has not been.  previous [L + GROUP] holds 0, 1, 2, ... where
     transitions are per position.  rows [3, P] and lanes are work space.
@@ -115,6 +119,8 @@ def _best_scores(
                 for k in range(padded):
                     first, second = max(p + steps[i, k], q + steps[j, k]), max(u + steps[x, k], v + steps[y, k])
                     here[k] = max(here[k], max(first, second))
+            for k in range(padded):
+                reached[t - b, k] = here[k]
             for k in range(n):
                 here[k] += emissions[t, k]
         top = _first_largest(here, lanes)
@@ -165,14 +171,13 @@ def _trace_back(
     b: int,
     e: int,
     best: Floats,
+    reached: Floats,
     back: Floats,
-    sums: Floats,
-    lanes: Floats,
     labels: Ints,
 ) -> float:
     """Write the best labels of the tokens b..e-1, last one first; return the score of the last.
 
-    back [L, P] holds shared transitions, the label that comes second first; sums [P] and lanes are work space.
+    back [L, P] holds shared transitions, the label that comes second first.
     """
     n = end.shape[0]
     shared = transitions.shape[0] == 1
@@ -184,18 +189,14 @@ def _trace_back(
     score = np.float64(best[last, label]) + end[label]
     labels[e - 1] = label
     for t in range(last, 0, -1):
+        wanted = reached[t, label]
+        before = 0
         if shared:
-            for k in range(sums.shape[0]):
-                sums[k] = best[t - 1, k] + back[label, k]
-            label = _first_largest(sums, lanes)
+            while before < n - 1 and best[t - 1, before] + back[label, before] != wanted:
+                before += 1
         else:
-            before = 0
-            for i in range(1, n):
-                if (
-                    best[t - 1, i] + transitions[b + t, i, label]
-                    > best[t - 1, before] + transitions[b + t, before, label]
-                ):
-                    before = i
-            label = before
+            while before < n - 1 and best[t - 1, before] + transitions[b + t, before, label] != wanted:
+                before += 1
+        label = before
         labels[b + t - 1] = label
     return score

@@ -8,6 +8,7 @@ sequences can be predicted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -205,11 +206,17 @@ class _Spans:
 
     def found(self, prediction: Prediction, tags: Sequence[str]) -> tuple[SpanArrays, list[str]]:
         """Return the predicted spans that are sure enough, and the names of their types."""
-        table = TagTable(tags, self.scheme)
+        table = tag_table(tuple(tags), self.scheme)
         spans = spans_of(prediction.labels, prediction.offsets, table)
         if prediction.keep is not None:
             spans = SpanArrays(*(values[prediction.keep] for values in spans))
         return spans, list(table.types)
+
+
+@lru_cache(maxsize=16)
+def tag_table(tags: tuple[str, ...], scheme: str) -> TagTable:
+    """Return the tags taken apart, once for many predictions."""
+    return TagTable(tags, scheme)
 
 
 def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:

@@ -33,13 +33,13 @@ from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective, Dataset
 from ..types import Constraints, Floats, Ints
 from . import storage
-from .annotations import Annotation, Prediction, Tags, ends_span
+from .annotations import Annotation, Prediction, Tags, ends_span, tag_table
 from .extract import DocColumns, lexeme_reader, read_docs
 from .method import Method
 from .session import Session
 from .thinc_model import make_model, show_parameters
 
-PORTION_TOKENS = 1 << 12
+PORTION_TOKENS = 1 << 13
 """Tokens that `pipe` works on at a time: their Docs are still in the cache from the tokenizer."""
 
 N_FLAGS = 64
@@ -170,7 +170,7 @@ class CRFComponent(TrainablePipe):
         threshold = self.cfg["threshold"]
         if not threshold or not hasattr(self.annotation, "scheme"):
             return None
-        spans = spans_of(labels, scorer.encoded.offsets, TagTable(tags, self.annotation.scheme))
+        spans = spans_of(labels, scorer.encoded.offsets, tag_table(tuple(tags), self.annotation.scheme))
         probabilities = scorer.span_probabilities(labels, spans.start, spans.end, ends_span(tags), constraints)
         sure: NDArray[np.bool_] = probabilities >= threshold
         return sure
