@@ -107,7 +107,9 @@ class Block:
         self._distances = np.array([slot.offset for slot in plan.lexeme_slots], np.int64)
         are_bags = np.array([len(slot.templates) > 1 for slot in plan.lexeme_slots], np.bool_)
         self._n_bags, self._n_attrs = int(are_bags.sum()), int((~are_bags).sum())
-        self._targets = np.where(are_bags, np.cumsum(are_bags) - 1, -np.cumsum(~are_bags)).astype(np.int64)
+        self._targets = np.where(
+            are_bags, np.cumsum(are_bags, dtype=np.int64) - 1, -np.cumsum(~are_bags, dtype=np.int64)
+        )
         self._reset_caches()
 
     def _reset_caches(self) -> None:

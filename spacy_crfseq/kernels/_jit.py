@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
-from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -34,12 +33,13 @@ def kernel(function: Function) -> Function:
     return compiled
 
 
-@intrinsic
-def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
+def _prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
     """Ask for the cache line of ``array[i, j]``, j being 0 for an array of one dimension.
 
     Many small reads from large tables spend most of their time waiting; asking some tokens ahead makes them overlap.
     """
+
+    helpers: Any = cgutils  # numba's own code has no types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.args[0]
@@ -48,15 +48,19 @@ def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
             context.cast(builder, value, given, types.intp)
             for value, given in zip(arguments[1:], signature.args[1:], strict=True)
         ][: kind.ndim]
-        pointer = cgutils.get_item_pointer(context, builder, kind, struct, indices, wraparound=False)
+        pointer = helpers.get_item_pointer(context, builder, kind, struct, indices, wraparound=False)
+        ir: Any = helpers.ir
         i32 = ir.IntType(32)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32]), "llvm.prefetch.p0i8"
+        function = helpers.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [helpers.voidptr_t, i32, i32, i32]), "llvm.prefetch.p0i8"
         )
         read, keep, data = i32(0), i32(3), i32(1)
-        builder.call(function, [builder.bitcast(pointer, cgutils.voidptr_t), read, keep, data])
+        builder.call(function, [builder.bitcast(pointer, helpers.voidptr_t), read, keep, data])
 
     return types.void(array, i, j), generate
+
+
+prefetch: Any = intrinsic(_prefetch)
 
 
 def _warn_once() -> None:

@@ -44,14 +44,17 @@ def best_paths(
         longest = max(longest, offsets[s + 1] - offsets[s])
     dtype = emissions.dtype
     best, reached = np.empty((longest, padded), dtype), np.empty((longest, padded), dtype)
-    steps, back = np.full((n, padded), -np.inf, dtype), np.full((n, padded), -np.inf, dtype)
-    bounds = np.full((n, n), np.nan, dtype)
+    steps, back = np.empty((n, padded), dtype), np.empty((n, padded), dtype)
+    bounds = np.empty((n, n), dtype)
     rows, lanes = np.empty((3, padded), dtype), np.empty(LANES, dtype)
     previous = np.arange(n + GROUP)
     shared = transitions.shape[0] == 1
-    if shared:
-        steps[:, :n] = transitions[0]
-        back[:, :n] = transitions[0].T
+    for i in range(n):
+        bounds[i, 0] = np.nan
+        for k in range(padded):
+            inside = shared and k < n
+            steps[i, k] = transitions[0, i, k] if inside else -np.inf
+            back[i, k] = transitions[0, k, i] if inside else -np.inf
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         scores[s] = 0
@@ -110,7 +113,9 @@ def _best_scores(
                 for i in range(m, m + GROUP - 1):
                     previous[i] = previous[max(m - 1, 0)]
             else:
-                steps[:, :n] = transitions[t]
+                for i in range(n):
+                    for k in range(n):
+                        steps[i, k] = transitions[t, i, k]
                 for i in range(n, n + GROUP - 1):
                     previous[i] = n - 1
             for c in range(0, m, GROUP):

@@ -163,7 +163,8 @@ class TokenTags:
         if not self.overwrite:
             old = prediction.state[:, 0]
             values = np.where(old != 0, old, values)
-        attributes, column = [int(self._id)], values[:, None]
+        attributes: list[Any] = [int(self._id)]
+        column: Any = values[:, None]
         for doc, begin, end in _ranges(docs, prediction.doc_offsets):
             doc.from_array(attributes, column[begin:end])
 
@@ -352,7 +353,7 @@ class Entities(_Spans):
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
         spans, types = self.found(prediction, tags)
-        table = np.zeros((len(prediction.labels), 2), np.uint64)
+        table: Any = np.zeros((len(prediction.labels), 2), np.uint64)
         table[:, 0] = 2
         sizes = spans.end - spans.start
         inside = np.repeat(spans.start - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
@@ -361,7 +362,7 @@ class Entities(_Spans):
             table[spans.start, 0] = 3
             table[inside, 1] = np.repeat(_hashes(types, docs)[spans.type], sizes)
         preset = {id(docs[number]) for number in _preset_docs(prediction.state, prediction.doc_offsets)}
-        attributes = [int(ENT_IOB), int(ENT_TYPE)]
+        attributes: list[Any] = [int(ENT_IOB), int(ENT_TYPE)]
         for doc, begin, end in _ranges(docs, prediction.doc_offsets):
             if id(doc) in preset:
                 self._add_entities(doc, table[begin:end])

@@ -39,8 +39,9 @@ from .method import Method
 from .session import Session
 from .thinc_model import make_model, show_parameters
 
-PORTION_TOKENS = 1 << 13
-"""Tokens that `pipe` works on at a time: their Docs are still in the cache from the tokenizer."""
+PORTION_TOKENS = 1 << 15
+"""Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
+Docs that are still in the cache when they are read."""
 
 N_FLAGS = 64
 """Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""

@@ -42,7 +42,7 @@ def read_docs(docs: Sequence[Doc], columns: Sequence[str], state: Sequence[str] 
     columns (Sequence[str]): Token attributes that templates use.
     state (Sequence[str]): Token attributes that the annotation adapter uses.
     """
-    attributes = [int(IDS[name]) for name in (*ALWAYS, *state, *columns)]
+    attributes: list[Any] = [int(IDS[name]) for name in (*ALWAYS, *state, *columns)]
     doc_offsets = np.zeros(len(docs) + 1, np.int64)
     np.cumsum([len(doc) for doc in docs], out=doc_offsets[1:])
     arrays = [doc.to_array(attributes) for doc in docs]
