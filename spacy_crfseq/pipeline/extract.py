@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,26 +71,35 @@ def lexeme_reader(
 
     def values_of(orth: int) -> list[int]:
         lexeme = vocab()[orth]
-        return [read(lexeme) for read in readers]
+        text = lexeme.text
+        return [read(lexeme, text) for read in readers]
 
     return values_of
 
 
-def _reader(name: str, functions: Mapping[str, LexemeFunction], strings: dict[int, str] | None) -> Callable[[Any], int]:
+def _reader(
+    name: str, functions: Mapping[str, LexemeFunction], strings: dict[int, str] | None
+) -> Callable[[Any, str], int]:
     field = name.lower()
     if name in LEXEME_HASHES:
-        return lambda lexeme: int(getattr(lexeme, field))
+        return lambda lexeme, text: int(getattr(lexeme, field))
     if name in LEXEME_FLAGS:
-        return lambda lexeme: int(bool(getattr(lexeme, field)))
+        return lambda lexeme, text: int(bool(getattr(lexeme, field)))
     function = functions[name] if name in functions else TEXT_FUNCTIONS[name]
 
-    def read(lexeme: Any) -> int:
-        value = function(lexeme.text)
+    def read(lexeme: Any, text: str) -> int:
+        value = function(text)
         if not value:
             return 0
-        key = int(get_string_id(value))
+        key = _hash_of(value)
         if strings is not None:
             strings[key] = value
         return key
 
     return read
+
+
+@lru_cache(maxsize=1 << 16)
+def _hash_of(value: str) -> int:
+    """Return spaCy's hash of a text; words share their affixes and shapes."""
+    return int(get_string_id(value))
