@@ -10,7 +10,7 @@ are the transitions; `layout` says where each lies in the flat array theta [D].
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import srsly
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .errors import ModelFileError
 from .features.encoder import Encoded, Ids
+from .features.index import BagStore
 from .layout import BagRows, DenseRows, Layout, Rows, SparseRows, Views, shards
 from .types import Bools, Constraints, Decoder, Floats, Hashes, Ints, Offsets, Scores
 
@@ -47,9 +48,9 @@ class LinearChainCRF:
         """Use these parameters from now on."""
         self._theta = theta
         self._views = self.layout.views(theta)
-        self._bags = (
-            BagRows(self.layout.state, self._views.state),
-            BagRows(self.layout.pair, self._views.pair),
+        self._tables = (
+            _Table(self.layout.state, self._views.state),
+            _Table(self.layout.pair, self._views.pair),
         )
 
     @property
@@ -57,21 +58,17 @@ class LinearChainCRF:
         """Groups of parameters, without a copy."""
         return self._views
 
+    def scorer(self, encoded: Encoded) -> Scorer:
+        """Return what computes the scores of a text, under the parameters of now.
+
+        This adds to shared tables; the scorer does not, so other threads may encode, score and train beside it.
+        """
+        sums = self._tables[0].sums(encoded.state.store), self._tables[1].sums(encoded.pair.store)
+        return Scorer(self.layout, self._views, encoded, self._tables, sums)
+
     def scores(self, encoded: Encoded, first: int, last: int) -> tuple[Scores, Offsets]:
         """Return the scores of the sequences first..last-1 and their own offsets."""
-        offsets = encoded.offsets[first : last + 1]
-        tokens = slice(int(offsets[0]), int(offsets[-1]))
-        n_tokens = tokens.stop - tokens.start
-        n, views = self.layout.n_labels, self._views
-        emissions = np.zeros((n_tokens, n), self._theta.dtype)
-        _add_rows(self.layout.state, views.state, self._bags[0], encoded.state, tokens, emissions)
-        transitions = views.transitions[None]
-        if self.layout.pair.n_rows:
-            transitions = np.empty((n_tokens, n, n), self._theta.dtype)
-            transitions[:] = views.transitions
-            flat = transitions.reshape(n_tokens, n * n)
-            _add_rows(self.layout.pair, views.pair, self._bags[1], encoded.pair, tokens, flat)
-        return Scores(emissions, transitions, views.start, views.end), offsets - offsets[0]
+        return self.scorer(encoded).scores(first, last)
 
     def shards(self, encoded: Encoded) -> Iterator[tuple[int, int]]:
         """Yield ranges of sequences to be scored together."""
@@ -82,57 +79,11 @@ class LinearChainCRF:
         self, encoded: Encoded, decoder: Decoder, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
         """Return the chosen label of every token [T]; `allowed` [T, L] restricts single tokens."""
-        labels = np.empty(encoded.n_tokens, np.int32)
-        for first, last in self.shards(encoded):
-            scores, offsets = self.scores(encoded, first, last)
-            tokens = slice(int(encoded.offsets[first]), int(encoded.offsets[last]))
-            labels[tokens] = decoder(scores, offsets, constraints, None if allowed is None else allowed[tokens])
-        return labels
+        return self.scorer(encoded).decode(decoder, constraints, allowed)
 
     def marginals(self, encoded: Encoded) -> Floats:
         """Return P(y_t = k | x) as [T, L]."""
-        from .kernels import lattice
-
-        out = np.empty((encoded.n_tokens, self.layout.n_labels), self._theta.dtype)
-        for first, last in self.shards(encoded):
-            scores, offsets = self.scores(encoded, first, last)
-            tokens = slice(int(encoded.offsets[first]), int(encoded.offsets[last]))
-            lattice.posterior(*scores, offsets, out[tokens], np.empty(last - first))
-        return out
-
-    def span_probabilities(
-        self,
-        encoded: Encoded,
-        labels: Ints,
-        starts: Offsets,
-        ends: Offsets,
-        followers: Bools,
-        constraints: Constraints,
-    ) -> NDArray[np.float64]:
-        """Return the exact probability of spans [S] as labelled in `labels` [T], their end included.
-
-        starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
-        followers (Bools): [L, L] whether label j after label i means that the span of i has ended at i.
-        constraints (Constraints): Labellings that break them have no part in the probabilities.
-        Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
-        """
-        from .kernels import lattice
-
-        out = np.empty(len(starts))
-        for first, last in self.shards(encoded):
-            scores, offsets = self.scores(encoded, first, last)
-            base, stop = encoded.offsets[first], encoded.offsets[last]
-            here = slice(*np.searchsorted(starts, [base, stop]))
-            lattice.span_probabilities(
-                *scores.constrained(constraints),
-                offsets,
-                labels[base:stop],
-                starts[here] - base,
-                ends[here] - base,
-                followers,
-                out[here],
-            )
-        return out
+        return self.scorer(encoded).marginals()
 
     def with_labels(self, labels: Sequence[str]) -> LinearChainCRF:
         """Return a model that has more labels, its weights for them zero; old labels keep theirs.
@@ -201,13 +152,137 @@ class LinearChainCRF:
         return cls(labels, layout, theta, keys)
 
 
-def _add_rows(rows: Rows, weights: Floats, bags: BagRows, ids: Ids, tokens: slice, out: Floats) -> None:
-    from .kernels import rows as kernels
+class Scorer(NamedTuple):
+    """Computes the scores of one encoded text; made by `LinearChainCRF.scorer`."""
 
-    if ids.bags.shape[1]:
-        kernels.add_fixed(ids.bags[tokens], bags.sums(ids.store), out)
-    if ids.attrs.shape[1]:
-        rows.add(weights, ids.attrs[tokens], out)
+    layout: Layout
+    views: Views
+    encoded: Encoded
+    tables: tuple[_Table, _Table]
+    sums: tuple[Floats, Floats]
+
+    def scores(self, first: int, last: int) -> tuple[Scores, Offsets]:
+        """Return the scores of the sequences first..last-1 and their own offsets."""
+        offsets = self.encoded.offsets[first : last + 1]
+        tokens = slice(int(offsets[0]), int(offsets[-1]))
+        n_tokens = tokens.stop - tokens.start
+        n, views = self.layout.n_labels, self.views
+        emissions = np.zeros((n_tokens, n), views.state.dtype)
+        self.tables[0].add(self.encoded.state, tokens, self.sums[0], emissions)
+        transitions = views.transitions[None]
+        if self.layout.pair.n_rows:
+            transitions = np.empty((n_tokens, n, n), views.state.dtype)
+            transitions[:] = views.transitions
+            self.tables[1].add(self.encoded.pair, tokens, self.sums[1], transitions.reshape(n_tokens, n * n))
+        return Scores(emissions, transitions, views.start, views.end), offsets - offsets[0]
+
+    def decode(self, decoder: Decoder, constraints: Constraints, allowed: Bools | None = None) -> Ints:
+        """Return the chosen label of every token [T]; `allowed` [T, L] restricts single tokens."""
+        labels = np.empty(self.encoded.n_tokens, np.int32)
+        for scores, offsets, sequences in self._shards():
+            tokens = self._tokens(sequences)
+            labels[tokens] = decoder(scores, offsets, constraints, None if allowed is None else allowed[tokens])
+        return labels
+
+    def marginals(self) -> Floats:
+        """Return P(y_t = k | x) as [T, L]."""
+        from .kernels import lattice
+
+        out = np.empty((self.encoded.n_tokens, self.layout.n_labels), self.views.state.dtype)
+        for scores, offsets, sequences in self._shards():
+            lattice.posterior(*scores, offsets, out[self._tokens(sequences)], np.empty(len(offsets) - 1))
+        return out
+
+    def span_probabilities(
+        self, labels: Ints, starts: Offsets, ends: Offsets, followers: Bools, constraints: Constraints
+    ) -> NDArray[np.float64]:
+        """Return the exact probability of spans [S] as labelled in `labels` [T], their end included.
+
+        starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
+        followers (Bools): [L, L] whether label j after label i means that the span of i has ended at i.
+        constraints (Constraints): Labellings that break them have no part in the probabilities.
+        Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
+        """
+        from .kernels import lattice
+
+        out = np.empty(len(starts))
+        for scores, offsets, sequences in self._shards():
+            tokens = self._tokens(sequences)
+            here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
+            lattice.span_probabilities(
+                *scores.constrained(constraints),
+                offsets,
+                labels[tokens],
+                starts[here] - tokens.start,
+                ends[here] - tokens.start,
+                followers,
+                out[here],
+            )
+        return out
+
+    def _shards(self) -> Iterator[tuple[Scores, Offsets, slice]]:
+        """Yield the scores of all sequences, a shard at a time, with the shard's offsets and sequences."""
+        n = self.layout.n_labels
+        for first, last in shards(self.encoded.offsets, n * n if self.layout.pair.n_rows else n):
+            yield *self.scores(first, last), slice(first, last)
+
+    def _tokens(self, sequences: slice) -> slice:
+        bounds = self.encoded.offsets
+        return slice(int(bounds[sequences.start]), int(bounds[sequences.stop]))
+
+
+class _Split(NamedTuple):
+    """Sparse rows sorted for reading, see `kernels.gather.split_rows`."""
+
+    heads: Floats
+    dense: Floats
+
+
+class _Table:
+    """The weight rows of a block, and what is derived from them for quick reading while the weights stay."""
+
+    DENSE_SHARE = 8
+    """A sparse row is read as a dense one where it has at least one in so many weights: memory stays in bounds."""
+
+    def __init__(self, rows: Rows, weights: Floats) -> None:
+        self._rows, self._weights = rows, weights
+        self._store: BagStore | None = None
+        self._bags = BagRows(rows, weights)
+        self._split: _Split | None = None
+
+    def sums(self, store: BagStore) -> Floats:
+        """Return [bags, C] sums of the rows of each bag; a later call leaves the array as it is."""
+        if store is not self._store:
+            self._store, self._bags = store, BagRows(self._rows, self._weights)
+        if self._split is None and isinstance(self._rows, SparseRows):
+            self._split = self._sorted(self._rows)
+        return self._bags.sums(store)
+
+    def add(self, ids: Ids, tokens: slice, sums: Floats, out: Floats) -> None:
+        """Add the rows of some tokens to out [T, C]."""
+        from .kernels import gather, rows
+
+        if ids.bags.shape[1]:
+            rows.add_fixed(ids.bags[tokens], sums, out)
+        if not ids.attrs.shape[1]:
+            return
+        if isinstance(self._rows, SparseRows):
+            assert self._split is not None
+            gather.add_split(ids.attrs[tokens], *self._split, self._rows.ptr, self._rows.cols, self._weights, out)
+        elif self._rows.n_rows:
+            self._rows.add(self._weights, ids.attrs[tokens], out)
+
+    def _sorted(self, rows: SparseRows) -> _Split:
+        from .kernels import gather
+
+        heads = np.empty((rows.n_rows, 2), self._weights.dtype)
+        dense = np.zeros((0, rows.width), self._weights.dtype)
+        least = max(2, -(-rows.width // self.DENSE_SHARE))
+        size = gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
+        if size:
+            dense = np.zeros((size, rows.width), self._weights.dtype)
+            gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
+        return _Split(heads, dense)
 
 
 def _pack_rows(rows: Rows) -> dict[str, Any]:

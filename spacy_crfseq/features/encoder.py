@@ -8,16 +8,15 @@ model, which is why `forget` may throw them away.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..types import Bools, Hashes, Ints, Offsets
 from .index import BagStore, Growable, HashIndex
 from .lexicon import LexemeValues, Lexicon, pad_values
-from .plan import ColumnSlot, LexemeSlot, Plan, column_names, lexical_names
-from .templates import Template
+from .plan import ColumnSlot, Plan, column_names, lexical_names
 
 UNKNOWN = -2
 
@@ -106,11 +105,17 @@ class Block:
         self._new_ids: Ints | None = None
         self._lexicon, self._columns = lexicon, list(columns)
         self._pads = pad_values(lexicon.width)
+        self._distances = np.array([slot.offset for slot in plan.lexeme_slots], np.int64)
+        are_bags = np.array([len(slot.templates) > 1 for slot in plan.lexeme_slots], np.bool_)
+        self._n_bags, self._n_attrs = int(are_bags.sum()), int((~are_bags).sum())
+        self._targets = np.where(
+            are_bags, np.cumsum(are_bags, dtype=np.int64) - 1, -np.cumsum(~are_bags, dtype=np.int64)
+        )
         self._reset_caches()
 
     def _reset_caches(self) -> None:
         self.store = BagStore()
-        self._tables = [Growable(np.int32) for _ in self.plan.lexeme_slots]
+        self._table = Growable(np.int32, len(self.plan.lexeme_slots))
         self._column_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.column_slots]
 
     def forget(self, lexicon: Lexicon) -> None:
@@ -120,75 +125,110 @@ class Block:
 
     def encode(self, rows: Ints, text: Columns) -> Ids:
         """Return the ids of a text; rows [T] are its words' rows in the lexicon."""
-        bags: list[Ints] = []
-        attrs: list[Ints] = []
-        for slot, table in zip(self.plan.lexeme_slots, self._tables, strict=True):
-            found = self._encode_lexemes(slot, table, self._lexicon.shifted(rows, text.offsets, slot.offset))
-            (bags if len(slot.templates) > 1 else attrs).append(found)
-        for column_slot, (index, numbers) in zip(self.plan.column_slots, self._column_bags, strict=True):
-            bags.append(self._encode_columns(column_slot, index, numbers, rows, text))
-        for single in self.plan.single_slots:
-            template = self.plan.templates[single.template]
-            attrs.append(self._attributes(single.template, self._values(template, rows, text)))
-        return Ids(_stack(bags, len(rows)), _stack(attrs, len(rows)), self.store)
+        n_bags, n_attrs = self._n_bags, self._n_attrs
+        bags = np.empty((len(rows), n_bags + len(self.plan.column_slots)), np.int32)
+        attrs = np.empty((len(rows), n_attrs + len(self.plan.single_slots)), np.int32)
+        if self.plan.lexeme_slots:
+            self._encode_lexemes(rows, text, bags, attrs)
+        for i, (column_slot, cache) in enumerate(zip(self.plan.column_slots, self._column_bags, strict=True)):
+            bags[:, n_bags + i] = self._encode_columns(column_slot, *cache, rows, text)
+        for i, single in enumerate(self.plan.single_slots):
+            number = single.template
+            keys = self._keys(number, rows, text)
+            attrs[:, n_attrs + i] = self._attributes(number, keys, partial(self._values, number, rows, text))
+        return Ids(bags, attrs, self.store)
 
-    def _encode_lexemes(self, slot: LexemeSlot, table: Growable, shifted: Ints) -> Ints:
-        known = table.resize(self._lexicon.size, UNKNOWN) if table.size < self._lexicon.size else table.array
-        wanted = np.zeros(self._lexicon.size, np.bool_)
-        wanted[shifted] = True
-        new = np.flatnonzero(wanted & (known == UNKNOWN))
-        if len(new):
-            members = np.stack([self._attributes(n, self._lexical_values(n, new)) for n in slot.templates], axis=1)
-            known[new] = members[:, 0] if len(slot.templates) == 1 else self.store.add(members)
-        found: Ints = known[shifted]
-        return found
+    def _encode_lexemes(self, rows: Ints, text: Columns, bags: Ints, attrs: Ints) -> None:
+        from ..kernels import hashing
+
+        if self._table.size < self._lexicon.size:
+            self._table.resize(self._lexicon.size, UNKNOWN)
+
+        def unknown() -> int:
+            slots = self._distances, self._lexicon.width, self._table.array, self._targets
+            return hashing.lexeme_ids(rows, text.offsets, *slots, bags, attrs, UNKNOWN)
+
+        if unknown():
+            self._meet(rows, text.offsets)
+            unknown()
+
+    def _meet(self, rows: Ints, offsets: Offsets) -> None:
+        """Give ids to words where they stand for the first time."""
+        for i, slot in enumerate(self.plan.lexeme_slots):
+            words = self._lexicon.shifted(rows, offsets, slot.offset)
+            new = np.unique(words[self._table.array[words, i] == UNKNOWN])
+            if len(new):
+                members = [self._word_attributes(n, new) for n in slot.templates]
+                found = members[0] if len(members) == 1 else self.store.add(np.stack(members, axis=1))
+                self._table.array[new, i] = found
 
     def _encode_columns(self, slot: ColumnSlot, index: HashIndex, numbers: Growable, rows: Ints, text: Columns) -> Ints:
-        values = {n: self._values(self.plan.templates[n], rows, text) for n in slot.templates}
-        key_values = values[slot.key] + np.uint64(1)  # absent parts too must tell bags apart
-        found, new = index.add(self._keys(slot.key, key_values))
-        if new.any():
-            members = [self._attributes(n, np.ascontiguousarray(values[n][:, new])) for n in slot.templates]
+        keys = self._keys(slot.key, rows, text, plus=1)  # absent parts too must tell bags apart
+        found, unknown = index.find(keys)
+        if unknown:
+            found, new = index.add(keys)
+            members = [self._new_members(n, new, rows, text) for n in slot.templates]
             numbers.append(self.store.add(np.stack(members, axis=1)))
         bags: Ints = numbers.array[found]
         return bags
 
-    def _lexical_values(self, number: int, rows: NDArray[np.intp]) -> Hashes:
-        """Return [parts, R] values of a lexeme slot's template for rows of the lexicon."""
-        names = [part.attribute for part in self.plan.templates[number].parts]
-        columns = [self._lexicon.values[rows, self._lexicon.attributes.index(name)] for name in names]
-        return np.stack(columns)
+    def _new_members(self, number: int, new: Bools, rows: Ints, text: Columns) -> Ints:
+        keys = np.ascontiguousarray(self._keys(number, rows, text)[new])
+        return self._attributes(number, keys, lambda: self._values(number, rows, text)[:, new])
 
-    def _values(self, template: Template, rows: Ints, text: Columns) -> Hashes:
+    def _keys(self, number: int, rows: Ints, text: Columns, plus: int = 0) -> Hashes:
+        """Return the keys [T] of a template, `plus` added to the values of token columns."""
+        from ..kernels import hashing
+
+        template = self.plan.templates[number]
+        keys = np.full(len(rows), template.seed, np.uint64)
+        for name, offset in template.parts:
+            if name in self._columns:
+                column = self._column(text, name)
+                hashing.mix_column(column, text.offsets, offset, self._pads, np.uint64(plus), keys)
+            else:
+                values, width = self._lexicon.column(name), self._lexicon.width
+                hashing.mix_words(values, rows, text.offsets, offset, width, keys)
+        return keys
+
+    def _word_attributes(self, number: int, words: Ints) -> Ints:
+        """Return the attribute ids [R] of a lexeme slot's template for rows [R] of the lexicon."""
+        from ..kernels import hashing
+
+        template, whole = self.plan.templates[number], np.array([0, len(words)], np.int64)
+        columns = [self._lexicon.column(part.attribute) for part in template.parts]
+        keys = np.full(len(words), template.seed, np.uint64)
+        for column in columns:
+            hashing.mix_words(column, words, whole, 0, self._lexicon.width, keys)
+        return self._attributes(number, keys, lambda: np.stack([column[words] for column in columns]))
+
+    def _values(self, number: int, rows: Ints, text: Columns) -> Hashes:
         """Return [parts, T] values of a template for every token."""
         from ..kernels import hashing
 
-        values = np.empty((len(template.parts), len(rows)), np.uint64)
-        for out, part in zip(values, template.parts, strict=True):
+        parts = self.plan.templates[number].parts
+        values = np.empty((len(parts), len(rows)), np.uint64)
+        for out, part in zip(values, parts, strict=True):
             if part.attribute in self._columns:
-                column = np.ascontiguousarray(text.context[:, self._columns.index(part.attribute)])
+                column = self._column(text, part.attribute)
                 hashing.shift(column, text.offsets, part.offset, self._pads, out)
             else:
-                shifted = self._lexicon.shifted(rows, text.offsets, part.offset)
-                out[:] = self._lexicon.values[shifted, self._lexicon.attributes.index(part.attribute)]
+                out[:] = self._lexicon.column(part.attribute)[self._lexicon.shifted(rows, text.offsets, part.offset)]
         return values
 
-    def _keys(self, number: int, values: Hashes) -> Hashes:
-        from ..kernels import hashing
+    def _column(self, text: Columns, name: str) -> Hashes:
+        return np.ascontiguousarray(text.context[:, self._columns.index(name)])
 
-        keys = np.full(values.shape[1], self.plan.templates[number].seed, np.uint64)
-        for part in values:
-            hashing.mix_values(part, keys)
-        return keys
+    def _attributes(self, number: int, keys: Hashes, values: Callable[[], Hashes]) -> Ints:
+        """Return the attribute ids [T] of a template with these keys [T].
 
-    def _attributes(self, number: int, values: Hashes) -> Ints:
-        """Return the attribute ids [T] of a template with these values [parts, T]."""
-        keys = self._keys(number, values)
+        values (Callable): Returns the values [parts, T] behind the keys, for the names of new attributes.
+        """
         if self.frozen:
-            return self.index.find(keys)
+            return self.index.find(keys)[0]
         ids, new = self.index.add(keys)
         if self.origins is not None and new.any():
-            self.origins.append((number, values[:, new]))
+            self.origins.append((number, values()[:, new]))
         return ids
 
     def count(self, ids: Ids) -> Offsets:
@@ -212,10 +252,10 @@ class Block:
         new_ids = np.append(new_ids, np.int32(-1))  # so that -1 stays -1
         self.index = HashIndex(self.index.keys[kept])
         self.store.renumber(new_ids)
-        for slot, table in zip(self.plan.lexeme_slots, self._tables, strict=True):
+        for slot, column in zip(self.plan.lexeme_slots, self._table.array.T, strict=True):
             if len(slot.templates) == 1:
-                met = table.array != UNKNOWN
-                table.array[met] = new_ids[table.array[met]]
+                met = column != UNKNOWN
+                column[met] = new_ids[column[met]]
         if self.origins:
             self.origins = _kept_origins(self.origins, kept)
         self._new_ids = new_ids
@@ -224,12 +264,6 @@ class Block:
     def renumbered(self, ids: Ids) -> Ids:
         """Return what was encoded before `freeze` with the ids that attributes have since."""
         return ids if self._new_ids is None else Ids(ids.bags, self._new_ids[ids.attrs], self.store)
-
-
-def _stack(columns: list[Ints], length: int) -> Ints:
-    if not columns:
-        return np.empty((length, 0), np.int32)
-    return np.ascontiguousarray(np.stack(columns, axis=1))
 
 
 def _kept_origins(origins: list[tuple[int, Hashes]], kept: Bools) -> list[tuple[int, Hashes]]:

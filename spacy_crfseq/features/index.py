@@ -68,14 +68,13 @@ class HashIndex:
             self.size = hashing.insert(keys[part], self._keys, self._slots, self.size, ids[part], new[part])
         return ids, new
 
-    def find(self, keys: Hashes) -> Ints:
-        """Return the ids of `keys` [T], -1 where unknown."""
+    def find(self, keys: Hashes) -> tuple[Ints, int]:
+        """Return the ids of `keys` [T], -1 where unknown, and the number of unknown non-zero keys."""
         from ..kernels import hashing
 
         ids = np.empty(len(keys), np.int32)
         self._reserve(self.size)
-        hashing.look_up(keys, self._keys, self._slots, ids)
-        return ids
+        return ids, hashing.look_up(keys, self._keys, self._slots, ids)
 
     def _reserve(self, size: int) -> None:
         """Make room for `size` keys, and slots of which at most half are taken."""

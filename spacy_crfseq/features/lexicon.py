@@ -27,38 +27,44 @@ def pad_values(width: int) -> Hashes:
 
 
 class Lexicon:
-    """Numbers words and keeps their attribute values."""
+    """Numbers words and keeps their attribute values.
+
+    size (int): Rows, those of the padding positions included.
+    """
 
     def __init__(self, attributes: Sequence[str], width: int, values_of: LexemeValues) -> None:
         self.attributes = list(attributes)
         self.width = width
         self._values_of = values_of
         self._orths = HashIndex()
-        self._values = Growable(np.uint64, len(self.attributes))
-        padded = np.array([name in PADDED for name in self.attributes], np.bool_)
-        self._values.append(np.where(padded, pad_values(width)[:, None], np.uint64(0)))
+        self._columns = {name: Growable(np.uint64) for name in self.attributes}
+        self.size = 2 * width
+        pads = pad_values(width)
+        for name, column in self._columns.items():
+            column.append(pads if name in PADDED else np.zeros_like(pads))
 
-    @property
-    def size(self) -> int:
-        """Rows, those of the padding positions included."""
-        return self._values.size
-
-    @property
-    def values(self) -> Hashes:
-        """[size, attributes] values of all rows."""
-        return self._values.array
+    def column(self, attribute: str) -> Hashes:
+        """Return the values [size] of an attribute in all rows."""
+        return self._columns[attribute].array
 
     def rows(self, orths: Hashes) -> Ints:
         """Return the rows of words given by their hashes [T], adding new words."""
-        ids, new = self._orths.add(orths)
-        if new.any():
-            try:
-                rows = [self._values_of(int(orth)) for orth in orths[new]]
-            except BaseException:  # a user's function may raise: words must not be ahead of their values
-                self._orths = HashIndex(self._orths.keys[: self.size - 2 * self.width])
-                raise
-            self._values.append(np.array(rows, np.uint64).reshape(len(rows), len(self.attributes)))
+        ids, unknown = self._orths.find(orths)
+        if unknown:
+            ids, new = self._orths.add(orths)
+            self._add(orths[new])
         return ids + np.int32(2 * self.width)
+
+    def _add(self, orths: Hashes) -> None:
+        try:
+            rows = [self._values_of(orth) for orth in orths.tolist()]
+        except BaseException:  # a user's function may raise: words must not be ahead of their values
+            self._orths = HashIndex(self._orths.keys[: self.size - 2 * self.width])
+            raise
+        table = np.array(rows, np.uint64).reshape(len(rows), len(self.attributes))
+        for name, values in zip(self.attributes, table.T, strict=True):
+            self._columns[name].append(values)
+        self.size += len(rows)
 
     def shifted(self, rows: Ints, offsets: Offsets, distance: int) -> Ints:
         """Return the row `distance` tokens further on, [T]; see the module's text for positions outside."""

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import numba
 import numba.extending
+from llvmlite import ir
+from numba.core import cgutils, types
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,6 +40,31 @@ def intrinsic(function: Callable[..., Any]) -> Any:
     It takes numba's typing context and the types of the arguments, and returns a signature and a code generator.
     """
     return numba.extending.intrinsic(function)
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
+    """Ask for the cache line of ``array[i, j]``, j being 0 for an array of one dimension.
+
+    Many small reads from large tables spend most of their time waiting; asking some tokens ahead makes them overlap.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        struct = context.make_array(kind)(context, builder, arguments[0])
+        indices = [
+            context.cast(builder, value, given, types.intp)
+            for value, given in zip(arguments[1:], signature.args[1:], strict=True)
+        ][: kind.ndim]
+        pointer = cgutils.get_item_pointer(context, builder, kind, struct, indices, wraparound=False)
+        i32 = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32]), "llvm.prefetch.p0i8"
+        )
+        read, keep, data = i32(0), i32(3), i32(1)
+        builder.call(function, [builder.bitcast(pointer, cgutils.voidptr_t), read, keep, data])
+
+    return types.void(array, i, j), generate
 
 
 def _warn_once() -> None:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Bools, Hashes, Ints, Offsets
-from ._jit import kernel
+from ._jit import kernel, prefetch
+
+AHEAD = 8
+"""How many keys ahead memory is asked for."""
 
 
 @kernel
@@ -32,14 +35,86 @@ def _home(key: np.uint64, mask: np.uint64) -> np.uint64:
 
 
 @kernel
-def mix_values(values: Hashes, keys: Hashes) -> None:
-    """Mix values [T] into keys [T]; a value of 0 (absent) makes the key 0, which stays 0."""
-    for t in range(keys.shape[0]):
-        if keys[t] != 0:
-            if values[t] == 0:
-                keys[t] = 0
+def _mixed(key: np.uint64, value: np.uint64) -> np.uint64:
+    """Mix a value into a key; where one of them is 0 (absent) so is the result."""
+    return np.uint64(0) if key == 0 or value == 0 else mix(key, value)
+
+
+@kernel
+def mix_words(values: Hashes, words: Ints, offsets: Offsets, distance: int, half: int, keys: Hashes) -> None:
+    """Mix ``values[words[t + distance]]`` into keys [T], within each sequence.
+
+    values [W] has one entry a word; those of the positions k before the beginning and after the end of a sequence are
+    ``values[k - 1]`` and ``values[half + k - 1]``.  A value of 0 (absent) makes the key 0, which stays 0.
+    """
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        first, last = min(max(b, b - distance), e), max(min(e, e - distance), b)
+        for t in range(b, first):
+            keys[t] = _mixed(keys[t], values[b - t - distance - 1])
+        for t in range(first, last):
+            keys[t] = _mixed(keys[t], values[words[t + distance]])
+        for t in range(max(first, last), e):
+            keys[t] = _mixed(keys[t], values[half + t + distance - e])
+
+
+@kernel
+def mix_column(values: Hashes, offsets: Offsets, distance: int, pads: Hashes, plus: np.uint64, keys: Hashes) -> None:
+    """Mix ``values[t + distance] + plus`` into keys [T], within each sequence; see `mix_words`.
+
+    values [T] has one entry a token; pads [2 K] are the values beyond the ends.
+    """
+    half = pads.shape[0] // 2
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        for t in range(b, e):
+            p = t + distance
+            if p < b:
+                value = pads[b - p - 1]
+            elif p >= e:
+                value = pads[half + p - e]
             else:
-                keys[t] = mix(keys[t], values[t])
+                value = values[p]
+            keys[t] = _mixed(keys[t], value + plus)
+
+
+@kernel
+def lexeme_ids(
+    words: Ints,
+    offsets: Offsets,
+    distances: Offsets,
+    half: int,
+    table: Ints,
+    columns: Offsets,
+    bags: Ints,
+    attrs: Ints,
+    unknown: int,
+) -> int:
+    """Write what the words around each token switch on; return how often that was `unknown`.
+
+    words [T] are rows of table [W, S], whose column s holds ids for the word at ``distances[s]``; pads as in
+    `mix_words`.  columns [S] says where they go: a column c of bags [T, *], or -1 - c for a column c of attrs [T, *].
+    """
+    n_unknown = 0
+    n_slots = distances.shape[0]
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        for t in range(b, e):
+            for i in range(n_slots):
+                p = t + distances[i]
+                if p < b:
+                    word = np.int64(b - p - 1)
+                elif p >= e:
+                    word = np.int64(half + p - e)
+                else:
+                    word = np.int64(words[p])
+                found = table[word, i]
+                n_unknown += found == unknown
+                if columns[i] >= 0:
+                    bags[t, columns[i]] = found
+                else:
+                    attrs[t, -1 - columns[i]] = found
+    return n_unknown
 
 
 @kernel
@@ -92,8 +167,13 @@ def rehash(keys: Hashes, n: int, slots: Ints) -> None:
 def look_up(wanted: Hashes, keys: Hashes, slots: Ints, ids: Ints) -> int:
     """Write the id of each wanted key [T] to ids [T], -1 where unknown; return the number of unknown non-zero keys."""
     mask = np.uint64(slots.shape[0] - 1)
+    length = wanted.shape[0]
     unknown = 0
-    for t in range(wanted.shape[0]):
+    for t in range(length):
+        if t + 2 * AHEAD < length:
+            prefetch(slots, _home(wanted[t + 2 * AHEAD], mask), 0)
+        if t + AHEAD < length:
+            prefetch(keys, max(slots[_home(wanted[t + AHEAD], mask)] - 1, 0), 0)
         key = wanted[t]
         ids[t] = -1
         if key == 0:

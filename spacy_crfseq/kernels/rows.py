@@ -59,7 +59,7 @@ def _pair_kernels(size: int) -> tuple[Any, Any]:
     def prefetch(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> None:
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         for cell in cells(context, builder, array, dtype, row, columns):
             options = [ir.Constant(number, option) for option in (0, 3, 1)]
             builder.call(function, [builder.bitcast(cell, byte), *options])

@@ -2,6 +2,11 @@
 
 Only the scores are kept on the way forward; the way back finds each predecessor again, which costs L a token and
 saves the L x L comparisons with an index.
+
+Most labels are no predecessor of any best path: label i cannot be where ``best(i) + transitions(i, j)`` is less than
+``best(m) + transitions(m, j)`` for every j, m being the best label so far.  That is so if ``best(m) - best(i)`` is more
+than ``max_j (transitions(i, j) - transitions(m, j))``, which does not depend on the position.  A few labels are left of
+many, and the result is the same.
 """
 
 from __future__ import annotations
@@ -12,6 +17,10 @@ from ..types import Floats, Ints, Offsets
 from ._jit import kernel
 
 LANES = 8
+GROUP = 4
+"""Labels whose steps are compared at a time."""
+SAFETY = 1e-6
+"""Relative; far above the rounding error of a difference of two scores."""
 
 
 @kernel
@@ -34,76 +43,165 @@ def best_paths(
     for s in range(offsets.shape[0] - 1):
         longest = max(longest, offsets[s + 1] - offsets[s])
     dtype = emissions.dtype
-    best = np.empty((longest, padded), dtype)
-    steps = np.full((n, padded), -np.inf, dtype)
+    best, reached = np.empty((longest, padded), dtype), np.empty((longest, padded), dtype)
+    steps, back = np.empty((n, padded), dtype), np.empty((n, padded), dtype)
+    bounds = np.empty((n, n), dtype)
+    rows, lanes = np.empty((3, padded), dtype), np.empty(LANES, dtype)
+    previous = np.arange(n + GROUP)
     shared = transitions.shape[0] == 1
-    if shared:
-        steps[:, :n] = transitions[0]
+    for i in range(n):
+        bounds[i, 0] = np.nan
+        for k in range(padded):
+            inside = shared and k < n
+            steps[i, k] = transitions[0, i, k] if inside else -np.inf
+            back[i, k] = transitions[0, k, i] if inside else -np.inf
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         scores[s] = 0
         if e > b:
-            jumps = transitions
-            if not shared:
-                jumps = transitions[b:e]
-            taken_out = _best_scores(emissions[b:e], jumps, start, best, steps)
-            scores[s] = taken_out + _trace_back(jumps, end, best, labels[b:e])
+            taken_out = _best_scores(
+                emissions, transitions, start, b, e, best, reached, steps, bounds, previous, rows, lanes
+            )
+            scores[s] = taken_out + _trace_back(transitions, end, b, e, best, reached, back, labels)
 
 
 @kernel
-def _best_scores(emissions: Floats, transitions: Floats, start: Floats, best: Floats, steps: Floats) -> float:
-    """Fill best [n, P] for one sequence; return what was taken out of its scores, in float64.
+def _best_scores(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    b: int,
+    e: int,
+    best: Floats,
+    reached: Floats,
+    steps: Floats,
+    bounds: Floats,
+    previous: Offsets,
+    rows: Floats,
+    lanes: Floats,
+) -> float:
+    """Fill best [*, P] for the sequence of the tokens b..e-1; return what was taken out of its scores, in float64.
 
-    steps [L, P] holds shared transitions; for per-position ones it is work space.
+    reached [*, P] receives each label's score without its own emission, from which the way back is found.
+    steps [L, P] holds shared transitions; for per-position ones it is work space.  bounds [L, L] is filled as it is
+    needed: not a number in column 0 means that a row has not been.  previous [L + GROUP] holds 0, 1, 2, ... where
+    transitions are per position.  rows [3, P] and lanes are work space.
     """
-    length, n = emissions.shape
+    n = emissions.shape[1]
     padded = best.shape[1]
+    shared = transitions.shape[0] == 1
+    before, here = rows[0], rows[1]
     taken_out = 0.0
-    for t in range(length):
-        here = best[t]
-        for k in range(padded):
-            here[k] = -np.inf
-        if t == 0:
-            for k in range(n):
-                here[k] = emissions[0, k] + start[k]
-        else:
-            if transitions.shape[0] > 1:
-                steps[:, :n] = transitions[t]
-            before = best[t - 1]
-            for i in range(n):
-                score, row = before[i], steps[i]
+    top = 0
+    for k in range(padded):
+        here[k] = -np.inf
+    for k in range(n):
+        here[k] = emissions[b, k] + start[k]
+    for t in range(b, e):
+        if t > b:
+            for k in range(padded):
+                before[k] = here[k]
+                here[k] = -np.inf
+            m = n
+            if shared:
+                if np.isnan(bounds[top, 0]):
+                    _fill_bounds(steps, top, bounds, rows[2], lanes)
+                m = 0
+                for i in range(n):
+                    previous[m] = i
+                    m += before[i] >= bounds[top, i]
+                for i in range(m, m + GROUP - 1):
+                    previous[i] = previous[max(m - 1, 0)]
+            else:
+                for i in range(n):
+                    for k in range(n):
+                        steps[i, k] = transitions[t, i, k]
+                for i in range(n, n + GROUP - 1):
+                    previous[i] = n - 1
+            for c in range(0, m, GROUP):
+                i, j, x, y = previous[c], previous[c + 1], previous[c + 2], previous[c + 3]
+                p, q, u, v = before[i], before[j], before[x], before[y]
                 for k in range(padded):
-                    here[k] = max(here[k], score + row[k])
+                    first, second = max(p + steps[i, k], q + steps[j, k]), max(u + steps[x, k], v + steps[y, k])
+                    here[k] = max(here[k], max(first, second))
+            for k in range(padded):
+                reached[t - b, k] = here[k]
             for k in range(n):
                 here[k] += emissions[t, k]
-        largest = here[0]
-        for k in range(1, n):
-            largest = max(largest, here[k])
+        top = _first_largest(here, lanes)
+        largest = here[top]
         if largest > -np.inf:  # scores grow with the length, and float32 would lose the differences
             taken_out += largest
-            for k in range(n):
+            for k in range(padded):
                 here[k] -= largest
+        for k in range(padded):
+            best[t - b, k] = here[k]
     return taken_out
 
 
 @kernel
-def _trace_back(transitions: Floats, end: Floats, best: Floats, labels: Ints) -> float:
-    """Write the best labels [n] of one sequence, last one first; return the score of the last."""
-    length, n = labels.shape[0], end.shape[0]
-    last = best[length - 1]
+def _fill_bounds(steps: Floats, top: int, bounds: Floats, gains: Floats, lanes: Floats) -> None:
+    """Write to ``bounds[top]`` what the score of each label must reach where that of the label `top` is 0."""
+    n, padded = steps.shape
+    for i in range(n):
+        for k in range(padded):
+            gain = steps[i, k] - steps[top, k]
+            gains[k] = gain if gain == gain else -np.inf  # a step that is forbidden to both
+        largest = gains[_first_largest(gains, lanes)]
+        bounds[top, i] = -largest - abs(largest) * SAFETY if np.isfinite(largest) else -largest
+
+
+@kernel
+def _first_largest(values: Floats, lanes: Floats) -> int:
+    """Return the first place of the largest of values [P], P a multiple of `LANES`; lanes is work space."""
+    for k in range(LANES):
+        lanes[k] = values[k]
+    for first in range(LANES, values.shape[0], LANES):
+        for k in range(LANES):
+            lanes[k] = max(lanes[k], values[first + k])
+    for width in (4, 2, 1):
+        for k in range(width):
+            lanes[k] = max(lanes[k], lanes[k + width])
+    largest = lanes[0]
+    place = 0
+    while place < values.shape[0] - 1 and values[place] != largest:
+        place += 1
+    return place
+
+
+@kernel
+def _trace_back(
+    transitions: Floats,
+    end: Floats,
+    b: int,
+    e: int,
+    best: Floats,
+    reached: Floats,
+    back: Floats,
+    labels: Ints,
+) -> float:
+    """Write the best labels of the tokens b..e-1, last one first; return the score of the last.
+
+    back [L, P] holds shared transitions, the label that comes second first.
+    """
+    n = end.shape[0]
+    shared = transitions.shape[0] == 1
+    last = e - b - 1
     label = 0
     for k in range(n):
-        if last[k] + end[k] > last[label] + end[label]:
+        if best[last, k] + end[k] > best[last, label] + end[label]:
             label = k
-    score = np.float64(last[label]) + end[label]
-    labels[length - 1] = label
-    for t in range(length - 1, 0, -1):
-        step = transitions[0 if transitions.shape[0] == 1 else t]
-        before = best[t - 1]
-        previous = 0
-        for i in range(1, n):
-            if before[i] + step[i, label] > before[previous] + step[previous, label]:
-                previous = i
-        label = previous
-        labels[t - 1] = label
+    score = np.float64(best[last, label]) + end[label]
+    labels[e - 1] = label
+    for t in range(last, 0, -1):
+        wanted = reached[t, label]
+        before = 0
+        if shared:
+            while before < n - 1 and best[t - 1, before] + back[label, before] != wanted:
+                before += 1
+        else:
+            while before < n - 1 and best[t - 1, before] + transitions[b + t, before, label] != wanted:
+                before += 1
+        label = before
+        labels[b + t - 1] = label
     return score

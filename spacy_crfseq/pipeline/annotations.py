@@ -8,6 +8,7 @@ sequences can be predicted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from spacy.vocab import Vocab
 from ..errors import ConfigError, DataError, suggest
 from ..schemes import Span as TagSpan
 from ..schemes import SpanArrays, TagTable, encode, spans_of, split_tag, tags_of, transition_table
-from ..types import Bools, Constraints, Ints, Offsets
+from ..types import Bools, Constraints, Hashes, Ints, Offsets
 
 Tags = list["str | None"]
 
@@ -32,12 +33,14 @@ class Prediction(NamedTuple):
     labels (Ints): [T] label numbers.
     offsets (Offsets): [N + 1] sequences.
     doc_offsets (Offsets): [docs + 1] Docs.
+    state (Hashes): [T, S] what `Annotation.reads` names, as it was before the prediction.
     keep (Bools | None): [spans] which spans are sure enough; None for all.
     """
 
     labels: Ints
     offsets: Offsets
     doc_offsets: Offsets
+    state: Hashes
     keep: Bools | None = None
 
 
@@ -45,10 +48,13 @@ class Annotation(Protocol):
     """What a task adds to the component.
 
     writes (frozenset[str]): Token attributes that hold the answers.
+    reads (tuple[str, ...]): Token attributes that `allowed` and `write` look at; read with the text, once.
     """
 
     @property
     def writes(self) -> frozenset[str]: ...
+    @property
+    def reads(self) -> tuple[str, ...]: ...
 
     def settings(self) -> dict[str, Any]:
         """Return settings that scorers and configs know, to be kept in ``pipe.cfg``."""
@@ -78,10 +84,11 @@ class Annotation(Protocol):
         """Return which tags may follow each other."""
         ...
 
-    def allowed(
-        self, docs: Sequence[Doc], spaces: NDArray[np.bool_], doc_offsets: Offsets, tags: Sequence[str]
-    ) -> Bools | None:
-        """Return [T, L] which tags single tokens may have, None where all may have all."""
+    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
+        """Return [T, L] which tags single tokens may have, None where all may have all.
+
+        state (Hashes): [T, S] values of what `reads` names.
+        """
         ...
 
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
@@ -105,6 +112,10 @@ class TokenTags:
         self.attr, self.overwrite = attr, overwrite
         self.writes = frozenset({attr.upper()})
         self._id = IDS[attr.upper()]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return () if self.overwrite else (self.attr.upper(),)
 
     def settings(self) -> dict[str, Any]:
         return {"attr": self.attr, "overwrite": self.overwrite}
@@ -130,9 +141,7 @@ class TokenTags:
     def constraints(self, tags: Sequence[str]) -> Constraints:
         return transition_table(tags, "plain")
 
-    def allowed(
-        self, docs: Sequence[Doc], spaces: NDArray[np.bool_], doc_offsets: Offsets, tags: Sequence[str]
-    ) -> Bools | None:
+    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
         return None
 
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
@@ -148,13 +157,16 @@ class TokenTags:
         return np.array([add(tag) for tag in tags], np.uint64)
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
-        values = self._values(docs[0].vocab, tags)[prediction.labels] if docs else np.zeros(0, np.uint64)
+        if not docs:
+            return
+        values = self._values(docs[0].vocab, tags)[prediction.labels]
+        if not self.overwrite:
+            old = prediction.state[:, 0]
+            values = np.where(old != 0, old, values)
+        attributes: list[Any] = [int(self._id)]
+        column: Any = values[:, None]
         for doc, begin, end in _ranges(docs, prediction.doc_offsets):
-            new = values[begin:end]
-            if not self.overwrite:
-                old = doc.to_array([self._id])
-                new = np.where(old != 0, old, new)
-            _set(doc, [self._id], new.reshape(-1, 1))
+            doc.from_array(attributes, column[begin:end])
 
 
 _POS_NAMES: dict[int, str] = {int(number): name for name, number in POS_IDS.items()}
@@ -162,10 +174,6 @@ _POS_NAMES: dict[int, str] = {int(number): name for name, number in POS_IDS.item
 
 def _position_of(value: int) -> str:
     return _POS_NAMES[value]
-
-
-def _set(doc: Doc, attributes: list[int], values: Any) -> None:
-    doc.from_array(list(attributes), values)
 
 
 class _Spans:
@@ -199,11 +207,17 @@ class _Spans:
 
     def found(self, prediction: Prediction, tags: Sequence[str]) -> tuple[SpanArrays, list[str]]:
         """Return the predicted spans that are sure enough, and the names of their types."""
-        table = TagTable(tags, self.scheme)
+        table = tag_table(tuple(tags), self.scheme)
         spans = spans_of(prediction.labels, prediction.offsets, table)
         if prediction.keep is not None:
             spans = SpanArrays(*(values[prediction.keep] for values in spans))
         return spans, list(table.types)
+
+
+@lru_cache(maxsize=16)
+def tag_table(tags: tuple[str, ...], scheme: str) -> TagTable:
+    """Return the tags taken apart, once for many predictions."""
+    return TagTable(tags, scheme)
 
 
 def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:
@@ -228,6 +242,7 @@ class SpanGroups(_Spans):
         super().__init__(scheme)
         self.spans_key = spans_key
         self.writes: frozenset[str] = frozenset()
+        self.reads: tuple[str, ...] = ()
 
     def settings(self) -> dict[str, Any]:
         return {"spans_key": self.spans_key, "scheme": self.scheme}
@@ -252,19 +267,19 @@ class SpanGroups(_Spans):
             return None
         return tuple((span.start, span.end, span.label) for span in reference.spans[self.spans_key])
 
-    def allowed(
-        self, docs: Sequence[Doc], spaces: NDArray[np.bool_], doc_offsets: Offsets, tags: Sequence[str]
-    ) -> Bools | None:
+    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
         return None
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
         spans, types = self.found(prediction, tags)
         bounds = np.searchsorted(spans.start, prediction.doc_offsets).tolist()
-        starts, ends, labels = spans.start.tolist(), spans.end.tolist(), spans.type.tolist()
-        for doc, begin, first, last in zip(docs, prediction.doc_offsets.tolist(), bounds, bounds[1:], strict=False):
-            doc.spans[self.spans_key] = [
-                Span(doc, starts[i] - begin, ends[i] - begin, types[labels[i]]) for i in range(first, last)
-            ]
+        home = np.repeat(prediction.doc_offsets[:-1], np.diff(bounds))
+        starts, ends = (spans.start - home).tolist(), (spans.end - home).tolist()
+        labels = _hashes(types, docs)[spans.type].tolist()
+        key = self.spans_key
+        for doc, first, last in zip(docs, bounds, bounds[1:], strict=False):
+            found = zip(starts[first:last], ends[first:last], labels[first:last], strict=True)
+            doc.spans[key] = [Span(doc, start, end, label) for start, end, label in found]
 
 
 class Entities(_Spans):
@@ -274,6 +289,7 @@ class Entities(_Spans):
     """
 
     writes = frozenset({"ENT_IOB", "ENT_TYPE"})
+    reads = ("IS_SPACE", "ENT_IOB")
 
     def settings(self) -> dict[str, Any]:
         return {"scheme": self.scheme}
@@ -307,16 +323,15 @@ class Entities(_Spans):
         table = {"L": "I", "U": "B"}
         return [tag if tag is None or tag == "O" else table.get(tag[0], tag[0]) + tag[1:] for tag in known]
 
-    def allowed(
-        self, docs: Sequence[Doc], spaces: NDArray[np.bool_], doc_offsets: Offsets, tags: Sequence[str]
-    ) -> Bools | None:
-        preset = [(doc, begin) for doc, begin, _ in _ranges(docs, doc_offsets) if _has_entities(doc)]
+    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
+        preset = _preset_docs(state, doc_offsets)
+        spaces = state[:, 0] != 0
         if not preset and not spaces.any():
             return None
         allowed = np.ones((len(spaces), len(tags)), np.bool_)
         allowed[spaces] = [self._on_space(tag) for tag in tags]
-        for doc, begin in preset:
-            self._respect(doc, allowed[begin : begin + len(doc)], list(tags))
+        for number in preset:
+            self._respect(docs[number], allowed[slice(*doc_offsets[number : number + 2])], list(tags))
         return allowed
 
     def _on_space(self, tag: str) -> bool:
@@ -338,22 +353,21 @@ class Entities(_Spans):
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
         spans, types = self.found(prediction, tags)
-        length = int(prediction.doc_offsets[-1])
-        strings = docs[0].vocab.strings if docs else None
-        hashes = np.array([strings.add(name) for name in types] if strings else [], np.uint64)
-        table = np.zeros((length, 2), np.uint64)
+        table: Any = np.zeros((len(prediction.labels), 2), np.uint64)
         table[:, 0] = 2
         sizes = spans.end - spans.start
         inside = np.repeat(spans.start - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
         if len(inside):
             table[inside, 0] = 1
             table[spans.start, 0] = 3
-            table[inside, 1] = np.repeat(hashes[spans.type], sizes)
+            table[inside, 1] = np.repeat(_hashes(types, docs)[spans.type], sizes)
+        preset = {id(docs[number]) for number in _preset_docs(prediction.state, prediction.doc_offsets)}
+        attributes: list[Any] = [int(ENT_IOB), int(ENT_TYPE)]
         for doc, begin, end in _ranges(docs, prediction.doc_offsets):
-            if _has_entities(doc):
+            if id(doc) in preset:
                 self._add_entities(doc, table[begin:end])
             else:
-                _set(doc, [ENT_IOB, ENT_TYPE], table[begin:end])
+                doc.from_array(attributes, table[begin:end])
 
     def _add_entities(self, doc: Doc, table: NDArray[np.uint64]) -> None:
         """Add predicted entities to those that are set, which the constraints have kept apart."""
@@ -371,10 +385,15 @@ class Entities(_Spans):
         doc.set_ents([*old, *new], blocked=blocked, default="outside")
 
 
-def _has_entities(doc: Doc) -> bool:
-    """Whether a component before has set entities or blocked tokens."""
-    table = doc.to_array([ENT_IOB, ENT_TYPE])
-    return bool((table[:, 0] == 3).any())
+def _preset_docs(state: Hashes, doc_offsets: Offsets) -> list[int]:
+    """Return the numbers of Docs where a component before has set entities or blocked tokens."""
+    begins = np.flatnonzero(state[:, 1] == 3)
+    return sorted(set((np.searchsorted(doc_offsets, begins, side="right") - 1).tolist()))
+
+
+def _hashes(types: Sequence[str], docs: Sequence[Doc]) -> Hashes:
+    """Return the hashes of the types, made known to the vocab of `docs`."""
+    return np.array([docs[0].vocab.strings.add(name) for name in types] if docs else [], np.uint64)
 
 
 def _blocked(doc: Doc) -> list[int]:

@@ -27,19 +27,23 @@ from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
 from ..layout import make_layout
-from ..model import LinearChainCRF
+from ..model import LinearChainCRF, Scorer
 from ..schemes import TagTable, span_f1, spans_of
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
 from ..types import Constraints, Floats, Ints
 from . import storage
-from .annotations import Annotation, Prediction, Tags, ends_span
+from .annotations import Annotation, Prediction, Tags, ends_span, tag_table
 from .collect import Collected, collect, gold_tags
 from .extract import DocColumns, lexeme_reader, read_docs
 from .method import Method
 from .session import Session
 from .thinc_model import make_model, show_parameters
+
+PORTION_TOKENS = 1 << 15
+"""Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
+Docs that are still in the cache when they are read."""
 
 N_FLAGS = 64
 """Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
@@ -135,6 +139,16 @@ class CRFComponent(TrainablePipe):
 
     # Prediction
 
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Annotate a stream of Docs, at most `batch_size` at a time and no more than stay in the processor's cache."""
+        handle_error = self.get_error_handler()
+        for docs in _portions(stream, batch_size):
+            try:
+                self.set_annotations(docs, self.predict(docs))
+                yield from docs
+            except Exception as error:
+                handle_error(self.name, self, docs, error)
+
     def predict(self, docs: Iterable[Doc]) -> Prediction:
         """Return the labels of all tokens of `docs`.
 
@@ -146,21 +160,21 @@ class CRFComponent(TrainablePipe):
             crf, encoder = self._trained()
             columns = self._read(docs, encoder.columns)
             encoded = encoder.encode(columns.text)
-            allowed = self.annotation.allowed(docs, columns.spaces != 0, columns.doc_offsets, self._tags)
-            assert self._constraints is not None
-            labels = crf.decode(encoded, self.method.decoder, self._constraints, allowed)
-            keep = self._sure_enough(crf, encoded, labels)
-        return Prediction(labels, encoded.offsets, columns.doc_offsets, keep)
+            scorer, tags, constraints = crf.scorer(encoded), self._tags, self._constraints
+        assert constraints is not None
+        allowed = self.annotation.allowed(docs, columns.state, columns.doc_offsets, tags)
+        labels = scorer.decode(self.method.decoder, constraints, allowed)
+        keep = self._sure_enough(scorer, labels, tags, constraints)
+        return Prediction(labels, encoded.offsets, columns.doc_offsets, columns.state, keep)
 
-    def _sure_enough(self, crf: LinearChainCRF, encoded: Encoded, labels: Ints) -> NDArray[np.bool_] | None:
+    def _sure_enough(
+        self, scorer: Scorer, labels: Ints, tags: Sequence[str], constraints: Constraints
+    ) -> NDArray[np.bool_] | None:
         threshold = self.cfg["threshold"]
         if not threshold or not hasattr(self.annotation, "scheme"):
             return None
-        spans = spans_of(labels, encoded.offsets, TagTable(self._tags, self.annotation.scheme))
-        assert self._constraints is not None
-        probabilities = crf.span_probabilities(
-            encoded, labels, spans.start, spans.end, ends_span(self._tags), self._constraints
-        )
+        spans = spans_of(labels, scorer.encoded.offsets, tag_table(tuple(tags), self.annotation.scheme))
+        probabilities = scorer.span_probabilities(labels, spans.start, spans.end, ends_span(tags), constraints)
         sure: NDArray[np.bool_] = probabilities >= threshold
         return sure
 
@@ -172,8 +186,8 @@ class CRFComponent(TrainablePipe):
         """Return P(label of token t | text) for each Doc as [tokens, L], labels in the order of `tags`."""
         with self._lock:
             encoded, columns = self._encode(docs)
-            marginals = self.crf.marginals(encoded)
-        return np.split(marginals, columns.doc_offsets[1:-1])
+            scorer = self.crf.scorer(encoded)
+        return np.split(scorer.marginals(), columns.doc_offsets[1:-1])
 
     def _emissions(self, docs: list[Doc]) -> list[Floats]:
         with self._lock:
@@ -283,7 +297,7 @@ class CRFComponent(TrainablePipe):
         """Return the columns of `docs`; new words are looked up in their vocab, which need not be the component's."""
         if docs:
             self._word_vocab = docs[0].vocab
-        return read_docs(docs, columns)
+        return read_docs(docs, columns, self.annotation.reads)
 
     def _names(self, encoder: Encoder, strings: dict[int, str] | None) -> list[str]:
         if strings is None:
@@ -447,7 +461,7 @@ class CRFComponent(TrainablePipe):
         gold = np.array([numbers.get(tag, -1) for tag in tags], np.int32)
         known = gold >= 0
         docs = [example.predicted for example in dev]
-        allowed = self.annotation.allowed(docs, columns.spaces != 0, columns.doc_offsets, self._tags)
+        allowed = self.annotation.allowed(docs, columns.state, columns.doc_offsets, self._tags)
         scheme = getattr(self.annotation, "scheme", None)
         table = None if scheme is None else TagTable([*self._tags, *unseen], scheme)
         assert self._constraints is not None
@@ -549,6 +563,20 @@ class CRFComponent(TrainablePipe):
         self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
         tags = stored.get("tags", [])
         self._set_tags([str(tag) for tag in tags])
+
+
+def _portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
+    """Cut a stream into lists of `size` Docs, or fewer where they have `PORTION_TOKENS` tokens."""
+    docs: list[Doc] = []
+    n_tokens = 0
+    for doc in stream:
+        docs.append(doc)
+        n_tokens += len(doc)
+        if len(docs) >= size or n_tokens >= PORTION_TOKENS:
+            yield docs
+            docs, n_tokens = [], 0
+    if docs:
+        yield docs
 
 
 def _unpickle(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,19 +16,19 @@ from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
 from ..features.encoder import Columns
 from ..types import Hashes, LexemeFunction, Offsets
 
-ALWAYS = ("ORTH", "SENT_START", "IS_SPACE")
+ALWAYS = ("ORTH", "SENT_START")
 
 
 class DocColumns(NamedTuple):
     """Token columns of some Docs.
 
     text (Columns): What the encoder reads; a sequence is a sentence where sentence starts are set, else a Doc.
-    spaces (Hashes): [T] 1 for whitespace tokens.
+    state (Hashes): [T, S] what the annotation adapter wants to know of each token, see `Annotation.reads`.
     doc_offsets (Offsets): [docs + 1] where each Doc's tokens begin.
     """
 
     text: Columns
-    spaces: Hashes
+    state: Hashes
     doc_offsets: Offsets
 
     @property
@@ -36,9 +37,13 @@ class DocColumns(NamedTuple):
         return len(self.doc_offsets) - 1
 
 
-def read_docs(docs: Sequence[Doc], columns: Sequence[str]) -> DocColumns:
-    """Return the columns of `docs`, `columns` naming the token attributes that templates use."""
-    attributes = [IDS[name] for name in (*ALWAYS, *columns)]
+def read_docs(docs: Sequence[Doc], columns: Sequence[str], state: Sequence[str] = ()) -> DocColumns:
+    """Return the columns of `docs`, read once.
+
+    columns (Sequence[str]): Token attributes that templates use.
+    state (Sequence[str]): Token attributes that the annotation adapter uses.
+    """
+    attributes: list[Any] = [int(IDS[name]) for name in (*ALWAYS, *state, *columns)]
     doc_offsets = np.zeros(len(docs) + 1, np.int64)
     np.cumsum([len(doc) for doc in docs], out=doc_offsets[1:])
     arrays = [doc.to_array(attributes) for doc in docs]
@@ -46,8 +51,9 @@ def read_docs(docs: Sequence[Doc], columns: Sequence[str]) -> DocColumns:
     starts = table[:, 1] == 1
     starts[doc_offsets[:-1][np.diff(doc_offsets) > 0]] = True
     offsets = np.append(np.flatnonzero(starts), len(table)).astype(np.int64)
-    text = Columns(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, len(ALWAYS) :]), offsets)
-    return DocColumns(text, table[:, 2], doc_offsets)
+    first = len(ALWAYS) + len(state)
+    text = Columns(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, first:]), offsets)
+    return DocColumns(text, table[:, len(ALWAYS) : first], doc_offsets)
 
 
 def lexeme_reader(
@@ -65,26 +71,35 @@ def lexeme_reader(
 
     def values_of(orth: int) -> list[int]:
         lexeme = vocab()[orth]
-        return [read(lexeme) for read in readers]
+        text = lexeme.text
+        return [read(lexeme, text) for read in readers]
 
     return values_of
 
 
-def _reader(name: str, functions: Mapping[str, LexemeFunction], strings: dict[int, str] | None) -> Callable[[Any], int]:
+def _reader(
+    name: str, functions: Mapping[str, LexemeFunction], strings: dict[int, str] | None
+) -> Callable[[Any, str], int]:
     field = name.lower()
     if name in LEXEME_HASHES:
-        return lambda lexeme: int(getattr(lexeme, field))
+        return lambda lexeme, text: int(getattr(lexeme, field))
     if name in LEXEME_FLAGS:
-        return lambda lexeme: int(bool(getattr(lexeme, field)))
+        return lambda lexeme, text: int(bool(getattr(lexeme, field)))
     function = functions[name] if name in functions else TEXT_FUNCTIONS[name]
 
-    def read(lexeme: Any) -> int:
-        value = function(lexeme.text)
+    def read(lexeme: Any, text: str) -> int:
+        value = function(text)
         if not value:
             return 0
-        key = int(get_string_id(value))
+        key = _hash_of(value)
         if strings is not None:
             strings[key] = value
         return key
 
     return read
+
+
+@lru_cache(maxsize=1 << 16)
+def _hash_of(value: str) -> int:
+    """Return spaCy's hash of a text; words share their affixes and shapes."""
+    return int(get_string_id(value))

@@ -30,22 +30,69 @@ def test_mix(a: int, b: int) -> None:
     assert int(hashing.mix(np.uint64(a), np.uint64(b))) == plain_mix(a, b)
 
 
-@given(st.lists(KEYS, max_size=20), st.integers(1, 2**64 - 1))
-def test_absent_values_make_absent_keys(values: list[int], seed: int) -> None:
-    keys = np.empty(len(values), np.uint64)
-    keys[:] = np.uint64(seed)
-    hashing.mix_values(as_keys(values), keys)
-    assert keys.tolist() == [plain_mix(seed, value) if value else 0 for value in values]
-    hashing.mix_values(as_keys([7] * len(values)), keys)
-    assert [key == 0 for key in keys.tolist()] == [value == 0 for value in values]
+def mixed(seed: int, values: list[int]) -> int:
+    """Return the key of these values, 0 where one is absent."""
+    for value in values:
+        seed = plain_mix(seed, value) if value and seed else 0
+    return seed
 
 
-def test_the_order_of_the_parts_matters() -> None:
-    one, other = as_keys([1]), as_keys([1])
-    for first, second, keys in ((2, 3, one), (3, 2, other)):
-        hashing.mix_values(as_keys([first]), keys)
-        hashing.mix_values(as_keys([second]), keys)
-    assert one != other
+def padded(values: list[int], lengths: list[int], pads: list[int], distance: int) -> list[int]:
+    """Return the value `distance` tokens further on for every token; pads hold four before and four after."""
+    found, first = [], 0
+    for length in lengths:
+        line = [*pads[3::-1], *values[first : first + length], *pads[4:]]
+        found += [line[4 + t + distance] for t in range(length)]
+        first += length
+    return found
+
+
+LENGTHS = st.lists(st.integers(0, 6), max_size=5)
+DISTANCES = st.integers(-4, 4)
+
+
+def offsets_of(lengths: list[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+@given(LENGTHS, st.lists(DISTANCES, min_size=1, max_size=3), st.integers(1, 2**64 - 1), st.randoms())
+def test_keys_of_words(lengths: list[int], distances: list[int], seed: int, random) -> None:
+    by_word = [random.choice([0, 1, 2**63, random.getrandbits(64)]) for _ in range(13)]  # the first 8 are pads
+    words = [random.randrange(8, 13) for _ in range(sum(lengths))]
+    keys = np.full(len(words), seed, np.uint64)
+    for distance in distances:
+        hashing.mix_words(as_keys(by_word), np.array(words, np.int32), offsets_of(lengths), distance, 4, keys)
+    parts = [padded([by_word[w] for w in words], lengths, by_word[:8], distance) for distance in distances]
+    assert keys.tolist() == [mixed(seed, list(values)) for values in zip(*parts, strict=True)]
+
+
+@given(LENGTHS, st.lists(DISTANCES, min_size=1, max_size=3), st.integers(1, 2**64 - 1), st.integers(0, 1), st.randoms())
+def test_keys_of_columns(lengths: list[int], distances: list[int], seed: int, plus: int, random) -> None:
+    values = [random.choice([0, 1, random.getrandbits(63)]) for _ in range(sum(lengths))]
+    pads = [random.getrandbits(60) for _ in range(8)]
+    keys = np.full(len(values), seed, np.uint64)
+    for distance in distances:
+        hashing.mix_column(as_keys(values), offsets_of(lengths), distance, as_keys(pads), np.uint64(plus), keys)
+    parts = [[v + plus for v in padded(values, lengths, pads, distance)] for distance in distances]
+    assert keys.tolist() == [mixed(seed, list(found)) for found in zip(*parts, strict=True)]
+
+
+@given(LENGTHS, st.lists(DISTANCES, min_size=1, max_size=4), st.randoms())
+def test_ids_of_words(lengths: list[int], distances: list[int], random) -> None:
+    table = np.array([[random.choice([-2, -1, 5]) for _ in distances] for _ in range(13)], np.int32)
+    words = [random.randrange(8, 13) for _ in range(sum(lengths))]
+    columns = np.array([i // 2 if i % 2 else -1 - i // 2 for i in range(len(distances))], np.int64)
+    bags, attrs = np.zeros((len(words), 2), np.int32), np.zeros((len(words), 2), np.int32)
+    offsets = offsets_of(lengths)
+    arguments = np.array(words, np.int32), offsets, np.array(distances, np.int64), 4, table, columns, bags, attrs
+    n_unknown = hashing.lexeme_ids(*arguments, -2)
+    expected = [
+        [int(table[word, i]) for word in padded(words, lengths, list(range(8)), distance)]
+        for i, distance in enumerate(distances)
+    ]
+    for i, column in enumerate(columns.tolist()):
+        assert (bags[:, column] if column >= 0 else attrs[:, -1 - column]).tolist() == expected[i]
+    assert n_unknown == sum(ids.count(-2) for ids in expected)
 
 
 @given(st.lists(st.lists(KEYS, max_size=60), max_size=4), st.lists(KEYS, max_size=20))
@@ -60,7 +107,7 @@ def test_index_numbers_keys_as_a_dict_does(batches: list[list[int]], wanted: lis
         assert ids.tolist() == [numbers.get(key, -1) for key in batch]
         first_seen = {key: batch.index(key) for key in batch if key and key not in before}
         assert np.flatnonzero(new).tolist() == sorted(first_seen.values())
-    assert index.find(as_keys(wanted)).tolist() == [numbers.get(key, -1) for key in wanted]
+    assert index.find(as_keys(wanted))[0].tolist() == [numbers.get(key, -1) for key in wanted]
     assert index.keys.tolist() == list(numbers)
     assert HashIndex(index.keys).keys.tolist() == list(numbers)
 

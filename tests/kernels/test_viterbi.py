@@ -55,3 +55,31 @@ def test_a_long_sequence_takes_its_own_best_labels_where_steps_are_free() -> Non
     labels, scores = best_paths(problem)
     assert (labels == problem.scores.emissions.argmax(1)).all()
     assert scores[0] == pytest.approx(problem.scores.emissions.max(1).sum())
+
+
+def plain_path(problem: Problem) -> list[int]:
+    """Return the best labels of a problem with one sequence and shared transitions, the first of equals."""
+    emissions, (step,), start, end = problem.scores
+    best, back = emissions[0] + start, []
+    for here in emissions[1:]:
+        sums = best[:, None] + step
+        back.append(sums.argmax(0))
+        best = sums.max(0) + here
+    path = [int((best + end).argmax())]
+    for previous in reversed(back):
+        path.append(int(previous[path[-1]]))
+    return path[::-1]
+
+
+@pytest.mark.parametrize("forbidden", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 100.0])
+@pytest.mark.parametrize("n_labels", [2, 17, 49])
+def test_labels_that_are_left_out_are_on_no_best_path(n_labels: int, scale: float, forbidden: float) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        problem = random_problem(rng, n_labels=n_labels, lengths=[40], shared=True)
+        problem.scores.emissions[:] *= scale
+        problem.scores.transitions[0][rng.random((n_labels, n_labels)) < forbidden] = -np.inf
+        labels, scores = best_paths(problem)
+        if np.isfinite(scores[0]):
+            assert labels.tolist() == plain_path(problem)

@@ -1,0 +1,81 @@
+"""Sums of sparse weight rows for prediction, over tables made for reading.
+
+Rows lie anywhere in memory and each is used once a token, so most of the time goes by waiting for it: the rows of a
+token are asked for some tokens ahead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..types import Floats, Ints, Offsets
+from ._jit import kernel, prefetch
+
+LINE = 16
+"""Numbers in a cache line (float32)."""
+FAR, NEAR = 8, 4
+"""How many tokens ahead memory is asked for: heads of rows, and rows themselves."""
+
+
+@kernel
+def split_rows(row_ptr: Offsets, cols: Ints, values: Floats, least: int, heads: Floats, dense: Floats) -> int:
+    """Sort sparse rows into three kinds by how many weights they have; return the number of dense ones.
+
+    heads [R, 2] receives for a row of one weight its column and the weight; for a row of at least `least` weights
+    -1 - i, where row i of dense [*, C] receives them; for any other -1 - (number of dense rows).  With an empty
+    `dense`, dense rows are only counted.
+    """
+    n = 0
+    for r in range(row_ptr.shape[0] - 1):
+        n += row_ptr[r + 1] - row_ptr[r] >= least
+    if dense.shape[0] < n:
+        return n
+    i = 0
+    for r in range(row_ptr.shape[0] - 1):
+        first, last = row_ptr[r], row_ptr[r + 1]
+        heads[r, 1] = 0
+        if last - first >= least:
+            heads[r, 0] = -1 - i
+            for q in range(first, last):
+                dense[i, cols[q]] = values[q]
+            i += 1
+        elif last - first == 1:
+            heads[r, 0] = cols[first]
+            heads[r, 1] = values[first]
+        else:
+            heads[r, 0] = -1 - n
+    return n
+
+
+@kernel
+def add_split(
+    ids: Ints, heads: Floats, dense: Floats, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats
+) -> None:
+    """Add rows that `split_rows` has sorted: ids [T, S], -1 for none, out [T, C]."""
+    length, n_slots = ids.shape
+    n_dense, n = dense.shape
+    for t in range(length):
+        if t + FAR < length:
+            for s in range(n_slots):
+                prefetch(heads, max(ids[t + FAR, s], 0), 0)
+        if t + NEAR < length:
+            for s in range(n_slots):
+                ahead = ids[t + NEAR, s]
+                if ahead >= 0 and -1 - n_dense < heads[ahead, 0] < 0:
+                    i = np.int64(-1 - heads[ahead, 0])
+                    for k in range(0, n, LINE):
+                        prefetch(dense, i, k)
+        target = out[t]
+        for s in range(n_slots):
+            r = ids[t, s]
+            if r >= 0:
+                code = np.int64(heads[r, 0])
+                if code >= 0:
+                    target[code] += heads[r, 1]
+                elif -1 - code < n_dense:
+                    row = dense[-1 - code]
+                    for k in range(n):
+                        target[k] += row[k]
+                else:
+                    for q in range(row_ptr[r], row_ptr[r + 1]):
+                        target[cols[q]] += values[q]
