@@ -9,15 +9,15 @@ one shard.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.encoder import Encoded, Ids, concatenate, take_sequences
 from ..features.index import BagStore
-from ..layout import BagRows, Layout, Rows, Views, shards
-from ..types import Batch, Floats, Ints, Loss, Offsets, Regularizer, Scores
+from ..layout import BagRows, Layout, Rows, shards
+from ..types import Batch, Floats, Ints, Loss, Offsets, Regularizer, RowBlock, RowGradient, Scores
 
 SAMPLE_SEQUENCES = 1000
 EXPANDED_SEQUENCES = 2048
@@ -102,6 +102,36 @@ def _expand(ids: Ids) -> _Expanded:
     return _Expanded(ptr, out[:size])
 
 
+class _Workspace:
+    """What the mini-batches of one pass share: blocks of parameters, and arrays that are used again and again."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout, self.blocks = layout, layout.blocks()
+        n_shared = self.blocks[-1].n_rows
+        self.shared_ptr, self.shared_ids = np.arange(n_shared + 1), np.arange(n_shared, dtype=np.int32)
+        self.learnt = self._learnt(n_shared)
+        self._rows: Floats = np.zeros(0)
+
+    def _learnt(self, n_shared: int) -> NDArray[np.bool_] | None:
+        """Return which of the shared scores are learnt, None for all."""
+        n, steps = self.layout.n_labels, self.layout.steps
+        learnt = np.ones(n_shared, np.bool_)
+        if steps is not None:
+            learnt[: n * n] = steps.ravel()
+        if not self.layout.boundaries:
+            learnt[n * n :] = False
+        return None if learnt.all() else learnt
+
+    def emissions(self, length: int, dtype: np.dtype[Any]) -> tuple[Floats, Floats]:
+        """Return two arrays of zeros [length, L]."""
+        n = self.layout.n_labels
+        if self._rows.size < 2 * length * n or self._rows.dtype != dtype:
+            self._rows = np.empty(4 * length * n, dtype)
+        both = self._rows[: 2 * length * n].reshape(2, length, n)
+        both.fill(0)
+        return both[0], both[1]
+
+
 class MiniBatch:
     """A few sequences, for steps that touch only their own weights.
 
@@ -109,9 +139,12 @@ class MiniBatch:
     state, pair (_Expanded): Attribute ids of all tokens of `data`; pair is None without label-pair templates.
     """
 
+    __slots__ = ("_batch", "_loss", "_n_tokens", "_pair", "_state", "_work")
+
     def __init__(
         self,
-        objective: CRFObjective,
+        work: _Workspace,
+        loss: Loss,
         data: Dataset,
         state: _Expanded,
         pair: _Expanded | None,
@@ -119,7 +152,7 @@ class MiniBatch:
         last: int,
     ) -> None:
         begin, end = int(data.encoded.offsets[first]), int(data.encoded.offsets[last])
-        self._objective = objective
+        self._work, self._loss = work, loss
         self._batch = data.batch(first, last)
         self._n_tokens = end - begin
         self._state = state.cut(begin, end)
@@ -130,40 +163,38 @@ class MiniBatch:
         """Sequences in the batch."""
         return len(self._batch.weights)
 
-    def loss_and_step(self, theta: Floats, scale: float, targets: list[tuple[Floats, float]]) -> float:
+    def loss_and_grad(self, theta: Floats, scale: float = 1.0) -> tuple[float, list[RowGradient]]:
         """See `types.OnlineBatch`."""
-        layout, length = self._objective.layout, self._n_tokens
-        views = layout.views(theta)
-        s = theta.dtype.type(scale)
-        emissions = np.zeros((length, layout.n_labels), theta.dtype)
+        work, n = self._work, self._work.layout.n_labels
+        scores, d_emissions = self._scores(theta, scale)
+        d_shared = np.zeros(n * (n + 2), theta.dtype)
+        d_steps, d_start, d_end = d_shared[: n * n], d_shared[n * n : -n], d_shared[-n:]
+        d_transitions = d_steps.reshape(1, n, n) if self._pair is None else np.zeros_like(scores.transitions)
+        loss = self._loss(scores, self._batch, Scores(d_emissions, d_transitions, d_start, d_end))
+        grads = [RowGradient(work.blocks[0], *self._state, d_emissions)]
+        if self._pair is not None:
+            flat = d_transitions.reshape(self._n_tokens, n * n)
+            grads.append(RowGradient(work.blocks[1], *self._pair, flat))
+            d_steps += flat.sum(0)
+        if work.learnt is not None:
+            d_shared *= work.learnt
+        grads.append(RowGradient(work.blocks[2], work.shared_ptr, work.shared_ids, d_shared[:, None]))
+        return loss, grads
+
+    def _scores(self, theta: Floats, scale: float) -> tuple[Scores, Floats]:
+        """Return the scores of the batch, and zeros for the gradient of its emissions."""
+        layout, length = self._work.layout, self._n_tokens
+        views, s = layout.views(theta), theta.dtype.type(scale)
+        emissions, d_emissions = self._work.emissions(length, theta.dtype)
         layout.state.add_ragged(views.state, *self._state, emissions)
-        emissions *= s
-        transitions = views.transitions[None] * s
+        transitions = views.transitions[None]
         if self._pair is not None:
             transitions = np.broadcast_to(views.transitions, (length, *views.transitions.shape)).copy()
             layout.pair.add_ragged(views.pair, *self._pair, transitions.reshape(length, layout.pair.width))
-            transitions *= s
-        scores = Scores(emissions, transitions, views.start * s, views.end * s)
-        grad = scores.zeros_like()
-        loss = self._objective.loss(scores, self._batch, grad)
-        for array, factor in targets:
-            self._step(layout.views(array), grad, factor)
-        return loss
-
-    def _step(self, target: Views, grad: Scores, factor: float) -> None:
-        layout = self._objective.layout
-        f = grad.emissions.dtype.type(factor)
-        layout.state.scatter_ragged(*self._state, grad.emissions, factor, target.state)
-        if self._pair is not None:
-            flat = grad.transitions.reshape(self._n_tokens, layout.pair.width)
-            layout.pair.scatter_ragged(*self._pair, flat, factor, target.pair)
-        steps = grad.transitions.sum(0) * f
-        if layout.steps is not None:
-            steps *= layout.steps
-        target.transitions[...] += steps
-        if layout.boundaries:
-            target.start[...] += grad.start * f
-            target.end[...] += grad.end * f
+        if scale == 1.0:
+            return Scores(emissions, transitions, views.start, views.end), d_emissions
+        emissions *= s
+        return Scores(emissions, transitions * s, views.start * s, views.end * s), d_emissions
 
 
 class CRFObjective:
@@ -201,6 +232,11 @@ class CRFObjective:
     def n_total(self) -> int:
         """Sequences in the whole training set."""
         return max(self._n_total, self.n_sequences)
+
+    @property
+    def blocks(self) -> list[RowBlock]:
+        """The groups of rows that theta consists of."""
+        return self.layout.blocks()
 
     def value(self, theta: Floats) -> float:
         """Return the objective at theta [D]."""
@@ -255,12 +291,14 @@ class CRFObjective:
         n = self.data.n_sequences
         order = np.arange(n) if rng is None else rng.permutation(n)
         block = max(1, EXPANDED_SEQUENCES // size) * size
+        work = _Workspace(self.layout)
         for start in range(0, n, block):
             part = self.data.take(order[start : start + block])
             state = _expand(part.encoded.state)
             pair = _expand(part.encoded.pair) if self.layout.pair.n_rows else None
             for first in range(0, part.n_sequences, size):
-                yield MiniBatch(self, part, state, pair, first, min(first + size, part.n_sequences))
+                last = min(first + size, part.n_sequences)
+                yield MiniBatch(work, self.loss, part, state, pair, first, last)
 
     def sample(self) -> CRFObjective:
         """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
