@@ -10,6 +10,9 @@ from __future__ import annotations
 from ..types import Floats, Ints, Offsets
 from ._jit import kernel
 
+STRIDE_CLOCK, STRIDE_POSITION = 0.7548776662466927, 0.5698402909980532
+"""Multiples of these spread evenly over [0, 1) modulo 1 (the additive recurrence R2 of Roberts 2018)."""
+
 
 @kernel
 def add_rows(ptr: Offsets, ids: Ints, d: Floats, row_ptr: Offsets, cols: Ints, factor: float, out: Floats) -> None:
@@ -42,6 +45,7 @@ def adagrad(
     unit: float,
     rate: float,
     offset: float,
+    least: float,
     decay: float,
 ) -> None:
     """Make AdaGrad steps with one accumulator for each row; `optimizers.adagrad` has the formulas.
@@ -57,6 +61,12 @@ def adagrad(
         square = number(0)
         for c in range(width):
             square += source[c] * source[c]
+        stretch = 1.0
+        if square < least * least:
+            length = square**0.5
+            if (clock * STRIDE_CLOCK + t * STRIDE_POSITION) % 1 * least >= length:
+                continue
+            stretch, square = least / length, number(least * least)
         for p in range(ptr[t], ptr[t + 1]):
             r = ids[p]
             seen[r, 0] += square
@@ -64,7 +74,7 @@ def adagrad(
             before, seen[r, 1] = seen[r, 1], clock
             shrink = number(1 / (1 + step * decay * (clock - before)))
             weight = number(now - (before / unit) ** 4)
-            f = number(step) * shrink
+            f = number(step * stretch) * shrink
             if row_ptr.shape[0] == 0:
                 row = weights[r * width : (r + 1) * width]
                 if sums.shape[0] and before < clock:
