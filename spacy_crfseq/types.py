@@ -175,11 +175,12 @@ class RowBlock(NamedTuple):
 class RowGradient(NamedTuple):
     """The gradient of a few rows of a group: the sum of what each position adds to its rows.
 
+    block (int): Number of the group in `Objective.blocks`.
     ptr, ids: [T + 1] and [ptr[T]], position t touches the rows ``ids[ptr[t]:ptr[t + 1]]`` of the group.
     d (Floats): [T, C] what position t adds to each of them.
     """
 
-    block: RowBlock
+    block: int
     ptr: Offsets
     ids: Ints
     d: Floats

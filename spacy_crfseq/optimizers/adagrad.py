@@ -21,6 +21,7 @@ eta = 3), since early steps are far from the optimum.  A row's share of it too i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -121,29 +122,34 @@ class AdaGrad:
         if not state.blocks:
             state.blocks, state.unit = objective.blocks, float(objective.n_total)
             state.seen = np.zeros((sum(block.n_rows for block in state.blocks), 2))
-        decay = (objective.regularizer.decay or 0.0) / max(1, objective.n_total)
+        step = self._stepper(state, (objective.regularizer.decay or 0.0) / max(1, objective.n_total))
         loss = 0.0
         for batch in objective.minibatches(self.batch_size, state.rng):
             batch_loss, gradients = batch.loss_and_grad(state.weights)
             loss += batch_loss
             state.clock += batch.n_sequences
             for gradient in gradients:
-                self._step(state, gradient, decay)
+                step(gradient)
         state.iterations += 1
         value = loss + objective.regularizer.value(state.weights)
         message = self._stop(state, value)
         state.last_value = value
         return StepReport(value, loss, float("nan"), 1, bool(message), message)
 
-    def _step(self, state: AdaGradState, gradient: RowGradient, decay: float) -> None:
+    def _stepper(self, state: AdaGradState, decay: float) -> Callable[[RowGradient], None]:
+        """Return a function that makes the step for a gradient."""
         from ..kernels import updates
 
-        block, ptr, ids, d = gradient
-        updates.adagrad(
-            ptr, ids, d, block.ptr, block.cols,
-            block.of(state.weights), block.of(state.sums), block.rows_of(state.seen),
-            state.clock, state.unit, self.rate, OFFSET, LEAST, decay,
-        )  # fmt: skip
+        parts = [
+            (block.ptr, block.cols, block.of(state.weights), block.of(state.sums), block.rows_of(state.seen))
+            for block in state.blocks
+        ]
+
+        def step(gradient: RowGradient) -> None:
+            number, ptr, ids, d = gradient
+            updates.adagrad(ptr, ids, d, *parts[number], state.clock, state.unit, self.rate, OFFSET, LEAST, decay)
+
+        return step
 
     def _stop(self, state: AdaGradState, value: float) -> str:
         if not np.isfinite(value):

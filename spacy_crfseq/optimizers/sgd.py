@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import Floats, Objective, RowGradient, StepReport
+from ..types import Floats, Objective, RowBlock, RowGradient, StepReport
 
 
 @dataclass
@@ -99,16 +99,17 @@ class SGD:
         if state.rate == 0:
             state.rate = self._find_rate(objective.sample(), state)
         decay = objective.regularizer.decay or 0.0
-        loss = 0.0
+        loss, blocks = 0.0, objective.blocks
         for batch in objective.minibatches(self.batch_size, state.rng):
             rate = self._rate_at(state, decay / objective.n_total)
             self._shrink(state, 1 - min(0.5, rate * decay / objective.n_total * batch.n_sequences))
             batch_loss, gradients = batch.loss_and_grad(state.weights, 1 / state.w_div)
             loss += batch_loss
             for gradient in gradients:
-                _add(gradient, -rate * state.w_div, state.weights)
+                block = blocks[gradient.block]
+                _add(gradient, block, -rate * state.w_div, state.weights)
                 if state.a_frac:
-                    _add(gradient, rate * state.w_div * state.a_frac, state.sums)
+                    _add(gradient, block, rate * state.w_div * state.a_frac, state.sums)
             state.steps += batch.n_sequences
             if self.average:
                 self._average(state, batch.n_sequences, objective.n_total)
@@ -188,9 +189,9 @@ class SGD:
         return ""
 
 
-def _add(gradient: RowGradient, factor: float, target: Floats) -> None:
+def _add(gradient: RowGradient, block: RowBlock, factor: float, target: Floats) -> None:
     """Add factor times a gradient to target [D]."""
     from ..kernels import updates
 
-    block, ptr, ids, d = gradient
+    _, ptr, ids, d = gradient
     updates.add_rows(ptr, ids, d, block.ptr, block.cols, factor, block.of(target))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..features.encoder import Encoded, Ids, concatenate, take_sequences
 from ..features.index import BagStore
-from ..layout import BagRows, Layout, Rows, shards
+from ..layout import BagRows, Layout, Rows, Views, shards
 from ..types import Batch, Floats, Ints, Loss, Offsets, Regularizer, RowBlock, RowGradient, Scores
 
 SAMPLE_SEQUENCES = 1000
@@ -103,14 +103,15 @@ def _expand(ids: Ids) -> _Expanded:
 
 
 class _Workspace:
-    """What the mini-batches of one pass share: blocks of parameters, and arrays that are used again and again."""
+    """What the mini-batches of one pass share: views, numbers and arrays that are used again and again."""
 
     def __init__(self, layout: Layout) -> None:
-        self.layout, self.blocks = layout, layout.blocks()
-        n_shared = self.blocks[-1].n_rows
+        self.layout = layout
+        n_shared = layout.n_labels * (layout.n_labels + 2)
         self.shared_ptr, self.shared_ids = np.arange(n_shared + 1), np.arange(n_shared, dtype=np.int32)
         self.learnt = self._learnt(n_shared)
         self._rows: Floats = np.zeros(0)
+        self._theta: Floats | None = None
 
     def _learnt(self, n_shared: int) -> NDArray[np.bool_] | None:
         """Return which of the shared scores are learnt, None for all."""
@@ -121,6 +122,12 @@ class _Workspace:
         if not self.layout.boundaries:
             learnt[n * n :] = False
         return None if learnt.all() else learnt
+
+    def views(self, theta: Floats) -> Views:
+        """Return the groups of theta."""
+        if theta is not self._theta:
+            self._theta, self._views = theta, self.layout.views(theta)
+        return self._views
 
     def emissions(self, length: int, dtype: np.dtype[Any]) -> tuple[Floats, Floats]:
         """Return two arrays of zeros [length, L]."""
@@ -171,20 +178,20 @@ class MiniBatch:
         d_steps, d_start, d_end = d_shared[: n * n], d_shared[n * n : -n], d_shared[-n:]
         d_transitions = d_steps.reshape(1, n, n) if self._pair is None else np.zeros_like(scores.transitions)
         loss = self._loss(scores, self._batch, Scores(d_emissions, d_transitions, d_start, d_end))
-        grads = [RowGradient(work.blocks[0], *self._state, d_emissions)]
+        grads = [RowGradient(0, *self._state, d_emissions)]
         if self._pair is not None:
             flat = d_transitions.reshape(self._n_tokens, n * n)
-            grads.append(RowGradient(work.blocks[1], *self._pair, flat))
+            grads.append(RowGradient(1, *self._pair, flat))
             d_steps += flat.sum(0)
         if work.learnt is not None:
             d_shared *= work.learnt
-        grads.append(RowGradient(work.blocks[2], work.shared_ptr, work.shared_ids, d_shared[:, None]))
+        grads.append(RowGradient(2, work.shared_ptr, work.shared_ids, d_shared[:, None]))
         return loss, grads
 
     def _scores(self, theta: Floats, scale: float) -> tuple[Scores, Floats]:
         """Return the scores of the batch, and zeros for the gradient of its emissions."""
         layout, length = self._work.layout, self._n_tokens
-        views, s = layout.views(theta), theta.dtype.type(scale)
+        views, s = self._work.views(theta), theta.dtype.type(scale)
         emissions, d_emissions = self._work.emissions(length, theta.dtype)
         layout.state.add_ragged(views.state, *self._state, emissions)
         transitions = views.transitions[None]

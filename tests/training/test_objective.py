@@ -69,7 +69,8 @@ def test_minibatches_sum_to_the_whole(case: str, size: int) -> None:
             assert batch.n_sequences <= size
             batch_loss, gradients = batch.loss_and_grad(theta / 4, 4.0)
             total += batch_loss
-            for block, ptr, ids, d in gradients:
+            for number, ptr, ids, d in gradients:
+                block = training.objective.blocks[number]
                 for target, factor in ((stepped, 1.0), (doubled, -2.0)):
                     updates.add_rows(ptr, ids, d, block.ptr, block.cols, factor, block.of(target))
             n_sequences += batch.n_sequences
