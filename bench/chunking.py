@@ -1,4 +1,4 @@
-"""From files to a scored chunker: ``crfseq fit`` with AdaGrad against sklearn-crfsuite, in turn, whole processes.
+"""From files to a scored chunker: ``crfseq fit`` with SGD against sklearn-crfsuite, in turn, whole processes.
 
     CRFSEQ_DATA=... python bench/chunking.py [--rounds 3] [--iterations N]
 
@@ -39,7 +39,7 @@ def ours(data: Path, out: Path) -> tuple[float, float]:
     """Return seconds of ``crfseq fit`` and the F1 of its last model."""
     command = [sys.executable, "-m", "spacy", "crfseq", "fit", "configs/chunk_conll2000.cfg", "--output", str(out)]
     command += ["--paths.train", str(data / "train.txt"), "--paths.dev", str(data / "test.txt")]
-    command += ["--components.crf_chunker.optimizer.@crf_optimizers", "spacy_crfseq.AdaGrad.v1"]
+    command += ["--components.crf_chunker.optimizer.@crf_optimizers", "spacy_crfseq.SGD.v1"]
     command += ["--components.crf_chunker.optimizer.max_iterations", str(EPOCHS)]
     seconds, _ = run(command)
     score = [sys.executable, "-m", "spacy", "crfseq", "evaluate", str(out / "model-last"), str(data / "test.txt")]

@@ -1,4 +1,4 @@
-"""AdaGrad by rows against a plain implementation with dense gradients and no laziness but the definition's own."""
+"""AdaGrad by rows against a plain implementation that loops over positions and rows and adds the whole theta to the average."""
 
 from __future__ import annotations
 
