@@ -163,7 +163,7 @@ class RowBlock(NamedTuple):
     cols: Ints
 
     def of(self, theta: Floats) -> Floats:
-        """Return the group's part of theta [D], or of an array like it; an empty one has no parts."""
+        """Return the group's part of theta [D], or of an array like it; of an empty array, an empty one."""
         return theta[self.begin : self.end]
 
     def rows_of(self, table: NDArray[Any]) -> NDArray[Any]:

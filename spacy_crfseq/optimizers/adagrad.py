@@ -1,7 +1,7 @@
 """AdaGrad with one learning rate for each row of weights, lazy shrinkage and a lazy average.
 
-Duchi, Hazan & Singer (2011), "Adaptive subgradient methods for online learning and stochastic optimization", in the
-composite form of their section 5.  A row is the weights of one attribute for all labels, and shares one accumulator:
+Duchi, Hazan & Singer (2011), "Adaptive subgradient methods for online learning and stochastic optimization", in its
+composite (proximal) form.  A row is the weights of one attribute for all labels, and shares one accumulator:
 it saves most of the memory traffic, and finds better named entities than an accumulator for each weight.  When
 position t, with the gradient d of its scores, visits row r::
 
@@ -9,14 +9,14 @@ position t, with the gradient d of its scores, visits row r::
     w_r = (w_r - a_r d) / (1 + a_r c k)
 
 where c is the strength of the squared norm for a sequence and k the sequences since the row's last visit: the proximal
-step for all the sequences that left the row alone, done when it is needed (Duchi et al., end of section 5.1).
+step for all the sequences that left the row alone, done when it is needed (the lazy updates of Duchi et al.).
 
 Soon most positions are predicted with near certainty, and their gradient is hardly worth the memory it touches.  One
 with ||d|| < `LEAST` is used with the probability ||d|| / `LEAST`, and then as if it were that long, which leaves its
-expectation as it is (Wangni et al. 2018, "Gradient sparsification", eq. 3); this halves the time of an epoch.
+expectation as it is (Wangni et al. 2018, "Gradient sparsification"); this saves about a third of an epoch's time.
 
-What predicts is the average over all steps, the step at time s weighted with s^3 (Shamir & Zhang 2013, section 4, with
-eta = 3), since early steps are far from the optimum.  A row's share of it too is added at its visits.
+What predicts is the average over all steps, the step at time s weighted with s^3 (polynomial-decay averaging, Shamir &
+Zhang 2013, with eta = 3), since early steps are far from the optimum.  A row's share of it too is added at its visits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..errors import ConfigError
 from ..types import Floats, Objective, RowBlock, RowGradient, StepReport
 
 OFFSET = 0.1
-"""Added to the sum of squares: keeps the first steps of a row below three times the rate."""
+"""Added to the sum of squares: no row's rate exceeds about three times `rate`."""
 LEAST = 0.05
 """Length of the shortest gradient that is always used."""
 

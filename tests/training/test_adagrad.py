@@ -1,4 +1,4 @@
-"""AdaGrad by rows against a plain implementation that loops over positions and rows and adds the whole theta to the average."""
+"""AdaGrad by rows against a plain implementation: loops over positions and rows, an average of the whole theta."""
 
 from __future__ import annotations
 
