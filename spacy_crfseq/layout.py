@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from .features.encoder import Encoded, Ids
 from .features.index import BagStore
-from .types import Bools, Floats, Ints, Offsets
+from .types import Bools, Floats, Ints, Offsets, RowBlock
 
 SHARD_FLOATS = 1 << 18
 """Scores are computed for about this many numbers at a time, so that they stay in the cache."""
+_EVERYWHERE: tuple[Offsets, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
 class DenseRows(NamedTuple):
@@ -36,6 +37,11 @@ class DenseRows(NamedTuple):
     def size(self) -> int:
         """Number of weights."""
         return self.n_rows * self.width
+
+    @property
+    def places(self) -> tuple[Offsets, Ints]:
+        """Where each row begins and its columns; both empty: every row has all columns."""
+        return _EVERYWHERE
 
     def _matrix(self, weights: Floats) -> Floats:
         return weights.reshape(self.n_rows, self.width)
@@ -101,6 +107,11 @@ class SparseRows(NamedTuple):
     def size(self) -> int:
         """Number of weights."""
         return len(self.cols)
+
+    @property
+    def places(self) -> tuple[Offsets, Ints]:
+        """Where each row begins, and its columns."""
+        return self.ptr, self.cols
 
     def add(self, weights: Floats, ids: Ints, out: Floats) -> None:
         """Add the rows ids [T, S] (-1 for none) to out [T, C]."""
@@ -258,6 +269,16 @@ class Layout(NamedTuple):
     def size(self) -> int:
         """D, the number of parameters."""
         return self.state.size + self.pair.size + self.n_labels * (self.n_labels + 2)
+
+    def blocks(self) -> list[RowBlock]:
+        """Return the groups of rows: state, pair, and the scores that all positions share, each a row of its own."""
+        pair, shared = self.state.size, self.state.size + self.pair.size
+        n_state, n_pair = self.state.n_rows, self.pair.n_rows
+        return [
+            RowBlock(0, pair, 0, n_state, self.state.width, *self.state.places),
+            RowBlock(pair, shared, n_state, n_pair, self.pair.width, *self.pair.places),
+            RowBlock(shared, self.size, n_state + n_pair, self.size - shared, 1, *_EVERYWHERE),
+        ]
 
     def views(self, theta: Floats) -> Views:
         """Cut theta [D] into its groups, without a copy."""

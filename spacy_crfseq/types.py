@@ -143,16 +143,59 @@ class Regularizer(Protocol):
         ...
 
 
+class RowBlock(NamedTuple):
+    """A group of parameters in rows, such as the weights of one attribute for every label.
+
+    begin, end (int): The group is ``theta[begin:end]``.
+    first (int): Number of its first row among the rows of all groups.
+    n_rows (int): R.
+    width (int): C, columns of a full row.
+    ptr (Offsets): [R + 1] where each row begins in the group; empty where every row has all columns.
+    cols (Ints): [end - begin] the column of each parameter; empty likewise.
+    """
+
+    begin: int
+    end: int
+    first: int
+    n_rows: int
+    width: int
+    ptr: Offsets
+    cols: Ints
+
+    def of(self, theta: Floats) -> Floats:
+        """Return the group's part of theta [D], or of an array like it; of an empty array, an empty one."""
+        return theta[self.begin : self.end]
+
+    def rows_of(self, table: NDArray[Any]) -> NDArray[Any]:
+        """Return the group's part of a table with an entry for each row of all groups."""
+        part: NDArray[Any] = table[self.first : self.first + self.n_rows]
+        return part
+
+
+class RowGradient(NamedTuple):
+    """The gradient of a few rows of a group: the sum of what each position adds to its rows.
+
+    block (int): Number of the group in `Objective.blocks`.
+    ptr, ids: [T + 1] and [ptr[T]], position t touches the rows ``ids[ptr[t]:ptr[t + 1]]`` of the group.
+    d (Floats): [T, C] what position t adds to each of them.
+    """
+
+    block: int
+    ptr: Offsets
+    ids: Ints
+    d: Floats
+
+
 class OnlineBatch(Protocol):
     """A few sequences as an online optimizer sees them."""
 
     @property
     def n_sequences(self) -> int: ...  # noqa: D102
 
-    def loss_and_step(self, theta: Floats, scale: float, targets: list[tuple[Floats, float]]) -> float:
-        """Return the loss at ``scale * theta`` and add ``factor * gradient`` to each ``(array, factor)`` of `targets`.
+    def loss_and_grad(self, theta: Floats, scale: float = 1.0) -> tuple[float, list[RowGradient]]:
+        """Return the loss at ``scale * theta`` and its gradient, at the parameters that the sequences touch.
 
-        Only entries that the sequences touch are read and written.
+        The arrays of the gradient are valid until the next batch is worked on.
         """
         ...
 
@@ -175,6 +218,11 @@ class Objective(Protocol):
     @property
     def n_total(self) -> int:
         """Sequences in the whole training set; more than `n_sequences` where the data at hand is a part of it."""
+        ...
+
+    @property
+    def blocks(self) -> list[RowBlock]:
+        """The groups of rows that theta consists of."""
         ...
 
     def value(self, theta: Floats) -> float:

@@ -259,6 +259,10 @@ CONFIGS = {
     "rho that is no number": Bad(lambda f: L2(rho=float("nan")), ConfigError, "rho must be 0 or more, but nan"),
     "SGD batches": Bad(lambda f: plugin("optimizer", "SGD", batch_size=0), ConfigError, "batch_size.*at least 1"),
     "SGD rate": Bad(lambda f: plugin("optimizer", "SGD", rate=-1.0), ConfigError, "rate.*0 or more"),
+    "AdaGrad batches": Bad(
+        lambda f: plugin("optimizer", "AdaGrad", batch_size=0), ConfigError, "batch_size.*at least 1"
+    ),
+    "AdaGrad rate": Bad(lambda f: plugin("optimizer", "AdaGrad", rate=0.0), ConfigError, "rate must be positive"),
     "LBFGS history": Bad(lambda f: plugin("optimizer", "LBFGS", history=-1), ConfigError, "history.*0 or more"),
     "LBFGS tolerance": Bad(lambda f: plugin("optimizer", "LBFGS", tolerance=-1.0), ConfigError, "tolerance.*0 or more"),
     "SGD cannot minimise L1": Bad(
@@ -369,7 +373,7 @@ def test_one_label(ents: list[str]) -> None:
     assert nlp.update([example(["a", "b"], ents=ents)])["crf_ner"] >= 0
 
 
-@pytest.mark.parametrize("optimizer", ["SGD", "LBFGS"])
+@pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD", "LBFGS"])
 @pytest.mark.parametrize("factory", ["crf_tagger", "crf_ner"])
 def test_one_token(factory: str, optimizer: str) -> None:
     corpus = [example(["Rain"], ents=["B-X"], tags=["NN"])]
@@ -379,7 +383,7 @@ def test_one_token(factory: str, optimizer: str) -> None:
     assert (doc[0].tag_, doc[0].ent_type_) == (("NN", "") if factory == "crf_tagger" else ("", "X"))
 
 
-@pytest.mark.parametrize("optimizer", ["SGD", "LBFGS"])
+@pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD", "LBFGS"])
 def test_empty_updates(optimizer: str) -> None:
     nlp = trained("crf_ner", optimizer={"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1"})
     before = predictions(nlp, "crf_ner")

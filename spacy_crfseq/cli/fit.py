@@ -48,7 +48,7 @@ def fit_cli(
     ] = None,
     evaluate_every: Annotated[
         int | None,
-        typer.Option(min=1, help="Iterations between two scores on the dev corpus [1 if online, such as SGD, else 10]"),
+        typer.Option(min=1, help="Iterations between two dev scores [1 if online, such as AdaGrad, else 10]"),
     ] = None,
     patience: Annotated[
         int | None,
@@ -289,9 +289,7 @@ class Trainer:
             nlp = self._setup.nlp
             pipe.initialize(lambda: self._train, nlp=nlp, **_initialize_settings(nlp, name))
         self._warn_of_empty_columns(name, pipe)
-        online = pipe.method.optimizer.online
-        every = self._every or (1 if online else 10)
-        patience = (5 if online else 0) if self._patience is None else self._patience
+        every = self._every or (1 if pipe.method.optimizer.online else 10)
         msg = printer()
         msg.info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
         self._reporter.start(name, _count_tokens(self._train), every, bool(self._dev))
@@ -299,7 +297,7 @@ class Trainer:
             self._train if resumed else None,
             dev=self._dev or None,
             evaluate_every=every,
-            patience=patience,
+            patience=self._patience,
             callback=self._reporter,
         )
         self.interrupted = result.reason == "interrupted"

@@ -65,7 +65,7 @@ def warmup(lang: str = "en") -> Warmth:
 
     started = perf_counter()
     for factory in COMPONENTS:
-        for optimizer in ("SGD", "LBFGS"):
+        for optimizer in ("AdaGrad", "SGD", "LBFGS"):
             nlp = spacy.blank(lang)
             block = {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 2}
             nlp.add_pipe(factory, config={"optimizer": block})

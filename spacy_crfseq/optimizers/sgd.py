@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import Floats, Objective, StepReport
+from ..types import Floats, Objective, RowBlock, RowGradient, StepReport
 
 
 @dataclass
@@ -99,14 +99,17 @@ class SGD:
         if state.rate == 0:
             state.rate = self._find_rate(objective.sample(), state)
         decay = objective.regularizer.decay or 0.0
-        loss = 0.0
+        loss, blocks = 0.0, objective.blocks
         for batch in objective.minibatches(self.batch_size, state.rng):
             rate = self._rate_at(state, decay / objective.n_total)
             self._shrink(state, 1 - min(0.5, rate * decay / objective.n_total * batch.n_sequences))
-            targets = [(state.weights, -rate * state.w_div)]
-            if state.a_frac:
-                targets.append((state.sums, rate * state.w_div * state.a_frac))
-            loss += batch.loss_and_step(state.weights, 1 / state.w_div, targets)
+            batch_loss, gradients = batch.loss_and_grad(state.weights, 1 / state.w_div)
+            loss += batch_loss
+            for gradient in gradients:
+                block = blocks[gradient.block]
+                _add(gradient, block, -rate * state.w_div, state.weights)
+                if state.a_frac:
+                    _add(gradient, block, rate * state.w_div * state.a_frac, state.sums)
             state.steps += batch.n_sequences
             if self.average:
                 self._average(state, batch.n_sequences, objective.n_total)
@@ -184,3 +187,11 @@ class SGD:
         if len(last) == 3 and all(before - after < self.tolerance * after for before, after in pairwise(last)):
             return f"the objective fell by no more than {self.tolerance:g} of its value in two epochs running"
         return ""
+
+
+def _add(gradient: RowGradient, block: RowBlock, factor: float, target: Floats) -> None:
+    """Add factor times a gradient to target [D]."""
+    from ..kernels import updates
+
+    _, ptr, ids, d = gradient
+    updates.add_rows(ptr, ids, d, block.ptr, block.cols, factor, block.of(target))

@@ -411,13 +411,14 @@ class CRFComponent(TrainablePipe):
         dev: Iterable[Example] | None = None,
         *,
         evaluate_every: int = 1,
-        patience: int = 0,
+        patience: int | None = None,
         callback: Callable[[Progress], None] | None = None,
     ) -> FitResult:
         """Train on all examples at once, without spaCy's steps, and leave the best parameters in the model.
 
         examples (Iterable[Example] | None): Training data; those given to `initialize` if None.
         dev (Iterable[Example] | None): Scored by accuracy (tagger) or span F1, see `FitResult`.
+        patience (int | None): Scores without a gain before stopping; 0 never, None 5 for an online optimizer.
         RAISES DataError: If there is nothing to train on.
         """
         crf, encoder = self._trained()

@@ -20,7 +20,7 @@ for _name, _registry in registries.ALL.items():
 METHOD: dict[str, Any] = {
     "loss": {"@crf_losses": "spacy_crfseq.SequentialLog.v1"},
     "regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 1.0},
-    "optimizer": {"@crf_optimizers": "spacy_crfseq.SGD.v1"},
+    "optimizer": {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"},
     "decoder": {"@crf_decoders": "spacy_crfseq.Viterbi.v1"},
     "support": "observed",
     "min_count": 1,

@@ -13,6 +13,9 @@ import numpy as np
 
 from ..types import Floats, Objective, Optimizer, StepReport
 
+ONLINE_PATIENCE = 5
+"""Epochs without a better score after which an online optimizer has most likely nothing more to give."""
+
 
 class Progress(NamedTuple):
     """State of a run after an iteration.
@@ -59,15 +62,18 @@ def fit(
     *,
     evaluate: Callable[[Floats], float] | None = None,
     evaluate_every: int = 1,
-    patience: int = 0,
+    patience: int | None = None,
     callback: Callable[[Progress], None] | None = None,
 ) -> FitResult:
     """Train from `theta` until the optimizer converges, patience runs out, or Ctrl-C.
 
     evaluate (Callable): Maps parameters to a development score.
-    patience (int): Evaluations without improvement before stopping; 0 waits for ever.
+    patience (int | None): Evaluations without improvement before stopping; 0 waits for ever, None for
+        `ONLINE_PATIENCE` evaluations of an online optimizer and for ever with another.
     An interrupt ends the run early and loses nothing: the best parameters so far are returned.
     """
+    if patience is None:
+        patience = ONLINE_PATIENCE if optimizer.online else 0
     run = _Run(optimizer, theta, evaluate, evaluate_every, patience)
     state = optimizer.start(theta)
     reason = ""

@@ -771,7 +771,8 @@ def test_threshold(factory: str) -> None:
 
     counts = [count(threshold) for threshold in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
     assert counts == sorted(counts, reverse=True)
-    assert counts[0] > counts[2] > counts[-1] == 0
+    assert len(set(counts)) > 2
+    assert counts[-1] == 0
     assert pickle.loads(pickle.dumps(pipe)).cfg["threshold"] == 1.0
 
 

@@ -18,7 +18,7 @@ from spacy_crfseq.pipeline.component import CRFComponent
 from tests.pipeline.helpers import LBFGS, bare_doc, examples, gold_doc
 
 TEXT = "Anna lives in New York ."
-OPTIMIZERS = pytest.mark.parametrize("optimizer", ["SGD", "LBFGS"])
+OPTIMIZERS = pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD", "LBFGS"])
 
 
 def trained(**config: object) -> tuple[Language, CRFComponent]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq import layout as layout_module
+from spacy_crfseq.kernels import updates
 from spacy_crfseq.layout import SparseRows
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
@@ -69,7 +70,12 @@ def test_minibatches_sum_to_the_whole(case: str, size: int) -> None:
         stepped, doubled, total, n_sequences = np.zeros_like(theta), np.ones_like(theta), 0.0, 0
         for batch in training.objective.minibatches(size, rng):
             assert batch.n_sequences <= size
-            total += batch.loss_and_step(theta / 4, 4.0, [(stepped, 1.0), (doubled, -2.0)])
+            batch_loss, gradients = batch.loss_and_grad(theta / 4, 4.0)
+            total += batch_loss
+            for number, ptr, ids, d in gradients:
+                block = training.objective.blocks[number]
+                for target, factor in ((stepped, 1.0), (doubled, -2.0)):
+                    updates.add_rows(ptr, ids, d, block.ptr, block.cols, factor, block.of(target))
             n_sequences += batch.n_sequences
         assert n_sequences == training.objective.n_sequences
         assert total == pytest.approx(loss, abs=1e-9)
