@@ -7,6 +7,7 @@ what training needs between two calls of `update`.  (No deferred annotations her
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from threading import RLock
@@ -22,6 +23,7 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
+from .. import threads
 from ..errors import ConfigError, DataError
 from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.plan import column_names, lexical_names
@@ -34,7 +36,7 @@ from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
 from ..types import Constraints, Floats, Ints
 from . import storage
-from .annotations import Annotation, Prediction, Tags, ends_span, tag_table
+from .annotations import Annotation, Prediction, Tags, ends_span, join_predictions, tag_table
 from .collect import Collected, collect, gold_tags
 from .extract import DocColumns, lexeme_reader, read_docs
 from .method import Method
@@ -44,6 +46,9 @@ from .thinc_model import make_model, show_parameters
 PORTION_TOKENS = 1 << 15
 """Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
 Docs that are still in the cache when they are read."""
+
+SHARE_TOKENS = 1 << 12
+"""Tokens from which on a thread of its own pays."""
 
 N_FLAGS = 64
 """Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
@@ -150,15 +155,20 @@ class CRFComponent(TrainablePipe):
                 handle_error(self.name, self, docs, error)
 
     def predict(self, docs: Iterable[Doc]) -> Prediction:
-        """Return the labels of all tokens of `docs`.
+        """Return the labels of all tokens of `docs`; threads share them where there are many.
 
         RAISES ConfigError: If the component has neither been trained nor loaded.
         """
-        docs = list(docs)
+        shares = _shares(list(docs), self.method.n_threads or threads.available())
+        return join_predictions(threads.run([partial(self._predict, share) for share in shares]))
+
+    def _predict(self, docs: list[Doc]) -> Prediction:
+        _, encoder = self._trained()
+        columns = read_docs(docs, encoder.columns, self.annotation.reads)
         with self._lock:  # words and sums met for the first time are added to shared tables
             self._sync()
             crf, encoder = self._trained()
-            columns = self._read(docs, encoder.columns)
+            self._use_words_of(docs)
             encoded = encoder.encode(columns.text)
             scorer, tags, constraints = crf.scorer(encoded), self._tags, self._constraints
         assert constraints is not None
@@ -294,10 +304,13 @@ class CRFComponent(TrainablePipe):
         return Encoder(state, pair, lexeme_reader(lambda: self._word_vocab, names, functions, strings), keys)
 
     def _read(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
-        """Return the columns of `docs`; new words are looked up in their vocab, which need not be the component's."""
+        self._use_words_of(docs)
+        return read_docs(docs, columns, self.annotation.reads)
+
+    def _use_words_of(self, docs: Sequence[Doc]) -> None:
+        """Look new words up in the vocab of `docs`, which need not be the component's."""
         if docs:
             self._word_vocab = docs[0].vocab
-        return read_docs(docs, columns, self.annotation.reads)
 
     def _names(self, encoder: Encoder, strings: dict[int, str] | None) -> list[str]:
         if strings is None:
@@ -564,6 +577,16 @@ class CRFComponent(TrainablePipe):
         self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
         tags = stored.get("tags", [])
         self._set_tags([str(tag) for tag in tags])
+
+
+def _shares(docs: list[Doc], n_threads: int) -> list[list[Doc]]:
+    """Cut a list into as many parts of like size as threads may share, one for every `SHARE_TOKENS` tokens at most."""
+    ends = np.cumsum([len(doc) for doc in docs], dtype=np.int64)
+    n = min(n_threads, int(ends[-1]) // SHARE_TOKENS) if docs else 1
+    if n < 2:
+        return [docs]
+    bounds = [0, *(np.searchsorted(ends, ends[-1] * np.arange(1, n) // n) + 1).tolist(), len(docs)]
+    return [docs[first:last] for first, last in pairwise(bounds)]
 
 
 def _portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:

@@ -1,0 +1,57 @@
+"""Tagging with several threads gives what one thread gives."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import spacy
+from spacy.language import Language
+
+from spacy_crfseq.pipeline import component
+from tests.pipeline.helpers import FACTORIES, annotation, examples, inputs
+
+
+def trained(factory: str, **config: Any) -> Language:
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe(factory, config=config)
+    nlp.initialize(lambda: examples(nlp, factory, repeat=2))
+    pipe.fit()
+    return nlp
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("threshold", [0.0, 0.3])
+@pytest.mark.parametrize("n_threads", [0, 2, 3, 50])
+def test_threads_share_the_docs(
+    factory: str, threshold: float, n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(component, "SHARE_TOKENS", 3)
+    config = {} if factory == "crf_tagger" else {"threshold": threshold}
+    nlp = trained(factory, **config)
+    alone = trained(factory, n_threads=1, **config)
+    nlp.get_pipe(factory).method = nlp.get_pipe(factory).method._replace(n_threads=n_threads)
+    docs, expected = inputs(nlp, factory) * 3, inputs(alone, factory) * 3
+    shared = [annotation(doc) for doc in nlp.pipe(doc.copy() for doc in docs)]
+    assert shared == [annotation(doc) for doc in alone.pipe(doc.copy() for doc in expected)]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_docs_are_dealt_out_in_order(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(component, "SHARE_TOKENS", 4)
+    nlp = spacy.blank("en")
+    for lengths in ([], [0], [0, 0, 0], [30], [1] * 20, [0, 9, 0, 0, 1, 30, 0]):
+        docs = [nlp.make_doc(" ".join("a" * length)) for length in lengths]
+        shares = component._shares(docs, n_threads)
+        assert [doc for share in shares for doc in share] == docs
+        assert len(shares) <= n_threads
+
+
+def test_callers_in_several_threads() -> None:
+    nlp = trained("crf_tagger", n_threads=1)
+    docs = inputs(nlp, "crf_tagger")
+    expected = [annotation(nlp(doc.copy())) for doc in docs]
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: [annotation(nlp(doc.copy())) for doc in docs], range(20)):
+            assert found == expected
