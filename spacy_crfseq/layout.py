@@ -315,9 +315,9 @@ class Views(NamedTuple):
     end: Floats
 
 
-def shards(offsets: Offsets, floats_per_token: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of sequences whose scores take about `SHARD_FLOATS` numbers, at least one sequence each."""
-    tokens = max(1, SHARD_FLOATS // max(1, floats_per_token))
+def shards(offsets: Offsets, floats_per_token: int, times: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield ranges of sequences whose scores take about `times` `SHARD_FLOATS` numbers, at least one sequence each."""
+    tokens = max(1, times * SHARD_FLOATS // max(1, floats_per_token))
     first, n = 0, len(offsets) - 1
     while first < n:
         last = int(np.searchsorted(offsets, offsets[first] + tokens, side="right")) - 1

@@ -24,6 +24,10 @@ ROUND_FLOATS = 1 << 23
 """Gradients of scores that threads compute before they are added back: 32 MiB in float32."""
 
 
+LARGER = 2
+"""Shards are so many times larger than in tagging: losses work on sequences of like length, and want a choice."""
+
+
 class FullPass:
     """A function from parameters to the loss of `data` and its gradient.
 
@@ -69,7 +73,7 @@ class FullPass:
         limit = ROUND_FLOATS if self._n_threads > 1 else 0
         round_: list[tuple[int, int]] = []
         offsets, size = self._data.encoded.offsets, 0
-        for first, last in shards(offsets, self._floats):
+        for first, last in shards(offsets, self._floats, LARGER):
             round_.append((first, last))
             size += int(offsets[last] - offsets[first]) * self._floats
             if size >= limit:
