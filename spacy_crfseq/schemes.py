@@ -160,7 +160,7 @@ def decode_lenient(tags: Sequence[str]) -> list[Span]:
     return spans
 
 
-def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
+def encode(spans: Iterable[tuple[int, int, str]], length: int, scheme: str) -> list[str]:
     """Return the `length` tags that mark the spans, which may come in any order.
 
     Raises DataError on a span that is empty, out of range, unlabelled or overlaps another, ConfigError
@@ -168,14 +168,20 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
     """
     _check_span_scheme(scheme)
     tags = [OUTSIDE] * length
-    previous = Span(0, 0, "")
-    for span in sorted(Span(*span) for span in spans):
-        _check_span(span, previous, length)
-        adjacent = span.start == previous.end and span.label == previous.label
-        for i, prefix in enumerate(_prefixes(span.end - span.start, scheme, adjacent)):
-            tags[span.start + i] = f"{prefix}-{span.label}"
+    previous = (0, 0, "")
+    for span in sorted(spans):
+        start, end, label = span
+        if not (previous[1] <= start < end <= length and label):
+            _check_span(Span(*span), Span(*previous), length)
+        tags[start:end] = _marks(end - start, label, scheme, start == previous[1] and label == previous[2])
         previous = span
     return tags
+
+
+@lru_cache(maxsize=1024)
+def _marks(length: int, label: str, scheme: str, adjacent: bool) -> tuple[str, ...]:
+    """Return the tags of one span."""
+    return tuple(f"{prefix}-{label}" for prefix in _prefixes(length, scheme, adjacent))
 
 
 def convert(tags: Sequence[str], source: str, target: str) -> list[str]:

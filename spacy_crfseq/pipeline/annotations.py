@@ -143,7 +143,8 @@ class TokenTags:
         reference = example.reference
         values = reference.to_array([self._id]).tolist() if same_words else example.get_aligned(self.attr.upper())
         text_of = _position_of if self.attr == "pos" else reference.vocab.strings.__getitem__
-        return [text_of(value) if value else None for value in values]
+        texts = {value: text_of(value) if value else None for value in set(values)}
+        return [texts[value] for value in values]
 
     def gold_content(self, reference: Doc) -> object:
         return reference.to_array([self._id]).tobytes()
@@ -273,9 +274,9 @@ class SpanGroups(_Spans):
         spans: Iterable[Span] = reference.spans[self.spans_key]
         if not same_words:
             spans = example.get_aligned_spans_y2x(list(spans))
-        found = [TagSpan(span.start, span.end, span.label_) for span in spans]
+        found = [(span.start, span.end, span.label_) for span in spans]
         try:
-            tags: Tags = list(encode(sorted(found), len(example.predicted), self.scheme))
+            tags: Tags = list(encode(found, len(example.predicted), self.scheme))
         except DataError as error:
             text = example.reference.text[:60]
             raise DataError(f"doc.spans[{self.spans_key!r}] of the gold document {text!r}...: {error}") from None
