@@ -60,10 +60,10 @@ def templates(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def add(nlp: Language, factory: str, **config: Any) -> Any:
-    """Put a new component in the place of the one the pipeline may have."""
+    """Put a new component, on one thread unless told otherwise, in the place of the one the pipeline may have."""
     if factory in nlp.pipe_names:
         nlp.remove_pipe(factory)
-    return nlp.add_pipe(factory, config=config)
+    return nlp.add_pipe(factory, config={"n_threads": 1, **config})
 
 
 def chunker(nlp: Language, **config: Any) -> Any:
