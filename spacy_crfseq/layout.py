@@ -315,9 +315,15 @@ class Views(NamedTuple):
     end: Floats
 
 
-def shards(offsets: Offsets, floats_per_token: int, times: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield ranges of sequences whose scores take about `times` `SHARD_FLOATS` numbers, at least one sequence each."""
+def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield ranges of sequences whose scores take about `times` `SHARD_FLOATS` numbers, at least one sequence each.
+
+    They are made smaller where their number would not be a multiple of n_threads.
+    """
     tokens = max(1, times * SHARD_FLOATS // max(1, floats_per_token))
+    if n_threads > 1 and len(offsets) > 1:
+        each = -(-int(offsets[-1] - offsets[0]) // n_threads)
+        tokens = max(1, -(-each // max(1, -(-each // tokens))))
     first, n = 0, len(offsets) - 1
     while first < n:
         last = int(np.searchsorted(offsets, offsets[first] + tokens, side="right")) - 1

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import TypeVar
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -47,6 +48,22 @@ def run(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
     if errors:
         raise errors[0]
     return [result[0] for result in results]
+
+
+def over(function: Callable[[Item], Result], items: Sequence[Item], n: int) -> list[Result]:
+    """Return what `function` makes of each item; n threads take the next item whenever they are free.
+
+    RAISES: The first exception, after all threads have ended.
+    """
+    results: list[Result | None] = [None] * len(items)
+    waiting = iter(range(len(items)))
+
+    def work() -> None:
+        for number in waiting:  # the interpreter lock makes taking the next one safe
+            results[number] = function(items[number])
+
+    run([work] * max(1, min(n, len(items))))
+    return results  # type: ignore[return-value]
 
 
 def parts(length: int, n: int) -> list[slice]:

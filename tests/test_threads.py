@@ -39,6 +39,23 @@ def test_an_error_is_raised_after_all_have_ended(failing: int, kind: type[BaseEx
     assert sorted(done) == sorted({0, 1, 2} - {failing})
 
 
+@given(st.integers(0, 30), st.integers(1, 5))
+def test_each_item_is_taken_once(n_items: int, n: int) -> None:
+    taken: list[int] = []
+
+    def square(item: int) -> int:
+        taken.append(item)
+        return item * item
+
+    assert threads.over(square, range(n_items), n) == [item * item for item in range(n_items)]
+    assert sorted(taken) == list(range(n_items))
+
+
+def test_an_error_at_one_item() -> None:
+    with pytest.raises(ZeroDivisionError):
+        threads.over(lambda item: 1 // item, [1, 0, 2], 2)
+
+
 @given(st.integers(0, 50), st.integers(1, 60))
 def test_parts_cover_everything_once(length: int, n: int) -> None:
     parts = threads.parts(length, n)

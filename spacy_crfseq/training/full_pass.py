@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from ..features.encoder import Ids
-from ..layout import BagRows, Layout, RowColumns, Rows, Views, shards
-from ..threads import parts, run
+from ..layout import Layout, RowColumns, Rows, Views, shards
+from ..threads import over, parts, run
 from ..types import Floats, Loss, Scores
 from .dataset import Dataset
 
@@ -27,6 +28,9 @@ ROUND_FLOATS = 1 << 23
 LARGER = 2
 """Shards are so many times larger than in tagging: losses work on sequences of like length, and want a choice."""
 
+Gradients: TypeAlias = tuple[Floats, "Floats | None"]
+"""Gradients of emissions [T, L], and of per-position transitions [T, L, L] where there are label-pair templates."""
+
 
 class FullPass:
     """A function from parameters to the loss of `data` and its gradient.
@@ -35,11 +39,12 @@ class FullPass:
     """
 
     def __init__(self, layout: Layout, data: Dataset, loss: Loss, n_threads: int) -> None:
-        self._layout, self._loss, self._n_threads = layout, loss, n_threads
-        self._data, encoded = data, data.encoded
+        self._layout, self._data, self._loss, self._n_threads = layout, data, loss, n_threads
+        encoded = data.encoded
         self._state = _Block(layout.state, encoded.state, n_threads)
         self._pair = _Block(layout.pair, encoded.pair, n_threads) if layout.pair.n_rows else None
         self._floats = layout.n_labels**2 if self._pair else layout.n_labels
+        self._room: list[Floats] = []
 
     def __call__(self, theta: Floats, grad: Floats | None) -> float:
         """Return the loss at theta [D] and, unless `grad` is None, add its gradient to `grad` [D]."""
@@ -51,9 +56,8 @@ class FullPass:
         total = 0.0
         for round_ in self._rounds():
             begin, end = (int(self._data.encoded.offsets[i]) for i in (round_[0][0], round_[-1][1]))
-            d = self._zeros(end - begin, theta)
-            pieces = [round_[part] for part in parts(len(round_), self._n_threads)]
-            for loss, shared in run([partial(self._score, piece, views, d, begin) for piece in pieces]):
+            d = self._gradients(end - begin, theta)
+            for loss, shared in over(partial(self._score, views, d, begin), round_, self._n_threads):
                 total += loss
                 if target is not None:
                     target.transitions[...] += shared.transitions[0]
@@ -73,7 +77,7 @@ class FullPass:
         limit = ROUND_FLOATS if self._n_threads > 1 else 0
         round_: list[tuple[int, int]] = []
         offsets, size = self._data.encoded.offsets, 0
-        for first, last in shards(offsets, self._floats, LARGER):
+        for first, last in shards(offsets, self._floats, LARGER, self._n_threads):
             round_.append((first, last))
             size += int(offsets[last] - offsets[first]) * self._floats
             if size >= limit:
@@ -82,39 +86,38 @@ class FullPass:
         if round_:
             yield round_
 
-    def _zeros(self, length: int, theta: Floats) -> tuple[Floats, Floats | None]:
-        """Return zeros for the gradients of emissions and of per-position transitions, if there are any."""
+    def _gradients(self, length: int, theta: Floats) -> Gradients:
+        """Return arrays with any content for the gradients of some tokens; they are used again."""
         n = self._layout.n_labels
-        pair = np.zeros((length, n, n), theta.dtype) if self._pair else None
-        return np.zeros((length, n), theta.dtype), pair
+        sizes = [length * n, length * n * n if self._pair else 0]
+        if not self._room or any(
+            len(x) < size or x.dtype != theta.dtype for x, size in zip(self._room, sizes, strict=True)
+        ):
+            self._room = [np.empty(size, theta.dtype) for size in sizes]
+        emissions, steps = (x[:size] for x, size in zip(self._room, sizes, strict=True))
+        return emissions.reshape(length, n), steps.reshape(length, n, n) if self._pair else None
 
-    def _score(
-        self, pieces: list[tuple[int, int]], views: Views, d: tuple[Floats, Floats | None], begin: int
-    ) -> tuple[float, Scores]:
-        """Return the loss of some shards and the gradient of what they share; fill `d`, which begins at `begin`."""
+    def _score(self, views: Views, d: Gradients, begin: int, shard: tuple[int, int]) -> tuple[float, Scores]:
+        """Return the loss of a shard and the gradient of what shards share; the others go to `d`, from token `begin` on."""
         n, offsets = self._layout.n_labels, self._data.encoded.offsets
         dtype = views.start.dtype
-        shared = Scores(np.zeros((0, n), dtype), np.zeros((1, n, n), dtype), np.zeros(n, dtype), np.zeros(n, dtype))
-        total = 0.0
-        for first, last in pieces:
-            tokens = slice(int(offsets[first]), int(offsets[last]))
-            here = slice(tokens.start - begin, tokens.stop - begin)
-            length = tokens.stop - tokens.start
-            emissions = np.zeros((length, n), dtype)
-            self._state.add(tokens, emissions)
-            transitions, d_transitions = views.transitions[None], shared.transitions
-            if self._pair and d[1] is not None:
-                transitions = np.broadcast_to(views.transitions, (length, n, n)).copy()
-                self._pair.add(tokens, transitions.reshape(length, n * n))
-                d_transitions = d[1][here]
-            scores = Scores(emissions, transitions, views.start, views.end)
-            gradient = Scores(d[0][here], d_transitions, shared.start, shared.end)
-            total += self._loss(scores, self._data.batch(first, last), gradient)
-            if self._pair:
-                shared.transitions[0] += d_transitions.sum(0)
-        return total, shared
+        tokens = slice(int(offsets[shard[0]]), int(offsets[shard[1]]))
+        here, length = slice(tokens.start - begin, tokens.stop - begin), tokens.stop - tokens.start
+        emissions = np.zeros((length, n), dtype)
+        self._state.add(tokens, emissions)
+        transitions, d_transitions = views.transitions[None], np.zeros((1, n, n), dtype)
+        if self._pair and d[1] is not None:
+            transitions = np.broadcast_to(views.transitions, (length, n, n)).copy()
+            self._pair.add(tokens, transitions.reshape(length, n * n))
+            d_transitions = d[1][here]
+            d_transitions.fill(0)
+        d[0][here].fill(0)
+        scores = Scores(emissions, transitions, views.start, views.end)
+        gradient = Scores(d[0][here], d_transitions, np.zeros(n, dtype), np.zeros(n, dtype))
+        loss = self._loss(scores, self._data.batch(*shard), gradient)
+        return loss, gradient._replace(transitions=d_transitions.sum(0, keepdims=True))
 
-    def _scatter(self, group: int, tokens: slice, d: tuple[Floats, Floats | None], target: Views) -> None:
+    def _scatter(self, group: int, tokens: slice, d: Gradients, target: Views) -> None:
         self._state.scatter(group, tokens, d[0], target.state)
         if self._pair and d[1] is not None:
             self._pair.scatter(group, tokens, d[1].reshape(len(d[1]), self._layout.pair.width), target.pair)
@@ -151,10 +154,21 @@ class _Block:
         """Start a pass with these weights."""
         self._weights = weights
         if self._has_bags:
-            self._sums = BagRows(self._rows, weights).sums(self._store)
+            self._sums = self._bag_sums(weights)
             self._d_sums = np.zeros_like(self._sums) if training else self._sums
         if self._has_attrs:
             run([partial(columns.begin, weights, training) for columns in self._columns])
+
+    def _bag_sums(self, weights: Floats) -> Floats:
+        """Return [bags, C] sums of the rows of each bag."""
+        sums = np.zeros((self._store.size, self._rows.width), weights.dtype)
+
+        def fill(bags: slice) -> None:
+            ptr = self._store.ptr[bags.start : bags.stop + 1]
+            self._rows.add_ragged(weights, ptr, self._store.ids, sums[bags])
+
+        run([partial(fill, bags) for bags in parts(self._store.size, self._n)])
+        return sums
 
     def add(self, tokens: slice, out: Floats) -> None:
         """Add the weights of some tokens to out [tokens, C]."""
