@@ -98,7 +98,7 @@ class FullPass:
         return emissions.reshape(length, n), steps.reshape(length, n, n) if self._pair else None
 
     def _score(self, views: Views, d: Gradients, begin: int, shard: tuple[int, int]) -> tuple[float, Scores]:
-        """Return the loss of a shard and the gradient of what all share; the others go to `d`, which begins at `begin`."""
+        """Return the loss of a shard and the gradient of what all share; fill `d`, whose first token is `begin`."""
         n, offsets = self._layout.n_labels, self._data.encoded.offsets
         dtype = views.start.dtype
         tokens = slice(int(offsets[shard[0]]), int(offsets[shard[1]]))
