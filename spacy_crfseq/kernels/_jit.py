@@ -19,7 +19,7 @@ from numba.core import cgutils, types
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
-OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 _warned = False
 
@@ -32,6 +32,16 @@ def kernel(function: Function) -> Function:
         _warn_once()
         compiled = numba.njit(**OPTIONS)(function)
     return compiled
+
+
+def inlined(function: Function) -> Function:
+    """Make `function` a part of the kernels that call it, before numba compiles them.
+
+    A kernel that is called by another one is optimised and turned into machine code twice, alone and within its caller;
+    a part of one or two kernels need not be.
+    """
+    part: Function = numba.njit(inline="always", **OPTIONS)(function)
+    return part
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:

@@ -28,7 +28,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from ..types import Bools, Floats, Ints, Offsets
-from ._jit import intrinsic, kernel
+from ._jit import inlined, intrinsic, kernel
 
 Four: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 """Emissions, transitions, start and end scores, or their gradients."""
@@ -304,7 +304,7 @@ def _power_of_two(typing_context: Any, exponent: Any) -> Any:
     return types.float32(types.float32), generate
 
 
-@kernel
+@inlined
 def _exponentials(row: Floats, largest: Floats) -> None:
     """Replace a row [LANES] by exp(row - largest), where that is not positive; 0 where it is not a number.
 
@@ -386,7 +386,10 @@ def log_loss(
         return 0.0
     shape = (offsets[order[0] + 1] - offsets[order[0]], padded, LANES)
     tiles = (np.empty(shape, dtype), np.empty(shape, dtype), np.empty(shape, dtype))
-    tiles[0][:, n:] = 0  # from where the padding of the others gets its zeros
+    for t in range(shape[0]):
+        for k in range(n, padded):
+            for lane in range(LANES):
+                tiles[0][t, k, lane] = 0  # from where the padding of the others gets its zeros
     forward, backward = np.zeros(padded * padded, dtype), np.zeros(padded * padded, dtype)
     base = _pack(transitions[0], forward, backward)
     counts = np.zeros((padded, padded), dtype)
@@ -404,10 +407,9 @@ def log_loss(
         block = order[first : first + size]
         first += size
         steps = offsets[block[0] + 1] - offsets[block[0]]
-        lost[:] = False
-        lane_weights[:] = 0
-        for lane in range(size):
-            lane_weights[lane] = weights[block[lane]]
+        for lane in range(LANES):
+            lost[lane] = False
+            lane_weights[lane] = weights[block[lane]] if lane < size else 0
         _fill(scores, offsets, block, steps, tiles[0], log_z)
         _forward(forward, n, offsets, block, steps, tiles, scales, log_z, lost)
         _backward(backward, n, offsets, block, steps, tiles, scales, lane_weights, lost)
@@ -425,7 +427,7 @@ def log_loss(
     return loss
 
 
-@kernel
+@inlined
 def _block_size(offsets: Offsets, candidates: Offsets) -> int:
     """Return how many of the next sequences, longest first, are at least half as long as the first."""
     steps = offsets[candidates[0] + 1] - offsets[candidates[0]]
@@ -435,7 +437,7 @@ def _block_size(offsets: Offsets, candidates: Offsets) -> int:
     return size
 
 
-@kernel
+@inlined
 def _pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
     """Write exp(transitions - max) panel by panel, as `_panel` reads it, for both directions; return the max.
 
@@ -458,7 +460,7 @@ def _pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
     return largest
 
 
-@kernel
+@inlined
 def _add_counts(forward: Floats, counts: Floats, d_transitions: Floats) -> None:
     """Add counts times potentials to d_transitions [1, L, L]."""
     n, padded = d_transitions.shape[1], counts.shape[0]
@@ -468,7 +470,7 @@ def _add_counts(forward: Floats, counts: Floats, d_transitions: Floats) -> None:
             d_transitions[0, i, j] += counts[i, j] * potential
 
 
-@kernel
+@inlined
 def _running(offsets: Offsets, block: Offsets, t: int, before: int) -> int:
     """Return how many sequences of the block have a token t, given a number that is not too small."""
     while before > 0 and offsets[block[before - 1] + 1] - offsets[block[before - 1]] <= t:
@@ -476,14 +478,14 @@ def _running(offsets: Offsets, block: Offsets, t: int, before: int) -> int:
     return before
 
 
-@kernel
+@inlined
 def _token_numbers(offsets: Offsets, block: Offsets, t: int, running: int, tokens: Offsets) -> None:
     """Write the number of each lane's token t to tokens [LANES], that of the first lane where there is none."""
     for lane in range(LANES):
         tokens[lane] = offsets[block[lane if lane < running else 0]] + t
 
 
-@kernel
+@inlined
 def _fill(scores: Four, offsets: Offsets, block: Offsets, steps: int, potentials: Floats, log_z: Floats) -> None:
     """Write exp(score - max) of all tokens to potentials and the sum of the maxima to log_z [LANES].
 
@@ -493,7 +495,8 @@ def _fill(scores: Four, offsets: Offsets, block: Offsets, steps: int, potentials
     n = emissions.shape[1]
     largest = np.empty(LANES, emissions.dtype)
     tokens = np.empty(LANES, np.int64)
-    log_z[:] = 0
+    for lane in range(LANES):
+        log_z[lane] = 0
     running = block.shape[0]
     for t in range(steps):
         tile = potentials[t]
@@ -510,12 +513,14 @@ def _fill(scores: Four, offsets: Offsets, block: Offsets, steps: int, potentials
                     tile[k, lane] = emissions[tokens[lane], k]
         if t == 0:
             for k in range(n):
-                tile[k] += start[k]
+                for lane in range(LANES):
+                    tile[k, lane] += start[k]
         for lane in range(running):
             if tokens[lane] + 1 == offsets[block[lane] + 1]:
                 for k in range(n):
                     tile[k, lane] += end[k]
-        largest[:] = tile[0]
+        for lane in range(LANES):
+            largest[lane] = tile[0, lane]
         for k in range(1, n):
             row = tile[k]
             for lane in range(LANES):
@@ -526,7 +531,7 @@ def _fill(scores: Four, offsets: Offsets, block: Offsets, steps: int, potentials
             _exponentials(tile[k], largest)
 
 
-@kernel
+@inlined
 def _forward(
     forward: Floats,
     n: int,
@@ -546,12 +551,13 @@ def _forward(
     used, running = 0, block.shape[0]
     for t in range(steps):
         running = _running(offsets, block, t, running)
-        total[:] = 0
+        for lane in range(LANES):
+            total[lane] = 0
         for row in range(0, u.shape[1], PANEL):
             _ahead(u[t], row, forward, before, used, first, scale, potentials[t], total)
         before, scale, used = u[t], scales[t], n
-        first[:] = 0
         for lane in range(LANES):
+            first[lane] = 0
             scale[lane] = 1 / total[lane] if total[lane] > TINY else 0
         for lane in range(running):
             lost[lane] |= not total[lane] > TINY
@@ -562,7 +568,7 @@ def _forward(
                 product[lane] = 1
 
 
-@kernel
+@inlined
 def _backward(
     backward: Floats,
     n: int,
@@ -583,11 +589,11 @@ def _backward(
     scale = np.ones(LANES, u.dtype)
     used, running, after = 0, 0, v[0]
     for t in range(steps - 1, -1, -1):
-        first[:] = 0
+        for lane in range(LANES):
+            first[lane] = total[lane] = 0
         while running < block.shape[0] and offsets[block[running] + 1] - offsets[block[running]] > t:
             first[running] = weights[running] * scales[t, running]
             running += 1
-        total[:] = 0
         if t > 0:
             scale = scales[t - 1]
         for row in range(0, u.shape[1], PANEL):
@@ -597,7 +603,7 @@ def _backward(
             lost[lane] |= not abs(total[lane] - weights[lane]) < 1e-2 * abs(weights[lane])
 
 
-@kernel
+@inlined
 def _silence(steps: int, n: int, tiles: Tiles, lost: Bools) -> None:
     """Set the marginals, u and v of lanes that are lost to zero."""
     for lane in range(LANES):
@@ -608,7 +614,7 @@ def _silence(steps: int, n: int, tiles: Tiles, lost: Bools) -> None:
                         tile[t, k, lane] = 0
 
 
-@kernel
+@inlined
 def _spread(
     scores: Four,
     gold: Ints,
@@ -642,7 +648,8 @@ def _spread(
                     d_emissions[tokens[lane], k] += tile[k, lane]
         if t == 0:
             for k in range(n):
-                d_start[k] += tile[k].sum()
+                for lane in range(LANES):
+                    d_start[k] += tile[k, lane]
         for lane in range(running):
             if not lost[lane]:
                 here, weight = tokens[lane], weights[lane]

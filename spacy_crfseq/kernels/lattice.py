@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets
-from ._jit import kernel
+from ._jit import inlined, kernel
 
 Four: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 """Emissions, transitions, start and end scores of one sequence, or their gradients."""
@@ -37,7 +37,7 @@ LANES = 8
 """Rows of the work arrays are padded to a multiple of this, so that loops over labels need no remainder."""
 
 
-@kernel
+@inlined
 def _workspace(offsets: Offsets, n_labels: int, like: Floats) -> Work:
     """Return work arrays for the longest sequence; rows of labels are padded to P, a multiple of `LANES`."""
     longest = 0
@@ -73,7 +73,7 @@ def _potentials(transitions: Floats, forward: Floats, backward: Floats) -> float
     return largest
 
 
-@kernel
+@inlined
 def _exponentiate(row: Floats, powers: Ints, factors: Floats) -> None:
     """Replace a row of numbers that are not positive by their exponentials.
 
@@ -100,10 +100,10 @@ def _exponentiate(row: Floats, powers: Ints, factors: Floats) -> None:
 
 
 @kernel
-def _local_scores(scores: Four, gold: Ints, clamp: bool, out: Floats) -> None:
+def _local_scores(scores: Four, gold: Ints, out: Floats) -> None:
     """Write emissions plus start and end scores to out [n, at least L], the rest of its rows minus infinity.
 
-    If `clamp`, labels other than a known gold label get minus infinity too.
+    Unless gold is empty, labels other than a known gold label get minus infinity too.
     """
     emissions, _, start, end = scores
     length, n = emissions.shape
@@ -119,13 +119,13 @@ def _local_scores(scores: Four, gold: Ints, clamp: bool, out: Floats) -> None:
         if t == length - 1:
             for k in range(n):
                 row[k] += end[k]
-        if clamp and gold[t] >= 0:
+        if gold.shape[0] > 0 and gold[t] >= 0:
             for k in range(n):
                 if k != gold[t]:
                     row[k] = -np.inf
 
 
-@kernel
+@inlined
 def _to_potentials(local: Floats) -> float:
     """Replace local scores by exp(score - max of the row); return the sum of the maxima."""
     powers = np.zeros(local.shape[1], np.int32)
@@ -160,7 +160,7 @@ def _multiply(vector: Floats, matrix: Floats, n: int, out: Floats) -> None:
             out[k] += a * row_a[k] + b * row_b[k] + c * row_c[k] + d * row_d[k]
 
 
-@kernel
+@inlined
 def _forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[float, bool]:
     """Fill alpha and scale; return (log Z less the maxima of the emissions, whether it can be trusted)."""
     potentials, alpha, _, scale, forward, backward, _ = work
@@ -191,7 +191,7 @@ def _forward(transitions: Floats, base: float, length: int, work: Work) -> tuple
     return log_z, True
 
 
-@kernel
+@inlined
 def _backward(transitions: Floats, length: int, work: Work) -> bool:
     """Fill beta, so that alpha times beta are marginals; return whether they can be trusted."""
     potentials, alpha, beta, scale, forward, backward, _ = work
@@ -222,7 +222,7 @@ def _backward(transitions: Floats, length: int, work: Work) -> bool:
     return True
 
 
-@kernel
+@inlined
 def _log_sum(values: Floats) -> float:
     largest = -np.inf
     for value in values:
@@ -244,14 +244,15 @@ def _log_forward_backward(local: Floats, transitions: Floats, alpha: Floats, bet
     length, n = local.shape
     shared = transitions.shape[0] == 1
     terms = np.empty(n)
-    alpha[0] = local[0]
+    for k in range(n):
+        alpha[0, k] = local[0, k]
+        beta[length - 1, k] = 0
     for t in range(1, length):
         step = transitions[0 if shared else t]
         for j in range(n):
             for i in range(n):
                 terms[i] = alpha[t - 1, i] + step[i, j]
             alpha[t, j] = local[t, j] + _log_sum(terms)
-    beta[length - 1] = 0
     for t in range(length - 1, 0, -1):
         step = transitions[0 if shared else t]
         for i in range(n):
@@ -262,19 +263,19 @@ def _log_forward_backward(local: Floats, transitions: Floats, alpha: Floats, bet
 
 
 @kernel
-def _accumulate_in_log_space(scores: Four, gold: Ints, clamp: bool, factor: float, grad: Four) -> float:
+def _accumulate_in_log_space(scores: Four, gold: Ints, factor: float, grad: Four) -> float:
     """Do what `_accumulate` does for sequences that scaling cannot represent; all counts go to `grad`."""
     d_emissions, d_transitions, d_start, d_end = grad
     transitions = scores[1]
     shape = scores[0].shape
     shared = transitions.shape[0] == 1
     local, alpha, beta = np.empty(shape), np.empty(shape), np.empty(shape)
-    _local_scores(scores, gold, clamp, local)
+    _local_scores(scores, gold, local)
     log_z = _log_forward_backward(local, transitions, alpha, beta)
     if log_z == -np.inf:
         return log_z
     length, n = shape
-    for t in range(1, length):
+    for t in range(1, length if d_transitions.shape[0] > 0 else 0):
         s = 0 if shared else t
         for j in range(n):
             ahead = local[t, j] + beta[t, j] - log_z
@@ -291,8 +292,8 @@ def _accumulate_in_log_space(scores: Four, gold: Ints, clamp: bool, factor: floa
     return log_z
 
 
-@kernel
-def _accumulate(scores: Four, gold: Ints, clamp: bool, factor: float, base: float, work: Work, grad: Four) -> float:
+@inlined
+def _accumulate(scores: Four, gold: Ints, factor: float, base: float, work: Work, grad: Four) -> float:
     """Add factor times the expected counts of one sequence to `grad`; return its log Z.
 
     base is the maximum taken out of shared transitions.  Their counts are left in the counts of `work`, still to be
@@ -300,7 +301,7 @@ def _accumulate(scores: Four, gold: Ints, clamp: bool, factor: float, base: floa
     """
     transitions, length = scores[1], scores[0].shape[0]
     local = work[0][:length]
-    _local_scores(scores, gold, clamp, local)
+    _local_scores(scores, gold, local)
     maxima = _to_potentials(local)
     log_z, exact = -np.inf, maxima > -np.inf
     if exact:
@@ -308,14 +309,17 @@ def _accumulate(scores: Four, gold: Ints, clamp: bool, factor: float, base: floa
     if exact:
         exact = _backward(transitions, length, work)
     if not exact:
-        return _accumulate_in_log_space(scores, gold, clamp, factor, grad)
+        return _accumulate_in_log_space(scores, gold, factor, grad)
     _add_counts(transitions, length, scores[0].dtype.type(factor), work, grad)
     return log_z + maxima
 
 
-@kernel
+@inlined
 def _add_counts(transitions: Floats, length: int, factor: float, work: Work, grad: Four) -> None:
-    """Add factor times the marginals and expected transitions to `grad`, shared transitions to the counts of `work`."""
+    """Add factor times the marginals and expected transitions to `grad`, shared transitions to the counts of `work`.
+
+    Where the gradient of the transitions is empty, they are not counted.
+    """
     potentials, alpha, beta, scale, forward, backward, counts = work
     d_emissions, d_transitions, d_start, d_end = grad
     padded, n = potentials.shape[1], transitions.shape[1]
@@ -326,6 +330,8 @@ def _add_counts(transitions: Floats, length: int, factor: float, work: Work, gra
         row, a, z = d_emissions[t], alpha[t], beta[t]
         for k in range(n):
             row[k] += factor * a[k] * z[k]
+    if d_transitions.shape[0] == 0:
+        return
     for t in range(1, length):
         before, ends, here = alpha[t - 1], beta[t], potentials[t]
         for k in range(padded):
@@ -342,7 +348,7 @@ def _add_counts(transitions: Floats, length: int, factor: float, work: Work, gra
                     d_transitions[t, i, j] += before[i] * forward[i, j] * ends[j]
 
 
-@kernel
+@inlined
 def _subtract_gold(scores: Four, gold: Ints, factor: float, grad: Four) -> float:
     """Subtract factor times the counts of a fully labelled sequence; return its score."""
     emissions, transitions, start, end = scores
@@ -362,7 +368,7 @@ def _subtract_gold(scores: Four, gold: Ints, factor: float, grad: Four) -> float
     return score
 
 
-@kernel
+@inlined
 def _count_missing(gold: Ints) -> int:
     missing = 0
     for label in gold:
@@ -370,7 +376,6 @@ def _count_missing(gold: Ints) -> int:
     return missing
 
 
-@kernel
 def log_loss(
     emissions: Floats,
     transitions: Floats,
@@ -390,6 +395,49 @@ def log_loss(
     out), weights [N]; the gradients have the shapes of the scores.  Where gold labels are missing, log P is the log of
     the sum over all completions (Tsuboi et al. 2008, eq. 4).
     """
+    scores, grad = (emissions, transitions, start, end), (d_emissions, d_transitions, d_start, d_end)
+    return expectations(*scores, offsets, gold, weights, *grad, _NO_NUMBERS)
+
+
+def posterior(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    offsets: Offsets,
+    marginals: Floats,
+    log_z: Floats,
+) -> None:
+    """Write P(y_t = k | x) to marginals [T, L] and log Z of each sequence to log_z [N]."""
+    marginals[:] = 0
+    log_z[:] = 0
+    scores, unused = (emissions, transitions, start, end), np.zeros_like(start)
+    grad = (marginals, transitions[:0].copy(), unused, unused)
+    expectations(*scores, offsets, _NO_LABELS, np.ones(len(log_z)), *grad, log_z)
+
+
+_NO_LABELS, _NO_NUMBERS = np.zeros(0, np.int32), np.zeros(0)
+
+
+@kernel
+def expectations(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    offsets: Offsets,
+    gold: Ints,
+    weights: Floats,
+    d_emissions: Floats,
+    d_transitions: Floats,
+    d_start: Floats,
+    d_end: Floats,
+    log_z: Floats,
+) -> float:
+    """Do the work of `log_loss`; or that of `posterior` where `gold` is empty.
+
+    One kernel, since most of the time that compiling takes goes to the recursions that both need.
+    """
     n = emissions.shape[1]
     work = _workspace(offsets, n, emissions)
     forward, backward, counts = work[4], work[5], work[6]
@@ -407,49 +455,21 @@ def log_loss(
         if not shared:
             steps, d_steps = transitions[b:e], d_transitions[b:e]
         scores, grad = (emissions[b:e], steps, start, end), (d_emissions[b:e], d_steps, d_start, d_end)
-        log_z = _accumulate(scores, gold[b:e], False, weights[s], base, work, grad)
-        if missing == 0:
-            log_gold = _subtract_gold(scores, gold[b:e], emissions.dtype.type(weights[s]), grad)
-        else:
-            log_gold = _accumulate(scores, gold[b:e], True, -weights[s], base, work, grad)
-        loss += weights[s] * (log_z - log_gold)
-    if shared:
+        factor = weights[s]
+        for clamp in range(1 + (missing > 0)):
+            known = gold[b:e] if clamp else gold[:0]
+            log_sum = _accumulate(scores, known, factor, base, work, grad)
+            loss += factor * log_sum
+            factor = -factor
+        if gold.shape[0] == 0:
+            log_z[s] = log_sum
+        elif missing == 0:
+            loss -= weights[s] * _subtract_gold(scores, gold[b:e], emissions.dtype.type(weights[s]), grad)
+    if shared and d_transitions.shape[0] > 0:
         for i in range(n):
             for j in range(n):
                 d_transitions[0, i, j] += counts[i, j] * forward[i, j]
     return loss
-
-
-@kernel
-def posterior(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    offsets: Offsets,
-    marginals: Floats,
-    log_z: Floats,
-) -> None:
-    """Write P(y_t = k | x) to marginals [T, L] and log Z of each sequence to log_z [N]."""
-    n = emissions.shape[1]
-    work = _workspace(offsets, n, emissions)
-    shared = transitions.shape[0] == 1
-    base = 0.0
-    if shared:
-        base = _potentials(transitions[0], work[4], work[5])
-    nothing = np.zeros(0, np.int32)
-    unused = np.zeros(n, emissions.dtype)
-    unused_steps = np.zeros((1, n, n), emissions.dtype)
-    marginals[:] = 0
-    for s in range(offsets.shape[0] - 1):
-        b, e = offsets[s], offsets[s + 1]
-        log_z[s] = 0
-        if e > b:
-            steps, d_steps = transitions, unused_steps
-            if not shared:
-                steps, d_steps = transitions[b:e], np.zeros((e - b, n, n), emissions.dtype)
-            scores, grad = (emissions[b:e], steps, start, end), (marginals[b:e], d_steps, unused, unused)
-            log_z[s] = _accumulate(scores, nothing, False, 1.0, base, work, grad)
 
 
 @kernel
@@ -503,7 +523,7 @@ def span_probabilities(
         if not shared:
             steps = transitions[b:e]
         local, alpha, beta = np.empty((e - b, n)), np.empty((e - b, n)), np.empty((e - b, n))
-        _local_scores((emissions[b:e], steps, start, end), nothing, False, local)
+        _local_scores((emissions[b:e], steps, start, end), nothing, local)
         log_z = _log_forward_backward(local, steps, alpha, beta)
         while p < span_starts.shape[0] and span_starts[p] < e:
             first, last = span_starts[p] - b, span_ends[p] - b - 1

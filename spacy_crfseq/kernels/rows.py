@@ -325,7 +325,8 @@ def from_table(rows: Ints, row_ptr: Offsets, cols: Ints, table: Floats, grad: Fl
 @kernel
 def transpose(ptr: Offsets, ids: Ints, out_ptr: Offsets, out: Ints) -> None:
     """Turn bags of attributes, ptr [B + 1] and ids, into the bags of each attribute, out_ptr [F + 1] and out."""
-    out_ptr[:] = 0
+    for f in range(out_ptr.shape[0]):
+        out_ptr[f] = 0
     for p in range(ptr[ptr.shape[0] - 1]):
         out_ptr[ids[p] + 1] += 1
     for f in range(out_ptr.shape[0] - 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..types import Floats
-from ._jit import kernel
+from ._jit import inlined, kernel
 
 BLOCK = 8192
 """Elements handled at a time: a block of the vectors at hand fits the level-2 cache."""
@@ -18,7 +18,7 @@ def _block_dot(x: Floats, y: Floats) -> float:
     return total
 
 
-@kernel
+@inlined
 def _six_dots(x: Floats, y: Floats, a: Floats, b: Floats, c: Floats) -> tuple[float, float, float, float, float, float]:
     """Return the inner products of x and of y with a, b and c: six sums at a time keep the arithmetic units busy."""
     xa, xb, xc = x.dtype.type(0), x.dtype.type(0), x.dtype.type(0)
@@ -45,7 +45,8 @@ def remember(
     """
     n = basis.shape[0]
     m = n // 2
-    products[:] = 0
+    for k in range(n):
+        products[0, k] = products[1, k] = products[2, k] = 0
     for b in range(begin, end, BLOCK):
         e = min(b + BLOCK, end)
         s, y, g = basis[slot, b:e], basis[m + slot, b:e], basis[n - 1, b:e]
@@ -68,7 +69,7 @@ def remember(
         products[2, n - 1] += _block_dot(g, g)
 
 
-@kernel
+@inlined
 def _add_four(out: Floats, a: Floats, b: Floats, c: Floats, d: Floats, f: float, g: float, h: float, i: float) -> None:
     for k in range(out.shape[0]):
         out[k] += f * a[k] + g * b[k] + h * c[k] + i * d[k]
@@ -83,7 +84,8 @@ def combine(basis: Floats, begin: int, end: int, coefficients: Floats, out: Floa
     for b in range(begin, end, BLOCK):
         e = min(b + BLOCK, end)
         target = out[b:e]
-        target[:] = 0
+        for i in range(target.shape[0]):
+            target[i] = 0
         k = 0
         while k + 4 <= basis.shape[0]:
             f = coefficients[k : k + 4]

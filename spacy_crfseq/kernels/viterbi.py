@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Offsets
-from ._jit import kernel
+from ._jit import inlined, kernel
 
 LANES = 8
 GROUP = 4
@@ -47,7 +47,9 @@ def best_paths(
     steps, back = np.empty((n, padded), dtype), np.empty((n, padded), dtype)
     bounds = np.empty((n, n), dtype)
     rows, lanes = np.empty((3, padded), dtype), np.empty(LANES, dtype)
-    previous = np.arange(n + GROUP)
+    previous = np.empty(n + GROUP, np.int64)
+    for i in range(n + GROUP):
+        previous[i] = i
     shared = transitions.shape[0] == 1
     for i in range(n):
         bounds[i, 0] = np.nan
@@ -65,7 +67,7 @@ def best_paths(
             scores[s] = taken_out + _trace_back(transitions, end, b, e, best, reached, back, labels)
 
 
-@kernel
+@inlined
 def _best_scores(
     emissions: Floats,
     transitions: Floats,
@@ -139,7 +141,7 @@ def _best_scores(
     return taken_out
 
 
-@kernel
+@inlined
 def _fill_bounds(steps: Floats, top: int, bounds: Floats, gains: Floats, lanes: Floats) -> None:
     """Write to ``bounds[top]`` what the score of each label must reach where that of the label `top` is 0."""
     n, padded = steps.shape
@@ -151,7 +153,7 @@ def _fill_bounds(steps: Floats, top: int, bounds: Floats, gains: Floats, lanes: 
         bounds[top, i] = -largest - abs(largest) * SAFETY if np.isfinite(largest) else -largest
 
 
-@kernel
+@inlined
 def _first_largest(values: Floats, lanes: Floats) -> int:
     """Return the first place of the largest of values [P], P a multiple of `LANES`; lanes is work space."""
     for k in range(LANES):
@@ -169,7 +171,7 @@ def _first_largest(values: Floats, lanes: Floats) -> int:
     return place
 
 
-@kernel
+@inlined
 def _trace_back(
     transitions: Floats,
     end: Floats,
