@@ -28,7 +28,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from ..types import Bools, Floats, Ints, Offsets
-from ._jit import inlined, intrinsic, kernel
+from ._jit import intrinsic, kernel
 
 Four: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 """Emissions, transitions, start and end scores, or their gradients."""
@@ -304,7 +304,7 @@ def _power_of_two(typing_context: Any, exponent: Any) -> Any:
     return types.float32(types.float32), generate
 
 
-@inlined
+@kernel
 def _exponentials(row: Floats, largest: Floats) -> None:
     """Replace a row [LANES] by exp(row - largest), where that is not positive; 0 where it is not a number.
 
@@ -427,7 +427,7 @@ def log_loss(
     return loss
 
 
-@inlined
+@kernel
 def _block_size(offsets: Offsets, candidates: Offsets) -> int:
     """Return how many of the next sequences, longest first, are at least half as long as the first."""
     steps = offsets[candidates[0] + 1] - offsets[candidates[0]]
@@ -437,7 +437,7 @@ def _block_size(offsets: Offsets, candidates: Offsets) -> int:
     return size
 
 
-@inlined
+@kernel
 def _pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
     """Write exp(transitions - max) panel by panel, as `_panel` reads it, for both directions; return the max.
 
@@ -460,7 +460,7 @@ def _pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
     return largest
 
 
-@inlined
+@kernel
 def _add_counts(forward: Floats, counts: Floats, d_transitions: Floats) -> None:
     """Add counts times potentials to d_transitions [1, L, L]."""
     n, padded = d_transitions.shape[1], counts.shape[0]
@@ -470,7 +470,7 @@ def _add_counts(forward: Floats, counts: Floats, d_transitions: Floats) -> None:
             d_transitions[0, i, j] += counts[i, j] * potential
 
 
-@inlined
+@kernel
 def _running(offsets: Offsets, block: Offsets, t: int, before: int) -> int:
     """Return how many sequences of the block have a token t, given a number that is not too small."""
     while before > 0 and offsets[block[before - 1] + 1] - offsets[block[before - 1]] <= t:
@@ -478,14 +478,14 @@ def _running(offsets: Offsets, block: Offsets, t: int, before: int) -> int:
     return before
 
 
-@inlined
+@kernel
 def _token_numbers(offsets: Offsets, block: Offsets, t: int, running: int, tokens: Offsets) -> None:
     """Write the number of each lane's token t to tokens [LANES], that of the first lane where there is none."""
     for lane in range(LANES):
         tokens[lane] = offsets[block[lane if lane < running else 0]] + t
 
 
-@inlined
+@kernel
 def _fill(scores: Four, offsets: Offsets, block: Offsets, steps: int, potentials: Floats, log_z: Floats) -> None:
     """Write exp(score - max) of all tokens to potentials and the sum of the maxima to log_z [LANES].
 
@@ -531,7 +531,7 @@ def _fill(scores: Four, offsets: Offsets, block: Offsets, steps: int, potentials
             _exponentials(tile[k], largest)
 
 
-@inlined
+@kernel
 def _forward(
     forward: Floats,
     n: int,
@@ -568,7 +568,7 @@ def _forward(
                 product[lane] = 1
 
 
-@inlined
+@kernel
 def _backward(
     backward: Floats,
     n: int,
@@ -603,7 +603,7 @@ def _backward(
             lost[lane] |= not abs(total[lane] - weights[lane]) < 1e-2 * abs(weights[lane])
 
 
-@inlined
+@kernel
 def _silence(steps: int, n: int, tiles: Tiles, lost: Bools) -> None:
     """Set the marginals, u and v of lanes that are lost to zero."""
     for lane in range(LANES):
@@ -614,7 +614,7 @@ def _silence(steps: int, n: int, tiles: Tiles, lost: Bools) -> None:
                         tile[t, k, lane] = 0
 
 
-@inlined
+@kernel
 def _spread(
     scores: Four,
     gold: Ints,

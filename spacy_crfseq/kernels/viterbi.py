@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Offsets
-from ._jit import inlined, kernel
+from ._jit import kernel
 
 LANES = 8
 GROUP = 4
@@ -67,7 +67,7 @@ def best_paths(
             scores[s] = taken_out + _trace_back(transitions, end, b, e, best, reached, back, labels)
 
 
-@inlined
+@kernel
 def _best_scores(
     emissions: Floats,
     transitions: Floats,
@@ -94,7 +94,7 @@ def _best_scores(
     shared = transitions.shape[0] == 1
     before, here = rows[0], rows[1]
     taken_out = 0.0
-    top = 0
+    top = np.int64(0)  # from a bare 0 numba would compile `_fill_bounds` for that constant, too
     for k in range(padded):
         here[k] = -np.inf
     for k in range(n):
@@ -141,7 +141,7 @@ def _best_scores(
     return taken_out
 
 
-@inlined
+@kernel
 def _fill_bounds(steps: Floats, top: int, bounds: Floats, gains: Floats, lanes: Floats) -> None:
     """Write to ``bounds[top]`` what the score of each label must reach where that of the label `top` is 0."""
     n, padded = steps.shape
@@ -153,7 +153,7 @@ def _fill_bounds(steps: Floats, top: int, bounds: Floats, gains: Floats, lanes: 
         bounds[top, i] = -largest - abs(largest) * SAFETY if np.isfinite(largest) else -largest
 
 
-@inlined
+@kernel
 def _first_largest(values: Floats, lanes: Floats) -> int:
     """Return the first place of the largest of values [P], P a multiple of `LANES`; lanes is work space."""
     for k in range(LANES):
@@ -171,7 +171,7 @@ def _first_largest(values: Floats, lanes: Floats) -> int:
     return place
 
 
-@inlined
+@kernel
 def _trace_back(
     transitions: Floats,
     end: Floats,
