@@ -293,41 +293,78 @@ def _corner(typing_context: Any, out: Any, u: Any, v: Any, row: Any, column: Any
 
 
 @intrinsic
-def _power_of_two(typing_context: Any, exponent: Any) -> Any:
-    """Return 2^exponent for a float32 that holds a whole number from -126 to 127."""
+def _maxima(typing_context: Any, tile: Any, n: Any, largest: Any) -> Any:
+    """Write to largest [LANES] the maxima over the first n rows of tile [P, LANES]."""
+    signature = types.void(tile, types.intp, largest)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        integer = ir.IntType(32)
-        biased = builder.add(builder.fptosi(args[0], integer), ir.Constant(integer, 127))
-        return builder.bitcast(builder.shl(biased, ir.Constant(integer, 23)), ir.FloatType())
+        arrays = _arrays(context, builder, signature, args)
+        vector, vectors = _vector_of(tile)
+        lanes = [_number(v * vector.count) for v in range(vectors)]
+        tops = [cgutils.alloca_once_value(builder, _load(builder, arrays[0], place, vector)) for place in lanes]
+        for top, place in zip(tops, lanes, strict=True):
+            builder.store(_load(builder, arrays[0], place, vector), top)
+        with cgutils.for_range(builder, args[1]) as loop:
+            first = builder.mul(loop.index, _number(LANES))
+            for top, place in zip(tops, lanes, strict=True):
+                x, best = _load(builder, arrays[0], builder.add(first, place), vector), builder.load(top)
+                builder.store(builder.select(builder.fcmp_ordered(">", x, best), x, best), top)
+        for top, place in zip(tops, lanes, strict=True):
+            _store(builder, builder.load(top), arrays[2], place)
+        return context.get_dummy_value()
 
-    return types.float32(types.float32), generate
+    return signature, generate
 
 
-@kernel
-def _exponentials(row: Floats, largest: Floats) -> None:
-    """Replace a row [LANES] by exp(row - largest), where that is not positive; 0 where it is not a number.
+POLYNOMIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+"""Of Cephes' ``expf``: e^r = 1 + r + r^2 p(r), relative error 2e-7 for |r| <= log(2) / 2."""
 
-    float32: x = m log 2 + r with a polynomial for e^r (Cephes, ``expf``, relative error 2e-7) and 2^m written into the
-    exponent bits of a float; unlike a call of the library, that is vectorised.
+
+def _exp(builder: Any, given: Any) -> Any:
+    """Return e to a vector of float32 that are not positive; 0 below -87 and for what is not a number.
+
+    With x = m log 2 + r, a polynomial gives e^r, and 2^m is written into the exponent bits of a float.
     """
-    if row.itemsize == 4:
-        for lane in range(LANES):
-            given = row[lane] - largest[lane]
-            x = max(given, np.float32(-87))
-            m = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
-            r = x - m * np.float32(0.693359375) + m * np.float32(2.12194440e-4)
-            y = np.float32(1.9875691500e-4) * r + np.float32(1.3981999507e-3)
-            y = y * r + np.float32(8.3334519073e-3)
-            y = y * r + np.float32(4.1665795894e-2)
-            y = y * r + np.float32(1.6666665459e-1)
-            y = y * r + np.float32(5.0000001201e-1)
-            value = (y * r * r + r + np.float32(1)) * _power_of_two(m)
-            row[lane] = value if given >= np.float32(-87) else np.float32(0)
-    else:
-        for lane in range(LANES):
-            given = row[lane] - largest[lane]
-            row[lane] = np.exp(given) if given >= -700 else 0
+    vector, integers = given.type, ir.VectorType(ir.IntType(32), given.type.count)
+
+    def constant(value: float, kind: Any = vector) -> Any:
+        return ir.Constant(kind, [value] * vector.count)
+
+    fits = builder.fcmp_ordered(">=", given, constant(-87.0))
+    x = builder.select(fits, given, constant(-87.0))
+    kind = ir.FunctionType(vector, [vector])
+    floor = cgutils.get_or_insert_function(builder.module, kind, f"llvm.floor.v{vector.count}f32")
+    m = builder.call(floor, [_fma(builder, x, constant(1.44269504), constant(0.5))])
+    r = _fma(builder, m, constant(2.12194440e-4), _fma(builder, m, constant(-0.693359375), x))
+    y = constant(POLYNOMIAL[0])
+    for coefficient in POLYNOMIAL[1:]:
+        y = _fma(builder, y, r, constant(coefficient))
+    y = _fma(builder, builder.fmul(r, r), y, builder.fadd(r, constant(1.0)))
+    exponent = builder.add(builder.fptosi(m, integers), constant(127, integers))
+    power = builder.bitcast(builder.shl(exponent, constant(23, integers)), vector)
+    return builder.select(fits, builder.fmul(y, power), constant(0.0))
+
+
+@intrinsic
+def _exponentials(typing_context: Any, tile: Any, n: Any, largest: Any) -> Any:
+    """Replace the first n rows of tile [P, LANES] float32 by exp(row - largest), largest [LANES]."""
+    signature = types.void(tile, types.intp, largest)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if tile.dtype.bitwidth == 32:
+            arrays = _arrays(context, builder, signature, args)
+            vector, vectors = _vector_of(tile)
+            lanes = [_number(v * vector.count) for v in range(vectors)]
+            tops = [_load(builder, arrays[2], place, vector) for place in lanes]
+            with cgutils.for_range(builder, args[1]) as loop:
+                first = builder.mul(loop.index, _number(LANES))
+                for top, place in zip(tops, lanes, strict=True):
+                    here = builder.add(first, place)
+                    value = _exp(builder, builder.fsub(_load(builder, arrays[0], here, vector), top))
+                    _store(builder, value, arrays[0], here)
+        return context.get_dummy_value()
+
+    return signature, generate
 
 
 @kernel
@@ -519,16 +556,16 @@ def _fill(scores: Four, offsets: Offsets, block: Offsets, steps: int, potentials
             if tokens[lane] + 1 == offsets[block[lane] + 1]:
                 for k in range(n):
                     tile[k, lane] += end[k]
-        for lane in range(LANES):
-            largest[lane] = tile[0, lane]
-        for k in range(1, n):
-            row = tile[k]
-            for lane in range(LANES):
-                largest[lane] = max(largest[lane], row[lane])
+        _maxima(tile, n, largest)
         for lane in range(running):
             log_z[lane] += largest[lane]
-        for k in range(n):
-            _exponentials(tile[k], largest)
+        if emissions.itemsize == 4:
+            _exponentials(tile, n, largest)
+        else:
+            for k in range(n):
+                for lane in range(LANES):
+                    given = tile[k, lane] - largest[lane]
+                    tile[k, lane] = np.exp(given) if given >= -700 else 0
 
 
 @kernel
