@@ -94,7 +94,7 @@ def _best_scores(
     shared = transitions.shape[0] == 1
     before, here = rows[0], rows[1]
     taken_out = 0.0
-    top = np.int64(0)  # from a bare 0 numba would compile `_fill_bounds` for that constant, too
+    top = int(np.int64(0))  # from a bare 0 numba would compile `_fill_bounds` for that constant, too
     for k in range(padded):
         here[k] = -np.inf
     for k in range(n):
