@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from ..types import Floats, Ints, Offsets
-from ._jit import intrinsic, kernel
+from ._jit import intrinsic, kernel, prefetch
 
 WIDE = 16 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 8
 """Numbers in a vector where a row has as many."""
@@ -27,6 +27,8 @@ NARROW = 8
 
 AHEAD = 24
 """Places in a list of rows between the one that is read and the one that is fetched into the cache."""
+AHEAD_SPARSE = 8
+"""The same for sparse rows."""
 
 
 def _pair_kernels(size: int) -> tuple[Any, Any]:
@@ -230,12 +232,24 @@ def scatter_fixed_sparse(ids: Ints, row_ptr: Offsets, cols: Ints, d: Floats, fac
 @kernel
 def add_ragged_sparse(ptr: Offsets, ids: Ints, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats) -> None:
     """Add sparse rows of ragged sets: ptr [T + 1], ids [ptr[T]], out [T, C]."""
+    n = out.shape[1]
+    end = ptr[ptr.shape[0] - 1] - 1
     for t in range(ptr.shape[0] - 1):
         target = out[t]
         for p in range(ptr[t], ptr[t + 1]):
-            r = ids[p]
-            for q in range(row_ptr[r], row_ptr[r + 1]):
-                target[cols[q]] += values[q]
+            # a row is found in two steps, and each is asked for before it is needed
+            prefetch(row_ptr, ids[min(p + 2 * AHEAD_SPARSE, end)], 0)
+            place = row_ptr[ids[min(p + AHEAD_SPARSE, end)]]
+            prefetch(cols, place, 0)
+            prefetch(values, place, 0)
+            first, last = row_ptr[ids[p]], row_ptr[ids[p] + 1]
+            if last - first == n:
+                row = values[first:last]
+                for c in range(n):
+                    target[c] += row[c]
+            else:
+                for q in range(np.uint64(first), np.uint64(last)):  # unsigned, so that nothing asks for its sign
+                    target[np.uint32(cols[q])] += values[q]
 
 
 @kernel

@@ -7,8 +7,10 @@ where both are empty, it lies at ``r * C`` and has all C columns of d.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..types import Floats, Ints, Offsets
-from ._jit import kernel
+from ._jit import kernel, prefetch
 
 STRIDE_CLOCK, STRIDE_POSITION = 0.7548776662466927, 0.5698402909980532
 """Multiples of these spread evenly over [0, 1) modulo 1 (the additive recurrence R2 of Roberts 2018)."""
@@ -29,6 +31,28 @@ def add_rows(ptr: Offsets, ids: Ints, d: Floats, row_ptr: Offsets, cols: Ints, f
             else:
                 for q in range(row_ptr[r], row_ptr[r + 1]):
                     out[q] += f * source[cols[q]]
+
+
+@kernel
+def _choose(d: Floats, clock: float, least: float, used: Ints, factors: Floats) -> int:
+    """Write the positions to be used to used [T] and how much each is stretched to factors [T]; return their number.
+
+    A gradient d[t] shorter than `least` is used with a probability proportional to its length, as if it were so long.
+    """
+    n = 0
+    for t in range(d.shape[0]):
+        square = d.dtype.type(0)
+        for c in range(d.shape[1]):
+            square += d[t, c] * d[t, c]
+        stretch = 1.0
+        if square < least * least:
+            length = np.sqrt(square)
+            if (clock * STRIDE_CLOCK + t * STRIDE_POSITION) % 1 * least >= length:
+                continue
+            stretch = least / length
+        used[n], factors[n] = t, stretch
+        n += 1
+    return n
 
 
 @kernel
@@ -54,41 +78,46 @@ def adagrad(
     seen [R, 2] float64: the sum of squares of each row, and the clock at its last visit.
     unit: The clock's unit for the weights of the average; decay: strength of the penalty per tick of the clock.
     """
-    width, number = d.shape[1], d.dtype.type
-    now = (clock / unit) ** 4
-    for t in range(d.shape[0]):
+    width, number, average = d.shape[1], d.dtype.type, sums.shape[0] > 0
+    used, factors = np.empty(d.shape[0], np.int32), np.empty(d.shape[0])
+    n = _choose(d, clock, least, used, factors)
+    per_unit = 1 / unit
+    now = (clock * per_unit) ** 4
+    for u in range(n):
+        t, later, stretch = used[u], used[min(u + 1, n - 1)], factors[u]
         source = d[t]
-        square = number(0)
+        square = 0.0
         for c in range(width):
             square += source[c] * source[c]
-        stretch = 1.0
-        if square < least * least:
-            length = square**0.5
-            if (clock * STRIDE_CLOCK + t * STRIDE_POSITION) % 1 * least >= length:
-                continue
-            stretch, square = least / length, number(least * least)
+        square *= stretch * stretch
         for p in range(ptr[t], ptr[t + 1]):
-            r = ids[p]
+            # rows of the next position are on their way into the cache while those of this one are changed
+            ahead = np.int64(ids[max(0, min(p - ptr[t] + ptr[later], ptr[later + 1] - 1))])
+            place = row_ptr[ahead] if row_ptr.shape[0] else ahead * width
+            prefetch(seen, ahead, 0)
+            prefetch(weights, place, 0)
+            if average:
+                prefetch(sums, place, 0)
+            r = np.int64(ids[p])
+            first, last = r * width, (r + 1) * width
+            if row_ptr.shape[0]:
+                first, last = row_ptr[r], row_ptr[r + 1]
+            row, before = weights[first:last], seen[r, 1]
             seen[r, 0] += square
-            step = rate / (offset + seen[r, 0]) ** 0.5
-            before, seen[r, 1] = seen[r, 1], clock
+            seen[r, 1] = clock
+            if average and before < clock:
+                total, weight = sums[first:last], number(now - (before * per_unit) ** 4)
+                for c in range(row.shape[0]):
+                    total[c] += weight * row[c]
+            step = rate / np.sqrt(offset + seen[r, 0])
             shrink = number(1 / (1 + step * decay * (clock - before)))
-            weight = number(now - (before / unit) ** 4)
             f = number(step * stretch) * shrink
-            if row_ptr.shape[0] == 0:
-                row = weights[r * width : (r + 1) * width]
-                if sums.shape[0] and before < clock:
-                    total = sums[r * width : (r + 1) * width]
-                    for c in range(width):
-                        total[c] += weight * row[c]
+            if last - first == width:
                 for c in range(width):
                     row[c] = row[c] * shrink - f * source[c]
             else:
-                if sums.shape[0] and before < clock:
-                    for q in range(row_ptr[r], row_ptr[r + 1]):
-                        sums[q] += weight * weights[q]
-                for q in range(row_ptr[r], row_ptr[r + 1]):
-                    weights[q] = weights[q] * shrink - f * source[cols[q]]
+                for q in range(np.uint64(first), np.uint64(last)):  # unsigned, so that nothing asks for its sign
+                    weights[q] = weights[q] * shrink - f * source[np.uint32(cols[q])]
 
 
 @kernel
