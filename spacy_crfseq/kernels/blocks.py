@@ -40,6 +40,9 @@ LANES = VECTOR_BYTES // 2
 """Sequences in a block: two vectors of float32."""
 PANEL = 4
 """Rows of a product that are held in registers together."""
+AHEAD = 4
+"""Steps between the scores that are read and those that are fetched into the cache: lanes are too many streams for
+the processor to follow by itself."""
 SQUARE = 8
 """Tokens and labels that are transposed together."""
 LONGEST = 512
@@ -243,9 +246,16 @@ def _lift(typing_context: Any, target: Any, tokens: Any, column: Any, tile: Any,
 
 
 def _cell(builder: Any, arrays: Any, args: Any, i: int) -> Any:
-    """Return where the numbers of lane + i begin in the first array of `_lay` and `_lift`."""
+    """Return where the numbers of lane + i begin in the first array of `_lay` and `_lift`, and fetch later ones."""
     token = builder.load(builder.gep(arrays[1].data, [builder.add(args[4], _number(i))]))
-    return builder.add(builder.mul(token, builder.extract_value(arrays[0].shape, 1)), args[2])
+    width = builder.extract_value(arrays[0].shape, 1)
+    place = builder.add(builder.mul(token, width), args[2])
+    byte, option = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, option, option, option])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    later = builder.gep(arrays[0].data, [builder.add(place, builder.mul(width, _number(AHEAD)))])
+    builder.call(prefetch, [builder.bitcast(later, byte), option(0), option(3), option(1)])
+    return place
 
 
 @intrinsic
