@@ -20,7 +20,7 @@ from ..types import Ints
 from .annotations import Annotation, Tags
 from .extract import DocColumns
 
-CHUNK_DOCS = 1000
+CHUNK_DOCS = 200
 """Documents that are compiled at a time."""
 
 Read = Callable[[list[Doc], Sequence[str]], DocColumns]
