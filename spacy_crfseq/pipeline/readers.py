@@ -8,7 +8,7 @@ Its `stream` keeps nothing: a large corpus that is read once or twice needs memo
 # No `from __future__ import annotations`: spaCy checks a config against the annotations as they are.
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
