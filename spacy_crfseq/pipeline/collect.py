@@ -46,7 +46,7 @@ class Collected(NamedTuple):
 
 
 class _Texts:
-    """Encoded texts of one encoder, joined as they come: nothing has to be copied, and thus be there twice, at the end."""
+    """Encoded texts of one encoder, joined as they come, so that at the end nothing is copied and there twice."""
 
     def __init__(self) -> None:
         self._ids: list[Growable] = []
@@ -72,8 +72,9 @@ class _Texts:
         """Return all texts as one."""
         for column in (*self._ids, self._offsets):
             column.trim()
-        state, pair = (Ids(*(column.array for column in self._ids[i : i + 2]), self._stores[i // 2]) for i in (0, 2))
-        return Encoded(state, pair, self._offsets.array)
+        bags, attrs, pair_bags, pair_attrs = (column.array for column in self._ids)
+        state, pair = self._stores
+        return Encoded(Ids(bags, attrs, state), Ids(pair_bags, pair_attrs, pair), self._offsets.array)
 
 
 def collect(examples: Iterable[Example], annotation: Annotation, encoder: Encoder, read: Read) -> Collected:
