@@ -1,4 +1,4 @@
-"""The training examples of `fit`: read anew for each use, or kept where components annotate them for later ones."""
+"""The examples of `fit`: read anew for each use, or kept where components annotate them for later ones."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
 
-class TrainingCorpus:
+class Corpus:
     """Examples that can be gone through any number of times.
 
     read (Callable): Reads the corpus anew.
-    keep (bool): Whether to read once and hold all examples, so that what is written to their docs stays.
-    tell (Callable): Called with the numbers of docs and tokens as soon as they are known, which without `keep` is at
-        the end of the first pass.
+    keep, keeps (bool): Whether to read once and hold all examples, so that what is written to their docs stays.
+    tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known, which without `keep`
+        is at the end of the first pass.
     """
 
-    def __init__(self, read: Callable[[], Iterable[Example]], keep: bool, tell: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, read: Callable[[], Iterable[Example]], keep: bool, tell: Callable[[int, int], None] | None = None
+    ) -> None:
+        self.keeps = keep
         self._read, self._tell = read, tell
         self._kept: list[Example] | None = None
         self._n_tokens: int | None = None
@@ -38,7 +41,7 @@ class TrainingCorpus:
             n_docs += 1
             n_tokens += len(example.predicted)
             yield example
-        if self._n_tokens is None:
+        if self._n_tokens is None and self._tell is not None:
             self._tell(n_docs, n_tokens)
         self._n_tokens = n_tokens
 

@@ -21,7 +21,7 @@ from spacy.cli._util import parse_config_overrides
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ._app import crfseq_cli
-from ._corpus import TrainingCorpus
+from ._corpus import Corpus
 from ._kernels import is_cold
 from ._progress import Reporter
 from ._report import INTERRUPTED, load_code, printer, reported_errors
@@ -106,8 +106,8 @@ class Setup(NamedTuple):
     training: dict[str, Any]
     to_train: dict[str, CRFComponent]
     resumed: set[str]
-    train: TrainingCorpus
-    read_dev: Callable[[], list[Example]]
+    train: Corpus
+    read_dev: Callable[[], Iterable[Example]]
 
 
 def fit(
@@ -180,7 +180,7 @@ def initialize(config: Any) -> Setup:
     read_train, read_dev = _corpora(nlp, filled, training)
     if is_cold():
         msg.info("Kernels are compiled on their first use: half a minute, once on a machine")
-    train = TrainingCorpus(
+    train = Corpus(
         read_train,
         _annotated(nlp, training["annotating_components"], to_train),
         lambda docs, tokens: msg.info(f"Encoding {docs:,} documents, {tokens:,} tokens"),
@@ -218,7 +218,7 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
 
 def _corpora(
     nlp: Language, config: Any, training: dict[str, Any]
-) -> tuple[Callable[[], Iterable[Example]], Callable[[], list[Example]]]:
+) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]]]:
     """Return functions that read the training examples and the dev ones, none where the config gives no path.
 
     RAISES DataError: If the training corpus is empty.
@@ -231,7 +231,7 @@ def _corpora(
     read = getattr(corpora[0], "stream", corpora[0])  # the package's own readers would keep what they have read
     if next(iter(read(nlp)), None) is None:
         raise DataError(f"[{names[0]}] holds no documents. Check its path, --paths.train.")
-    return lambda: read(nlp), lambda: list(corpora[1](nlp)) if len(corpora) > 1 else []
+    return lambda: read(nlp), lambda: corpora[1](nlp) if len(corpora) > 1 else []
 
 
 def _has_path(config: dict[str, Any], name: str) -> bool:
@@ -257,12 +257,13 @@ class Trainer:
         self.interrupted = False
         self._setup, self._reporter = setup, reporter
         self._every, self._patience = evaluate_every, patience
-        self._train, self._dev = setup.train, setup.read_dev()
+        self._train, self._dev = setup.train, Corpus(setup.read_dev, setup.train.keeps)
+        self._scored = bool(self._dev.head(1))
         self._annotated = False
 
     def run(self) -> None:
         """Train all components, or as many as Ctrl-C allows."""
-        if not self._dev:
+        if not self._scored:
             printer().warn("No dev corpus: training without scores, and model-best will be the same as model-last")
         try:
             for name, pipe in self._setup.nlp.pipeline:
@@ -287,10 +288,10 @@ class Trainer:
         every = self._every or (1 if pipe.method.optimizer.online else 10)
         msg = printer()
         msg.info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
-        self._reporter.start(name, self._train.n_tokens, every, bool(self._dev))
+        self._reporter.start(name, self._train.n_tokens, every, self._scored)
         result = pipe.fit(
             self._train if resumed else None,
-            dev=self._dev or None,
+            dev=self._dev if self._scored else None,
             evaluate_every=every,
             patience=self._patience,
             callback=self._reporter,
@@ -302,7 +303,7 @@ class Trainer:
 
     def _annotate(self, pipe: Any) -> None:
         """Let a component write its predictions where later components look for their features."""
-        for examples in (list(self._train), self._dev):
+        for examples in map(list, (self._train, self._dev)):
             docs = [example.predicted for example in examples]
             done: Iterable[Any] = pipe.pipe(iter(docs)) if hasattr(pipe, "pipe") else map(pipe, docs)
             for example, doc in zip(examples, done, strict=True):
@@ -352,7 +353,7 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
 
 def _score(setup: Setup, results: dict[str, FitResult], kind: str) -> dict[str, Any]:
     """Evaluate the pipeline as it stands and note what ``spacy train`` notes in the meta of a model."""
-    dev = setup.read_dev()
+    dev = list(setup.read_dev())
     scores = setup.nlp.evaluate(dev) if dev else {}
     kept = {name: scores[name] for name in setup.training["score_weights"] if name in scores}
     tokens = max(1, setup.train.n_tokens)

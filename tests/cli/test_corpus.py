@@ -1,4 +1,4 @@
-"""The training corpus of ``crfseq fit``: read again for each use, or kept."""
+"""A corpus of ``crfseq fit``: read again for each use, or kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_crfseq.cli._corpus import TrainingCorpus
+from spacy_crfseq.cli._corpus import Corpus
 
 
 class Source:
@@ -29,7 +29,7 @@ class Source:
 @pytest.mark.parametrize("keep", [False, True])
 def test_counts_once(keep: bool) -> None:
     source, told = Source(), list[tuple[int, int]]()
-    corpus = TrainingCorpus(source, keep, lambda docs, tokens: told.append((docs, tokens)))
+    corpus = Corpus(source, keep, lambda docs, tokens: told.append((docs, tokens)))
     assert len(corpus.head(2)) == 2
     assert bool(told) == keep
     assert corpus.n_tokens == 6
