@@ -20,6 +20,8 @@ from .types import Bools, Floats, Ints, Offsets, RowBlock
 
 SHARD_FLOATS = 1 << 18
 """Scores are computed for about this many numbers at a time, so that they stay in the cache."""
+BLOCK_TOKENS = 1 << 18
+"""Tokens of a training set that are looked at together where the numbers of all would take much memory."""
 _EVERYWHERE: tuple[Offsets, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
@@ -352,9 +354,17 @@ def observed_rows(ids: Ids, columns: Ints, n_rows: int, width: int) -> SparseRow
 def pair_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:
     """Return ``previous * L + label`` for every token [T]; -1 where there is no previous label or one is missing."""
     columns = np.full(len(gold), -1, np.int32)
-    columns[1:] = np.where((gold[:-1] >= 0) & (gold[1:] >= 0), gold[:-1] * n_labels + gold[1:], -1)
+    for part in _blocks(1, len(gold)):
+        before, here = gold[part.start - 1 : part.stop - 1], gold[part]
+        columns[part] = np.where((before >= 0) & (here >= 0), before * n_labels + here, -1)
     columns[offsets[:-1][np.diff(offsets) > 0]] = -1
     return columns
+
+
+def _blocks(begin: int, end: int) -> Iterator[slice]:
+    """Cut a range of tokens, so that what is computed on the way stays small."""
+    for first in range(begin, end, BLOCK_TOKENS):
+        yield slice(first, min(first + BLOCK_TOKENS, end))
 
 
 def make_layout(
@@ -376,13 +386,14 @@ def make_layout(
         dense = [DenseRows(n, width) for n, width in zip(n_attributes, (n_labels, n_labels * n_labels), strict=True)]
         return Layout(n_labels, dense[0], dense[1], None, boundaries)
     pairs = pair_columns(gold, encoded.offsets, n_labels)
-    steps = np.zeros(n_labels * n_labels, np.bool_)
-    steps[pairs[pairs >= 0]] = True
+    steps = np.zeros(n_labels * n_labels + 1, np.bool_)  # the last is for -1
+    for part in _blocks(0, len(pairs)):
+        steps[pairs[part]] = True
     return Layout(
         n_labels,
         observed_rows(encoded.state, gold, n_attributes[0], n_labels),
         observed_rows(encoded.pair, pairs, n_attributes[1], n_labels * n_labels),
-        steps.reshape(n_labels, n_labels),
+        steps[:-1].reshape(n_labels, n_labels),
         boundaries,
     )
 

@@ -6,10 +6,8 @@ the order of the pipeline; the predictions of those in ``[training.annotating_co
 
 from __future__ import annotations
 
-import gc
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -23,6 +21,7 @@ from spacy.cli._util import parse_config_overrides
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ._app import crfseq_cli
+from ._corpus import Corpus
 from ._kernels import is_cold
 from ._progress import Reporter
 from ._report import INTERRUPTED, load_code, printer, reported_errors
@@ -107,8 +106,8 @@ class Setup(NamedTuple):
     training: dict[str, Any]
     to_train: dict[str, CRFComponent]
     resumed: set[str]
-    train: list[Example]
-    read_dev: Callable[[], list[Example]]
+    train: Corpus
+    read_dev: Callable[[], Iterable[Example]]
 
 
 def fit(
@@ -126,8 +125,7 @@ def fit(
     if str(config_path) != "-" and not Path(config_path).is_file():
         raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
     config = util.load_config(config_path, overrides=overrides or {}, interpolate=False)
-    with _collector_paused():
-        setup = initialize(config)
+    setup = initialize(config)
     output.mkdir(parents=True, exist_ok=True)
     reporter = Reporter(output / LOG)
     try:
@@ -136,18 +134,6 @@ def fit(
     finally:
         reporter.close()
     return save(setup, trainer, output)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from walking over a corpus of Docs again and again while it is being read."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def read_overrides(args: list[str]) -> dict[str, Any]:
@@ -191,13 +177,23 @@ def initialize(config: Any) -> Setup:
     training = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
     to_train = _to_train(nlp, training["frozen_components"])
     resumed = {name for name in to_train if name in sourced}
-    train, read_dev = _read_corpora(nlp, filled, training)
+    read_train, read_dev = _corpora(nlp, filled, training)
     if is_cold():
         msg.info("Kernels are compiled on their first use: half a minute, once on a machine")
-    msg.info(f"Encoding {len(train):,} documents, {_count_tokens(train):,} tokens")
+    train = Corpus(
+        read_train,
+        _annotated(nlp, training["annotating_components"], to_train),
+        lambda docs, tokens: msg.info(f"Encoding {docs:,} documents, {tokens:,} tokens"),
+    )
     with nlp.select_pipes(disable=[*training["frozen_components"], *resumed]):
         nlp.initialize(lambda: train)
     return Setup(nlp, training, to_train, resumed, train, read_dev)
+
+
+def _annotated(nlp: Language, annotating: list[str], to_train: Iterable[str]) -> bool:
+    """Whether a component is to annotate training documents for one that is trained later."""
+    last = max(nlp.pipe_names.index(name) for name in to_train)
+    return not set(annotating).isdisjoint(nlp.pipe_names[:last])
 
 
 def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
@@ -220,19 +216,22 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
     return trainable  # type: ignore[return-value]
 
 
-def _read_corpora(
+def _corpora(
     nlp: Language, config: Any, training: dict[str, Any]
-) -> tuple[list[Example], Callable[[], list[Example]]]:
-    """Return the training examples and a function that reads the dev ones, none where the config gives no path."""
+) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]]]:
+    """Return functions that read the training examples and the dev ones, none where the config gives no path.
+
+    RAISES DataError: If the training corpus is empty.
+    """
     names = [training["train_corpus"], training["dev_corpus"]]
     if not _has_path(config, names[1]):  # readers refuse to be made without one
         *blocks, last = names.pop().split(".")
         reduce(getitem, blocks, config).pop(last)
     corpora = util.resolve_dot_names(config, names)
-    train = list(corpora[0](nlp))
-    if not train:
+    read = getattr(corpora[0], "stream", corpora[0])  # the package's own readers would keep what they have read
+    if next(iter(read(nlp)), None) is None:
         raise DataError(f"[{names[0]}] holds no documents. Check its path, --paths.train.")
-    return train, lambda: list(corpora[1](nlp)) if len(corpora) > 1 else []
+    return lambda: read(nlp), lambda: corpora[1](nlp) if len(corpora) > 1 else []
 
 
 def _has_path(config: dict[str, Any], name: str) -> bool:
@@ -241,10 +240,6 @@ def _has_path(config: dict[str, Any], name: str) -> bool:
     for key in name.split("."):
         block = block.get(key, {}) if isinstance(block, dict) else {}
     return block.get("path", "?") not in (None, "") if isinstance(block, dict) else True
-
-
-def _count_tokens(examples: list[Example]) -> int:
-    return sum(len(example.predicted) for example in examples)
 
 
 # Training
@@ -262,12 +257,13 @@ class Trainer:
         self.interrupted = False
         self._setup, self._reporter = setup, reporter
         self._every, self._patience = evaluate_every, patience
-        self._train, self._dev = setup.train, setup.read_dev()
+        self._train, self._dev = setup.train, Corpus(setup.read_dev, setup.train.keeps)
+        self._scored = bool(self._dev.head(1))
         self._annotated = False
 
     def run(self) -> None:
         """Train all components, or as many as Ctrl-C allows."""
-        if not self._dev:
+        if not self._scored:
             printer().warn("No dev corpus: training without scores, and model-best will be the same as model-last")
         try:
             for name, pipe in self._setup.nlp.pipeline:
@@ -292,10 +288,10 @@ class Trainer:
         every = self._every or (1 if pipe.method.optimizer.online else 10)
         msg = printer()
         msg.info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
-        self._reporter.start(name, _count_tokens(self._train), every, bool(self._dev))
+        self._reporter.start(name, self._train.n_tokens, every, self._scored)
         result = pipe.fit(
             self._train if resumed else None,
-            dev=self._dev or None,
+            dev=self._dev if self._scored else None,
             evaluate_every=every,
             patience=self._patience,
             callback=self._reporter,
@@ -307,7 +303,7 @@ class Trainer:
 
     def _annotate(self, pipe: Any) -> None:
         """Let a component write its predictions where later components look for their features."""
-        for examples in (self._train, self._dev):
+        for examples in map(list, (self._train, self._dev)):
             docs = [example.predicted for example in examples]
             done: Iterable[Any] = pipe.pipe(iter(docs)) if hasattr(pipe, "pipe") else map(pipe, docs)
             for example, doc in zip(examples, done, strict=True):
@@ -315,7 +311,7 @@ class Trainer:
         self._annotated = True
 
     def _warn_of_empty_columns(self, name: str, pipe: CRFComponent) -> None:
-        docs = [example.predicted for example in self._train[:100]]
+        docs = [example.predicted for example in self._train.head(100)]
         for column in sorted(pipe.reads - {"NORM", "SPACY"}):
             if not any(doc.has_annotation(column) for doc in docs):
                 printer().warn(
@@ -357,10 +353,10 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
 
 def _score(setup: Setup, results: dict[str, FitResult], kind: str) -> dict[str, Any]:
     """Evaluate the pipeline as it stands and note what ``spacy train`` notes in the meta of a model."""
-    dev = setup.read_dev()
+    dev = list(setup.read_dev())
     scores = setup.nlp.evaluate(dev) if dev else {}
     kept = {name: scores[name] for name in setup.training["score_weights"] if name in scores}
-    tokens = max(1, _count_tokens(setup.train))
+    tokens = max(1, setup.train.n_tokens)
     losses = {f"{name}_loss": _progress_of(result, kind).report.loss / tokens for name, result in results.items()}
     setup.nlp.meta["performance"] = {**kept, **losses}
     return scores

@@ -19,6 +19,8 @@ from .lexicon import LexemeValues, Lexicon, pad_values
 from .plan import ColumnSlot, Plan, column_names, lexical_names
 
 UNKNOWN = -2
+BLOCK_TOKENS = 1 << 16
+"""Tokens whose ids are changed at a time, so that what is computed on the way stays small."""
 
 
 class Columns(NamedTuple):
@@ -243,7 +245,7 @@ class Block:
         return counts
 
     def freeze(self, ids: Ids, min_count: int) -> Ids:
-        """Drop attributes on fewer than `min_count` tokens, take no new ones from now on; return the new ids."""
+        """Drop attributes on fewer than `min_count` tokens, take no new ones from now on; see `renumbered`."""
         self.frozen = True
         if min_count <= 1:
             return ids
@@ -262,8 +264,12 @@ class Block:
         return self.renumbered(ids)
 
     def renumbered(self, ids: Ids) -> Ids:
-        """Return what was encoded before `freeze` with the ids that attributes have since."""
-        return ids if self._new_ids is None else Ids(ids.bags, self._new_ids[ids.attrs], self.store)
+        """Write the ids that attributes have since `freeze` to what was encoded before, and return it."""
+        if self._new_ids is not None:
+            for first in range(0, len(ids.attrs), BLOCK_TOKENS):
+                part = ids.attrs[first : first + BLOCK_TOKENS]
+                part[:] = self._new_ids[part]
+        return ids
 
 
 def _kept_origins(origins: list[tuple[int, Hashes]], kept: Bools) -> list[tuple[int, Hashes]]:
@@ -327,7 +333,7 @@ class Encoder:
         return Encoded(state, self.pair.freeze(encoded.pair, min_count), encoded.offsets)
 
     def renumbered(self, encoded: Encoded) -> Encoded:
-        """Return a text encoded before `freeze` with the ids that attributes have since."""
+        """Write the ids that attributes have since `freeze` to a text encoded before, and return it."""
         state, pair = self.state.renumbered(encoded.state), self.pair.renumbered(encoded.pair)
         return Encoded(state, pair, encoded.offsets)
 

@@ -11,7 +11,7 @@ from ..types import Bools, Hashes, Ints, Offsets
 
 
 class Growable:
-    """An array that grows along its first axis at amortised constant cost."""
+    """An array that grows along its first axis at amortised constant cost, by an eighth at a time."""
 
     def __init__(self, dtype: DTypeLike, width: int | None = None) -> None:
         shape = (16,) if width is None else (16, width)
@@ -23,20 +23,38 @@ class Growable:
         """The used part, a view that a later growth may leave stale."""
         return self._array[: self.size]
 
+    def reserve(self, size: int) -> NDArray[Any]:
+        """Return all of the array, made to hold at least `size` entries."""
+        capacity = len(self._array)
+        if size > capacity:
+            self._reallocate(max(size, capacity + max(capacity >> 3, 16)))
+        return self._array
+
     def resize(self, size: int, fill: int = 0) -> NDArray[Any]:
         """Make the array `size` long, new entries set to `fill`, and return it."""
-        if size > len(self._array):
-            bigger = np.empty((max(size, 2 * len(self._array)), *self._array.shape[1:]), self._array.dtype)
-            bigger[: self.size] = self._array[: self.size]
-            self._array = bigger
-        self._array[self.size : size] = fill
+        self.reserve(size)[self.size : size] = fill
         self.size = size
         return self.array
 
     def append(self, values: NDArray[Any]) -> None:
         """Add `values` at the end."""
-        first = self.size
-        self.resize(first + len(values))[first:] = values
+        end = self.size + len(values)
+        self.reserve(end)[self.size : end] = values
+        self.size = end
+
+    def trim(self) -> None:
+        """Give back the memory beyond the used part."""
+        if self.size < len(self._array):
+            self._reallocate(self.size)
+
+    def _reallocate(self, capacity: int) -> None:
+        try:  # large arrays move without a copy, so that there are never two of them
+            self._array.resize((capacity, *self._array.shape[1:]))
+        except ValueError:  # somebody looks at the array, who must not be left without it
+            other = np.zeros((capacity, *self._array.shape[1:]), self._array.dtype)
+            used = min(self.size, capacity, len(self._array))
+            other[:used] = self._array[:used]
+            self._array = other
 
 
 class HashIndex:
@@ -47,14 +65,20 @@ class HashIndex:
     """
 
     def __init__(self, keys: Hashes | None = None) -> None:
-        self._keys = np.empty(16, np.uint64) if keys is None else np.array(keys, np.uint64)
+        self._keys = Growable(np.uint64)
+        if keys is not None:
+            self._keys.append(keys)
         self._slots = np.zeros(0, np.int32)
-        self.size = 0 if keys is None else len(keys)
+
+    @property
+    def size(self) -> int:
+        """The number of ids."""
+        return self._keys.size
 
     @property
     def keys(self) -> Hashes:
-        """The key of every id."""
-        return self._keys[: self.size]
+        """The key of every id, a view that later ones may leave stale."""
+        return self._keys.array
 
     def add(self, keys: Hashes) -> tuple[Ints, Bools]:
         """Return the ids of `keys` [T], new ones made where needed, and where [T] a key came first.  Key 0 is -1."""
@@ -64,8 +88,8 @@ class HashIndex:
         chunk = 1 << 16  # bounds what must be reserved ahead of time
         for start in range(0, len(keys), chunk):
             part = slice(start, start + chunk)
-            self._reserve(self.size + len(keys[part]))
-            self.size = hashing.insert(keys[part], self._keys, self._slots, self.size, ids[part], new[part])
+            room = self._reserve(self.size + len(keys[part]))
+            self._keys.size = hashing.insert(keys[part], room, self._slots, self.size, ids[part], new[part])
         return ids, new
 
     def find(self, keys: Hashes) -> tuple[Ints, int]:
@@ -73,20 +97,19 @@ class HashIndex:
         from ..kernels import hashing
 
         ids = np.empty(len(keys), np.int32)
-        self._reserve(self.size)
-        return ids, hashing.look_up(keys, self._keys, self._slots, ids)
+        return ids, hashing.look_up(keys, self._reserve(self.size), self._slots, ids)
 
-    def _reserve(self, size: int) -> None:
-        """Make room for `size` keys, and slots of which at most half are taken."""
+    def _reserve(self, size: int) -> Hashes:
+        """Return the keys with room for `size`, and make slots of which at most half are taken."""
         from ..kernels import hashing
 
-        if size > len(self._keys):
-            bigger = np.empty(max(size, 2 * len(self._keys)), np.uint64)
-            bigger[: self.size] = self.keys
-            self._keys = bigger
+        room = self._keys.reserve(size)
         if 2 * max(size, 1) > len(self._slots):
-            self._slots = np.zeros(max(64, 1 << (2 * size).bit_length()), np.int32)
-            hashing.rehash(self._keys, self.size, self._slots)
+            self._slots = np.zeros(0, np.int32)  # the old ones go before the new ones come
+            slots = np.zeros(max(64, 1 << (2 * size).bit_length()), np.int32)
+            hashing.rehash(room, self.size, slots)
+            self._slots = slots
+        return room
 
 
 class BagStore:

@@ -194,7 +194,12 @@ def insert(wanted: Hashes, keys: Hashes, slots: Ints, n: int, ids: Ints, new: Bo
     at least half as many again.
     """
     mask = np.uint64(slots.shape[0] - 1)
-    for t in range(wanted.shape[0]):
+    length = wanted.shape[0]
+    for t in range(length):
+        if t + 2 * AHEAD < length:
+            prefetch(slots, _home(wanted[t + 2 * AHEAD], mask), 0)
+        if t + AHEAD < length:
+            prefetch(keys, max(slots[_home(wanted[t + AHEAD], mask)] - 1, 0), 0)
         key = wanted[t]
         ids[t] = -1
         new[t] = False

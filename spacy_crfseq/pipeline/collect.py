@@ -6,6 +6,7 @@ No document is kept, so that a training set needs memory for its ids only, some 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -15,12 +16,12 @@ from spacy.training import Example, validate_examples
 
 from ..errors import DataError
 from ..features.encoder import Columns, Encoded, Encoder, Ids
+from ..features.index import BagStore, Growable
 from ..training.dataset import Dataset
-from ..types import Ints
 from .annotations import Annotation, Tags
 from .extract import DocColumns
 
-CHUNK_DOCS = 1000
+CHUNK_DOCS = 200
 """Documents that are compiled at a time."""
 
 Read = Callable[[list[Doc], Sequence[str]], DocColumns]
@@ -44,15 +45,46 @@ class Collected(NamedTuple):
     n_docs: int
 
 
+class _Texts:
+    """Encoded texts of one encoder, joined as they come, so that at the end nothing is copied and there twice."""
+
+    def __init__(self) -> None:
+        self._ids: list[Growable] = []
+        self._stores: list[BagStore] = []
+        self._offsets = Growable(np.int64)
+        self._offsets.resize(1)
+
+    def append(self, part: Encoded) -> None:
+        """Add a text behind the others."""
+        arrays = *part.state[:2], *part.pair[:2]
+        if not self._ids:
+            self._ids = [Growable(np.int32, ids.shape[1]) for ids in arrays]
+        for column, ids in zip(self._ids, arrays, strict=True):
+            column.append(ids)
+        self._stores = [part.state.store, part.pair.store]
+        self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
+
+    def copy(self) -> _Texts:
+        """Return texts that can go on differently."""
+        return deepcopy(self, {id(store): store for store in self._stores})
+
+    def joined(self) -> Encoded:
+        """Return all texts as one."""
+        for column in (*self._ids, self._offsets):
+            column.trim()
+        bags, attrs, pair_bags, pair_attrs = (column.array for column in self._ids)
+        state, pair = self._stores
+        return Encoded(Ids(bags, attrs, state), Ids(pair_bags, pair_attrs, pair), self._offsets.array)
+
+
 def collect(examples: Iterable[Example], annotation: Annotation, encoder: Encoder, read: Read) -> Collected:
     """Compile all examples; the attributes of an encoder that is not frozen grow, the gold columns included.
 
     RAISES DataError: If there are no examples.
     """
     numbers: dict[str | None, int] = {None: -1}
-    known: list[Encoded] = []
-    seen: list[Encoded] = []
-    gold: list[Ints] = []
+    known, gold = _Texts(), Growable(np.int32)
+    seen: _Texts | None = None  # what was seen is the same as what is known as long as no column is missing
     absent: dict[str, None] = {}
     n_docs = 0
     for chunk in _chunks(examples):
@@ -63,19 +95,22 @@ def collect(examples: Iterable[Example], annotation: Annotation, encoder: Encode
         if not encoder.frozen:
             text, missing = _with_gold_columns(columns, chunk, encoder.columns, annotation.writes)
         absent.update(dict.fromkeys(missing))
-        known.append(encoder.encode(text))
-        # encoding the text as it is adds no attribute: what fires without a column fires with it, too
-        seen.append(encoder.encode(columns.text) if missing else known[-1])
+        if missing and seen is None:
+            seen = known.copy()
+        encoded = encoder.encode(text)
+        known.append(encoded)
+        if seen is not None:
+            # encoding the text as it is adds no attribute: what fires without a column fires with it, too
+            seen.append(encoder.encode(columns.text) if missing else encoded)
         tags = [tag for example in chunk for tag in gold_tags(annotation, example)]
         gold.append(np.array([numbers.setdefault(tag, len(numbers) - 1) for tag in tags], np.int32))
         n_docs += len(chunk)
     if not n_docs:
         raise DataError("There are no training examples. Check [corpora.train] and [paths].")
-    if not absent:
-        seen.clear()
-    joined = _join(known)
-    encoded = _join(seen) if absent else joined
-    data = Dataset(encoded, _join_arrays(gold), np.ones(len(encoded.offsets) - 1))
+    joined = known.joined()
+    encoded = joined if seen is None else seen.joined()
+    gold.trim()
+    data = Dataset(encoded, gold.array, np.ones(len(encoded.offsets) - 1))
     return Collected(data, joined, [tag for tag in numbers if tag is not None], list(absent), n_docs)
 
 
@@ -116,29 +151,3 @@ def _with_gold_columns(
             values = example.reference.to_array([names[i] for i in absent])
             context[begin:end, absent] = values.reshape(end - begin, len(absent))
     return columns.text._replace(context=context), [names[i] for i in absent]
-
-
-def _join(parts: list[Encoded]) -> Encoded:
-    """Join encoded texts of one encoder, and empty the list: each part goes as soon as it is copied."""
-    lengths = [np.diff(part.offsets) for part in parts]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
-    columns: list[list[Ints]] = [[], [], [], []]
-    stores = parts[0].state.store, parts[0].pair.store
-    for part in parts:
-        for column, ids in zip(columns, (*part.state[:2], *part.pair[:2]), strict=True):
-            column.append(ids)
-    parts.clear()
-    joined = [_join_arrays(column) for column in columns]
-    return Encoded(Ids(joined[0], joined[1], stores[0]), Ids(joined[2], joined[3], stores[1]), offsets)
-
-
-def _join_arrays(arrays: list[Ints]) -> Ints:
-    """Join arrays along their first axis, and empty the list."""
-    out = np.empty((sum(len(array) for array in arrays), *arrays[0].shape[1:]), np.int32)
-    first = 0
-    arrays.reverse()
-    while arrays:
-        array = arrays.pop()
-        out[first : first + len(array)] = array
-        first += len(array)
-    return out

@@ -340,9 +340,10 @@ class CRFComponent(TrainablePipe):
             )
 
     def _relabelled(self, found: Collected) -> Dataset:
-        """Return the data with the numbers of the component's labels."""
+        """Return the data, its labels changed to the numbers of the component's labels."""
         numbers = np.append(self._label_ids(list(found.tags)), np.int32(-1))
-        return found.data._replace(gold=numbers[found.data.gold])
+        found.data.gold[:] = numbers[found.data.gold]
+        return found.data
 
     def _label_ids(self, tags: Tags) -> Ints:
         """RAISES DataError: If a tag is none of the component's labels."""

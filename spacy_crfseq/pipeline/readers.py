@@ -1,14 +1,14 @@
 """Corpus readers for spaCy's training configs: CoNLL column files and CoNLL-U without a detour over DocBin.
 
 A reader turns its file into reference docs once for each vocabulary.  Every call then yields the same
-reference docs with fresh predicted ones, so that an epoch or an evaluation does not pay for parsing again,
-and so that whatever is compiled from a reference doc can be found again by its identity.
+reference docs with fresh predicted ones, so that an epoch or an evaluation does not pay for parsing again.
+Its `stream` keeps nothing: a large corpus that is read once or twice needs memory for one doc at a time.
 """
 
 # No `from __future__ import annotations`: spaCy checks a config against the annotations as they are.
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -66,7 +66,7 @@ def create_conll_reader(
     on_invalid: str = "error",
     encoding: str = "utf8",
     limit: int = 0,
-) -> Callable[[Language], Iterable[Example]]:
+) -> "CorpusReader":
     """Create a reader of a column file (``spacy_crfseq.ConllReader.v1``).
 
     path (Path): The file.
@@ -99,7 +99,7 @@ def create_conllu_reader(
     given: list[str] = [],  # noqa: B006
     unit: str = "sentence",
     limit: int = 0,
-) -> Callable[[Language], Iterable[Example]]:
+) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
     Sets tag, pos, morph and lemma, and head and dep in docs where each sentence's heads make a tree.  See
@@ -121,19 +121,21 @@ def read_examples(
     chunks_key: str = "chunks",
     on_invalid: str = "conlleval",
     limit: int = 0,
-) -> Iterable[Example]:
-    """Return the examples of a file in the layout of a preset, such as "conll2000" or "conllu".
+) -> Iterator[Example]:
+    """Return an iterator over the examples of a file in the layout of a preset, such as "conll2000" or "conllu".
+
+    The file is read as examples are taken, and none is kept.
 
     Raises ConfigError on an unknown preset and what the readers raise.
     """
     preset = get_preset(preset_name)
     if preset_name == "conllu":
-        return create_conllu_reader(path, list(given), unit, limit)(nlp)
+        return create_conllu_reader(path, list(given), unit, limit).stream(nlp)
     columns = list(preset.columns)
     reader = create_conll_reader(
         path, columns, preset.scheme, list(given), unit, chunks_key, on_invalid, preset.encoding, limit
     )
-    return reader(nlp)
+    return reader.stream(nlp)
 
 
 class CorpusReader:
@@ -159,17 +161,24 @@ class CorpusReader:
         """
         vocab = nlp.vocab
         if id(vocab) not in self._built:
-            self._built[id(vocab)] = vocab, self._build(vocab)
+            self._built[id(vocab)] = vocab, list(self._entries(vocab))
         return map(_example, self._built[id(vocab)][1])
 
-    def _build(self, vocab: Vocab) -> "list[_Entry]":
-        """Read the file."""
+    def stream(self, nlp: Language) -> Iterator[Example]:
+        """Return an iterator over the examples that reads the file as it goes and keeps none of them.
+
+        Raises FormatError when it comes to a line that cannot be read.
+        """
+        return map(_example, self._entries(nlp.vocab))
+
+    def _entries(self, vocab: Vocab) -> "Iterator[_Entry]":
+        """Read the file, and warn of broken tags at its end."""
         builder = _Builder(vocab, self._layout)
-        entries = [builder.entry(group) for group in islice(self._groups(), self._layout.limit or None)]
+        for group in islice(self._groups(), self._layout.limit or None):
+            yield builder.entry(group)
         if builder.invalid and not self._warned:
             self._warned = True
             warnings.warn(builder.warning(), stacklevel=3)
-        return entries
 
     def _groups(self) -> Iterator[list[Sentence]]:
         """Yield the sentences of each doc."""

@@ -19,7 +19,7 @@ from spacy_crfseq.cli import fit
 from spacy_crfseq.cli.fit import read_overrides
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import replace_folder
-from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
 
 Run = Callable[..., Any]
 KEYS = {"component", "iteration", "seconds", "objective", "loss", "grad_norm", "score", "best"}
@@ -99,6 +99,17 @@ def test_components_see_the_predictions_of_annotating_ones(trained: Path, corpus
     tagged = list(nlp.pipe([example.reference.copy() for example in examples], disable=["crf_tagger", "crf_ner"]))
     marginals = chunker.marginals(untagged), chunker.marginals(tagged)
     assert any(np.abs(a - b).max() > 0.01 for a, b in zip(*marginals, strict=True))
+
+
+def test_an_empty_corpus_and_a_count(
+    run: Run, configure: Any, paths: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner")
+    result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1")
+    assert result.exit_code == 0
+    assert result.stdout.count("Encoding ") == 1
+    monkeypatch.setattr(CorpusReader, "stream", lambda reader, nlp: iter([]))
+    refused(run("fit", config, "--output", tmp_path / "out", *paths), "[corpora.train] holds no documents")
 
 
 def test_warns_when_features_find_nothing(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:

@@ -143,6 +143,17 @@ def test_reference_docs_are_the_same_in_every_call(nlp: Language, tmp_path: Path
     assert next(iter(reader(nlp))).reference is first[0].reference
 
 
+def test_a_stream_reads_as_it_goes(nlp: Language, tmp_path: Path) -> None:
+    reader = create_conll_reader(write(tmp_path, FILE + "\nbroken line\n"), ALL)
+    stream = reader.stream(nlp)
+    words = [[t.text for t in next(stream).reference] for _ in range(3)]
+    with pytest.raises(FormatError, match=r"a\.txt:15: 7 columns expected"):
+        next(stream)
+    assert not reader._built
+    whole = read(nlp, write(tmp_path, FILE))
+    assert words == [[t.text for t in example.reference] for example in whole]
+
+
 def test_changes_to_predicted_docs_do_not_come_back(nlp: Language, tmp_path: Path) -> None:
     reader = create_conll_reader(write(tmp_path, FILE), ALL, given=["tag", "chunk"])
     for example in reader(nlp):

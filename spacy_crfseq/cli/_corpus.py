@@ -1,0 +1,70 @@
+"""The examples of `fit`: read anew for each use, or kept where components annotate them for later ones."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spacy.training import Example
+
+
+class Corpus:
+    """Examples that can be gone through any number of times.
+
+    read (Callable): Reads the corpus anew.
+    keep, keeps (bool): Whether to read once and hold all examples, so that what is written to their docs stays.
+    tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known, which without `keep`
+        is at the end of the first pass.
+    """
+
+    def __init__(
+        self, read: Callable[[], Iterable[Example]], keep: bool, tell: Callable[[int, int], None] | None = None
+    ) -> None:
+        self.keeps = keep
+        self._read, self._tell = read, tell
+        self._kept: list[Example] | None = None
+        self._n_tokens: int | None = None
+        if keep:
+            with _collector_paused():
+                self._kept = list(self._counted())
+
+    def __iter__(self) -> Iterator[Example]:
+        return self._counted() if self._kept is None else iter(self._kept)
+
+    def _counted(self) -> Iterator[Example]:
+        n_docs = n_tokens = 0
+        for example in self._read():
+            n_docs += 1
+            n_tokens += len(example.predicted)
+            yield example
+        if self._n_tokens is None and self._tell is not None:
+            self._tell(n_docs, n_tokens)
+        self._n_tokens = n_tokens
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of the whole corpus, which is read if nobody has come to its end yet."""
+        if self._n_tokens is None:
+            for _ in self:
+                pass
+        return self._n_tokens or 0
+
+    def head(self, size: int) -> list[Example]:
+        """Return the first examples."""
+        return list(islice(self, size))
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from walking over a corpus of Docs again and again while it is being read."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
