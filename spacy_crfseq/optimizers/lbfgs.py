@@ -129,6 +129,10 @@ class LBFGS:
         tried: list[Point] = []
 
         def evaluate(step: float) -> tuple[Point, float]:
+            if len(tried) > 1:  # a search returns its last point or its best one
+                worse = max(reversed(tried), key=lambda point: point.value if np.isfinite(point.value) else np.inf)
+                tried[:] = [point for point in tried if point is not worse]
+                state.give(worse)
             theta = state.take()
             _add_scaled(old.theta, step, direction, theta, objective.n_threads)
             tried.append(_evaluate(objective, theta, state.take()))
