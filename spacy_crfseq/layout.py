@@ -3,7 +3,7 @@
 All parameters of a model live in theta [D]: the weights of the *state* block (attributes that score a label), those of
 the *pair* block (attributes that score a label and the one before it), transitions, start and end scores.  Rows of
 weights are dense (every label for every attribute, as in CRF++) or sparse (the attribute-label pairs seen in training,
-as in CRFsuite); both offer the same four operations, and nobody else asks which they are.
+as in CRFsuite); both offer the same operations.
 """
 
 from __future__ import annotations
@@ -66,12 +66,6 @@ class DenseRows(NamedTuple):
 
         rows.add_ragged(ptr, ids, self._matrix(weights), out)
 
-    def scatter_ragged(self, ptr: Offsets, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
-        """Add factor * d[t] to the rows ids[ptr[t]:ptr[t + 1]] of grad."""
-        from .kernels import rows
-
-        rows.scatter_ragged(ptr, ids, d, factor, self._matrix(grad))
-
     def collect(self, rows_of: slice, ptr: Offsets, bags: Ints, d: Floats, grad: Floats) -> None:
         """Add to each row r in a range the lines bags[ptr[r]:ptr[r + 1]] of d [bags, C]: rows are the receivers."""
         from .kernels import rows
@@ -115,29 +109,11 @@ class SparseRows(NamedTuple):
         """Where each row begins, and its columns."""
         return self.ptr, self.cols
 
-    def add(self, weights: Floats, ids: Ints, out: Floats) -> None:
-        """Add the rows ids [T, S] (-1 for none) to out [T, C]."""
-        from .kernels import rows
-
-        rows.add_fixed_sparse(ids, self.ptr, self.cols, weights, out)
-
-    def scatter(self, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
-        """Add factor * d [T, C] to the rows ids [T, S] of grad."""
-        from .kernels import rows
-
-        rows.scatter_fixed_sparse(ids, self.ptr, self.cols, d, factor, grad)
-
     def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
         """Add the rows ids[ptr[t]:ptr[t + 1]] to out[t]."""
         from .kernels import rows
 
         rows.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
-
-    def scatter_ragged(self, ptr: Offsets, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
-        """Add factor * d[t] to the rows ids[ptr[t]:ptr[t + 1]] of grad."""
-        from .kernels import rows
-
-        rows.scatter_ragged_sparse(ptr, ids, self.ptr, self.cols, d, factor, grad)
 
     def collect(self, rows_of: slice, ptr: Offsets, bags: Ints, d: Floats, grad: Floats) -> None:
         """Add to each row r in a range the lines bags[ptr[r]:ptr[r + 1]] of d [bags, C]: rows are the receivers."""

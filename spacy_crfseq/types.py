@@ -119,7 +119,7 @@ class Loss(Protocol):
 
 @runtime_checkable
 class Regularizer(Protocol):
-    """A penalty on the weights.
+    """A penalty on the weights, a sum over them: it may be asked for part by part, by several threads.
 
     smooth (bool): Differentiable everywhere, so that gradient methods may use `add_grad`.
     decay (float | None): c where the penalty is exactly c/2 ||w||^2, which online methods apply by scaling; else None.

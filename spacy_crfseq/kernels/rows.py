@@ -205,31 +205,6 @@ def scatter_ragged(ptr: Offsets, ids: Ints, d: Floats, factor: float, grad: Floa
 
 
 @kernel
-def add_fixed_sparse(ids: Ints, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats) -> None:
-    """Add sparse rows: ids [T, S], row_ptr [R + 1], cols and values [row_ptr[R]], out [T, C]."""
-    for t in range(ids.shape[0]):
-        target = out[t]
-        for s in range(ids.shape[1]):
-            r = ids[t, s]
-            if r >= 0:
-                for q in range(row_ptr[r], row_ptr[r + 1]):
-                    target[cols[q]] += values[q]
-
-
-@kernel
-def scatter_fixed_sparse(ids: Ints, row_ptr: Offsets, cols: Ints, d: Floats, factor: float, grad: Floats) -> None:
-    """Transpose of `add_fixed_sparse`: d [T, C], grad [row_ptr[R]]."""
-    f = d.dtype.type(factor)
-    for t in range(ids.shape[0]):
-        source = d[t]
-        for s in range(ids.shape[1]):
-            r = ids[t, s]
-            if r >= 0:
-                for q in range(row_ptr[r], row_ptr[r + 1]):
-                    grad[q] += f * source[cols[q]]
-
-
-@kernel
 def add_ragged_sparse(ptr: Offsets, ids: Ints, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats) -> None:
     """Add sparse rows of ragged sets: ptr [T + 1], ids [ptr[T]], out [T, C]."""
     n = out.shape[1]
@@ -250,20 +225,6 @@ def add_ragged_sparse(ptr: Offsets, ids: Ints, row_ptr: Offsets, cols: Ints, val
             else:
                 for q in range(np.uint64(first), np.uint64(last)):  # unsigned, so that nothing asks for its sign
                     target[np.uint32(cols[q])] += values[q]
-
-
-@kernel
-def scatter_ragged_sparse(
-    ptr: Offsets, ids: Ints, row_ptr: Offsets, cols: Ints, d: Floats, factor: float, grad: Floats
-) -> None:
-    """Transpose of `add_ragged_sparse`: d [T, C], grad [row_ptr[R]]."""
-    f = d.dtype.type(factor)
-    for t in range(ptr.shape[0] - 1):
-        source = d[t]
-        for p in range(ptr[t], ptr[t + 1]):
-            r = ids[p]
-            for q in range(row_ptr[r], row_ptr[r + 1]):
-                grad[q] += f * source[cols[q]]
 
 
 @kernel

@@ -6,7 +6,7 @@ Batch optimizers ask for value and gradient on all data, which `full_pass` compu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -80,12 +80,18 @@ class CRFObjective:
 
     def value_and_grad(self, theta: Floats, out: Floats | None = None) -> tuple[float, float, Floats]:
         """Return objective, loss alone, and the objective's gradient [D], written to `out` if given."""
-        grad = np.zeros_like(theta) if out is None else out
-        grad[:] = 0
+        grad = np.empty_like(theta) if out is None else out
+        pieces = threads.parts(len(theta), self._n_threads)
+        threads.run([partial(grad[piece].fill, 0) for piece in pieces])
         loss = self._pass(theta, grad)
-        self._regularizer.add_grad(theta, grad)
+        penalty = sum(threads.run([partial(self._penalise, theta[piece], grad[piece]) for piece in pieces]))
         self.layout.hold(grad)
-        return loss + self._regularizer.value(theta), loss, grad
+        return loss + penalty, loss, grad
+
+    def _penalise(self, theta: Floats, grad: Floats) -> float:
+        """Return the penalty of some parameters and add its gradient."""
+        self._regularizer.add_grad(theta, grad)
+        return self._regularizer.value(theta)
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
         """Yield all sequences once, `size` at a time, shuffled by `rng`."""

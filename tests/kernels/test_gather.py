@@ -31,6 +31,7 @@ def test_sparse_rows(dtype: type, length: int, n_slots: int, width: int, least: 
     gather.split_rows(row_ptr, cols, values, least, heads, dense)
     ids, out = random_ids(rng, len(held), length, n_slots), rng.normal(size=(length, width)).astype(dtype)
     expected = out.copy()
-    rows.add_fixed_sparse(ids, row_ptr, cols, values, expected)
+    flat = np.where(ids >= 0)
+    rows.add_ragged_sparse(np.searchsorted(flat[0], np.arange(length + 1)), ids[flat], row_ptr, cols, values, expected)
     gather.add_split(ids, heads, dense, row_ptr, cols, values, out)
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
