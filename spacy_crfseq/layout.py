@@ -178,7 +178,9 @@ class SparseColumns:
         from .kernels import rows as kernels
 
         self._rows = rows
-        self._tabled = np.flatnonzero(np.diff(rows.ptr) >= self.FEWEST).astype(np.int32)
+        used = np.zeros(rows.n_rows, np.bool_)
+        used[ids[ids >= 0]] = True  # others may belong to another thread
+        self._tabled = np.flatnonzero((np.diff(rows.ptr) >= self.FEWEST) & used).astype(np.int32)
         tables = np.full(rows.n_rows, -1, np.int32)
         tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
         ptr = np.empty(len(ids) + 1, np.int64), np.empty(len(ids) + 1, np.int64)

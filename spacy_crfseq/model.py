@@ -20,7 +20,11 @@ from .errors import ModelFileError
 from .features.encoder import Encoded, Ids
 from .features.index import BagStore
 from .layout import BagRows, DenseRows, Layout, Rows, SparseRows, Views, shards
+from .threads import over
 from .types import Bools, Constraints, Decoder, Floats, Hashes, Ints, Offsets, Scores
+
+THREAD_TOKENS = 1 << 12
+"""Tokens from which on decoding is worth a thread of its own."""
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
 VERSION = 1
@@ -46,12 +50,9 @@ class LinearChainCRF:
 
     def set_theta(self, theta: Floats) -> None:
         """Use these parameters from now on."""
-        self._theta = theta
-        self._views = self.layout.views(theta)
-        self._tables = (
-            _Table(self.layout.state, self._views.state),
-            _Table(self.layout.pair, self._views.pair),
-        )
+        views = self.layout.views(theta)
+        tables = _Table(self.layout.state, views.state), _Table(self.layout.pair, views.pair)
+        self._theta, self._views, self._tables = theta, views, tables
 
     @property
     def views(self) -> Views:
@@ -176,12 +177,19 @@ class Scorer(NamedTuple):
             self.tables[1].add(self.encoded.pair, tokens, self.sums[1], transitions.reshape(n_tokens, n * n))
         return Scores(emissions, transitions, views.start, views.end), offsets - offsets[0]
 
-    def decode(self, decoder: Decoder, constraints: Constraints, allowed: Bools | None = None) -> Ints:
+    def decode(
+        self, decoder: Decoder, constraints: Constraints, allowed: Bools | None = None, n_threads: int = 1
+    ) -> Ints:
         """Return the chosen label of every token [T]; `allowed` [T, L] restricts single tokens."""
         labels = np.empty(self.encoded.n_tokens, np.int32)
-        for scores, offsets, sequences in self._shards():
-            tokens = self._tokens(sequences)
+        n_threads = max(1, min(n_threads, self.encoded.n_tokens // THREAD_TOKENS))
+
+        def fill(shard: tuple[int, int]) -> None:
+            scores, offsets = self.scores(*shard)
+            tokens = self._tokens(slice(*shard))
             labels[tokens] = decoder(scores, offsets, constraints, None if allowed is None else allowed[tokens])
+
+        over(fill, list(shards(self.encoded.offsets, self._floats, n_threads=n_threads)), n_threads)
         return labels
 
     def marginals(self) -> Floats:
@@ -222,9 +230,13 @@ class Scorer(NamedTuple):
 
     def _shards(self) -> Iterator[tuple[Scores, Offsets, slice]]:
         """Yield the scores of all sequences, a shard at a time, with the shard's offsets and sequences."""
-        n = self.layout.n_labels
-        for first, last in shards(self.encoded.offsets, n * n if self.layout.pair.n_rows else n):
+        for first, last in shards(self.encoded.offsets, self._floats):
             yield *self.scores(first, last), slice(first, last)
+
+    @property
+    def _floats(self) -> int:
+        """Scores of a token."""
+        return self.layout.n_labels ** (2 if self.layout.pair.n_rows else 1)
 
     def _tokens(self, sequences: slice) -> slice:
         bounds = self.encoded.offsets

@@ -51,6 +51,23 @@ def test_each_item_is_taken_once(n_items: int, n: int) -> None:
     assert sorted(taken) == list(range(n_items))
 
 
+def test_no_item_is_taken_after_an_error() -> None:
+    taken: list[int] = []
+
+    def fail(item: int) -> None:
+        taken.append(item)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.over(fail, range(1000), 2)
+    assert len(taken) <= 2
+
+
+def test_worker_processes_get_one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads.multiprocessing, "parent_process", lambda: object())
+    assert threads.available() == 1
+
+
 def test_an_error_at_one_item() -> None:
     with pytest.raises(ZeroDivisionError):
         threads.over(lambda item: 1 // item, [1, 0, 2], 2)

@@ -180,10 +180,11 @@ def initialize(config: Any) -> Setup:
     read_train, read_dev = _corpora(nlp, filled, training)
     if is_cold():
         msg.info("Kernels are compiled on their first use: half a minute, once on a machine")
+    msg.text("Reading and encoding the training corpus")
     train = Corpus(
         read_train,
         _annotated(nlp, training["annotating_components"], to_train),
-        lambda docs, tokens: msg.info(f"Encoding {docs:,} documents, {tokens:,} tokens"),
+        lambda docs, tokens: msg.info(f"Encoded {docs:,} documents, {tokens:,} tokens"),
     )
     with nlp.select_pipes(disable=[*training["frozen_components"], *resumed]):
         nlp.initialize(lambda: train)

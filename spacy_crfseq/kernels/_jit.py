@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import llvmlite.binding
 import numba
 import numba.extending
 from llvmlite import ir
@@ -19,6 +20,17 @@ from numba.core import cgutils, types
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
+
+
+def _vector_bytes() -> int:
+    """Return the length of the processor's vectors in bytes, 32 where nothing better is known."""
+    try:
+        return 64 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 32
+    except RuntimeError:  # LLVM cannot tell
+        return 32
+
+
+VECTOR_BYTES = _vector_bytes()
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 _warned = False

@@ -22,20 +22,18 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 
 from ..types import Bools, Floats, Ints, Offsets
-from ._jit import intrinsic, kernel
+from ._jit import VECTOR_BYTES, intrinsic, kernel
 
 Four: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 """Emissions, transitions, start and end scores, or their gradients."""
 Tiles: TypeAlias = tuple[Floats, Floats, Floats]
 """Potentials e (later marginals), u and v, each [steps, P, LANES]."""
 
-VECTOR_BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 32
 LANES = VECTOR_BYTES // 2
 """Sequences in a block: two vectors of float32."""
 PANEL = 4
@@ -460,7 +458,7 @@ def log_loss(
         _fill(scores, offsets, block, steps, tiles[0], log_z)
         _forward(forward, n, offsets, block, steps, tiles, scales, log_z, lost)
         _backward(backward, n, offsets, block, steps, tiles, scales, lane_weights, lost)
-        _silence(steps, n, tiles, lost)
+        _silence(steps, tiles, lost)
         for row in range(0, padded, PANEL):
             for column in range(0, padded, PANEL):
                 _corner(counts, tiles[1], tiles[2], row, column, steps - 1)
@@ -651,13 +649,13 @@ def _backward(
 
 
 @kernel
-def _silence(steps: int, n: int, tiles: Tiles, lost: Bools) -> None:
+def _silence(steps: int, tiles: Tiles, lost: Bools) -> None:
     """Set the marginals, u and v of lanes that are lost to zero."""
     for lane in range(LANES):
         if lost[lane]:
             for tile in tiles:
                 for t in range(steps):
-                    for k in range(n):
+                    for k in range(tile.shape[1]):
                         tile[t, k, lane] = 0
 
 

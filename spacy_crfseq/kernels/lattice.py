@@ -473,25 +473,6 @@ def expectations(
 
 
 @kernel
-def path_scores(
-    emissions: Floats, transitions: Floats, start: Floats, end: Floats, offsets: Offsets, labels: Ints, scores: Floats
-) -> None:
-    """Write the unnormalised log-score of each sequence's `labels` [T] to `scores` [N]."""
-    shared = transitions.shape[0] == 1
-    for s in range(offsets.shape[0] - 1):
-        b, e = offsets[s], offsets[s + 1]
-        total = 0.0
-        if e > b:
-            total += start[labels[b]]
-            total += end[labels[e - 1]]
-        for t in range(b, e):
-            total += emissions[t, labels[t]]
-            if t > b:
-                total += transitions[0 if shared else t, labels[t - 1], labels[t]]
-        scores[s] = total
-
-
-@kernel
 def span_probabilities(
     emissions: Floats,
     transitions: Floats,

@@ -11,15 +11,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 
 from ..types import Floats, Ints, Offsets
-from ._jit import intrinsic, kernel, prefetch
+from ._jit import VECTOR_BYTES, intrinsic, kernel, prefetch
 
-WIDE = 16 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 8
+WIDE = VECTOR_BYTES // 4
 """Numbers in a vector where a row has as many."""
 NARROW = 8
 """Numbers in a vector where a row has fewer than `WIDE`."""

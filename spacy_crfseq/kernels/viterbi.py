@@ -155,7 +155,10 @@ def _fill_bounds(steps: Floats, top: int, bounds: Floats, gains: Floats, lanes: 
 
 @kernel
 def _first_largest(values: Floats, lanes: Floats) -> int:
-    """Return the first place of the largest of values [P], P a multiple of `LANES`; lanes is work space."""
+    """Return the first place of the largest of values [P], P a multiple of `LANES`; lanes is work space.
+
+    0 where that is not a number.
+    """
     for k in range(LANES):
         lanes[k] = values[k]
     for first in range(LANES, values.shape[0], LANES):
@@ -168,7 +171,7 @@ def _first_largest(values: Floats, lanes: Floats) -> int:
     place = 0
     while place < values.shape[0] - 1 and values[place] != largest:
         place += 1
-    return place
+    return place if values[place] == largest else 0
 
 
 @kernel

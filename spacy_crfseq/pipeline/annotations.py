@@ -44,25 +44,6 @@ class Prediction(NamedTuple):
     keep: Bools | None = None
 
 
-def join_predictions(parts: Sequence[Prediction]) -> Prediction:
-    """Return the predictions for consecutive lists of Docs as one."""
-    if len(parts) == 1:
-        return parts[0]
-    keep = [part.keep for part in parts if part.keep is not None]
-    return Prediction(
-        np.concatenate([part.labels for part in parts]),
-        _join_offsets([part.offsets for part in parts]),
-        _join_offsets([part.doc_offsets for part in parts]),
-        np.concatenate([part.state for part in parts]),
-        np.concatenate(keep) if keep else None,
-    )
-
-
-def _join_offsets(parts: Sequence[Offsets]) -> Offsets:
-    lengths = [np.diff(part) for part in parts]
-    return np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
-
-
 class Annotation(Protocol):
     """What a task adds to the component.
 

@@ -86,6 +86,7 @@ def collect(examples: Iterable[Example], annotation: Annotation, encoder: Encode
     known, gold = _Texts(), Growable(np.int32)
     seen: _Texts | None = None  # what was seen is the same as what is known as long as no column is missing
     absent: dict[str, None] = {}
+    present: set[str] = set()
     n_docs = 0
     for chunk in _chunks(examples):
         validate_examples(chunk, "CRFComponent.initialize")
@@ -95,6 +96,7 @@ def collect(examples: Iterable[Example], annotation: Annotation, encoder: Encode
         if not encoder.frozen:
             text, missing = _with_gold_columns(columns, chunk, encoder.columns, annotation.writes)
         absent.update(dict.fromkeys(missing))
+        present.update(name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any())
         if missing and seen is None:
             seen = known.copy()
         encoded = encoder.encode(text)
@@ -111,7 +113,8 @@ def collect(examples: Iterable[Example], annotation: Annotation, encoder: Encode
     encoded = joined if seen is None else seen.joined()
     gold.trim()
     data = Dataset(encoded, gold.array, np.ones(len(encoded.offsets) - 1))
-    return Collected(data, joined, [tag for tag in numbers if tag is not None], list(absent), n_docs)
+    never = [name for name in absent if name not in present]
+    return Collected(data, joined, [tag for tag in numbers if tag is not None], never, n_docs)
 
 
 def gold_tags(annotation: Annotation, example: Example) -> Tags:

@@ -7,7 +7,6 @@ what training needs between two calls of `update`.  (No deferred annotations her
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from threading import RLock
@@ -36,7 +35,7 @@ from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
 from ..types import Constraints, Floats, Ints
 from . import storage
-from .annotations import Annotation, Prediction, Tags, ends_span, join_predictions, tag_table
+from .annotations import Annotation, Prediction, Tags, ends_span, tag_table
 from .collect import Collected, collect, gold_tags
 from .extract import DocColumns, lexeme_reader, read_docs
 from .method import Method
@@ -46,9 +45,6 @@ from .thinc_model import make_model, show_parameters
 PORTION_TOKENS = 1 << 15
 """Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
 Docs that are still in the cache when they are read."""
-
-SHARE_TOKENS = 1 << 12
-"""Tokens from which on a thread of its own pays."""
 
 N_FLAGS = 64
 """Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
@@ -155,14 +151,11 @@ class CRFComponent(TrainablePipe):
                 handle_error(self.name, self, docs, error)
 
     def predict(self, docs: Iterable[Doc]) -> Prediction:
-        """Return the labels of all tokens of `docs`; threads share them where there are many.
+        """Return the labels of all tokens of `docs`; threads share the decoding of many.
 
         RAISES ConfigError: If the component has neither been trained nor loaded.
         """
-        shares = _shares(list(docs), self.method.n_threads or threads.available())
-        return join_predictions(threads.run([partial(self._predict, share) for share in shares]))
-
-    def _predict(self, docs: list[Doc]) -> Prediction:
+        docs = list(docs)
         _, encoder = self._trained()
         columns = read_docs(docs, encoder.columns, self.annotation.reads)
         with self._lock:  # words and sums met for the first time are added to shared tables
@@ -173,7 +166,8 @@ class CRFComponent(TrainablePipe):
             scorer, tags, constraints = crf.scorer(encoded), self._tags, self._constraints
         assert constraints is not None
         allowed = self.annotation.allowed(docs, columns.state, columns.doc_offsets, tags)
-        labels = scorer.decode(self.method.decoder, constraints, allowed)
+        n_threads = self.method.n_threads or threads.available()
+        labels = scorer.decode(self.method.decoder, constraints, allowed, n_threads)
         keep = self._sure_enough(scorer, labels, tags, constraints)
         return Prediction(labels, encoded.offsets, columns.doc_offsets, columns.state, keep)
 
@@ -261,7 +255,7 @@ class CRFComponent(TrainablePipe):
         self._warn_of_score_weights(nlp)
         data = self._relabelled(found)
         known = encoder.freeze(found.known, self.method.min_count)
-        encoded = encoder.renumbered(data.encoded) if found.absent else known
+        encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
         sizes = encoder.state.index.size, encoder.pair.index.size
         layout = make_layout(
             known, data.gold, len(self._tags), sizes, support=self.method.support, boundaries=self.method.boundaries
@@ -436,15 +430,16 @@ class CRFComponent(TrainablePipe):
         RAISES DataError: If there is nothing to train on.
         """
         crf, encoder = self._trained()
-        self._sync()
-        data = self._session.initial if examples is None else None
-        if data is None:
-            if examples is None:
-                raise DataError(f"Component {self.name!r}: give examples to fit, or call initialize just before.")
-            data = self._relabelled(self._collect(examples, encoder))
-        encoder.pinned = True
-        self._session = Session(self.method.optimizer, data)
-        evaluate = self._evaluator(list(dev)) if dev is not None else None
+        with self._lock:
+            self._sync()
+            data = self._session.initial if examples is None else None
+            if data is None:
+                if examples is None:
+                    raise DataError(f"Component {self.name!r}: give examples to fit, or call initialize just before.")
+                data = self._relabelled(self._collect(examples, encoder))
+            encoder.pinned = True
+            self._session = Session(self.method.optimizer, data)
+            evaluate = self._evaluator(list(dev)) if dev is not None else None
         result = fit(
             self._objective(data),
             self.method.optimizer,
@@ -454,9 +449,10 @@ class CRFComponent(TrainablePipe):
             patience=patience,
             callback=callback,
         )
-        self.set_parameters(result.best)
-        self._session.release()
-        encoder.pinned = False
+        with self._lock:
+            self.set_parameters(result.best)
+            self._session.release()
+            encoder.pinned = False
         return result
 
     def set_parameters(self, theta: Floats) -> None:
@@ -578,16 +574,6 @@ class CRFComponent(TrainablePipe):
         self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
         tags = stored.get("tags", [])
         self._set_tags([str(tag) for tag in tags])
-
-
-def _shares(docs: list[Doc], n_threads: int) -> list[list[Doc]]:
-    """Cut a list into as many parts of like size as threads may share, one for every `SHARE_TOKENS` tokens at most."""
-    ends = np.cumsum([len(doc) for doc in docs], dtype=np.int64)
-    n = min(n_threads, int(ends[-1]) // SHARE_TOKENS) if docs else 1
-    if n < 2:
-        return [docs]
-    bounds = [0, *(np.searchsorted(ends, ends[-1] * np.arange(1, n) // n) + 1).tolist(), len(docs)]
-    return [docs[first:last] for first, last in pairwise(bounds)]
 
 
 def _portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:

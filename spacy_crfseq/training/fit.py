@@ -113,7 +113,8 @@ class _Run:
     def record(self, report: StepReport, state: object) -> Progress:
         iteration = len(self.history) + 1
         score, best = None, False
-        if self.evaluate is not None and (iteration % self.every == 0 or report.converged):
+        due = iteration % self.every == 0 or report.converged
+        if self.evaluate is not None and due and np.isfinite(report.value):
             self.optimizer.export(state, self._current)
             score = self.evaluate(self._current)
             best = score > self._best_score

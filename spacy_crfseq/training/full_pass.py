@@ -161,13 +161,13 @@ class _Block:
 
     def _bag_sums(self, weights: Floats) -> Floats:
         """Return [bags, C] sums of the rows of each bag."""
-        sums = np.zeros((self._store.size, self._rows.width), weights.dtype)
+        ptr, ids = self._store.ptr, self._store.ids  # of now: the store may grow
+        sums = np.zeros((len(ptr) - 1, self._rows.width), weights.dtype)
 
         def fill(bags: slice) -> None:
-            ptr = self._store.ptr[bags.start : bags.stop + 1]
-            self._rows.add_ragged(weights, ptr, self._store.ids, sums[bags])
+            self._rows.add_ragged(weights, ptr[bags.start : bags.stop + 1], ids, sums[bags])
 
-        run([partial(fill, bags) for bags in parts(self._store.size, self._n)])
+        run([partial(fill, bags) for bags in parts(len(sums), self._n)])
         return sums
 
     def add(self, tokens: slice, out: Floats) -> None:

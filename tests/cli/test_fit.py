@@ -107,7 +107,7 @@ def test_an_empty_corpus_and_a_count(
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner")
     result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1")
     assert result.exit_code == 0
-    assert result.stdout.count("Encoding ") == 1
+    assert result.stdout.count("Encoded ") == 1
     monkeypatch.setattr(CorpusReader, "stream", lambda reader, nlp: iter([]))
     refused(run("fit", config, "--output", tmp_path / "out", *paths), "[corpora.train] holds no documents")
 

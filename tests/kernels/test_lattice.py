@@ -72,17 +72,6 @@ def test_marginals_sum_to_one(problem: Problem) -> None:
     np.testing.assert_allclose(marginals.sum(1), 1, atol=1e-5)
 
 
-@given(problems(**ANY))
-def test_path_scores(problem: Problem) -> None:
-    gold = np.maximum(problem.batch.gold, 0)
-    scores = np.empty(len(problem.batch.weights))
-    lattice.path_scores(*problem.scores, problem.batch.offsets, gold, scores)
-    for n, (first, last) in enumerate(problem.sequence_bounds()):
-        one = reference.sequence(problem.scores, first, last)
-        expected = reference.path_score(one, gold[first:last].tolist())
-        assert scores[n] == pytest.approx(expected, rel=1e-5, abs=1e-2 if problem.scores.start.dtype == "f4" else 1e-9)
-
-
 @given(problems(scales=(1.0, 100.0)))
 def test_gradient_is_added(problem: Problem) -> None:
     _, fresh = log_loss(problem)

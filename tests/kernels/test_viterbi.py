@@ -83,3 +83,14 @@ def test_labels_that_are_left_out_are_on_no_best_path(n_labels: int, scale: floa
         labels, scores = best_paths(problem)
         if np.isfinite(scores[0]):
             assert labels.tolist() == plain_path(problem)
+
+
+@pytest.mark.parametrize("n_labels", [1, 3, 8, 9])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_scores_that_are_no_numbers_give_labels_in_range(n_labels: int, bad: float) -> None:
+    emissions = np.zeros((6, n_labels), np.float32)
+    emissions[2:4] = bad
+    square, row = np.zeros((1, n_labels, n_labels), np.float32), np.zeros(n_labels, np.float32)
+    labels, scores = np.full(6, -1, np.int32), np.empty(1)
+    viterbi.best_paths(emissions, square, row, row, np.array([0, 6]), labels, scores)
+    assert ((labels >= 0) & (labels < n_labels)).all()

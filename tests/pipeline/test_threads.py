@@ -9,7 +9,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_crfseq.pipeline import component
+from spacy_crfseq import layout, model
 from tests.pipeline.helpers import FACTORIES, annotation, examples, inputs
 
 
@@ -27,7 +27,8 @@ def trained(factory: str, **config: Any) -> Language:
 def test_threads_share_the_docs(
     factory: str, threshold: float, n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(component, "SHARE_TOKENS", 3)
+    monkeypatch.setattr(model, "THREAD_TOKENS", 3)
+    monkeypatch.setattr(layout, "SHARD_FLOATS", 40)
     config = {} if factory == "crf_tagger" else {"threshold": threshold}
     nlp = trained(factory, **config)
     alone = trained(factory, n_threads=1, **config)
@@ -35,17 +36,6 @@ def test_threads_share_the_docs(
     docs, expected = inputs(nlp, factory) * 3, inputs(alone, factory) * 3
     shared = [annotation(doc) for doc in nlp.pipe(doc.copy() for doc in docs)]
     assert shared == [annotation(doc) for doc in alone.pipe(doc.copy() for doc in expected)]
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_docs_are_dealt_out_in_order(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(component, "SHARE_TOKENS", 4)
-    nlp = spacy.blank("en")
-    for lengths in ([], [0], [0, 0, 0], [30], [1] * 20, [0, 9, 0, 0, 1, 30, 0]):
-        docs = [nlp.make_doc(" ".join("a" * length)) for length in lengths]
-        shares = component._shares(docs, n_threads)
-        assert [doc for share in shares for doc in share] == docs
-        assert len(shares) <= n_threads
 
 
 def test_callers_in_several_threads() -> None:

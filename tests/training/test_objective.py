@@ -101,6 +101,14 @@ def test_threads_share_the_work(case: str, round_floats: int, monkeypatch: pytes
         np.testing.assert_array_equal(again[2], found[2])
 
 
+def test_no_two_threads_have_a_row_in_common() -> None:
+    training = training_problem(3, n_sequences=40, templates=("LOWER[-2..2]", "TAG[-1..1]"))
+    block = full_pass.FullPass(training.layout, training.objective.data, training.objective.loss, 3)._state
+    tabled = [set(columns._tabled.tolist()) for columns in block._columns]
+    assert sum(map(bool, tabled)) > 1
+    assert len(set.union(*tabled)) == sum(map(len, tabled))
+
+
 @pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
 def test_sparse_weights_equal_dense_ones_that_are_masked(pair_templates: tuple[str, ...]) -> None:
     sparse, dense = (
