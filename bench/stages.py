@@ -15,6 +15,9 @@ from bench._harness import Options, Row, benchmark, clock, one_thread, say
 KERNELS = {
     "hashing": "hashing, index",
     "lattice": "forward-backward",
+    "blocks": "forward-backward",
+    "updates": "optimizer arithmetic",
+    "gather": "gather",
     "viterbi": "decode",
     "vectors": "optimizer arithmetic",
 }
@@ -104,9 +107,9 @@ def _kernels() -> Iterator[tuple[Any, str, Any]]:
 
 
 def _stage_of_rows(name: str) -> str:
-    if "scatter" in name:
+    if "scatter" in name or name in ("collect_sparse", "from_table"):
         return "scatter"
-    if name.startswith(("add", "gather")):
+    if name.startswith(("add", "gather", "expand")) or name in ("to_table", "split", "transpose"):
         return "gather"
     return "layout" if "mark" in name else f"other kernels ({name})"
 
