@@ -23,7 +23,7 @@ from .line_search import Point, strong_wolfe
 
 HISTORY_BYTES = 64 << 20
 """Memory that a history of automatic length may take, as long as it has `SHORTEST` pairs."""
-SHORTEST, LONGEST = 6, 24
+SHORTEST, LONGEST = 4, 24
 
 
 @dataclass
@@ -69,7 +69,7 @@ class LBFGS:
     """L-BFGS (registered as ``spacy_crfseq.LBFGS.v1``).
 
     history (int): Pairs of steps and gradient changes kept, m.  More make fewer iterations, which take longer where
-        there are millions of parameters; 0 takes from 6 to 24, as many as fit into 64 MiB.
+        there are millions of parameters; 0 takes from 4 to 24, as many as fit into 64 MiB.
     max_iterations (int): Upper bound on the iterations of a run.
     tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
     period (int): See `tolerance`.
