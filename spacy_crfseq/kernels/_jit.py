@@ -64,6 +64,15 @@ def intrinsic(function: Callable[..., Any]) -> Any:
     return numba.extending.intrinsic(function)
 
 
+def fetch(builder: Any, pointer: Any) -> None:
+    """Write the instruction that asks for the cache line of a pointer, which may lie outside of its array."""
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    read, keep, data = number(0), number(3), number(1)
+    builder.call(function, [builder.bitcast(pointer, byte), read, keep, data])
+
+
 @intrinsic
 def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
     """Ask for the cache line of ``array[i, j]``, j being 0 for an array of one dimension.
@@ -79,12 +88,7 @@ def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
             for value, given in zip(arguments[1:], signature.args[1:], strict=True)
         ][: kind.ndim]
         pointer = cgutils.get_item_pointer(context, builder, kind, struct, indices, wraparound=False)
-        i32 = ir.IntType(32)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32]), "llvm.prefetch.p0i8"
-        )
-        read, keep, data = i32(0), i32(3), i32(1)
-        builder.call(function, [builder.bitcast(pointer, cgutils.voidptr_t), read, keep, data])
+        fetch(builder, pointer)
 
     return types.void(array, i, j), generate
 

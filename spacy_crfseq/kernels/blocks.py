@@ -27,7 +27,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from ..types import Bools, Floats, Ints, Offsets
-from ._jit import VECTOR_BYTES, intrinsic, kernel
+from ._jit import VECTOR_BYTES, fetch, intrinsic, kernel
 
 Four: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 """Emissions, transitions, start and end scores, or their gradients."""
@@ -113,6 +113,24 @@ def _panel(builder: Any, matrix: Any, begin: Any, tile: Any, n: Any, kind: Any) 
     return [[builder.load(cell) for cell in row] for row in sums]
 
 
+def _finish_panel(builder: Any, arrays: Any, args: Any, kind: Any, total: int, finish: Any) -> None:
+    """Hand PANEL rows of a product, as vectors, to `finish`, and add what it returns to the array number `total`.
+
+    arrays and args are those of `_ahead` and `_back`.  finish is given the sum with its initial value, its scale and
+    its place in a tile.
+    """
+    vector, vectors = kind
+    begin = builder.mul(args[1], builder.extract_value(arrays[7].shape, 0))
+    sums = _panel(builder, arrays[2], begin, arrays[3], args[4], kind)
+    for v in range(vectors):
+        lanes = _number(v * vector.count)
+        initial, scale, added = (_load(builder, arrays[k], lanes, vector) for k in (5, 6, total))
+        for r in range(PANEL):
+            place = builder.add(builder.mul(builder.add(args[1], _number(r)), _number(LANES)), lanes)
+            added = builder.fadd(added, finish(builder.fadd(sums[r][v], initial), scale, place))
+        _store(builder, added, arrays[total], lanes)
+
+
 @intrinsic
 def _ahead(
     typing_context: Any, out: Any, row: Any, matrix: Any, tile: Any, n: Any, first: Any, scale: Any, e: Any, total: Any
@@ -126,19 +144,14 @@ def _ahead(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = _arrays(context, builder, signature, args)
-        vector, vectors = kind = _vector_of(out)
-        begin = builder.mul(args[1], builder.extract_value(arrays[7].shape, 0))
-        sums = _panel(builder, arrays[2], begin, arrays[3], args[4], kind)
-        for v in range(vectors):
-            lanes = _number(v * vector.count)
-            initial, factor, added = (_load(builder, arrays[k], lanes, vector) for k in (5, 6, 8))
-            for r in range(PANEL):
-                place = builder.add(builder.mul(builder.add(args[1], _number(r)), _number(LANES)), lanes)
-                value = builder.fmul(builder.fadd(sums[r][v], initial), factor)
-                value = builder.fmul(value, _load(builder, arrays[7], place, vector))
-                _store(builder, value, arrays[0], place)
-                added = builder.fadd(added, value)
-            _store(builder, added, arrays[8], lanes)
+        kind = _vector_of(out)
+
+        def finish(value: Any, scale: Any, place: Any) -> Any:
+            value = builder.fmul(builder.fmul(value, scale), _load(builder, arrays[7], place, kind[0]))
+            _store(builder, value, arrays[0], place)
+            return value
+
+        _finish_panel(builder, arrays, args, kind, 8, finish)
         return context.get_dummy_value()
 
     return signature, generate
@@ -166,21 +179,16 @@ def _back(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = _arrays(context, builder, signature, args)
-        vector, vectors = kind = _vector_of(out)
-        begin = builder.mul(args[1], builder.extract_value(arrays[7].shape, 0))
-        sums = _panel(builder, arrays[2], begin, arrays[3], args[4], kind)
-        for v in range(vectors):
-            lanes = _number(v * vector.count)
-            initial, factor, added = (_load(builder, arrays[k], lanes, vector) for k in (5, 6, 9))
-            for r in range(PANEL):
-                place = builder.add(builder.mul(builder.add(args[1], _number(r)), _number(LANES)), lanes)
-                g = builder.fadd(sums[r][v], initial)
-                message = builder.fmul(builder.fmul(g, factor), _load(builder, arrays[7], place, vector))
-                marginal = builder.fmul(g, _load(builder, arrays[8], place, vector))
-                _store(builder, message, arrays[0], place)
-                _store(builder, marginal, arrays[7], place)
-                added = builder.fadd(added, marginal)
-            _store(builder, added, arrays[9], lanes)
+        kind = _vector_of(out)
+
+        def finish(g: Any, scale: Any, place: Any) -> Any:
+            message = builder.fmul(builder.fmul(g, scale), _load(builder, arrays[7], place, kind[0]))
+            marginal = builder.fmul(g, _load(builder, arrays[8], place, kind[0]))
+            _store(builder, message, arrays[0], place)
+            _store(builder, marginal, arrays[7], place)
+            return marginal
+
+        _finish_panel(builder, arrays, args, kind, 9, finish)
         return context.get_dummy_value()
 
     return signature, generate
@@ -248,11 +256,7 @@ def _cell(builder: Any, arrays: Any, args: Any, i: int) -> Any:
     token = builder.load(builder.gep(arrays[1].data, [builder.add(args[4], _number(i))]))
     width = builder.extract_value(arrays[0].shape, 1)
     place = builder.add(builder.mul(token, width), args[2])
-    byte, option = ir.IntType(8).as_pointer(), ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [byte, option, option, option])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-    later = builder.gep(arrays[0].data, [builder.add(place, builder.mul(width, _number(AHEAD)))])
-    builder.call(prefetch, [builder.bitcast(later, byte), option(0), option(3), option(1)])
+    fetch(builder, builder.gep(arrays[0].data, [builder.add(place, builder.mul(width, _number(AHEAD)))]))
     return place
 
 

@@ -16,14 +16,12 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from ..types import Floats, Ints, Offsets
-from ._jit import VECTOR_BYTES, intrinsic, kernel, prefetch
+from ._jit import VECTOR_BYTES, fetch, intrinsic, kernel, prefetch
 
 WIDE = VECTOR_BYTES // 4
 """Numbers in a vector where a row has as many."""
 NARROW = 8
 """Numbers in a vector where a row has fewer than `WIDE`."""
-
-
 AHEAD = 24
 """Places in a list of rows between the one that is read and the one that is fetched into the cache."""
 AHEAD_SPARSE = 8
@@ -46,24 +44,20 @@ def _pair_kernels(size: int) -> tuple[Any, Any]:
     def arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
         return [context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 3, 6)]
 
-    def over_rows(builder: Any, ids: Any, begin: Any, end: Any, fetch: Any, body: Any) -> None:
+    def over_rows(builder: Any, ids: Any, begin: Any, end: Any, ahead: Any, body: Any) -> None:
         one = ir.Constant(begin.type, 1)
         last = builder.sub(builder.extract_value(ids.shape, 0), one)
         with cgutils.for_range_slice(builder, begin, end, one, inc=True) as (place, _):
             later = builder.add(place, ir.Constant(begin.type, AHEAD))
             later = builder.select(builder.icmp_signed("<", later, last), later, last)
-            fetch(builder.sext(builder.load(builder.gep(ids.data, [later])), ir.IntType(64)))
+            ahead(builder.sext(builder.load(builder.gep(ids.data, [later])), ir.IntType(64)))
             row = builder.sext(builder.load(builder.gep(ids.data, [place])), ir.IntType(64))
             with cgutils.if_likely(builder, builder.icmp_signed(">=", row, ir.Constant(row.type, 0))):
                 body(row)
 
-    def prefetch(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> None:
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    def fetch_row(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> None:
         for cell in cells(context, builder, array, dtype, row, columns):
-            options = [ir.Constant(number, option) for option in (0, 3, 1)]
-            builder.call(function, [builder.bitcast(cell, byte), *options])
+            fetch(builder, cell)
 
     @intrinsic
     def add(typing_context: Any, ids: Any, begin: Any, end: Any, weights: Any, a: Any, b: Any, out: Any, t: Any) -> Any:
@@ -83,8 +77,8 @@ def _pair_kernels(size: int) -> tuple[Any, Any]:
                 for total, source in zip(sums, sources, strict=True):
                     builder.store(builder.fadd(builder.load(total), builder.load(source, align=4)), total)
 
-            fetch = partial(prefetch, context, builder, table, weights.dtype, columns=args[4:6])
-            over_rows(builder, numbers, args[1], args[2], fetch, body)
+            ahead = partial(fetch_row, context, builder, table, weights.dtype, columns=args[4:6])
+            over_rows(builder, numbers, args[1], args[2], ahead, body)
             for total, out in zip(sums, outs, strict=True):
                 builder.store(builder.load(total), out, align=4)
             return context.get_dummy_value()
@@ -114,8 +108,8 @@ def _pair_kernels(size: int) -> tuple[Any, Any]:
                 for target, value in zip(targets, new, strict=True):
                     builder.store(value, target, align=4)
 
-            fetch = partial(prefetch, context, builder, table, grad.dtype, columns=args[4:6])
-            over_rows(builder, numbers, args[1], args[2], fetch, body)
+            ahead = partial(fetch_row, context, builder, table, grad.dtype, columns=args[4:6])
+            over_rows(builder, numbers, args[1], args[2], ahead, body)
             return context.get_dummy_value()
 
         return signature, generate
