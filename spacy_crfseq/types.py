@@ -6,7 +6,7 @@ parameters.  A sequence n owns the tokens ``offsets[n]:offsets[n + 1]``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -110,25 +110,59 @@ class StepReport(NamedTuple):
 
 
 class Loss(Protocol):
-    """A function of scores, such as the negative log-likelihood.  Never sees features or weights."""
+    """A function of scores, such as the negative log-likelihood.  Never sees features or weights.
+
+    gives (frozenset[str]): What an optimizer may build on, see `Optimizer.needs`.  Differentiable losses give
+        "value_and_grad" and "minibatches", what they have as well where nothing is said; other losses, whose gradient
+        is a subgradient, give "minibatches" alone, since a line search would fail on them.  Besides these:
+        "best_path", a score by which the best rival exceeds the gold labels; "likelihood", a sum of functions of
+        -log P(gold | x), which the loss has as a method `link`; "log_likelihood", the sum of -log P itself; "local",
+        probabilities normalised at each token given the label before, which a decoder must know.
+    """
+
+    @property
+    def gives(self) -> frozenset[str]: ...  # noqa: D102
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         """Return the weighted sum over sequences and ADD its gradient to `grad`."""
         ...
 
 
+class LikelihoodLoss(Loss, Protocol):
+    """A loss that gives "likelihood": the sum over sequences of ``weight * phi(-log P(gold | x))``."""
+
+    def link(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return phi and its derivative, which is positive, at some negative log-likelihoods [N]."""
+        ...
+
+
+class Strengths(NamedTuple):
+    """Strengths of the elastic net: l1 ||w||_1 + l2/2 ||w||^2."""
+
+    l1: float
+    l2: float
+
+
+NONE = Strengths(0.0, 0.0)
+
+
 @runtime_checkable
 class Regularizer(Protocol):
-    """A penalty on the weights, a sum over them: it may be asked for part by part, by several threads.
+    """A penalty on the weights.
 
     smooth (bool): Differentiable everywhere, so that gradient methods may use `add_grad`.
-    decay (float | None): c where the penalty is exactly c/2 ||w||^2, which online methods apply by scaling; else None.
+    strengths (Strengths | None): Where the penalty is exactly an elastic net.  It is a sum over weights then: methods
+        may work weight by weight, and several threads may ask for it part by part.  None for anything else.
     """
 
     @property
     def smooth(self) -> bool: ...  # noqa: D102
     @property
-    def decay(self) -> float | None: ...  # noqa: D102
+    def strengths(self) -> Strengths | None: ...  # noqa: D102
+
+    def over(self, blocks: Sequence[RowBlock]) -> Regularizer:
+        """Return the penalty for parameters that lie in these groups; the same where groups make no difference."""
+        ...
 
     def value(self, weights: Floats) -> float:
         """Return the penalty of `weights` [D]."""
@@ -186,6 +220,19 @@ class RowGradient(NamedTuple):
     d: Floats
 
 
+class Occurrences(NamedTuple):
+    """Rows of each token and tokens of each row, for methods that work on one attribute after another.
+
+    ptr, ids: [T + 1] and [n], token t switches on the rows ``ids[ptr[t]:ptr[t + 1]]``.
+    row_ptr, tokens: [R + 1] and [n], row r is on at the tokens ``tokens[row_ptr[r]:row_ptr[r + 1]]``, ascending.
+    """
+
+    ptr: Offsets
+    ids: Ints
+    row_ptr: Offsets
+    tokens: Ints
+
+
 class OnlineBatch(Protocol):
     """A few sequences as an online optimizer sees them."""
 
@@ -225,6 +272,20 @@ class Objective(Protocol):
         """The groups of rows that theta consists of."""
         ...
 
+    @property
+    def loss(self) -> Loss:
+        """The loss."""
+        ...
+
+    @property
+    def batch(self) -> Batch:
+        """All sequences of the data at hand."""
+        ...
+
+    def occurrences(self, block: int) -> Occurrences:
+        """Return which rows of a group (0 state, 1 pair) each token switches on, and which tokens each row."""
+        ...
+
     def value(self, theta: Floats) -> float:
         """Return the objective."""
         ...
@@ -252,8 +313,9 @@ class Optimizer(Protocol):
     A report that says `converged` ends a run; an online method nevertheless takes more data, because whoever feeds it
     part by part decides for himself when to stop.  The others change nothing any more.
 
-    needs (frozenset[str]): What it asks of the objective: "value_and_grad", "minibatches".
-    penalties (frozenset[str]): Kinds of regularizer it can minimise: "smooth", "decay", "prox".
+    needs (frozenset[str]): What it asks of the loss and gets through the objective, see `Loss.gives`.
+    penalties (frozenset[str]): Kinds of regularizer it can minimise: "none", "l2", "elastic" (see `Strengths`; each
+        contains the one before), "smooth", "prox" (any).
     online (bool): Whether an iteration on part of the data makes sense.
     """
 

@@ -25,6 +25,7 @@ from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.pipeline.batchers import full_batch
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader
 from spacy_crfseq.regularizers.l2 import L2
+from spacy_crfseq.types import Strengths
 from tests.pipeline.helpers import bare_doc, blank, examples, pipe_of, predictions, trained
 
 TEMPLATES = "spacy_crfseq.Templates.v1"
@@ -88,7 +89,10 @@ class FakeL1:
     """A penalty with a corner at zero."""
 
     smooth: bool = False
-    decay: float | None = None
+    strengths: Strengths | None = None
+
+    def over(self, blocks: Any) -> FakeL1:
+        return self
 
     def value(self, weights: Any) -> float:
         return float(abs(weights).sum())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..types import Batch, Scores
 
@@ -22,6 +23,15 @@ class SequentialLog:
     Where gold labels are missing, the likelihood of the sequence is the sum over all labellings that agree with the
     known ones (Tsuboi et al. 2008); a sequence without any gold label contributes nothing.
     """
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """What an optimizer may build on."""
+        return frozenset({"value_and_grad", "minibatches", "likelihood", "log_likelihood"})
+
+    def link(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the negative log-likelihoods [N] as they are, and ones."""
+        return nll, np.ones_like(nll)
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         """Return the weighted sum over sequences and add its gradient to `grad`."""

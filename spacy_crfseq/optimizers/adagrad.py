@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..types import Floats, Objective, RowBlock, RowGradient, StepReport
+from ..types import NONE, Floats, Objective, RowBlock, RowGradient, StepReport
 
 OFFSET = 0.1
 """Added to the sum of squares: no row's rate exceeds about three times `rate`."""
@@ -92,7 +92,7 @@ class AdaGrad:
     @property
     def penalties(self) -> frozenset[str]:
         """Regularizers it can minimise: multiples of the squared norm."""
-        return frozenset({"decay"})
+        return frozenset({"l2"})
 
     @property
     def online(self) -> bool:
@@ -122,7 +122,8 @@ class AdaGrad:
         if not state.blocks:
             state.blocks, state.unit = objective.blocks, float(objective.n_total)
             state.seen = np.zeros((sum(block.n_rows for block in state.blocks), 2))
-        step = self._stepper(state, (objective.regularizer.decay or 0.0) / max(1, objective.n_total))
+        strengths = objective.regularizer.strengths or NONE
+        step = self._stepper(state, strengths.l2 / max(1, objective.n_total))
         loss = 0.0
         for batch in objective.minibatches(self.batch_size, state.rng):
             batch_loss, gradients = batch.loss_and_grad(state.weights)

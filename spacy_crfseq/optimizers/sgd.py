@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import Floats, Objective, RowBlock, RowGradient, StepReport
+from ..types import NONE, Floats, Objective, RowBlock, RowGradient, StepReport
 
 
 @dataclass
@@ -73,7 +73,7 @@ class SGD:
     @property
     def penalties(self) -> frozenset[str]:
         """Regularizers it can minimise: multiples of the squared norm."""
-        return frozenset({"decay"})
+        return frozenset({"l2"})
 
     @property
     def online(self) -> bool:
@@ -98,7 +98,7 @@ class SGD:
         """Pass once over the data of `objective`."""
         if state.rate == 0:
             state.rate = self._find_rate(objective.sample(), state)
-        decay = objective.regularizer.decay or 0.0
+        decay = (objective.regularizer.strengths or NONE).l2
         loss, blocks = 0.0, objective.blocks
         for batch in objective.minibatches(self.batch_size, state.rng):
             rate = self._rate_at(state, decay / objective.n_total)

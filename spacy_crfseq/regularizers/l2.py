@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import ConfigError
-from ..types import Floats
+from ..types import Floats, RowBlock, Strengths
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,13 @@ class L2:
         return True
 
     @property
-    def decay(self) -> float:
-        """The strength rho."""
-        return self.rho
+    def strengths(self) -> Strengths:
+        """No L1 part, and rho."""
+        return Strengths(0.0, self.rho)
+
+    def over(self, blocks: Sequence[RowBlock]) -> L2:
+        """Return itself: every weight is penalised alike."""
+        return self
 
     def value(self, weights: Floats) -> float:
         """Return the penalty."""

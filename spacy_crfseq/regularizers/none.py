@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..types import Floats
+from ..types import NONE, Floats, RowBlock, Strengths
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,13 @@ class NoRegularizer:
         return True
 
     @property
-    def decay(self) -> float:
-        """Zero."""
-        return 0.0
+    def strengths(self) -> Strengths:
+        """Zero and zero."""
+        return NONE
+
+    def over(self, blocks: Sequence[RowBlock]) -> NoRegularizer:
+        """Return itself."""
+        return self
 
     def value(self, weights: Floats) -> float:
         """Return 0."""

@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ..errors import ConfigError
-from ..types import Optimizer, Regularizer
+from ..types import NONE, Optimizer, Regularizer
 
-_MEANING: dict[str, tuple[Callable[[Regularizer], bool], str]] = {
-    "smooth": (lambda penalty: penalty.smooth, "a differentiable penalty"),
-    "decay": (lambda penalty: penalty.decay is not None, "a multiple of the squared norm"),
-    "prox": (lambda penalty: not penalty.smooth, "a penalty with a proximal map"),
+
+class _Penalty(NamedTuple):
+    """A kind of regularizer that an optimizer may name in `penalties`."""
+
+    fits: Callable[[Regularizer], bool]
+    meaning: str
+    example: str
+
+
+class _Need(NamedTuple):
+    """Something that an optimizer may ask of a loss in `needs`."""
+
+    meaning: str
+    example: str
+
+
+_PENALTIES = {
+    "none": _Penalty(lambda penalty: penalty.strengths == NONE, "no penalty", "NoRegularizer"),
+    "l2": _Penalty(
+        lambda penalty: penalty.strengths is not None and not penalty.strengths.l1,
+        "a multiple of the squared norm",
+        "L2",
+    ),
+    "elastic": _Penalty(
+        lambda penalty: penalty.strengths is not None, "a squared norm, an L1 norm or the sum of both", "L2"
+    ),
+    "smooth": _Penalty(lambda penalty: penalty.smooth, "a differentiable penalty", "L2"),
+    "prox": _Penalty(lambda penalty: True, "any penalty", "L2"),
 }
-_WORKING_PAIR = "spacy_crfseq.LBFGS.v1 with spacy_crfseq.L2.v1"
+_NEEDS = {
+    "value_and_grad": _Need("a differentiable loss", "SequentialLog"),
+    "minibatches": _Need("a loss with a gradient", "SequentialLog"),
+    "likelihood": _Need("a function of the likelihood of whole sequences", "SequentialLog"),
+    "log_likelihood": _Need("the log-likelihood itself", "SequentialLog"),
+    "best_path": _Need("the score of the best rival of the gold labels", "Perceptron"),
+}
+_GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
+"""What a loss gives that does not say what it gives."""
 
 
 def check_plugins(component: str, *, loss: object, regularizer: object, optimizer: object, decoder: object) -> None:
-    """Check that each plug-in is of its kind and that optimizer and regularizer fit together.
+    """Check that each plug-in is of its kind and that they fit together.
 
     RAISES ConfigError: Naming the component, the parts and what to use instead.
     """
@@ -26,19 +59,38 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
     if not isinstance(regularizer, Regularizer):
         raise ConfigError(
             f"[components.{component}.regularizer] is {part_name(regularizer)}, which is no regularizer "
-            "(it lacks smooth, decay, value, add_grad or prox). Use for example spacy_crfseq.L2.v1."
+            "(it lacks smooth, strengths, over, value, add_grad or prox). Use for example spacy_crfseq.L2.v1."
         )
     if not isinstance(optimizer, Optimizer):
         raise ConfigError(
             f"[components.{component}.optimizer] is {part_name(optimizer)}, which is no optimizer (it lacks "
             "needs, penalties, online, max_iterations, start, iterate, export). Use for example spacy_crfseq.LBFGS.v1."
         )
-    if not any(_MEANING[kind][0](regularizer) for kind in optimizer.penalties):
-        wanted = " or ".join(_MEANING[kind][1] for kind in sorted(optimizer.penalties))
-        raise ConfigError(
-            f"[components.{component}]: the optimizer {part_name(optimizer)} cannot minimise the regularizer "
-            f"{part_name(regularizer)}: it needs {wanted}. A pair that works: {_WORKING_PAIR}."
-        )
+    _check_penalty(component, optimizer, regularizer)
+    _check_loss(component, optimizer, loss)
+
+
+def _check_penalty(component: str, optimizer: Optimizer, regularizer: Regularizer) -> None:
+    known = [_PENALTIES[kind] for kind in sorted(optimizer.penalties) if kind in _PENALTIES]
+    if any(kind.fits(regularizer) for kind in known):
+        return
+    wanted = " or ".join(kind.meaning for kind in known)
+    raise ConfigError(
+        f"[components.{component}]: the optimizer {part_name(optimizer)} cannot minimise the regularizer "
+        f"{part_name(regularizer)}: it needs {wanted}. A pair that works: {part_name(optimizer)} with "
+        f"spacy_crfseq.{known[0].example}.v1."
+    )
+
+
+def _check_loss(component: str, optimizer: Optimizer, loss: object) -> None:
+    lacking = sorted(optimizer.needs - getattr(loss, "gives", _GIVEN_BY_ALL))
+    if not lacking:
+        return
+    need = _NEEDS.get(lacking[0], _Need(repr(lacking[0]), "SequentialLog"))
+    raise ConfigError(
+        f"[components.{component}]: the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: "
+        f"it needs {need.meaning}. A pair that works: {part_name(optimizer)} with spacy_crfseq.{need.example}.v1."
+    )
 
 
 def part_name(part: object) -> str:

@@ -5,14 +5,14 @@ Batch optimizers ask for value and gradient on all data, which `full_pass` compu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
 import numpy as np
 
 from .. import threads
 from ..layout import Layout
-from ..types import Floats, Loss, Regularizer, RowBlock
+from ..types import Batch, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .full_pass import FullPass
 from .minibatch import MiniBatch, Workspace, expand
@@ -40,14 +40,34 @@ class CRFObjective:
         sample: Dataset | None = None,
         n_threads: int = 1,
     ) -> None:
-        self.layout, self.data, self.loss = layout, data, loss
-        self._regularizer = regularizer
+        self.layout, self.data, self._loss = layout, data, loss
+        self._regularizer = regularizer.over(layout.blocks())
         self._n_total, self._sample = n_total, sample
         self._n_threads = n_threads or threads.available()
 
     @cached_property
     def _pass(self) -> FullPass:
-        return FullPass(self.layout, self.data, self.loss, self._n_threads)
+        return FullPass(self.layout, self.data, self._loss, self._n_threads)
+
+    @property
+    def loss(self) -> Loss:
+        """The loss."""
+        return self._loss
+
+    @property
+    def batch(self) -> Batch:
+        """All sequences of the data at hand."""
+        return self.data.batch(0, self.data.n_sequences)
+
+    def occurrences(self, block: int) -> Occurrences:
+        """Return which rows of a group (0 state, 1 pair) each token switches on, and which tokens each row."""
+        from ..kernels import rows
+
+        group, encoded = (self.layout.state, self.layout.pair)[block], (self.data.encoded.state, self.data.encoded.pair)
+        ptr, ids = expand(encoded[block])
+        row_ptr, tokens = np.empty(group.n_rows + 1, np.int64), np.empty(len(ids), np.int32)
+        rows.transpose(ptr, ids, row_ptr, tokens)
+        return Occurrences(ptr, ids, row_ptr, tokens)
 
     @property
     def regularizer(self) -> Regularizer:
@@ -84,6 +104,8 @@ class CRFObjective:
         pieces = threads.parts(len(theta), self._n_threads)
         threads.run([partial(grad[piece].fill, 0) for piece in pieces])
         loss = self._pass(theta, grad)
+        if self._regularizer.strengths is None:  # its parts may hang together
+            pieces = [slice(0, len(theta))]
         penalty = sum(threads.run([partial(self._penalise, theta[piece], grad[piece]) for piece in pieces]))
         self.layout.hold(grad)
         return loss + penalty, loss, grad
@@ -105,13 +127,13 @@ class CRFObjective:
             pair = expand(part.encoded.pair) if self.layout.pair.n_rows else None
             for first in range(0, part.n_sequences, size):
                 last = min(first + size, part.n_sequences)
-                yield MiniBatch(work, self.loss, part, state, pair, first, last)
+                yield MiniBatch(work, self._loss, part, state, pair, first, last)
 
     def sample(self) -> CRFObjective:
         """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
         data = (self._sample or self.data).sample(SAMPLE_SEQUENCES)
         scaled = _Scaled(self._regularizer, data.n_sequences / self.n_total)
-        return CRFObjective(self.layout, data, self.loss, scaled, n_threads=1)
+        return CRFObjective(self.layout, data, self._loss, scaled, n_threads=1)
 
 
 class _Scaled:
@@ -125,9 +147,12 @@ class _Scaled:
         return self._regularizer.smooth
 
     @property
-    def decay(self) -> float | None:
-        decay = self._regularizer.decay
-        return None if decay is None else decay * self._factor
+    def strengths(self) -> Strengths | None:
+        strengths = self._regularizer.strengths
+        return None if strengths is None else Strengths(*(self._factor * strength for strength in strengths))
+
+    def over(self, blocks: Sequence[RowBlock]) -> _Scaled:
+        return _Scaled(self._regularizer.over(blocks), self._factor)
 
     def value(self, weights: Floats) -> float:
         return self._factor * self._regularizer.value(weights)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq import registry
+from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.types import Floats, Optimizer, StepReport
 from tests.problems import Training, newton_optimum, training_problem
@@ -32,9 +33,9 @@ def make(name: str, **settings: Any) -> Optimizer:
 
 
 def minimises(name: str) -> bool:
-    """Tell whether it minimises any loss with a squared norm, from values and gradients."""
+    """Tell whether it minimises the log-loss with a squared norm."""
     optimizer = make(name)
-    return optimizer.needs <= {"value_and_grad", "minibatches"} and bool(optimizer.penalties & {"smooth", "decay"})
+    return optimizer.needs <= SequentialLog().gives and bool(optimizer.penalties & {"l2", "elastic", "smooth", "prox"})
 
 
 NAMES = [name for name in registry.optimizers.get_all() if minimises(name)]
@@ -195,6 +196,6 @@ def test_it_says_what_it_needs(name: str) -> None:
     check: Callable[[Any], bool] = lambda value: isinstance(value, frozenset) and bool(value)  # noqa: E731
     assert check(optimizer.needs)
     assert check(optimizer.penalties)
-    assert optimizer.penalties <= {"smooth", "decay", "prox"}
+    assert optimizer.penalties <= {"none", "l2", "elastic", "smooth", "prox"}
     assert isinstance(optimizer.online, bool)
     assert optimizer.max_iterations >= 1

@@ -73,13 +73,15 @@ def test_prox_of_a_smooth_penalty_changes_nothing(penalty: Regularizer) -> None:
 
 
 @EVERY_REGULARIZER
-def test_decay_is_the_strength_of_a_squared_norm(penalty: Regularizer) -> None:
-    ratio = penalty.value(WEIGHTS) / (WEIGHTS @ WEIGHTS / 2)
-    squared_norm = all(
-        penalty.value(w) == pytest.approx(ratio * (w @ w) / 2, rel=1e-9)
-        for w in (2 * WEIGHTS, WEIGHTS[:3], WEIGHTS[3:])
-    )
-    assert penalty.decay == (pytest.approx(ratio) if squared_norm else None)
+def test_strengths_are_those_of_the_elastic_net_that_it_is(penalty: Regularizer) -> None:
+    samples = [WEIGHTS, 2 * WEIGHTS, WEIGHTS[:3], WEIGHTS[3:]]
+    norms = np.array([(abs(w).sum(), w @ w / 2) for w in samples])
+    values = np.array([penalty.value(w) for w in samples])
+    fitted = np.linalg.lstsq(norms, values, rcond=None)[0]
+    is_elastic = np.allclose(norms @ fitted, values, rtol=1e-9)
+    assert penalty.strengths == (pytest.approx(fitted, abs=1e-9) if is_elastic else None)
+    if penalty.strengths is not None:
+        assert penalty.smooth == (penalty.strengths.l1 == 0)
 
 
 @EVERY_REGULARIZER

@@ -44,7 +44,7 @@ class Plain:
         self.visits = [np.zeros(block.n_rows) for block in self.blocks]
 
     def epoch(self, rng: np.random.Generator, size: int) -> None:
-        n, decay = self.objective.n_total, self.objective.regularizer.decay
+        n, decay = self.objective.n_total, self.objective.regularizer.strengths.l2
         for batch in self.objective.minibatches(size, rng):
             before, self.clock = self.clock, self.clock + batch.n_sequences
             gradients = batch.loss_and_grad(self.theta)[1]

@@ -17,7 +17,14 @@ from spacy_crfseq.training import objective as objective_module
 from spacy_crfseq.training.dataset import Dataset, join
 from spacy_crfseq.training.objective import CRFObjective
 from tests import reference
-from tests.problems import PAIR_TEMPLATES, Training, finite_differences, plain_scores, training_problem
+from tests.problems import (
+    PAIR_TEMPLATES,
+    Training,
+    finite_differences,
+    ids_of_tokens,
+    plain_scores,
+    training_problem,
+)
 
 CASES: dict[str, dict[str, Any]] = {
     "sparse": {},
@@ -184,7 +191,7 @@ def test_a_sample_scales_the_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objective_module, "SAMPLE_SEQUENCES", 5)
     sample, again = objective.sample(), objective.sample()
     assert sample.n_sequences == 5
-    assert sample.regularizer.decay == pytest.approx(3.0 * 5 / 20)
+    assert sample.regularizer.strengths.l2 == pytest.approx(3.0 * 5 / 20)
     assert sample.value(theta) == again.value(theta)
     numerical = finite_differences(lambda: sample.value(theta), theta)
     training.layout.hold(numerical)
@@ -195,4 +202,14 @@ def test_the_total_may_exceed_the_data_at_hand() -> None:
     training = make("sparse")
     part = CRFObjective(training.layout, training.objective.data, training.objective.loss, L2(1.0), n_total=80)
     assert (part.n_sequences, part.n_total) == (8, 80)
-    assert part.sample().regularizer.decay == pytest.approx(0.1)
+    assert part.sample().regularizer.strengths.l2 == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("block", [0, 1])
+def test_occurrences_list_rows_of_tokens_and_tokens_of_rows(block: int) -> None:
+    training = training_problem(7, pair_templates=PAIR_TEMPLATES)
+    ptr, ids, row_ptr, tokens = training.objective.occurrences(block)
+    expected = ids_of_tokens((training.encoded.state, training.encoded.pair)[block])
+    assert [sorted(part.tolist()) for part in np.split(ids, ptr[1:-1])] == expected
+    rows = [[t for t, found in enumerate(expected) for a in found if a == r] for r in range(len(row_ptr) - 1)]
+    assert [part.tolist() for part in np.split(tokens, row_ptr[1:-1])] == rows
