@@ -76,7 +76,9 @@ def test_prox_equals_a_grid_search(penalty: Regularizer, step: float, row: slice
         def cost(part: Floats, weights: Floats = weights) -> float:
             candidate = np.zeros(len(WEIGHTS))
             candidate[row] = part
-            return float((candidate - weights) @ (candidate - weights) / 2 + step * non_smooth_value(penalty, candidate))
+            return float(
+                (candidate - weights) @ (candidate - weights) / 2 + step * non_smooth_value(penalty, candidate)
+            )
 
         best = grid_search(cost, size)
         np.testing.assert_allclose(moved[row], best, atol=2e-4)

@@ -168,7 +168,7 @@ def test_parameters_that_are_not_learnt_stay_zero_with_corners(name: str) -> Non
 @GENERIC
 @pytest.mark.parametrize("pair_templates", [(), ("TAG[0]",)], ids=["state", "pairs"])
 def test_group_lasso_is_optimal(name: str, pair_templates: tuple[str, ...]) -> None:
-    """||d loss / d w_r|| <= rho sqrt(n_r) for rows that are zero, d loss / d w_r = -rho sqrt(n_r) w_r / ||w_r|| else."""
+    """The loss's gradient is at most rho sqrt(n_r) long in a row of zeros, and -rho sqrt(n_r) w_r/||w_r|| elsewhere."""
     training = training_problem(
         3, n_sequences=40, templates=("LOWER", "TAG[-1..0]"), pair_templates=pair_templates, regularizer=GroupLasso(0.4)
     )
