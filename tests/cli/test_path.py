@@ -58,7 +58,7 @@ def test_the_stored_config_tells_how_the_model_was_trained(
     chosen = next(step for step in table_of(folder) if step["chosen"])
     block = spacy.load(folder / "model-best").config["components"]["crf_ner"]
     assert "AdaGrad cannot follow a path: OWLQN takes its place" in result.stdout
-    assert block["optimizer"] == {"@crf_optimizers": "spacy_crfseq.OWLQN.v1"}
+    assert block["optimizer"]["@crf_optimizers"] == "spacy_crfseq.OWLQN.v1"
     assert block["regularizer"] == {
         "@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": pytest.approx(chosen["rho1"]), "rho2": 0.1
     }  # fmt: skip
