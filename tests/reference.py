@@ -203,7 +203,8 @@ def long_pointwise_loss(
     for t in range(1, length):
         alpha[t] += _log_sums(alpha[t - 1] + step(scores, t).T)
         beta[-1 - t] = _log_sums(step(scores, length - t) + scores.emissions[length - t] + beta[length - t])
-    log_marginals = alpha + beta - log_sum(alpha[-1] + beta[-1])
+    log_marginals = alpha + beta
+    log_marginals -= _log_sums(log_marginals)[:, None]
     values, slopes = zip(*(phi(-log_marginals[t, label]) for t, label in enumerate(gold)), strict=True)
     marginals = np.exp(log_marginals)
     gradient = np.array(slopes)[:, None] * (marginals - np.eye(n_labels)[gold])
@@ -214,6 +215,7 @@ def long_pointwise_loss(
         for number, t in enumerate(order):
             if number:
                 given = given @ np.exp(logs[number - 1] - _log_sums(logs[number - 1])[:, None])
+                given /= given.sum(1, keepdims=True)
                 gradient[t] += np.array(slopes)[list(order[:number])] @ (given[0] - given[1:])
             given = np.concatenate([given, np.eye(n_labels)[[gold[t]]]])
     return sum(values), gradient

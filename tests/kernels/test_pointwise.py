@@ -92,6 +92,7 @@ def test_positions_in_blocks_equal_the_log_space(n_labels: int, dtype: type) -> 
     rng = np.random.default_rng(n_labels)
     lengths = rng.integers(6, 12, 3 * blocks.LANES).tolist()
     problem = random_problem(rng, n_labels=n_labels, lengths=lengths, shared=True, dtype=dtype, missing=0.1)
+    problem.batch.weights[:] = rng.uniform(0.5, 2, len(lengths))
     wide = Scores(*(array.astype(float) for array in problem.scores))
     expected, wanted = 0.0, wide.zeros_like()
     for (first, last), weight in zip(problem.sequence_bounds(), problem.batch.weights, strict=True):
@@ -108,18 +109,19 @@ def test_positions_in_blocks_equal_the_log_space(n_labels: int, dtype: type) -> 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("scale", [0.0, 1.0, 5.0])
 @pytest.mark.parametrize("cap", [0.0, 5.0])
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_long_sequence(dtype: type, scale: float, cap: float, shared: bool) -> None:
+def test_a_long_sequence(dtype: type, scale: float, cap: float) -> None:
     rng = np.random.default_rng(3)
-    problem = random_problem(rng, n_labels=4, lengths=[2_000], shared=shared, dtype=dtype, scale=scale, weighted=False)
+    problem = random_problem(
+        rng, n_labels=4, lengths=[2_000], shared=cap > 0, dtype=dtype, scale=scale, weighted=False
+    )
     wide = Scores(*(array.astype(float) for array in problem.scores))
     expected, wanted = reference.long_pointwise_loss(wide, problem.batch.gold, phi_of(cap))
     loss, gradient = one_by_one("positions", problem, cap)
     narrow = dtype == np.float32
     assert loss == pytest.approx(expected, rel=1e-4 if narrow else 1e-9)
     largest = np.abs(wanted).max(initial=1.0)
-    np.testing.assert_allclose(gradient.emissions, wanted, atol=(1e-4 if narrow else 1e-8) * largest)
-    assert gradient.transitions.sum() == pytest.approx(0, abs=(1e-2 if narrow else 1e-7) * largest)
+    np.testing.assert_allclose(gradient.emissions, wanted, atol=(1e-5 if narrow else 1e-6) * largest)
+    assert gradient.transitions.sum() == pytest.approx(0, abs=1e-2 * largest)
     loss, gradient = one_by_one("sequences", problem, cap)
     assert np.isfinite(loss)
     assert all(np.isfinite(array).all() for array in gradient)
@@ -138,7 +140,7 @@ def test_long_sequences_in_blocks(cap: float, scale: float) -> None:
     expected, wanted = one_by_one("positions", wide, cap)
     assert loss == pytest.approx(expected, rel=1e-5)
     largest = np.abs(wanted.emissions).max(initial=1.0)
-    np.testing.assert_allclose(gradient.emissions, wanted.emissions, atol=1e-4 * largest)
+    np.testing.assert_allclose(gradient.emissions, wanted.emissions, atol=1e-5 * largest)
 
 
 @pytest.mark.parametrize("shared", [True, False])
