@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bench import corpora, ours
-from bench._harness import Measure, Options, Row, benchmark, in_turn, one_thread, seconds
+from bench._harness import Options, Row, benchmark, in_turn, one_thread, timed
 
 NAMES = ("SequentialLog", "SequentialExp", "PointwiseLog", "PointwiseExp")
 PAIRS = (
@@ -38,10 +39,12 @@ def losses(options: Options) -> list[Row]:
 
 def _passes(options: Options, label: str, nlp: Any, build: Callable[..., Any], examples: Any, support: str) -> list[Row]:
     """Return the ratios of one task; contenders take turns five times as often, since a pass is short."""
-    objectives, theta = ours.objectives(nlp, build, examples, support, NAMES, 2 if options.quick else ITERATIONS)
-    contenders: dict[str, Measure] = {
-        name: lambda objective=objective: seconds(lambda: objective.value_and_grad(theta))
-        for name, objective in objectives.items()
+    iterations = 2 if options.quick else ITERATIONS
+    pipe = build(nlp, **ours.matched({**ours.LBFGS, "max_iterations": iterations}, support))
+    ours.train(pipe, examples)
+    contenders = {
+        name: timed(partial(objective.value_and_grad, pipe.crf.theta))
+        for name, objective in ours.objectives(pipe, examples, NAMES).items()
     }
     figures = in_turn(options.rounds if options.quick else 5 * options.rounds, contenders, warm=contenders)
     rows = [Row(f"{label}: a pass with {NAMES[0]}", "s", figures[NAMES[0]], kind="value")]
