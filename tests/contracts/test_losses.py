@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_crfseq import registry
 from spacy_crfseq.types import Loss, Scores
+from tests import reference
 from tests.problems import Problem, finite_differences, problems
 
 ARGUMENTS: dict[str, dict[str, Any]] = {}
@@ -19,7 +20,7 @@ LOSSES = registry.losses.get_all()
 EVERY_LOSS = pytest.mark.parametrize(
     "loss", [make(**ARGUMENTS.get(name, {})) for name, make in LOSSES.items()], ids=LOSSES
 )
-PROBLEMS = problems(maskable=False)
+PROBLEMS = problems()
 
 
 def evaluate(loss: Loss, problem: Problem) -> tuple[float, Scores]:
@@ -107,3 +108,20 @@ def test_both_kinds_of_transitions_agree(loss: Loss, problem: Problem) -> None:
     assert copied_value == pytest.approx(value, abs=1e-9)
     np.testing.assert_allclose(copied.transitions.sum(0), gradient.transitions[0], atol=1e-9)
     np.testing.assert_allclose(copied.emissions, gradient.emissions, atol=1e-9)
+
+
+@EVERY_LOSS
+@given(problems(missing=False))
+def test_a_loss_that_gives_likelihood_is_a_sum_of_links(loss: Any, problem: Problem) -> None:
+    if "likelihood" not in loss.gives:
+        return
+    nll = np.zeros(len(problem.batch.weights))
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        one, gold = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last]
+        nll[n] = reference.log_partition(one) - reference.log_partition(one, gold)
+    phi, slope = loss.link(nll)
+    value, _ = evaluate(loss, problem)
+    assert value == pytest.approx(float(problem.batch.weights @ phi), rel=1e-9, abs=1e-9)
+    assert (slope > 0).all()
+    above, below = loss.link(nll + 1e-6)[0], loss.link(nll - 1e-6)[0]
+    np.testing.assert_allclose((above - below) / 2e-6, slope, rtol=1e-4)
