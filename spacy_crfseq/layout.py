@@ -235,7 +235,7 @@ class Layout(NamedTuple):
     n_labels (int): L.
     state (Rows): Rows of width L.
     pair (Rows): Rows of width L * L; no rows where no label-pair templates are used.
-    steps (Bools | None): [L, L] transitions that have a weight; None for all.
+    steps (Bools | None): [L, L] transitions that are learnt; None for all.
     boundaries (bool): Whether start and end scores are learnt.
     """
 
@@ -353,25 +353,29 @@ def make_layout(
     *,
     support: str,
     boundaries: bool,
+    transitions: bool = True,
 ) -> Layout:
     """Return the layout for a training set.
 
     gold (Ints): [T] gold labels, -1 where missing.
     n_attributes (tuple[int, int]): Attributes of the state and of the pair block.
     support (str): "observed" for the attribute-label pairs and transitions seen in `gold`, "all" for every one.
+    transitions (bool): Whether the scores that all steps from one label to another share are learnt.
     """
+    widths = n_labels, n_labels * n_labels
     if support == "all":
-        dense = [DenseRows(n, width) for n, width in zip(n_attributes, (n_labels, n_labels * n_labels), strict=True)]
-        return Layout(n_labels, dense[0], dense[1], None, boundaries)
+        state, pair = (DenseRows(n, width) for n, width in zip(n_attributes, widths, strict=True))
+        steps = None if transitions else np.zeros((n_labels, n_labels), np.bool_)
+        return Layout(n_labels, state, pair, steps, boundaries)
     pairs = pair_columns(gold, encoded.offsets, n_labels)
-    steps = np.zeros(n_labels * n_labels + 1, np.bool_)  # the last is for -1
-    for part in _blocks(0, len(pairs)):
-        steps[pairs[part]] = True
+    seen = np.zeros(widths[1] + 1, np.bool_)  # the last is for -1
+    for part in _blocks(0, len(pairs) if transitions else 0):
+        seen[pairs[part]] = True
     return Layout(
         n_labels,
-        observed_rows(encoded.state, gold, n_attributes[0], n_labels),
-        observed_rows(encoded.pair, pairs, n_attributes[1], n_labels * n_labels),
-        steps[:-1].reshape(n_labels, n_labels),
+        observed_rows(encoded.state, gold, n_attributes[0], widths[0]),
+        observed_rows(encoded.pair, pairs, n_attributes[1], widths[1]),
+        seen[:-1].reshape(n_labels, n_labels),
         boundaries,
     )
 

@@ -86,10 +86,10 @@ class LinearChainCRF:
         """Return P(y_t = k | x) as [T, L]."""
         return self.scorer(encoded).marginals()
 
-    def with_labels(self, labels: Sequence[str]) -> LinearChainCRF:
+    def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
         """Return a model that has more labels, its weights for them zero; old labels keep theirs.
 
-        `labels` must contain all labels of this model.
+        `labels` must contain all labels of this model.  `transitions` tells whether those of new labels are learnt.
         """
         n, old = len(labels), self.layout.n_labels
         moved = np.array([list(labels).index(label) for label in self.labels], np.int64)
@@ -98,7 +98,7 @@ class LinearChainCRF:
         pair, pair_places = self.layout.pair.widened(pairs, n * n)
         steps = None
         if self.layout.steps is not None:
-            steps = np.ones((n, n), np.bool_)
+            steps = np.full((n, n), transitions)
             steps.ravel()[pairs] = self.layout.steps.ravel()
         layout = Layout(n, state, pair, steps, self.layout.boundaries)
         theta = np.zeros(layout.size, self._theta.dtype)

@@ -263,6 +263,7 @@ def training_problem(
     pair_templates: Sequence[str] = (),
     support: str = "observed",
     boundaries: bool = True,
+    transitions: bool = True,
     missing: float = 0.0,
     weighted: bool = False,
     loss: Loss | None = None,
@@ -281,7 +282,9 @@ def training_problem(
     gold[rng.random(len(gold)) < missing] = MISSING
     weights = rng.uniform(0.5, 2, n_sequences) if weighted else np.ones(n_sequences)
     n_attributes = encoder.state.index.size, encoder.pair.index.size
-    layout = make_layout(encoded, gold, n_labels, n_attributes, support=support, boundaries=boundaries)
+    layout = make_layout(
+        encoded, gold, n_labels, n_attributes, support=support, boundaries=boundaries, transitions=transitions
+    )
     objective = CRFObjective(layout, Dataset(encoded, gold, weights), loss or SequentialLog(), regularizer or L2(1.0))
     return Training(objective, encoder, encoded, vocabulary, sentences)
 

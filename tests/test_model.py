@@ -279,6 +279,18 @@ def test_new_labels_can_be_learnt(support: str) -> None:
         assert (np.bincount(rows.cols, minlength=4)[3]) == rows.n_rows
 
 
+@pytest.mark.parametrize("support", ["observed", "all"])
+def test_a_model_without_transitions_stays_without(support: str) -> None:
+    training = training_problem(7, support=support, transitions=False)
+    theta = np.zeros(training.layout.size)
+    keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
+    wider = LinearChainCRF(LABELS, training.layout, theta, keys).with_labels([*LABELS, "new"], transitions=False)
+    free = np.ones(wider.layout.size)
+    wider.layout.hold(free)
+    assert not wider.layout.views(free).transitions.any()
+    assert wider.layout.views(free).state.all()
+
+
 def test_the_same_labels_give_the_same_model() -> None:
     model, _ = make_model()
     assert model.with_labels(LABELS).to_bytes() == model.to_bytes()

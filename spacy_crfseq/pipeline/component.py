@@ -129,7 +129,7 @@ class CRFComponent(TrainablePipe):
         self._set_tags([*self._tags, *new])
         self._added.append(label)
         if self._crf is not None:
-            self._use(self._crf.with_labels(self._tags))
+            self._use(self._crf.with_labels(self._tags, self.method.transitions))
             self._session.restart()
         return 1
 
@@ -258,7 +258,13 @@ class CRFComponent(TrainablePipe):
         encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
         sizes = encoder.state.index.size, encoder.pair.index.size
         layout = make_layout(
-            known, data.gold, len(self._tags), sizes, support=self.method.support, boundaries=self.method.boundaries
+            known,
+            data.gold,
+            len(self._tags),
+            sizes,
+            support=self.method.support,
+            boundaries=self.method.boundaries,
+            transitions=self.method.transitions,
         )
         keys = encoder.state.index.keys, encoder.pair.index.keys
         theta = np.zeros(layout.size, self.method.precision)

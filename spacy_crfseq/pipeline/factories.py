@@ -25,6 +25,7 @@ METHOD: dict[str, Any] = {
     "support": "observed",
     "min_count": 1,
     "boundaries": True,
+    "transitions": True,
     "precision": "float32",
     "inner_iterations": 1,
     "keep_names": False,
@@ -56,6 +57,7 @@ def create_tagger(
     support: str,
     min_count: int,
     boundaries: bool,
+    transitions: bool,
     precision: str,
     inner_iterations: int,
     keep_names: bool,
@@ -73,8 +75,8 @@ def create_tagger(
     from .method import Method
 
     method = Method(
-        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
-        inner_iterations, keep_names, n_threads,
+        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, transitions,
+        precision, inner_iterations, keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), method, scorer=scorer)
 
@@ -102,6 +104,7 @@ def create_chunker(
     support: str,
     min_count: int,
     boundaries: bool,
+    transitions: bool,
     precision: str,
     inner_iterations: int,
     keep_names: bool,
@@ -119,8 +122,8 @@ def create_chunker(
     from .method import Method
 
     method = Method(
-        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
-        inner_iterations, keep_names, n_threads,
+        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, transitions,
+        precision, inner_iterations, keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, SpanGroups(spans_key, scheme), method, threshold=threshold, scorer=scorer)
 
@@ -144,6 +147,7 @@ def create_ner(
     support: str,
     min_count: int,
     boundaries: bool,
+    transitions: bool,
     precision: str,
     inner_iterations: int,
     keep_names: bool,
@@ -161,7 +165,7 @@ def create_ner(
     from .method import Method
 
     method = Method(
-        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, precision,
-        inner_iterations, keep_names, n_threads,
+        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, transitions,
+        precision, inner_iterations, keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, Entities(scheme), method, threshold=threshold, scorer=scorer)

@@ -22,6 +22,8 @@ class Method(NamedTuple):
         does by default; "all" to every pair, as CRF++ does: more accurate at times, larger always.
     min_count (int): Attributes on fewer training tokens are dropped.
     boundaries (bool): Learn scores for the first and last label of a sequence.
+    transitions (bool): Learn a score for each pair of neighbouring labels; off, label pairs count only through pair
+        templates.
     precision (str): "float32" or "float64".
     inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
         example in every step, which for batch optimizers costs as much as the iteration itself.
@@ -38,6 +40,7 @@ class Method(NamedTuple):
     support: str
     min_count: int
     boundaries: bool
+    transitions: bool
     precision: str
     inner_iterations: int
     keep_names: bool

@@ -30,6 +30,8 @@ CASES: dict[str, dict[str, Any]] = {
     "sparse": {},
     "dense": {"support": "all"},
     "no boundaries": {"boundaries": False},
+    "no transitions": {"transitions": False, "pair_templates": PAIR_TEMPLATES},
+    "no transitions, dense": {"transitions": False, "support": "all"},
     "pairs": {"pair_templates": PAIR_TEMPLATES},
     "dense pairs": {"pair_templates": PAIR_TEMPLATES, "support": "all", "boundaries": False},
     "missing labels": {"missing": 0.3},
