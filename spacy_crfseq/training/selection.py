@@ -20,6 +20,9 @@ from ..types import Batch, Floats, Ints, Scores
 from .dataset import Dataset
 from .full_pass import FullPass
 
+_BLOCK_WEIGHTS = 1 << 18
+"""Weights that are looked at together, so that what is computed on the way stays small."""
+
 
 class Counts(NamedTuple):
     """How often attribute and label of each weight of a block occur; weights of sequences count.
@@ -61,7 +64,17 @@ def mutual_information(counts: Counts) -> NDArray[np.float64]:
 
     ``I(a; y) = sum over present or absent a and y of P(a, y) log (P(a, y) / (P(a) P(y)))``.
     """
-    both, attribute, label = (part / max(counts.total, 1e-300) for part in counts[:3])
+    out = np.empty(len(counts.both))
+    for first in range(0, len(out), _BLOCK_WEIGHTS):
+        here = slice(first, first + _BLOCK_WEIGHTS)
+        out[here] = _information(*(part[here] / max(counts.total, 1e-300) for part in counts[:3]))
+    return out
+
+
+def _information(
+    both: NDArray[np.float64], attribute: NDArray[np.float64], label: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the information of pairs of events, of which these are the probabilities."""
     cells = (
         (both, attribute, label),
         (attribute - both, attribute, 1 - label),
