@@ -142,6 +142,30 @@ class SparseRows(NamedTuple):
 Rows: TypeAlias = DenseRows | SparseRows
 
 
+def restricted_rows(rows: Rows, kept: Bools) -> SparseRows:
+    """Return rows that have only the weights that kept [size] marks; a row may be left without any."""
+    ends = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+    if isinstance(rows, SparseRows):
+        return SparseRows(ends[rows.ptr], rows.cols[kept], rows.width)
+    ptr = ends[np.arange(rows.n_rows + 1) * rows.width]
+    return SparseRows(ptr, (np.flatnonzero(kept) % rows.width).astype(np.int32), rows.width)
+
+
+def used_rows(rows: Rows) -> Bools:
+    """Return [R] which rows have a weight."""
+    if isinstance(rows, DenseRows):
+        return np.ones(rows.n_rows, np.bool_)
+    used: Bools = np.diff(rows.ptr) > 0
+    return used
+
+
+def without_empty(rows: Rows) -> Rows:
+    """Return the rows that have a weight; the weights stay where they are."""
+    if isinstance(rows, DenseRows):
+        return rows
+    return rows._replace(ptr=rows.ptr[np.concatenate([[True], used_rows(rows)])])
+
+
 class DenseColumns:
     """Dense rows that tokens switch on, for many passes over the same tokens with changing weights."""
 
@@ -235,7 +259,7 @@ class Layout(NamedTuple):
     n_labels (int): L.
     state (Rows): Rows of width L.
     pair (Rows): Rows of width L * L; no rows where no label-pair templates are used.
-    steps (Bools | None): [L, L] transitions that have a weight; None for all.
+    steps (Bools | None): [L, L] transitions that are learnt; None for all.
     boundaries (bool): Whether start and end scores are learnt.
     """
 
@@ -274,6 +298,32 @@ class Layout(NamedTuple):
             theta[start:end],
             theta[end:],
         )
+
+    def restricted(self, kept: Bools) -> Layout:
+        """Return a layout that has and learns only the parameters that kept [D] marks.
+
+        Rows of attributes stay, though without weights; so do transitions, start and end scores.  Of these, transitions
+        that are not kept are not learnt.  `move` takes parameters there.
+        """
+        views = self.views(kept)
+        steps = views.transitions.copy() if self.steps is None else self.steps & views.transitions
+        return Layout(
+            self.n_labels,
+            restricted_rows(self.state, views.state),
+            restricted_rows(self.pair, views.pair),
+            None if steps.all() else steps,
+            self.boundaries,
+        )
+
+    def move(self, theta: Floats, kept: Bools) -> Floats:
+        """Return the parameters theta [D] as `restricted` orders them; shared scores that are not kept become zero."""
+        weights = self.state.size + self.pair.size
+        shared = np.where(kept[weights:], theta[weights:], theta.dtype.type(0))
+        return np.concatenate([theta[:weights][kept[:weights]], shared])
+
+    def without_empty(self) -> Layout:
+        """Return the layout without attributes that have no weight; all parameters stay where they are."""
+        return self._replace(state=without_empty(self.state), pair=without_empty(self.pair))
 
     def hold(self, grad: Floats) -> None:
         """Set the gradient of parameters that are not learnt to zero."""
@@ -353,25 +403,29 @@ def make_layout(
     *,
     support: str,
     boundaries: bool,
+    transitions: bool = True,
 ) -> Layout:
     """Return the layout for a training set.
 
     gold (Ints): [T] gold labels, -1 where missing.
     n_attributes (tuple[int, int]): Attributes of the state and of the pair block.
     support (str): "observed" for the attribute-label pairs and transitions seen in `gold`, "all" for every one.
+    transitions (bool): Whether the scores that all steps from one label to another share are learnt.
     """
+    widths = n_labels, n_labels * n_labels
     if support == "all":
-        dense = [DenseRows(n, width) for n, width in zip(n_attributes, (n_labels, n_labels * n_labels), strict=True)]
-        return Layout(n_labels, dense[0], dense[1], None, boundaries)
+        state, pair = (DenseRows(n, width) for n, width in zip(n_attributes, widths, strict=True))
+        steps = None if transitions else np.zeros((n_labels, n_labels), np.bool_)
+        return Layout(n_labels, state, pair, steps, boundaries)
     pairs = pair_columns(gold, encoded.offsets, n_labels)
-    steps = np.zeros(n_labels * n_labels + 1, np.bool_)  # the last is for -1
-    for part in _blocks(0, len(pairs)):
-        steps[pairs[part]] = True
+    seen = np.zeros(widths[1] + 1, np.bool_)  # the last is for -1
+    for part in _blocks(0, len(pairs) if transitions else 0):
+        seen[pairs[part]] = True
     return Layout(
         n_labels,
-        observed_rows(encoded.state, gold, n_attributes[0], n_labels),
-        observed_rows(encoded.pair, pairs, n_attributes[1], n_labels * n_labels),
-        steps[:-1].reshape(n_labels, n_labels),
+        observed_rows(encoded.state, gold, n_attributes[0], widths[0]),
+        observed_rows(encoded.pair, pairs, n_attributes[1], widths[1]),
+        seen[:-1].reshape(n_labels, n_labels),
         boundaries,
     )
 

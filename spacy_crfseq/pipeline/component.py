@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import srsly
@@ -25,14 +25,17 @@ from spacy.vocab import Vocab
 from .. import threads
 from ..errors import ConfigError, DataError
 from ..features.encoder import Encoded, Encoder, attribute_names
+from ..features.index import HashIndex
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
-from ..layout import make_layout
+from ..layout import Layout, make_layout, used_rows
 from ..model import LinearChainCRF, Scorer
 from ..schemes import TagTable, span_f1, spans_of
+from ..tag_dictionary import TagDictionary, make_dictionary
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
+from ..training.selection import most_informative
 from ..types import Constraints, Floats, Ints
 from . import storage
 from .annotations import Annotation, Prediction, Tags, ends_span, tag_table
@@ -48,6 +51,26 @@ Docs that are still in the cache when they are read."""
 
 N_FLAGS = 64
 """Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
+
+
+class ModelSize(NamedTuple):
+    """How large a model is.
+
+    weights (int): D, zeros included.
+    attributes (int): Of both blocks.
+    n_bytes (int): Of its file.
+    """
+
+    weights: int
+    attributes: int
+    n_bytes: int
+
+
+class Pruned(NamedTuple):
+    """What `CRFComponent.prune` did."""
+
+    before: ModelSize
+    after: ModelSize
 
 
 class CRFComponent(TrainablePipe):
@@ -129,7 +152,7 @@ class CRFComponent(TrainablePipe):
         self._set_tags([*self._tags, *new])
         self._added.append(label)
         if self._crf is not None:
-            self._use(self._crf.with_labels(self._tags))
+            self._use(self._crf.with_labels(self._tags, self.method.transitions))
             self._session.restart()
         return 1
 
@@ -241,6 +264,8 @@ class CRFComponent(TrainablePipe):
         encoder = self._make_encoder(strings=strings)
         if self.method.keep_names:
             encoder.keep_names()
+        if self.method.tag_dictionary_size:
+            encoder.words = HashIndex()
         encoder.pinned = True
         found = self._collect(get_examples(), encoder)
         if not found.tags:
@@ -254,16 +279,12 @@ class CRFComponent(TrainablePipe):
         self._set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags)))
         self._warn_of_score_weights(nlp)
         data = self._relabelled(found)
-        known = encoder.freeze(found.known, self.method.min_count)
-        encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
-        sizes = encoder.state.index.size, encoder.pair.index.size
-        layout = make_layout(
-            known, data.gold, len(self._tags), sizes, support=self.method.support, boundaries=self.method.boundaries
-        )
+        layout, encoded = self._make_layout(encoder, found, data)
+        dictionary, encoded = self._make_dictionary(encoder, encoded, data.gold)
         keys = encoder.state.index.keys, encoder.pair.index.keys
         theta = np.zeros(layout.size, self.method.precision)
         self._encoder = encoder
-        self._use(LinearChainCRF(self._tags, layout, theta, keys))
+        self._use(LinearChainCRF(self._tags, layout, theta, keys, dictionary))
         self.attribute_names = self._names(encoder, strings)
         streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
         data = data._replace(encoded=encoded)
@@ -271,6 +292,39 @@ class CRFComponent(TrainablePipe):
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
+
+    def _make_layout(self, encoder: Encoder, found: Collected, data: Dataset) -> tuple[Layout, Encoded]:
+        """End the growth of the encoder; return which weights the model has, and the data with their final ids."""
+        method = self.method
+        known = encoder.freeze(found.known, method.min_count)
+        encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
+        layout = make_layout(
+            known,
+            data.gold,
+            len(self._tags),
+            (encoder.state.index.size, encoder.pair.index.size),
+            support=method.support,
+            boundaries=method.boundaries,
+            transitions=method.transitions,
+        )
+        if not method.max_features:
+            return layout, encoded
+        n_threads = method.n_threads or threads.available()
+        layout = most_informative(layout, data._replace(encoded=known), method.max_features, n_threads)
+        selected = encoder.keep(known, (used_rows(layout.state), used_rows(layout.pair)))
+        return layout.without_empty(), selected if encoded is known else encoder.renumbered(encoded)
+
+    def _make_dictionary(self, encoder: Encoder, encoded: Encoded, gold: Ints) -> tuple[TagDictionary | None, Encoded]:
+        """Return the tag dictionary of the training data, and the data with the numbers of its words."""
+        if encoder.words is None or encoded.words is None:
+            return None, encoded
+        assert self._constraints is not None
+        size, min_count = self.method.tag_dictionary_size, self.method.tag_dictionary_min_count
+        dictionary, words = make_dictionary(
+            encoder.words.keys, encoded.words, gold, self._constraints, size=size, min_count=min_count
+        )
+        encoder.words = dictionary.word_index()
+        return dictionary, encoded._replace(words=words)
 
     def _what(self) -> str:
         return ", ".join(f"{key} = {value!r}" for key, value in self.annotation.settings().items())
@@ -288,6 +342,11 @@ class CRFComponent(TrainablePipe):
                 self.name,
                 key,
             )
+
+    def _encoder_of(self, crf: LinearChainCRF) -> Encoder:
+        encoder = self._make_encoder(crf.keys)
+        encoder.words = None if crf.dictionary is None else crf.dictionary.word_index()
+        return encoder
 
     def _make_encoder(
         self, keys: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = None, strings: dict[int, str] | None = None
@@ -411,6 +470,7 @@ class CRFComponent(TrainablePipe):
             n_total=session.n_total,
             sample=session.sample,
             n_threads=self.method.n_threads,
+            dictionary=crf.dictionary,
         )
 
     def fit(
@@ -492,7 +552,7 @@ class CRFComponent(TrainablePipe):
         constraints = self._constraints
 
         def evaluate(theta: Floats) -> float:
-            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys)
+            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys, crf.dictionary)
             labels = trial.decode(encoded, self.method.decoder, constraints, allowed)
             if table is None:
                 return float((labels == gold)[known].mean()) if known.any() else 0.0
@@ -500,8 +560,38 @@ class CRFComponent(TrainablePipe):
 
         return evaluate
 
+    def prune(self, threshold: float = 0.0) -> Pruned:
+        """Drop weights of an absolute value up to `threshold`, and attributes that are left without any.
+
+        With 0 only weights of zero go, and predictions stay the same.  Training that goes on, as by `fit`, works on
+        the weights that are left.
+        RAISES ConfigError: If the threshold is negative or no weight of an attribute exceeds it.
+        """
+        with self._lock:
+            crf, before = self.crf, self.size
+            compact = crf.compact(threshold)
+            largest = float(max(np.abs(part).max(initial=0) for part in crf.views[:2]))
+            if threshold < 0 or (largest and not compact.layout.state.size + compact.layout.pair.size):
+                raise ConfigError(
+                    f"Component {self.name!r}: nothing is left with a threshold of {threshold}: it must be at least 0 "
+                    f"and lower than the largest weight, {largest:.4g}."
+                )
+            if self.attribute_names:
+                kept = np.concatenate([np.isin(*keys) for keys in zip(crf.keys, compact.keys, strict=True)])
+                self.attribute_names = [name for name, stays in zip(self.attribute_names, kept, strict=True) if stays]
+            self._encoder = self._encoder_of(compact)
+            self._use(compact)
+            self._session = Session(self.method.optimizer, n_total=self._session.n_total)
+            return Pruned(before, self.size)
+
+    @property
+    def size(self) -> ModelSize:
+        """How large the model is."""
+        layout = self.crf.layout
+        return ModelSize(layout.size, layout.state.n_rows + layout.pair.n_rows, len(self._model_bytes()))
+
     def _use(self, crf: LinearChainCRF) -> None:
-        if self._crf is not None and len(crf.labels) != len(self._crf.labels):
+        if self._crf is not None and any(x.shape != y.shape for x, y in zip(crf.views, self._crf.views, strict=True)):
             self.model = make_model(self._emissions)  # thinc lets no model with parameters change its size
         self._crf = crf
         show_parameters(self.model, crf)
@@ -530,7 +620,7 @@ class CRFComponent(TrainablePipe):
     def _load_model(self, data: bytes, source: str) -> None:
         stored = storage.unpack(data, self.method.features, self.name, source)
         self._set_tags(stored.crf.labels)
-        self._encoder = self._make_encoder(stored.crf.keys)
+        self._encoder = self._encoder_of(stored.crf)
         self._use(stored.crf)
         self.attribute_names = stored.names
         self._session = Session(self.method.optimizer, n_total=stored.n_sequences)

@@ -309,6 +309,21 @@ def learns_the_new_label(nlp: Language, factory: str) -> None:
     assert nlp.evaluate(new_examples(nlp, factory) + examples(nlp, factory))[SCORES[factory]] == 1.0
 
 
+@each_factory
+def test_without_transitions_label_pairs_count_through_pair_templates_only(factory: str) -> None:
+    features = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["LOWER[0]"], "pair_templates": ["LOWER[0]"]}
+    nlp = blank(factory, transitions=False, optimizer=LBFGS_TIGHT, features=features)
+    nlp.initialize(lambda: examples(nlp, factory))
+    pipe = pipe_of(nlp)
+    pipe.fit()
+    assert pipe.crf.views.pair.any()
+    assert pipe.crf.views.start.any()
+    assert not pipe.crf.views.transitions.any()
+    pipe.add_label("NEW")
+    pipe.fit(examples(nlp, factory))
+    assert not pipe.crf.views.transitions.any()
+
+
 @pytest.mark.parametrize("support", ["observed", "all"])
 @each_factory
 def test_add_label_to_a_trained_model(factory: str, support: str) -> None:

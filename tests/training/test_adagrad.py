@@ -20,6 +20,7 @@ CASES: dict[str, dict[str, Any]] = {
     "sparse": {},
     "dense": {"support": "all"},
     "no boundaries": {"boundaries": False},
+    "no transitions": {"transitions": False, "pair_templates": PAIR_TEMPLATES},
     "pairs": {"pair_templates": PAIR_TEMPLATES},
     "dense pairs": {"pair_templates": PAIR_TEMPLATES, "support": "all"},
     "weights and missing labels": {"weighted": True, "missing": 0.2},
