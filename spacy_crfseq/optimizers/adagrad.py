@@ -10,9 +10,9 @@ position t, with the gradient d of its scores, visits row r::
 
 where c is the strength of the squared norm for a sequence and k the sequences since the row's last visit: the proximal
 step for all the sequences that left the row alone, done when it is needed (the lazy updates of Duchi et al.).  An L1
-norm of strength b for a sequence first takes ``a_r b k`` off the size of ``w_r - a_r d``, at most all of it; then all rows
-catch up at the end of an epoch, and the last weights predict, since an average of sparse weights is not sparse.  Weights
-of rare attributes become zero so, while those of frequent ones keep moving around it: SGD's are sparser.
+norm of strength b for a sequence first takes ``a_r b k`` off the size of ``w_r - a_r d``, at most all of it; then all
+rows catch up at the end of an epoch, and the last weights predict, since an average of sparse weights is not sparse.
+Weights of rare attributes become zero so, while those of frequent ones keep moving around it: SGD's are sparser.
 
 Soon most positions are predicted with near certainty, and their gradient is hardly worth the memory it touches.  One
 with ||d|| < `LEAST` is used with the probability ||d|| / `LEAST`, and then as if it were that long, which leaves its

@@ -1,4 +1,4 @@
-"""What methods that learn from mistakes share: the gradient of one sequence as a list, the average, and when to stop."""
+"""What methods that learn from mistakes share: the gradient of a sequence as a list, the average, and when to stop."""
 
 from __future__ import annotations
 
