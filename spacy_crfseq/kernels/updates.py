@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Offsets
-from ._jit import kernel, prefetch
+from ._jit import inlined, kernel, prefetch
 
 STRIDE_CLOCK, STRIDE_POSITION = 0.7548776662466927, 0.5698402909980532
 """Multiples of these spread evenly over [0, 1) modulo 1 (the additive recurrence R2 of Roberts 2018)."""
@@ -71,12 +71,14 @@ def adagrad(
     offset: float,
     least: float,
     decay: float,
+    lasso: float,
 ) -> None:
     """Make AdaGrad steps with one accumulator for each row; `optimizers.adagrad` has the formulas.
 
     ptr [T + 1], ids [ptr[T]], d [T, C], weights and sums alike (sums empty: no average).
     seen [R, 2] float64: the sum of squares of each row, and the clock at its last visit.
-    unit: The clock's unit for the weights of the average; decay: strength of the penalty per tick of the clock.
+    unit: The clock's unit for the weights of the average.
+    decay, lasso: Strengths of the squared norm and of the L1 norm per tick of the clock.
     """
     width, number, average = d.shape[1], d.dtype.type, sums.shape[0] > 0
     used, factors = np.empty(d.shape[0], np.int32), np.empty(d.shape[0])
@@ -112,7 +114,12 @@ def adagrad(
             step = rate / np.sqrt(offset + seen[r, 0])
             shrink = number(1 / (1 + step * decay * (clock - before)))
             f = number(step * stretch) * shrink
-            if last - first == width:
+            if lasso > 0:
+                cut = number(step * lasso * (clock - before))
+                for q in range(first, last):
+                    w = weights[q] - number(step * stretch) * source[cols[q] if row_ptr.shape[0] else q - first]
+                    weights[q] = (max(w - cut, 0) + min(w + cut, 0)) * shrink
+            elif last - first == width:
                 for c in range(width):
                     row[c] = row[c] * shrink - f * source[c]
             else:
@@ -142,3 +149,193 @@ def average_rows(
         share = weights.dtype.type(1 / now)
         for q in range(first, last):
             out[q] = weight * weights[q] + share * sums[q]
+
+
+@kernel
+def catch_up(
+    n_rows: int,
+    width: int,
+    row_ptr: Offsets,
+    weights: Floats,
+    seen: Floats,
+    clock: float,
+    rate: float,
+    offset: float,
+    decay: float,
+    lasso: float,
+) -> None:
+    """Make the proximal steps that `adagrad` still owes to each row, as if all were visited now; arguments as there."""
+    for r in range(n_rows):
+        first, last = r * width, (r + 1) * width
+        if row_ptr.shape[0]:
+            first, last = row_ptr[r], row_ptr[r + 1]
+        late = rate / np.sqrt(offset + seen[r, 0]) * (clock - seen[r, 1])
+        shrink, cut = weights.dtype.type(1 / (1 + late * decay)), weights.dtype.type(late * lasso)
+        seen[r, 1] = clock
+        for q in range(first, last):
+            w = weights[q]
+            weights[q] = (max(w - cut, 0) + min(w + cut, 0)) * shrink
+
+
+@inlined
+def _paid_weight(weight: float, debt: float, paid: float) -> float:
+    if weight > 0:
+        return max(0.0, weight - (debt + paid))
+    return min(0.0, weight + (debt - paid))
+
+
+@kernel
+def pay_rows(
+    ptr: Offsets, ids: Ints, width: int, row_ptr: Offsets, debt: float, scale: float, weights: Floats, paid: Floats
+) -> None:
+    """Let the weights of some rows pay their L1 penalty; `optimizers.sgd` has the formulas.
+
+    ptr, ids: The rows, as in `add_rows`.  scale: The weights are stored times this.
+    """
+    for p in range(ptr[0], ptr[-1]):
+        r = np.int64(ids[p])
+        first, last = r * width, (r + 1) * width
+        if row_ptr.shape[0]:
+            first, last = row_ptr[r], row_ptr[r + 1]
+        pay(debt, scale, weights[first:last], paid[first:last])
+
+
+@kernel
+def pay(debt: float, scale: float, weights: Floats, paid: Floats) -> None:
+    """Let weights [n] pay their L1 penalty; arguments as in `pay_rows`."""
+    for q in range(weights.shape[0]):
+        if weights[q] != 0:
+            before = weights[q] / scale
+            after = _paid_weight(before, debt, paid[q])
+            weights[q] = after * scale
+            paid[q] += after - before
+
+
+@kernel
+def perceptron(
+    ptr: Offsets,
+    ids: Ints,
+    d: Floats,
+    row_ptr: Offsets,
+    cols: Ints,
+    clock: float,
+    weights: Floats,
+    sums: Floats,
+) -> int:
+    """Subtract a gradient from the weights, and `clock` times it from sums; return how many positions had one.
+
+    ptr [T + 1], ids [ptr[T]], d [T, C], weights and sums alike.
+    """
+    width, late = d.shape[1], d.dtype.type(clock)
+    mistakes = 0
+    for t in range(d.shape[0]):
+        source, wrong = d[t], False
+        for c in range(width):
+            wrong |= source[c] != 0
+        if not wrong:
+            continue
+        mistakes += 1
+        for p in range(ptr[t], ptr[t + 1]):
+            r = np.int64(ids[p])
+            first, last = r * width, (r + 1) * width
+            if row_ptr.shape[0]:
+                first, last = row_ptr[r], row_ptr[r + 1]
+            for q in range(first, last):
+                change = source[cols[q] if row_ptr.shape[0] else q - first]
+                weights[q] -= change
+                sums[q] -= late * change
+    return mistakes
+
+
+@kernel
+def collect(
+    ptr: Offsets,
+    ids: Ints,
+    d: Floats,
+    row_ptr: Offsets,
+    cols: Ints,
+    begin: int,
+    scratch: Floats,
+    places: Offsets,
+    values: Floats,
+    n: int,
+) -> int:
+    """Append a gradient to the list places [n], values [n], each parameter once; return how long it is then.
+
+    ptr [T + 1], ids [ptr[T]], d [T, C]; the parameters of the rows lie from `begin` on.  scratch [D] is zero before and
+    after.  Where the lists are too short, nothing is appended, and minus the length they need is returned.
+    """
+    width, room = d.shape[1], n
+    for t in range(d.shape[0]):
+        columns = 0
+        for c in range(width):
+            columns += d[t, c] != 0
+        room += columns * (ptr[t + 1] - ptr[t])
+    if room > places.shape[0]:
+        return -room
+    touched = n
+    for t in range(d.shape[0]):
+        source, wrong = d[t], False
+        for c in range(width):
+            wrong |= source[c] != 0
+        if not wrong:
+            continue
+        for p in range(ptr[t], ptr[t + 1]):
+            r = np.int64(ids[p])
+            first, last = r * width, (r + 1) * width
+            if row_ptr.shape[0]:
+                first, last = row_ptr[r], row_ptr[r + 1]
+            for q in range(first, last):
+                change = source[cols[q] if row_ptr.shape[0] else q - first]
+                if change != 0:
+                    if scratch[begin + q] == 0:
+                        places[touched] = begin + q
+                        touched += 1
+                    scratch[begin + q] += change
+    for k in range(n, touched):  # a sum that was zero on its way is in the list twice, and counts once
+        q = places[k]
+        if scratch[q] != 0:
+            places[n], values[n] = q, scratch[q]
+            scratch[q] = 0
+            n += 1
+    return n
+
+
+@kernel
+def weighted_square(places: Offsets, values: Floats, n: int, factors: Floats) -> float:
+    """Return the sum of the squares of values [n], times their factors [D] unless these are empty; in float64."""
+    total = 0.0
+    for k in range(n):
+        square = np.float64(values[k]) * values[k]
+        total += square * factors[places[k]] if factors.shape[0] else square
+    return total
+
+
+@kernel
+def step_at(
+    places: Offsets,
+    values: Floats,
+    n: int,
+    step: float,
+    shrink: float,
+    clock: float,
+    weights: Floats,
+    variances: Floats,
+    sums: Floats,
+) -> None:
+    """Step against the gradient that `collect` has listed, ``step * variance * value`` long at each parameter.
+
+    The variance, then, loses shrink times the square of variance times value.  variances [D]: empty where all are 1 and
+    stay so.  sums [D]: loses `clock` times the step; empty where no average is kept.
+    """
+    late = weights.dtype.type(clock)
+    for k in range(n):
+        q = places[k]
+        change = weights.dtype.type(step) * values[k]
+        if variances.shape[0]:
+            change *= variances[q]
+            scaled = variances[q] * values[k]
+            variances[q] -= weights.dtype.type(shrink) * scaled * scaled
+        weights[q] -= change
+        if sums.shape[0]:
+            sums[q] -= late * change

@@ -125,3 +125,32 @@ def test_a_loss_that_gives_likelihood_is_a_sum_of_links(loss: Any, problem: Prob
     assert (slope > 0).all()
     above, below = loss.link(nll + 1e-6)[0], loss.link(nll - 1e-6)[0]
     np.testing.assert_allclose((above - below) / 2e-6, slope, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [("Perceptron", 0.0), ("Hinge", 1.0), ("Hinge", 0.3), ("SoftmaxMargin", 1.0), ("SoftmaxMargin", 0.3)],
+)
+@given(problems(scales=(1.0, 10.0), dtypes=(np.float32, np.float64)))
+def test_losses_of_best_paths_and_margins_equal_their_definitions(name: str, cost: float, problem: Problem) -> None:
+    loss = registry.losses.get(f"spacy_crfseq.{name}.v1")(**({"cost": cost} if cost else {}))
+    expected, defined = 0.0, reference.softmax_margin if name == "SoftmaxMargin" else reference.max_loss
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        gold = problem.batch.gold[first:last].tolist()
+        if any(label >= 0 for label in gold):
+            one = reference.sequence(problem.scores, first, last)
+            expected += problem.batch.weights[n] * defined(one, gold, cost)
+    value, gradient = evaluate(loss, problem)
+    assert value == pytest.approx(expected, rel=1e-4, abs=1e-3)
+    assert all(np.isfinite(array).all() for array in gradient)
+
+
+@given(PROBLEMS)
+def test_hinge_bounds_the_perceptron_and_softmax_margin_both(problem: Problem) -> None:
+    names = ("Perceptron", "Hinge", "SoftmaxMargin")
+    values = [evaluate(registry.losses.get(f"spacy_crfseq.{name}.v1")(), problem)[0] for name in names]
+    log_loss = evaluate(registry.losses.get("spacy_crfseq.SequentialLog.v1")(), problem)[0]
+    known = (problem.batch.gold >= 0).all()
+    assert values[0] <= values[1] + 1e-9
+    assert log_loss <= values[2] + 1e-9
+    assert not known or values[1] <= values[2] + 1e-9
