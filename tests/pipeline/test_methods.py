@@ -1,8 +1,9 @@
-"""Components with a loss that is normalised at each token: they tag, and refuse what only whole sequences give."""
+"""Components that learn and decode in other ways than by default, and the combinations they refuse."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import spacy
@@ -13,11 +14,25 @@ from tests.pipeline.helpers import FACTORIES, blank, inputs, pipe_of, prediction
 LOSS = {"@crf_losses": "spacy_crfseq.LocalLog.v1"}
 DECODER = {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"}
 SEQUENTIAL = {"@crf_losses": "spacy_crfseq.SequentialLog.v1"}
+NONE = {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"}
+PERCEPTRON, HINGE = ({"@crf_losses": f"spacy_crfseq.{name}.v1"} for name in ("Perceptron", "Hinge"))
+AVERAGED, PASSIVE, AROW = (
+    {"@crf_optimizers": f"spacy_crfseq.{name}.v1"} for name in ("AveragedPerceptron", "PassiveAggressive", "AROW")
+)
+METHODS: dict[str, dict[str, Any]] = {
+    "local": {"loss": LOSS, "decoder": DECODER},
+    "perceptron": {"loss": PERCEPTRON, "regularizer": NONE, "optimizer": AVERAGED},
+    "passive-aggressive": {"loss": HINGE, "regularizer": NONE, "optimizer": PASSIVE},
+    "AROW": {"loss": HINGE, "regularizer": NONE, "optimizer": AROW},
+    "softmax-margin": {"loss": {"@crf_losses": "spacy_crfseq.SoftmaxMargin.v1"}},
+    "posterior": {"decoder": {"@crf_decoders": "spacy_crfseq.Posterior.v1"}},
+}
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
-def test_they_learn_and_are_stored(factory: str, tmp_path: Path) -> None:
-    nlp = trained(factory, loss=LOSS, decoder=DECODER)
+@pytest.mark.parametrize("method", METHODS)
+def test_they_learn_and_are_stored(method: str, factory: str, tmp_path: Path) -> None:
+    nlp = trained(factory, **METHODS[method])
     expected = predictions(nlp, factory)
     assert expected[0] == predictions(trained(factory), factory)[0]
     nlp.to_disk(tmp_path / "model")
@@ -49,10 +64,7 @@ MARGIN = r"PassiveAggressive cannot minimise the loss Perceptron.*a margin.*Pass
 
 
 def test_passive_aggressive_steps_need_a_margin() -> None:
-    none = {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"}
-    perceptron = {"@crf_losses": "spacy_crfseq.Perceptron.v1"}
-    optimizer = {"@crf_optimizers": "spacy_crfseq.PassiveAggressive.v1"}
     with pytest.raises(ConfigError, match=MARGIN):
-        blank(loss=perceptron, regularizer=none, optimizer=optimizer)
+        blank(loss=PERCEPTRON, regularizer=NONE, optimizer=PASSIVE)
     with pytest.raises(ConfigError, match=r"PassiveAggressive cannot minimise the regularizer L2.*NoRegularizer"):
-        blank(loss=perceptron, optimizer=optimizer)
+        blank(loss=PERCEPTRON, optimizer=PASSIVE)
