@@ -366,7 +366,7 @@ def _in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alph
 
 @kernel
 def _partitions(chains: Chains, lattices: Lattices, s: int, work: Work) -> tuple[float, float]:
-    """Return log Z of sequence s and, if some gold labels are missing, that over the labellings that agree with them."""
+    """Return log Z of sequence s and, if gold labels are missing, that of the labellings that agree with the others."""
     found = 0.0, 0.0
     for clamped in range(2 if chains.kinds[s] == PARTLY else 1):
         log_z, sound = _forward(chains, lattices, s, chains.offsets[s + 1], clamped, work.alpha, work.stretch)
@@ -639,7 +639,7 @@ def _step(
     return factor
 
 
-@inlined
+@kernel
 def _measure(chains: Chains, lattices: Lattices, rows: Rows, r: int, pairs: bool, m: int, work: Work) -> int:
     """Compute g and h of the first m columns that are listed; return the number of sequences it took."""
     n = lattices.emissions.shape[1]
@@ -706,6 +706,19 @@ def sweep(
             for e in range(each):
                 work.d[work.cols[e]] = 0
     return violation, visited
+
+
+@kernel
+def differentiate(
+    chains: Chains, lattices: Lattices, rows: Rows, pairs: bool, theta: Floats, gradient: Floats, curvature: Floats
+) -> None:
+    """Write gradient and diagonal curvature of the loss at the weights of all rows to arrays like theta [D]."""
+    work = _workspace(chains, lattices, rows.width)
+    for r in range(rows.row_ptr.shape[0] - 1):
+        m = _list_weights(rows, r, theta, True, work.places, work.cols)
+        _measure(chains, lattices, rows, r, pairs, m, work)
+        for e in range(m):
+            gradient[work.places[e]], curvature[work.places[e]] = work.g[work.cols[e]], work.h[work.cols[e]]
 
 
 @kernel

@@ -112,7 +112,7 @@ class BlockCoordinateDescent:
     @property
     def needs(self) -> frozenset[str]:
         """What is asked of the objective."""
-        return frozenset({"log_likelihood", "value_and_grad"})
+        return frozenset({"log_likelihood"})
 
     @property
     def penalties(self) -> frozenset[str]:
@@ -154,7 +154,7 @@ class BlockCoordinateDescent:
         norm = float(np.sqrt(violation))
         message = self._stop(state, before, norm, full)
         if message:
-            norm = _subgradient_norm(objective, state.theta, strengths)
+            norm = work.subgradient_norm(state.theta, strengths)
         passes = 1 + round(visited / max(1, objective.n_sequences))
         state.last = StepReport(state.value, loss, norm, passes, bool(message), message)
         return state.last
@@ -203,9 +203,7 @@ class CoordinateDescent(BlockCoordinateDescent):
         return True
 
 
-NOWHERE = Occurrences(
-    *(np.zeros(size, kind) for size, kind in ((1, np.int64), (0, np.int32), (1, np.int64), (0, np.int32)))
-)
+NOWHERE = Occurrences(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32))
 """Of no attributes."""
 
 
@@ -264,6 +262,17 @@ class _Work:
         from ..kernels import coordinate
 
         return coordinate.loss(self.chains, self.lattices)
+
+    def subgradient_norm(self, theta: NDArray[np.float64], strengths: Strengths) -> float:
+        """Return the norm of the objective's smallest subgradient at theta [D], for which the scores stand."""
+        from ..kernels import coordinate
+
+        gradient, curvature = np.zeros_like(theta), np.zeros_like(theta)
+        for rows, pairs in ((self.state, False), (self.pair, True)):
+            coordinate.differentiate(self.chains, self.lattices, rows, pairs, theta, gradient, curvature)
+        gradient += strengths.l2 * theta + strengths.l1 * np.sign(theta)
+        shrunk = np.sign(gradient) * np.maximum(np.abs(gradient) - strengths.l1, 0)
+        return float(np.linalg.norm(np.where(theta == 0, shrunk, gradient)))
 
     def chunks(self, rng: np.random.Generator | None) -> Iterator[tuple[bool, Offsets]]:
         """Yield (whether they score label pairs, numbers of rows to be visited by one call)."""
@@ -326,7 +335,7 @@ def _sets(on: Occurrences, inner: Bools) -> tuple[Offsets, list[Ints]]:
 
     Only tokens that are not the first of a sequence count.
     """
-    sets, members = np.zeros(len(inner), np.int64), []
+    sets, members = np.zeros(len(inner), np.int64), list[Ints]()
     sizes = np.diff(on.ptr) if len(on.ptr) > 1 else np.zeros(len(inner), np.int64)
     for size in np.unique(sizes[inner]):
         tokens = np.flatnonzero(inner & (sizes == size))
@@ -376,10 +385,3 @@ def _lattices(n_tokens: int, n_sequences: int, n: int, members: list[Ints], n_pa
         np.zeros(n_sequences),
         np.zeros(n_sequences),
     )
-
-
-def _subgradient_norm(objective: Objective, theta: NDArray[np.float64], strengths: Strengths) -> float:
-    """Return the norm of the smallest subgradient of the objective."""
-    gradient = objective.value_and_grad(theta)[2]
-    shrunk = np.sign(gradient) * np.maximum(np.abs(gradient) - strengths.l1, 0)
-    return float(np.linalg.norm(np.where(theta == 0, shrunk, gradient + strengths.l1 * np.sign(theta))))
