@@ -115,6 +115,11 @@ class CRFObjective:
         """The groups of rows that theta consists of."""
         return self.layout.blocks()
 
+    @property
+    def learnt(self) -> Bools:
+        """Which of the scores that all positions share, the last group, are learnt; the others stay zero."""
+        return self.layout.learnt()
+
     def value(self, theta: Floats) -> float:
         """Return the objective at theta [D]."""
         return self._pass(theta, None) + self._regularizer.value(theta)
