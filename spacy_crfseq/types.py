@@ -273,6 +273,11 @@ class Objective(Protocol):
         ...
 
     @property
+    def learnt(self) -> Bools:
+        """Which parameters [D] are learnt; the others stay zero."""
+        ...
+
+    @property
     def loss(self) -> Loss:
         """The loss."""
         ...

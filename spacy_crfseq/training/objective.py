@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import threads
 from ..layout import Layout
-from ..types import Batch, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
+from ..types import Batch, Bools, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .full_pass import FullPass
 from .minibatch import MiniBatch, Workspace, expand
@@ -93,6 +93,13 @@ class CRFObjective:
     def blocks(self) -> list[RowBlock]:
         """The groups of rows that theta consists of."""
         return self.layout.blocks()
+
+    @property
+    def learnt(self) -> Bools:
+        """Which parameters [D] are learnt; the others stay zero."""
+        learnt = np.ones(self.layout.size, np.bool_)
+        self.layout.hold(learnt)
+        return learnt
 
     def value(self, theta: Floats) -> float:
         """Return the objective at theta [D]."""
