@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,8 @@ CHUNK_TOKENS = 1 << 13
 """Tokens of sequences that are computed anew before the loss is asked for their slopes."""
 SHRUNK = 0.5
 """When the loss has shrunk to this fraction, all sums are computed anew, so that rounding errors never add up."""
+NEWTON_STEPS, NEWTON_CLOSE = 8, 1e-3
+"""Of the search for a likely step: how many steps at most, and when it ends, as a fraction of the longest step."""
 GROUPS = 1.25
 """Sequences are of like length if they differ by less than this factor."""
 
@@ -142,7 +144,7 @@ class Boosting:
             if step.gain <= self.tolerance * memory.value:
                 state.done = f"no step promises to lower the loss by more than {self.tolerance:g} of its value"
                 break
-            memory.take(objective, step)
+            self._take(objective, memory, step)
             state.rounds += 1
             if memory.value < SHRUNK * state.shrunk:
                 memory.begin(objective)
@@ -154,6 +156,16 @@ class Boosting:
         state.memory = memory  # an interrupt would have left it None
         passes = -(-(memory.visited - visited) // max(1, memory.n_tokens))
         return StepReport(memory.value, memory.value, memory.grad_norm(), passes, bool(state.done), state.done)
+
+    def _take(self, objective: Objective, memory: Memory, step: Step) -> None:
+        """Make a step; by the bound on positions a longer one, unless that lowers the loss by less than was promised."""
+        if self.bound != "position" or step.row == SHARED:
+            memory.take(objective, step)
+            return
+        before, likely = memory.value, memory.likely_step(step.row, self.max_step)
+        memory.take(objective, step._replace(by=likely))
+        if not before - memory.value >= step.gain:
+            memory.take(objective, step._replace(by=step.by - likely))
 
     def _best(self, memory: Memory) -> Step:
         """Return the step with the largest guaranteed decrease among a few that look best."""
@@ -169,8 +181,7 @@ class Boosting:
 SHARED = -1
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A step of the weight of one row's best feature, or of all shared scores.
 
     row (int): Number of the row, or `SHARED`.
@@ -220,7 +231,6 @@ class Memory:
     changed: NDArray[np.bool_]
     gains: NDArray[np.float64]
     best: NDArray[np.int64]
-    table: NDArray[np.float64]
     nll: NDArray[np.float64] = field(init=False)
     slopes: NDArray[np.float64] = field(init=False)
     masses: NDArray[np.float64] = field(init=False)
@@ -280,7 +290,6 @@ class Memory:
         room, clamps = CHUNK_TOKENS + longest, bool(partial.any())
         n_rows, n_shared = len(rows.begin) - 1, n_labels * (n_labels + 2)
         n_steps = longest if pairs else 1
-        most = max((int(np.diff(index.row_ptr).max(initial=0)) for index in occurrences), default=0)
 
         def chain(length: int) -> Any:
             return kernels.Chain(np.empty((length, n_labels)), np.empty((length, n_labels)), np.zeros(length))
@@ -299,7 +308,6 @@ class Memory:
                 np.zeros(n_rows, np.bool_),
             ),
             changed=np.zeros(n_tokens, np.bool_), gains=np.zeros(n_rows), best=np.zeros(n_rows, np.int64),
-            table=np.empty((min(most, n_sequences), 6)),
         )  # fmt: skip
 
     @property
@@ -346,7 +354,6 @@ class Memory:
         parameter = self.best[step.row]
         column = int(self.rows.cols[parameter])
         positions, pair, owner = self._positions(step.row)
-        positions = positions[owner[positions] >= 0]
         self.theta[parameter] += step.by
         before = -1
         if pair:
@@ -360,10 +367,11 @@ class Memory:
         self.changed[positions] = False
 
     def _positions(self, row: int) -> tuple[NDArray[np.int32], bool, NDArray[np.int32]]:
-        """Return the tokens where a row is on, whether it scores pairs, and whose tokens are positions."""
+        """Return the positions where a row is on, whether it scores pairs, and the sequences of positions."""
         pair = row >= self.rows.pair
         index, at = self.occurrences[pair], row - (self.rows.pair if pair else 0)
-        return index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], pair, self.owners[pair]
+        tokens, owner = index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], self.owners[pair]
+        return tokens[owner[tokens] >= 0], pair, owner
 
     def _renew(self, objective: Objective, sequences: NDArray[np.int64], before: int, column: int, by: float) -> None:
         """Compute some sequences anew after a change."""
@@ -417,28 +425,53 @@ class Memory:
         """Return the best step of a row's best feature and what it promises, from the probabilities of now."""
         from ..kernels import boosting as kernels
 
-        parameter = self.best[row]
-        positions, pair, owner = self._positions(row)
-        size = kernels.collect(
-            positions, owner, self.rows.cols[parameter], self.theta, self.rows, self.text, self.local,
-            self.transitions, self.free, self.clamped, self.steps, pair, self.table,
-        )  # fmt: skip
-        table = self.table[:size]
-        sequences = table[:, 0].astype(np.int64)
-        plus, minus = (self.slopes[sequences] * table[:, part] for part in (1, 2))
+        of_positions, p, q = self._probabilities(row)
+        starts = np.flatnonzero(np.diff(of_positions, prepend=-1))
+        sequences = of_positions[starts]
+        slopes = self.slopes[sequences]
+        plus, minus = (slopes * np.add.reduceat(part, starts) for part in ((1 - q) * p, q * (1 - p)))
         if bound == "position":
-            down = up = np.ascontiguousarray(table[:, 5])
+            down = up = np.diff(starts, append=len(p)).astype(np.float64)
             a, b = minus / down, plus / up
         else:
-            down, up, mass = np.ascontiguousarray(table[:, 3]), np.ascontiguousarray(table[:, 4]), self.masses[sequences]
-            gradient = plus - minus
+            down, up = (np.add.reduceat(part, starts, dtype=np.float64) for part in (q > 0, q < 1))
+            gradient, mass = plus - minus, self.masses[sequences]
             if bound == "loose":
-                down, up = np.atleast_1d(down.max()), np.atleast_1d(up.max())
-                gradient, mass = np.atleast_1d(gradient.sum()), np.atleast_1d(mass.sum())
+                down, up, gradient, mass = (np.atleast_1d(x) for x in (down.max(), up.max(), gradient.sum(), mass.sum()))
             a = np.maximum(up * mass - gradient, 0) / (down + up)
             b = np.maximum(down * mass + gradient, 0) / (down + up)
         by, gain = kernels.minimise(a, down, b, up, limit)
         return Step(row, by, gain)
+
+    def likely_step(self, row: int, limit: float) -> float:
+        """Return the step that would be best if positions did not depend on each other and slopes stayed as they are.
+
+        It minimises ``sum_t slope (log(1 + p (e^x - 1)) - q x)``, by Newton's method with steps of at most `limit`.
+        """
+        of_positions, p, q = self._probabilities(row)
+        slopes, x = self.slopes[of_positions], 0.0
+        for _ in range(NEWTON_STEPS):
+            odds = p * np.exp(x)
+            on = odds / (odds + 1 - p)
+            bend = float(slopes @ (on * (1 - on)))
+            slope = float(slopes @ (on - q))
+            before, x = x, float(np.clip(x - slope / max(bend, 1e-300), -limit, limit))
+            if abs(x - before) < NEWTON_CLOSE * limit:
+                break
+        return x
+
+    def _probabilities(self, row: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the sequence of each position of a row, and p and q of its best feature there."""
+        from ..kernels import boosting as kernels
+
+        positions, pair, owner = self._positions(row)
+        column = self.rows.cols[self.best[row]]
+        p, q = np.empty(len(positions)), np.empty(len(positions))
+        kernels.collect(
+            positions, pair, column, owner, self.theta, self.rows, self.text, self.local, self.transitions,
+            self.free, self.clamped, self.steps, p, q,
+        )  # fmt: skip
+        return owner[positions], p, q
 
     def shared_estimate(self) -> float:
         """Return about how much a step of all shared scores would promise."""
