@@ -9,7 +9,7 @@ b_t, all logarithms in float64::
     P(y_{t-1} = i, y_t = j | x) ~ exp(a_{t-1}(i) + step_t(i, j) + local_t(j) + b_t(j))
 
 (Rabiner 1989, section V.A.)  Sums are products of small matrices of exponentials; one that comes out smaller than
-`TINY` is computed once more from logarithms, so that scores of any size are safe.  A recursion stops where it meets what
+`TINY` is computed again from logarithms, so that scores of any size are safe.  A recursion stops where it meets what
 it remembers: each step of it is a contraction (Birkhoff 1957), so what a change does fades with the distance.
 
 Of every parameter k two sums are kept, over the positions t of all sequences, where p is the probability that the
@@ -136,7 +136,9 @@ def local_scores(theta: Numbers, rows: Rows, text: Text, start: Numbers, end: Nu
 
 
 @kernel
-def _fill_steps(first: int, last: int, theta: Numbers, rows: Rows, text: Text, transitions: Numbers, out: Steps) -> None:
+def _fill_steps(
+    first: int, last: int, theta: Numbers, rows: Rows, text: Text, transitions: Numbers, out: Steps
+) -> None:
     """Compute the steps to some tokens where label-pair weights score them, or those that all share."""
     n_labels = transitions.shape[0]
     for s in range(last - first if text.pair_ptr.shape[0] else 1):
@@ -302,8 +304,7 @@ def renew(
 
     The new chains and `moved` have the tokens of these sequences one after another.
     """
-    at, n_labels = 0, transitions.shape[0]
-    nothing = text.gold[:0]
+    at, nothing = 0, text.gold[:0]
     if not text.pair_ptr.shape[0]:
         _fill_steps(0, 0, theta, rows, text, transitions, steps)
     for i in range(sequences.shape[0]):
@@ -725,7 +726,7 @@ def _slope(a: Numbers, low: Numbers, b: Numbers, high: Numbers, x: float) -> tup
 
 @kernel
 def minimise(a: Numbers, low: Numbers, b: Numbers, high: Numbers, limit: float) -> tuple[float, float]:
-    """Return the x of at most +-limit that minimises ``sum_n a (exp(-x low) - 1) + b (exp(x high) - 1)``, and minus that.
+    """Return the x of at most +-limit that minimises ``sum_n a (exp(-x low) - 1) + b (exp(x high) - 1)``, and the fall.
 
     Newton's method inside an interval that holds the minimum, which is halved where a step would leave it.
     """
