@@ -118,6 +118,29 @@ class Change(NamedTuple):
     by: float
 
 
+# Loops, where arrays could be added or copied as a whole: numba takes seconds to compile the checks of their shapes.
+
+
+@inlined
+def _copy(source: Numbers, target: Numbers) -> None:
+    for k in range(target.shape[0]):
+        target[k] = source[k]
+
+
+@inlined
+def _add(source: Numbers, target: Numbers) -> None:
+    for k in range(source.shape[0]):
+        target[k] += source[k]
+
+
+@inlined
+def _add_parts_to(source: Numbers, target: Numbers) -> None:
+    """Add an array [n, 2] to the first rows of another one."""
+    for k in range(source.shape[0]):
+        target[k, 0] += source[k, 0]
+        target[k, 1] += source[k, 1]
+
+
 @kernel
 def local_scores(theta: Numbers, rows: Rows, text: Text, start: Numbers, end: Numbers, out: Numbers) -> None:
     """Write the sums of the state weights of each token, plus start and end scores [L], to out [T, L]."""
@@ -130,9 +153,9 @@ def local_scores(theta: Numbers, rows: Rows, text: Text, start: Numbers, end: Nu
                 for k in range(rows.begin[a], rows.begin[a + 1]):
                     row[rows.cols[k]] += theta[k]
             if t == first:
-                row += start
+                _add(start, row)
             if t == last - 1:
-                row += end
+                _add(end, row)
 
 
 @kernel
@@ -143,7 +166,8 @@ def _fill_steps(
     n_labels = transitions.shape[0]
     for s in range(last - first if text.pair_ptr.shape[0] else 1):
         logs = out.logs[s]
-        logs[:] = transitions
+        for i in range(n_labels):
+            _copy(transitions[i], logs[i])
         if text.pair_ptr.shape[0]:
             t = first + s
             for a in text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]]:
@@ -216,9 +240,9 @@ def _recursions(
     for t in range(length):
         row = new.forward[t]
         if not (active or changed[t]):
-            row[:] = old.forward[t]
+            _copy(old.forward[t], row)
             continue
-        row[:] = local[t]
+        _copy(local[t], row)
         if len(gold) and gold[t] >= 0:
             row[:] = -np.inf
             row[gold[t]] = local[t, gold[t]]
@@ -252,7 +276,7 @@ def _recursions(
                 moved[t] |= active
             continue
         if not (active or changed[t + 1]):
-            row[:] = old.backward[t]
+            _copy(old.backward[t], row)
             continue
         s = 0 if shared else t + 1
         for j in range(n):
@@ -306,7 +330,7 @@ def renew(
     """
     at, nothing = 0, text.gold[:0]
     if not text.pair_ptr.shape[0]:
-        _fill_steps(0, 0, theta, rows, text, transitions, steps)
+        _fill_steps(at, at, theta, rows, text, transitions, steps)
     for i in range(sequences.shape[0]):
         first, last = text.offsets[sequences[i]], text.offsets[sequences[i] + 1]
         length = last - first
@@ -479,7 +503,7 @@ def exchange(
     with_pairs = text.pair_ptr.shape[0] > 0
     at, visited = 0, 0
     if not with_pairs:
-        _fill_steps(0, 0, theta, rows, text, transitions, steps)
+        _fill_steps(at, at, theta, rows, text, transitions, steps)
     for i in range(sequences.shape[0]):
         n = sequences[i]
         first, last = text.offsets[n], text.offsets[n + 1]
@@ -510,9 +534,9 @@ def exchange(
                 _add_parts(slope, p, q, -1 if partial else text.gold[t], d)
             _scatter(text.ids[text.ptr[t] : text.ptr[t + 1]], rows, d, sums.both, sums.dirty)
             if t == first:
-                shared[pairs : pairs + n_labels] += d
+                _add_parts_to(d, shared[pairs:])
             if t == last - 1:
-                shared[pairs + n_labels :] += d
+                _add_parts_to(d, shared[pairs + n_labels :])
         for t in range(first + 1, last):
             if not (all_of_it or moved[shift + t] or moved[shift + t - 1] or changed[t]):
                 continue
@@ -554,7 +578,7 @@ def exchange(
                 known = -1 if partial else text.gold[t - 1] * n_labels + text.gold[t]
                 _add_parts(slope, pp.reshape(pairs), qq.reshape(pairs), known, dd)
             if slow:
-                shared[:pairs] += dd
+                _add_parts_to(dd, shared)
             if with_pairs:
                 _scatter(text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]], rows, dd, sums.both, sums.dirty)
         for a in range(n_labels):
@@ -564,11 +588,11 @@ def exchange(
         for t in range(first, last):
             if not moved[shift + t]:
                 continue
-            free.forward[t] = new_free.forward[shift + t]
-            free.backward[t] = new_free.backward[shift + t]
+            _copy(new_free.forward[shift + t], free.forward[t])
+            _copy(new_free.backward[shift + t], free.backward[t])
             if partial:
-                clamped.forward[t] = new_clamped.forward[shift + t]
-                clamped.backward[t] = new_clamped.backward[shift + t]
+                _copy(new_clamped.forward[shift + t], clamped.forward[t])
+                _copy(new_clamped.backward[shift + t], clamped.backward[t])
         if sums.mass.shape[0] and masses[i, 0] != masses[i, 1]:
             for a in text.held[text.held_ptr[n] : text.held_ptr[n + 1]]:
                 sums.mass[a] += masses[i, 1] - masses[i, 0]
@@ -689,7 +713,7 @@ def collect(
     both = np.empty((n_labels, n_labels))
     nothing = Change(-1, 0, 0.0)
     for i in range(positions.shape[0]):
-        t = positions[i]
+        t = np.int64(positions[i])
         if pair:
             _fill_steps(t, t + 1, theta, rows, text, transitions, steps)
         for part in range(2 if text.partial[owner[t]] else 1):
