@@ -99,7 +99,7 @@ class Boosting:
     bound: str = "position"
     rounds: int = 100
     max_iterations: int = 100
-    max_step: float = 1.0
+    max_step: float = 2.0
     tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
