@@ -713,7 +713,7 @@ def collect(
     both = np.empty((n_labels, n_labels))
     nothing = Change(-1, 0, 0.0)
     for i in range(positions.shape[0]):
-        t = np.int64(positions[i])
+        t = int(positions[i])
         if pair:
             _fill_steps(t, t + 1, theta, rows, text, transitions, steps)
         for part in range(2 if text.partial[owner[t]] else 1):
