@@ -39,7 +39,7 @@ class OWLQN(BatchMethod):
     Weights that the L1 norm holds at zero are exactly zero.  Without an L1 norm it is L-BFGS with a simpler line
     search, and LBFGS the better choice.
 
-    max_iterations (int): Upper bound on the iterations of a run.
+    max_iterations (int): Upper bound on the iterations of a run; it takes more than L-BFGS.
     tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
     period (int): See `tolerance`.
     gradient_tolerance (float): Stop when ||pseudo-gradient|| is below this times max(1, ||theta||).
@@ -47,6 +47,7 @@ class OWLQN(BatchMethod):
     RAISES ConfigError: On a setting out of range.
     """
 
+    max_iterations: int = 1000
     history: int = 0
 
     def __post_init__(self) -> None:
