@@ -252,6 +252,8 @@ class _Work:
         from ..kernels import coordinate
 
         self.lattices.emissions.fill(0)
+        if self.objective.allowed is not None:
+            self.lattices.emissions[~self.objective.allowed] = -np.inf
         self.lattices.steps.fill(0)
         for rows, pairs in ((self.state, False), (self.pair, True)):
             coordinate.add_scores(self.lattices, rows, pairs, theta)
