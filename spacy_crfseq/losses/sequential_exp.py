@@ -32,7 +32,7 @@ class SequentialExp:
     RAISES ConfigError: On a cap out of range.
     """
 
-    cap: float = 2.0
+    cap: float = 1.0
 
     def __post_init__(self) -> None:
         check_cap("SequentialExp", self.cap)
