@@ -35,13 +35,22 @@ def _six_dots(x: Floats, y: Floats, a: Floats, b: Floats, c: Floats) -> tuple[fl
 
 @kernel
 def remember(
-    basis: Floats, slot: int, begin: int, end: int, old: Floats, new: Floats, gradient: Floats, products: Floats
+    basis: Floats,
+    slot: int,
+    begin: int,
+    end: int,
+    old: Floats,
+    new: Floats,
+    before: Floats,
+    after: Floats,
+    gradient: Floats,
+    products: Floats,
 ) -> None:
     """Put a step into an L-BFGS history and multiply what is new with all of it, in the elements begin..end-1.
 
-    basis [2m + 1, D] holds m steps, m gradient changes and the last gradient.  ``new - old`` goes to row slot, the
-    change of the gradient to row m + slot, gradient [D] to the last row; products [3, 2m + 1] float64 receive the inner
-    products of these three rows with all rows.
+    basis [2m + 1, D] holds m steps, m gradient changes and the last gradient.  ``new - old`` goes to row slot, ``after
+    - before`` to row m + slot, gradient [D] to the last row, which may be `before`; products [3, 2m + 1] float64
+    receive the inner products of these three rows with all rows.
     """
     n = basis.shape[0]
     m = n // 2
@@ -50,12 +59,13 @@ def remember(
     for b in range(begin, end, BLOCK):
         e = min(b + BLOCK, end)
         s, y, g = basis[slot, b:e], basis[m + slot, b:e], basis[n - 1, b:e]
-        after, before, fresh = new[b:e], old[b:e], gradient[b:e]
+        here, there, last, fresh, next_ = old[b:e], new[b:e], before[b:e], after[b:e], gradient[b:e]
         for i in range(s.shape[0]):
-            s[i] = after[i] - before[i]
+            s[i] = there[i] - here[i]
         for i in range(s.shape[0]):
-            y[i] = fresh[i] - g[i]
-            g[i] = fresh[i]
+            y[i] = fresh[i] - last[i]
+        for i in range(s.shape[0]):
+            g[i] = next_[i]
         for k in range(0, n - 1, 2):
             xs, xy, xg, zs, zy, zg = _six_dots(basis[k, b:e], basis[k + 1, b:e], s, y, g)
             products[0, k] += xs

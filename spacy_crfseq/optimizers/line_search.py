@@ -14,7 +14,7 @@ import numpy as np
 
 from ..types import Floats
 
-DECREASE, CURVATURE = 1e-4, 0.9
+DECREASE = 1e-4
 MAX_EVALUATIONS = 12
 ROUNDING = 1e-6
 """Differences below this fraction of the objective carry little information (Hager & Zhang's epsilon)."""
@@ -38,21 +38,25 @@ class _Trial:
 
 
 def strong_wolfe(
-    evaluate: Callable[[float], tuple[Point, float]], start: Point, slope: float, first_step: float
+    evaluate: Callable[[float], tuple[Point, float]], start: Point, slope: float, first_step: float, curvature: float
 ) -> tuple[Point | None, int]:
     """Return a point along a direction that meets the conditions, and the number of evaluations.
 
     evaluate (Callable): Maps a step to the point there and its slope, the inner product of direction and gradient.
     slope (float): The slope at `start`, negative.
+    curvature (float): The slope at the end is at most this fraction of that at `start`: 0.9 for quasi-Newton methods,
+        0.1 to 0.4 for conjugate gradients.
     The best point found is returned where the conditions are not met within `MAX_EVALUATIONS`; None if none is better.
     """
-    search = _Search(evaluate, start, slope)
+    search = _Search(evaluate, start, slope, curvature)
     return search.run(first_step), search.evaluations
 
 
 class _Search:
-    def __init__(self, evaluate: Callable[[float], tuple[Point, float]], start: Point, slope: float) -> None:
-        self.evaluate = evaluate
+    def __init__(
+        self, evaluate: Callable[[float], tuple[Point, float]], start: Point, slope: float, curvature: float
+    ) -> None:
+        self.evaluate, self.curvature = evaluate, curvature
         self.origin = _Trial(0.0, slope, start)
         self.noise = ROUNDING * abs(start.value)
         self.evaluations = 0
@@ -89,7 +93,7 @@ class _Search:
         return bool(trial.point.value <= start.point.value + self.noise and approximately)
 
     def flat(self, trial: _Trial) -> bool:
-        return abs(trial.slope) <= -CURVATURE * self.origin.slope
+        return abs(trial.slope) <= -self.curvature * self.origin.slope
 
     def zoom(self, low: _Trial, high: _Trial) -> Point | None:
         """Shrink the bracket [low, high], where low is the better end."""

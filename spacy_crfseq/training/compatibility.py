@@ -75,10 +75,11 @@ def _check_penalty(component: str, optimizer: Optimizer, regularizer: Regularize
     if any(kind.fits(regularizer) for kind in known):
         return
     wanted = " or ".join(kind.meaning for kind in known)
+    partner = "FISTA" if regularizer.strengths is None else "OWLQN"
     raise ConfigError(
         f"[components.{component}]: the optimizer {part_name(optimizer)} cannot minimise the regularizer "
         f"{part_name(regularizer)}: it needs {wanted}. A pair that works: {part_name(optimizer)} with "
-        f"spacy_crfseq.{known[0].example}.v1."
+        f"spacy_crfseq.{known[0].example}.v1; or {part_name(regularizer)} with spacy_crfseq.{partner}.v1."
     )
 
 

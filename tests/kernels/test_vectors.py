@@ -21,15 +21,15 @@ def random(size: int, dtype: type, seed: int = 0, rows: int | None = None) -> np
 @pytest.mark.parametrize("pairs", [1, 3])
 def test_steps_are_remembered_and_multiplied(size: int, dtype: type, limit: float, pairs: int) -> None:
     basis, slot, n = random(size, dtype, rows=2 * pairs + 1), pairs - 1, 2 * pairs
-    old, new, gradient = (random(size, dtype, seed) for seed in (1, 2, 3))
+    old, new, after, gradient = (random(size, dtype, seed) for seed in (1, 2, 3, 4))
     expected = basis.copy()
-    expected[slot], expected[pairs + slot], expected[n] = new - old, gradient - basis[n], gradient
+    expected[slot], expected[pairs + slot], expected[n] = new - old, after - basis[n], gradient
     products, cut = np.full((3, n + 1), np.nan), size // 3
     halves = [np.empty((3, n + 1)) for _ in range(2)]
     again = basis.copy()
-    vectors.remember(basis, slot, 0, size, old, new, gradient, products)
+    vectors.remember(basis, slot, 0, size, old, new, basis[n], after, gradient, products)
     for bounds, half in zip(((0, cut), (cut, size)), halves, strict=True):
-        vectors.remember(again, slot, *bounds, old, new, gradient, half)
+        vectors.remember(again, slot, *bounds, old, new, again[n], after, gradient, half)
     for history, found in ((basis, products), (again, sum(halves))):
         np.testing.assert_array_equal(history, expected)
         wide = expected.astype(float)

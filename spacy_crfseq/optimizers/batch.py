@@ -1,0 +1,186 @@
+"""What the methods have in common that work on all data in every iteration: settings, states, stopping, long vectors.
+
+Arrays are as long as there are parameters, so they are used again, and threads share the passes over them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..threads import parts, run
+from ..types import Floats, Objective, StepReport
+from .line_search import Point, strong_wolfe
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class BatchState:
+    """A run in progress.
+
+    theta (Floats): [D] current parameters.
+    point (Point | None): Current parameters with value and gradient; None before the first evaluation.
+    gradient_norm (float): Norm of the objective's gradient, or of its subgradient of least norm.
+    values (deque[float]): Objective of the last iterations.
+    free (list[Floats]): Arrays [D] that are not needed any more.
+    done (str): Why the run has ended; empty before.
+    """
+
+    theta: Floats
+    point: Point | None = None
+    gradient_norm: float = float("nan")
+    iterations: int = 0
+    values: deque[float] = field(default_factory=deque)
+    free: list[Floats] = field(default_factory=list)
+    done: str = ""
+
+    def take(self) -> Floats:
+        """Return an array [D] with any content."""
+        return self.free.pop() if self.free else np.empty_like(self.theta)
+
+    def give(self, point: Point) -> None:
+        """Let the arrays of a point be used again."""
+        self.free += [point.theta, point.gradient]
+
+    def begin(self, point: Point) -> None:
+        """Take in the first evaluation."""
+        self.point = point
+        self.values.append(point.value)
+
+    def move(self, point: Point) -> None:
+        """Go on from another point, whose objective is no higher."""
+        assert self.point is not None
+        self.give(self.point)
+        self.point, self.theta = point, point.theta
+        self.iterations += 1
+        self.values.append(point.value)
+
+    def report(self, evaluations: int) -> StepReport:
+        """Return what an iteration did."""
+        assert self.point is not None
+        point, norm = self.point, self.gradient_norm
+        return StepReport(point.value, point.loss, norm, evaluations, bool(self.done), self.done)
+
+
+@dataclass(frozen=True)
+class BatchMethod:
+    """Settings of a method that works on all data in every iteration, and the rules by which it stops."""
+
+    max_iterations: int = 500
+    tolerance: float = 1e-5
+    period: int = 10
+    gradient_tolerance: float = 1e-4
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if min(self.max_iterations, self.period) < 1:
+            raise ConfigError(f"{name}: max_iterations and period must be at least 1.")
+        if min(self.tolerance, self.gradient_tolerance) < 0:
+            raise ConfigError(f"{name}: tolerance and gradient_tolerance must be 0 or more.")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What is asked of the objective."""
+        return frozenset({"value_and_grad"})
+
+    @property
+    def online(self) -> bool:
+        """False: every iteration needs all data."""
+        return False
+
+    def export(self, state: BatchState, theta: Floats) -> None:
+        """Write the current parameters."""
+        theta[:] = state.theta
+
+    def reason_to_stop(self, state: BatchState, n_threads: int) -> str:
+        """Return why the run ends after this iteration, nothing if it goes on."""
+        values = state.values
+        if len(values) > self.period:
+            earlier = values[-self.period - 1]
+            while len(values) > self.period + 1:
+                values.popleft()
+            if earlier - values[-1] < self.tolerance * abs(values[-1]):
+                return f"the objective fell by no more than {self.tolerance:g} of its value in {self.period} iterations"
+        if state.gradient_norm < self.gradient_tolerance * max(1.0, norm(state.theta, n_threads)):
+            return f"the gradient norm is below {self.gradient_tolerance:g} of the parameters' norm"
+        if state.iterations >= self.max_iterations:
+            return f"{self.max_iterations} iterations were run"
+        return ""
+
+
+OPTIMUM = "no step lowers the objective: the optimum is reached to working precision"
+"""Why a run ends that can do no better."""
+
+
+def evaluate(objective: Objective, theta: Floats, gradient: Floats) -> Point:
+    """Return the point theta [D], its gradient written to `gradient` [D]."""
+    value, loss, gradient = objective.value_and_grad(theta, gradient)
+    return Point(theta, value, loss, gradient)
+
+
+def search(
+    objective: Objective,
+    state: BatchState,
+    direction: Floats,
+    slope: float,
+    first_step: float,
+    curvature: float,
+) -> tuple[Point | None, float, int]:
+    """Search along a direction [D] from the current point.
+
+    slope (float): Inner product of direction and gradient, negative.
+    RETURNS: The point found, None if none is better; the step that led there; how often the objective was computed.
+    """
+    old, threads = state.point, objective.n_threads
+    assert old is not None
+    tried: list[tuple[float, Point]] = []
+
+    def try_step(step: float) -> tuple[Point, float]:
+        if len(tried) > 1:  # a search returns its last point or its best one
+            worse = max(reversed(tried), key=lambda trial: trial[1].value if np.isfinite(trial[1].value) else np.inf)
+            tried[:] = [trial for trial in tried if trial is not worse]
+            state.give(worse[1])
+        theta = state.take()
+        add_scaled(old.theta, step, direction, theta, threads)
+        tried.append((step, evaluate(objective, theta, state.take())))
+        return tried[-1][1], dot(tried[-1][1].gradient, direction, threads)
+
+    found, count = strong_wolfe(try_step, old, slope, first_step, curvature)
+    length = 0.0
+    for step, point in tried:
+        if point is found:
+            length = step
+        else:
+            state.give(point)
+    return found, length, count
+
+
+def shared(function: Callable[[slice], Result], length: int, n_threads: int) -> list[Result]:
+    """Return what `function` makes of each part of a long range, threads working side by side."""
+    return run([partial(function, part) for part in parts(length, n_threads)])
+
+
+def dot(x: Floats, y: Floats, n_threads: int) -> float:
+    """Return ``x . y``."""
+    from ..kernels import vectors
+
+    return sum(shared(lambda part: vectors.dot(x[part], y[part]), len(x), n_threads))
+
+
+def norm(x: Floats, n_threads: int) -> float:
+    """Return ||x||."""
+    return float(np.sqrt(dot(x, x, n_threads)))
+
+
+def add_scaled(x: Floats, factor: float, y: Floats, out: Floats, n_threads: int) -> None:
+    """Write ``x + factor * y`` to out [D]."""
+    from ..kernels import vectors
+
+    shared(lambda part: vectors.add_scaled(x[part], factor, y[part], out[part]), len(x), n_threads)

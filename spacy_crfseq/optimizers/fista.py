@@ -1,0 +1,206 @@
+"""FISTA, the accelerated proximal gradient method: the partner of every penalty that has a proximal map.
+
+Beck & Teboulle (2009), "A fast iterative shrinkage-thresholding algorithm".  With f the smooth part of the objective
+and h the rest, a step leads from y to ``z = prox(y - grad f(y) / c, 1 / c)``.  The curvature c is doubled until f at z
+is no higher than its quadratic model (their FISTA with backtracking), and a little smaller at the next iteration, so
+that steps grow where they can; ``t' = (1 + sqrt(1 + 4 t^2 c'/c)) / 2`` allows for that (Scheinberg, Goldfarb & Bai
+2014).  The next y lies beyond z by ``(t - 1)/t'`` times the last step.  The momentum is dropped where it points uphill or the
+objective would rise (O'Donoghue & Candes 2015, section 3.2), so the objective never rises and strong convexity is made
+use of without being known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..threads import parts, run
+from ..types import Floats, Objective, Regularizer, StepReport
+from .batch import OPTIMUM, BatchMethod, BatchState, add_scaled, dot, evaluate, norm
+from .line_search import Point
+
+RELAX, DOUBLE = 0.9, 2.0
+MAX_TRIALS = 40
+ROUNDING = 10.0
+"""Differences of the objective below so many units of its last digit carry no information."""
+
+
+@dataclass
+class FISTAState(BatchState):
+    """A run in progress.
+
+    start (Point | None): y with the gradient of the smooth part; None where it is still to be evaluated.
+    beyond (float): How far y lies beyond the current point, in last steps; 0 where it is the current point.
+    last (Floats | None): [D] the point before the current one, where `beyond` is not 0.
+    curvature (float): c, the inverse step size; 0 before the first step.
+    momentum (float): t.
+    """
+
+    start: Point | None = None
+    beyond: float = 0.0
+    last: Floats | None = None
+    curvature: float = 0.0
+    momentum: float = 1.0
+
+
+@dataclass(frozen=True)
+class FISTA(BatchMethod):
+    """FISTA with backtracking and restarts (registered as ``spacy_crfseq.FISTA.v1``).
+
+    An iteration computes the objective twice, once without its gradient.  OWL-QN needs far fewer for an elastic net.
+
+    max_iterations (int): Upper bound on the iterations of a run.
+    tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
+    period (int): See `tolerance`.
+    gradient_tolerance (float): Stop when the proximal gradient ``c (theta - prox(theta - grad f / c, 1 / c))``, which is
+        the gradient where there are no corners, is below this times max(1, ||theta||).
+    RAISES ConfigError: On a setting out of range.
+    """
+
+    @property
+    def penalties(self) -> frozenset[str]:
+        """Regularizers it can minimise: any."""
+        return frozenset({"prox"})
+
+    def start(self, theta: Floats) -> FISTAState:
+        """Return the state of a run that begins at `theta`."""
+        return FISTAState(theta.copy())
+
+    def iterate(self, objective: Objective, state: FISTAState) -> StepReport:
+        """Run one iteration: a proximal step from y, and the next y."""
+        evaluations, threads = 0, objective.n_threads
+        if state.point is None:
+            state.start = evaluate(objective, state.theta.copy(), state.take())
+            state.begin(Point(state.theta, state.start.value, state.start.loss, state.theta[:0]))
+            state.curvature = norm(state.start.gradient, threads) / RELAX
+            evaluations = 1
+        if state.done:
+            return state.report(0)
+        before = state.curvature
+        state.curvature *= RELAX
+        found, count = _step(objective, state)
+        evaluations += count
+        if found is None:
+            state.done = OPTIMUM
+        else:
+            _advance(state, found, before, threads)
+            state.done = self.reason_to_stop(state, threads)
+        if state.done:  # so far this was the proximal gradient at y
+            _stand_still(objective, state)
+            state.gradient_norm = _proximal_gradient_norm(objective, state)
+            evaluations += 1
+            state.done = state.done if found is None else self.reason_to_stop(state, threads)
+        return state.report(evaluations)
+
+
+def _step(objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
+    """Return the end of a proximal step, None where none is lower than the current point; and the evaluations."""
+    regularizer, threads, count = objective.regularizer, objective.n_threads, 0
+    current, work = state.point, state.take()
+    assert current is not None
+    for _ in range(MAX_TRIALS):
+        if state.start is None:
+            state.start = _ahead(objective, state)
+            count += 1
+        start = state.start
+        theta = _proximal_step(objective, start, state.curvature, state.take())
+        value = objective.value(theta)
+        count += 1
+        loss = value - regularizer.value(theta)
+        smooth, smooth_before = (
+            point_loss + _smooth_penalty(regularizer, point, work, threads)
+            for point_loss, point in ((loss, theta), (start.loss, start.theta))
+        )
+        add_scaled(theta, -1.0, start.theta, work, threads)
+        square = dot(work, work, threads)
+        model = smooth_before + dot(work, start.gradient, threads) + state.curvature / 2 * square
+        noise = ROUNDING * float(np.finfo(theta.dtype).eps) * abs(smooth_before)
+        if smooth <= model + noise and value <= current.value:
+            state.gradient_norm = state.curvature * float(np.sqrt(square))
+            state.free.append(work)
+            return Point(theta, value, loss, theta[:0]), count
+        state.free.append(theta)
+        if smooth <= model + noise and state.beyond:  # the momentum leads uphill
+            _drop_momentum(state)
+        else:
+            state.curvature *= DOUBLE
+    state.free.append(work)
+    return None, count
+
+
+def _advance(state: FISTAState, found: Point, before: float, n_threads: int) -> None:
+    """Make the point found the current one and choose the next y; `before` is the curvature of the last step."""
+    start, current = state.start, state.point
+    assert start is not None
+    assert current is not None
+    old, work = current.theta, state.take()
+    add_scaled(found.theta, -1.0, old, work, n_threads)
+    uphill = dot(work, start.theta, n_threads) > dot(work, found.theta, n_threads)  # (y - z) . (z - x) > 0
+    state.free += [work, start.theta, start.gradient]
+    state.start = None
+    if state.last is not None:
+        state.free.append(state.last)
+    state.last = old
+    if uphill:
+        state.momentum = 1.0
+    momentum = (1 + np.sqrt(1 + 4 * state.momentum**2 * state.curvature / before)) / 2
+    state.beyond = 0.0 if uphill else max(0.0, float((state.momentum - 1) / momentum))
+    state.momentum = float(momentum)
+    state.point, state.theta = found, found.theta
+    state.iterations += 1
+    state.values.append(found.value)
+
+
+def _ahead(objective: Objective, state: FISTAState) -> Point:
+    """Return y with the gradient of the smooth part."""
+    y, threads = state.take(), objective.n_threads
+    if state.beyond and state.last is not None:
+        add_scaled(state.theta, -1.0, state.last, y, threads)
+        add_scaled(state.theta, state.beyond, y, y, threads)
+    else:
+        y[:] = state.theta
+    return evaluate(objective, y, state.take())
+
+
+def _drop_momentum(state: FISTAState) -> None:
+    """Let the next step start from the current point."""
+    if state.start is not None:
+        state.give(state.start)
+    state.start, state.beyond, state.momentum = None, 0.0, 1.0
+
+
+def _stand_still(objective: Objective, state: FISTAState) -> None:
+    """Evaluate the gradient at the current point, from where the next step starts."""
+    _drop_momentum(state)
+    state.start = _ahead(objective, state)
+
+
+def _proximal_gradient_norm(objective: Objective, state: FISTAState) -> float:
+    """Return the norm of the proximal gradient at the point from which the next step starts."""
+    start = state.start
+    assert start is not None
+    there = _proximal_step(objective, start, state.curvature, state.take())
+    add_scaled(start.theta, -1.0, there, there, objective.n_threads)
+    found = state.curvature * norm(there, objective.n_threads)
+    state.free.append(there)
+    return found
+
+
+def _proximal_step(objective: Objective, start: Point, curvature: float, out: Floats) -> Floats:
+    """Write ``prox(y - grad f(y) / c, 1 / c)`` to out [D]."""
+    threads, regularizer = objective.n_threads, objective.regularizer
+    add_scaled(start.theta, -1.0 / curvature, start.gradient, out, threads)
+    whole = [slice(0, len(out))]  # the parts of other penalties than elastic nets may hang together
+    pieces = whole if regularizer.strengths is None else parts(len(out), threads)
+    run([lambda piece=piece: regularizer.prox(out[piece], 1.0 / curvature) for piece in pieces])
+    return out
+
+
+def _smooth_penalty(regularizer: Regularizer, theta: Floats, work: Floats, n_threads: int) -> float:
+    """Return the smooth part of the penalty at theta [D], a quadratic form where there is another part."""
+    if regularizer.smooth:
+        return regularizer.value(theta)
+    work[:] = 0
+    regularizer.add_grad(theta, work)
+    return dot(work, theta, n_threads) / 2

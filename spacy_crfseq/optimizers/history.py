@@ -1,0 +1,130 @@
+"""The history of a quasi-Newton method: what the last steps say about the curvature, in the vector-free form.
+
+Chen, Wang & Zhou (2014), "Large-scale L-BFGS using MapReduce": the direction of L-BFGS is a linear combination of the
+last m steps s, gradient changes y and the gradient, and its coefficients follow from their inner products alone.  So an
+iteration passes over the history twice, once for inner products and once for the combination, where the two-loop
+recursion passes over it four times.  With many parameters these passes cost as much as the objective.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import Floats
+from .batch import dot, shared
+
+BYTES = 64 << 20
+"""Memory that a history of automatic length may take, as long as it has `SHORTEST` pairs."""
+SHORTEST, LONGEST = 4, 24
+
+
+@dataclass
+class History:
+    """The last steps and gradient changes.
+
+    rows (Floats): [2m + 1, D] the steps (rows 0..m-1), gradient changes (m..2m-1), and the gradient.
+    gram (NDArray): [2m + 1, 2m + 1] their inner products, float64.
+    used (int): Pairs in the history.
+    slot (int): Where the next pair goes.
+    """
+
+    rows: Floats
+    gram: NDArray[np.float64]
+    used: int = 0
+    slot: int = 0
+
+    @classmethod
+    def like(cls, theta: Floats, pairs: int) -> History:
+        """Return an empty history of so many pairs; 0 takes from 4 to 24, as many as fit into 64 MiB."""
+        fitting = BYTES // max(1, 2 * theta.nbytes)
+        rows = 2 * (pairs or min(max(fitting, SHORTEST), LONGEST)) + 1
+        return cls(np.zeros((rows, len(theta)), theta.dtype), np.zeros((rows, rows)))
+
+    @property
+    def gradient(self) -> Floats:
+        """The gradient [D] from which the next direction starts."""
+        last: Floats = self.rows[-1]
+        return last
+
+    @property
+    def gradient_norm(self) -> float:
+        """Its norm."""
+        return float(np.sqrt(self.gram[-1, -1]))
+
+    @property
+    def _pairs(self) -> int:
+        return len(self.rows) // 2
+
+    def begin(self, gradient: Floats, n_threads: int) -> None:
+        """Take in the first gradient [D]."""
+        self.gradient[:] = gradient
+        self.gram[-1, -1] = dot(self.gradient, self.gradient, n_threads)
+
+    def forget(self) -> None:
+        """Begin again with the gradient alone."""
+        self.used = self.slot = 0
+
+    def direction(self, out: Floats, n_threads: int) -> float:
+        """Write the descent direction to out [D]; return its inner product with the gradient, which is negative."""
+        from ..kernels import vectors
+
+        coefficients = self._coefficients()
+        slope = float(coefficients @ self.gram[:, -1])
+        if not slope < 0:  # rounding spoilt the history: steepest descent is always safe
+            self.forget()
+            np.negative(self.gradient, out)
+            return -float(self.gram[-1, -1])
+        factors = coefficients.astype(out.dtype)
+        shared(lambda part: vectors.combine(self.rows, part.start, part.stop, factors, out), len(out), n_threads)
+        return slope
+
+    def remember(
+        self, old: Floats, new: Floats, before: Floats, after: Floats, gradient: Floats, n_threads: int
+    ) -> None:
+        """Put a step and the gradient's change into the history.
+
+        old, new (Floats): [D] parameters before and after the step.
+        before, after (Floats): [D] the smooth part's gradient there; before may be `self.gradient`.
+        gradient (Floats): [D] from which the next direction starts.
+        """
+        from ..kernels import vectors
+
+        m, slot = self._pairs, self.slot
+
+        def part(elements: slice) -> NDArray[np.float64]:
+            products = np.empty((3, 2 * m + 1))
+            begin, end = elements.start, elements.stop
+            vectors.remember(self.rows, slot, begin, end, old, new, before, after, gradient, products)
+            return products
+
+        found = np.sum(shared(part, len(new), n_threads), axis=0)
+        for row, values in zip((slot, m + slot, 2 * m), found, strict=True):
+            self.gram[row] = self.gram[:, row] = values
+        if self.gram[slot, m + slot] > 1e-10 * self.gram[m + slot, m + slot]:
+            self.slot, self.used = (slot + 1) % m, min(self.used + 1, m)
+        elif self.used == m:  # the pair would spoil positive definiteness, and the oldest is overwritten
+            self.used -= 1
+
+    def _order(self) -> list[int]:
+        """Return the slots in use, oldest first."""
+        return [(self.slot - self.used + i) % self._pairs for i in range(self.used)]
+
+    def _coefficients(self) -> NDArray[np.float64]:
+        """Return the coefficients [2m + 1] of the direction: the two-loop recursion on inner products."""
+        m, gram, order = self._pairs, self.gram, self._order()
+        delta = np.zeros(len(gram))
+        delta[-1] = -1.0
+        alphas = {}
+        for i in reversed(order):
+            alphas[i] = (delta @ gram[:, i]) / gram[i, m + i]
+            delta[m + i] -= alphas[i]
+        if order:
+            last = order[-1]
+            delta *= gram[last, m + last] / gram[m + last, m + last]
+        for i in order:
+            beta = (delta @ gram[:, m + i]) / gram[i, m + i]
+            delta[i] += alphas[i] - beta
+        return delta

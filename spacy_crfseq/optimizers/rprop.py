@@ -1,0 +1,136 @@
+"""Resilient back-propagation: a step length for each weight, and of the gradient nothing but its signs.
+
+Riedmiller & Braun (1993).  A weight's step grows by 1.2 while its gradient keeps its sign and is halved when it
+changes; a weight whose gradient has just changed its sign rests for one iteration (iRprop, Igel & Huesken 2003).
+Their iRprop+ takes single steps back when the objective rises.  Here the whole step is taken back, and the weights that
+went too far try again with half of theirs, until the objective does not rise: it never goes up, and the method
+converges.  With an L1 norm, signs are those of the pseudo-gradient, and a weight stops at zero where it would cross it
+(as in Wapiti, Lavergne, Cappe & Yvon 2010).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..types import NONE, Floats, Objective, StepReport
+from .batch import OPTIMUM, BatchMethod, BatchState, evaluate, norm, shared
+from .line_search import Point
+
+UP, DOWN, LONGEST = 1.2, 0.5, 50.0
+MAX_RETREATS = 40
+
+
+@dataclass(kw_only=True)
+class RPROPState(BatchState):
+    """A run in progress.
+
+    steps (Floats): [D] length of each weight's next step.
+    signs (Floats): [D] signs of the gradient at the last step; zero for weights that rested.
+    """
+
+    steps: Floats
+    signs: Floats
+
+
+@dataclass(frozen=True)
+class RPROP(BatchMethod):
+    """RPROP (registered as ``spacy_crfseq.RPROP.v1``).
+
+    max_iterations (int): Upper bound on the iterations of a run.
+    tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
+    period (int): See `tolerance`.
+    gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||).
+    first_step (float): Length of every weight's first step.
+    RAISES ConfigError: On a setting out of range.
+    """
+
+    first_step: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.first_step > 0:
+            raise ConfigError("RPROP: first_step must be positive.")
+
+    @property
+    def penalties(self) -> frozenset[str]:
+        """Regularizers it can minimise: elastic nets."""
+        return frozenset({"elastic"})
+
+    def start(self, theta: Floats) -> RPROPState:
+        """Return the state of a run that begins at `theta`."""
+        steps = np.full_like(theta, self.first_step)
+        return RPROPState(theta.copy(), steps=steps, signs=np.zeros_like(theta))
+
+    def iterate(self, objective: Objective, state: RPROPState) -> StepReport:
+        """Run one iteration: adapt the steps, make them, and take them back where the objective rises."""
+        evaluations, threads = 0, objective.n_threads
+        l1 = (objective.regularizer.strengths or NONE).l1
+        pseudo = state.take()
+        if state.point is None:
+            state.begin(evaluate(objective, state.theta, state.take()))
+            assert state.point is not None
+            _pseudo_gradient(state.point, l1, pseudo, threads)
+            state.gradient_norm = norm(pseudo, threads)
+            evaluations = 1
+        if state.done:
+            return state.report(0)
+        _pseudo_gradient(state.point, l1, pseudo, threads)
+        _adapt(pseudo, state, threads)
+        for _ in range(MAX_RETREATS):
+            point = _step(objective, state, bool(l1))
+            evaluations += 1
+            _pseudo_gradient(point, l1, pseudo, threads)
+            if point.value <= state.point.value:
+                break
+            _retreat(state, point, pseudo, threads)
+            state.give(point)
+        else:
+            state.done = OPTIMUM
+            return state.report(evaluations)
+        state.gradient_norm = norm(pseudo, threads)
+        state.free.append(pseudo)
+        state.move(point)
+        state.done = self.reason_to_stop(state, threads)
+        return state.report(evaluations)
+
+
+def _pseudo_gradient(point: Point, l1: float, out: Floats, n_threads: int) -> None:
+    """Write the subgradient of least norm to out [D]."""
+    from ..kernels import penalties
+
+    theta, gradient = point.theta, point.gradient
+    shared(lambda p: penalties.pseudo_gradient(theta[p], gradient[p], l1, out[p]), len(out), n_threads)
+
+
+def _adapt(pseudo: Floats, state: RPROPState, n_threads: int) -> None:
+    """Adapt the steps to the pseudo-gradient [D]."""
+    from ..kernels import penalties
+
+    signs, steps = state.signs, state.steps
+    shared(lambda p: penalties.adapt_steps(pseudo[p], signs[p], steps[p], UP, DOWN, LONGEST), len(steps), n_threads)
+
+
+def _step(objective: Objective, state: RPROPState, stop: bool) -> Point:
+    """Return the point to which the steps lead."""
+    from ..kernels import penalties
+
+    theta, signs, steps, out = state.theta, state.signs, state.steps, state.take()
+    shared(
+        lambda p: penalties.sign_step(theta[p], signs[p], steps[p], stop, out[p]), len(out), objective.n_threads
+    )
+    return evaluate(objective, out, state.take())
+
+
+def _retreat(state: RPROPState, point: Point, pseudo: Floats, n_threads: int) -> None:
+    """Shorten the steps of the weights that went too far; all of them where the gradient blames none."""
+    from ..kernels import penalties
+
+    theta, steps, there = state.theta, state.steps, point.theta
+    blamed = shared(
+        lambda p: penalties.retreat(theta[p], there[p], pseudo[p], steps[p], DOWN), len(steps), n_threads
+    )
+    if not sum(blamed):  # the objective is not convex here, or not finite
+        steps *= steps.dtype.type(DOWN)

@@ -1,0 +1,77 @@
+"""Group lasso: a sum of Euclidean norms, one for each attribute, which drops whole attributes.
+
+Yuan & Lin (2006), eq. 2.1 with K_j the identity times the size of group j::
+
+    rho sum_r sqrt(n_r) ||w_r||_2
+
+where w_r are the n_r weights of attribute r for all labels.  Scores that all positions share, such as transitions,
+are groups of one weight, where the norm is the absolute value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..types import Floats, Offsets, RowBlock
+
+
+@dataclass(frozen=True)
+class GroupLasso:
+    """rho sum_r sqrt(n_r) ||w_r||_2 over the rows r of weights (registered as ``spacy_crfseq.GroupLasso.v1``).
+
+    An attribute's weights are zero for all labels or for none.  FISTA minimises it.  Until `over` tells where the rows
+    are, all weights are one row.
+
+    rho (float): Strength.
+    RAISES ConfigError: If rho is negative.
+    """
+
+    rho: float = 1.0
+    _ptr: Offsets | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.rho >= 0:
+            raise ConfigError(f"GroupLasso: rho must be 0 or more, but {self.rho} was given.")
+
+    @property
+    def smooth(self) -> bool:
+        """False, unless rho is 0."""
+        return self.rho == 0
+
+    @property
+    def strengths(self) -> None:
+        """None: it is no elastic net."""
+
+    def over(self, blocks: Sequence[RowBlock]) -> GroupLasso:
+        """Return the penalty over the rows of these groups of parameters, which lie one after another."""
+        bound = replace(self)
+        object.__setattr__(bound, "_ptr", np.concatenate([*map(_begins, blocks), [blocks[-1].end]]))
+        return bound
+
+    def _rows(self, weights: Floats) -> Offsets:
+        return np.array([0, len(weights)]) if self._ptr is None else self._ptr
+
+    def value(self, weights: Floats) -> float:
+        """Return the penalty."""
+        from ..kernels import penalties
+
+        return self.rho * float(penalties.group_norms(weights, self._rows(weights)))
+
+    def add_grad(self, weights: Floats, grad: Floats) -> None:
+        """Add nothing: there is no smooth part."""
+
+    def prox(self, weights: Floats, step: float) -> None:
+        """Shrink the norm of every row by step * rho * sqrt(n_r)."""
+        from ..kernels import penalties
+
+        penalties.shrink_groups(weights, self._rows(weights), step * self.rho)
+
+
+def _begins(block: RowBlock) -> Offsets:
+    """Return where each row of a group begins in theta."""
+    rows = block.ptr[:-1] if len(block.ptr) else np.arange(block.n_rows, dtype=np.int64) * block.width
+    return block.begin + rows
