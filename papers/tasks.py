@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.training import Example
 
-    from spacy_crfseq.types import Floats
+    from spacy_crfseq.training.dataset import Dataset
+    from spacy_crfseq.training.objective import CRFObjective
+    from spacy_crfseq.types import Floats, Optimizer
 
 Examples = Sequence["Example"]
 PLUGINS = ("loss", "regularizer", "optimizer")
+WARM_SEQUENCES, QUICK_ITERATIONS = 20, 5
 
 
 # Corpora
@@ -162,6 +165,7 @@ class Task:
         settings = dict(component)
         factory = settings.pop("factory")
         self._quick = quick
+        self._warmed: set[tuple[str, str]] = set()
         self.pipe = _made(lambda: add(nlp, factory, **settings, features=dict(features)))
         self.pipe.initialize(lambda: train)
         self.data = join(self.pipe.compile(train))
@@ -197,9 +201,9 @@ class Task:
         RAISES Skip: Where a part of the method is not registered.
         """
         from spacy_crfseq.training.fit import fit
-        from spacy_crfseq.training.objective import CRFObjective
 
-        objective, optimizer = self._objective(method, CRFObjective)
+        self._warm(method)
+        objective, optimizer = self._objective(method, self.data)
         theta = np.zeros_like(self.pipe.crf.theta) if start is None else start.copy()
         trace: list[Row] = []
         gc.collect()
@@ -222,14 +226,24 @@ class Task:
         value, optimality = _optimality(objective, weights)
         return Trained(weights, len(result.history), seconds, value, optimality, result.reason, trace)
 
-    def _objective(self, method: Mapping[str, Any], kind: Any) -> tuple[Any, Any]:
+    def _objective(self, method: Mapping[str, Any], data: Dataset) -> tuple[CRFObjective, Optimizer]:
+        from spacy_crfseq.training.objective import CRFObjective
+
         blocks = {name: dict(method[name]) for name in PLUGINS}
         if self._quick:
-            blocks["optimizer"]["max_iterations"] = min(5, blocks["optimizer"].get("max_iterations", 5))
+            blocks["optimizer"]["max_iterations"] = min(QUICK_ITERATIONS, blocks["optimizer"].get("max_iterations", QUICK_ITERATIONS))
         made = resolve(blocks)
         self.pipe.method._replace(**made).check(self.pipe.name)
         layout = self.pipe.crf.layout
-        return kind(layout, self.data, made["loss"], made["regularizer"], n_threads=1), made["optimizer"]
+        return CRFObjective(layout, data, made["loss"], made["regularizer"], n_threads=1), made["optimizer"]
+
+    def _warm(self, method: Mapping[str, Any]) -> None:
+        """Load or compile the kernels of a method, which is not to be timed."""
+        kind = method["loss"]["@crf_losses"], method["optimizer"]["@crf_optimizers"]
+        if kind not in self._warmed:
+            objective, optimizer = self._objective(method, self.data.slice(0, WARM_SEQUENCES))
+            optimizer.iterate(objective, optimizer.start(np.zeros_like(self.pipe.crf.theta)))
+            self._warmed.add(kind)
 
     def row(self, trained: Trained, **more: Any) -> Row:
         """Return what a table tells of a run."""
