@@ -14,8 +14,17 @@ once it is in a register, and sums over labels are sums of vectors.  With c_t = 
 so that nothing is normalised after the fact: each step of either recursion is one product whose results are finished in
 registers.  Expected transitions are one more product for the whole block.
 
-Only complete gold labels and transitions shared by all positions are handled; sequences that scaling cannot represent,
-and those too long or too different in length to share a block, are left to `lattice`.
+Pointwise losses need covariances with a sum over positions, S(y) = sum_t n_t(y_t), whose mean is zero (`lattice` says
+why).  With the weight left out of g, a second pair of recursions adds it up::
+
+    a_t(j) = e_t(j) c_{t-1} sum_i M(i, j) a_{t-1}(i) + u_t(j) n_t(j)
+    h_{t-1}(i) = sum_j M(i, j) w_t(j)                          w_t(j) = e_t(j) c_{t-1} (h_t(j) + g_t(j) n_t(j))
+    E[S 1(y_t = k)] = a_t(k) g_t(k) + u_t(k) h_t(k)
+    E[S 1(y_{t-1} = i, y_t = j)] = M(i, j) (a_{t-1}(i) v_t(j) + u_{t-1}(i) w_t(j))
+
+Only transitions shared by all positions are handled, and for the losses of whole sequences complete gold labels;
+sequences that scaling cannot represent, and those too long or too different in length to share a block, are left to
+`lattice`.
 """
 
 from __future__ import annotations
@@ -33,6 +42,8 @@ Four: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 """Emissions, transitions, start and end scores, or their gradients."""
 Tiles: TypeAlias = tuple[Floats, Floats, Floats]
 """Potentials e (later marginals), u and v, each [steps, P, LANES]."""
+Sums: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats]
+"""Potentials e (later the covariances), u, g (later v), a and w, each [steps, P, LANES]."""
 
 LANES = VECTOR_BYTES // 2
 """Sequences in a block: two vectors of float32."""
@@ -47,7 +58,7 @@ LONGEST = 512
 """Steps that a block may have; longer sequences would take too much memory."""
 FEWEST = 8
 """A block of fewer sequences is not worth its empty lanes."""
-TINY = 1e-25
+TINY, FAINT, LARGE = 1e-25, 1e-12, 1e18
 """As in `lattice`."""
 LOG_EVERY = 8
 """Steps whose sums are multiplied before a logarithm is taken: eight numbers over `TINY` stay far from 1e-308."""
@@ -113,22 +124,25 @@ def _panel(builder: Any, matrix: Any, begin: Any, tile: Any, n: Any, kind: Any) 
     return [[builder.load(cell) for cell in row] for row in sums]
 
 
-def _finish_panel(builder: Any, arrays: Any, args: Any, kind: Any, total: int, finish: Any) -> None:
+def _finish_panel(builder: Any, arrays: Any, args: Any, kind: Any, total: int | None, finish: Any) -> None:
     """Hand PANEL rows of a product, as vectors, to `finish`, and add what it returns to the array number `total`.
 
-    arrays and args are those of `_ahead` and `_back`.  finish is given the sum with its initial value, its scale and
-    its place in a tile.
+    arrays and args are those of `_ahead` and its like.  finish is given the sum, the lanes of the arrays number 5 and
+    6, and its place in a tile.
     """
     vector, vectors = kind
     begin = builder.mul(args[1], builder.extract_value(arrays[7].shape, 0))
     sums = _panel(builder, arrays[2], begin, arrays[3], args[4], kind)
     for v in range(vectors):
         lanes = _number(v * vector.count)
-        initial, scale, added = (_load(builder, arrays[k], lanes, vector) for k in (5, 6, total))
+        five, six = (_load(builder, arrays[k], lanes, vector) for k in (5, 6))
+        added = None if total is None else _load(builder, arrays[total], lanes, vector)
         for r in range(PANEL):
             place = builder.add(builder.mul(builder.add(args[1], _number(r)), _number(LANES)), lanes)
-            added = builder.fadd(added, finish(builder.fadd(sums[r][v], initial), scale, place))
-        _store(builder, added, arrays[total], lanes)
+            finished = finish(sums[r][v], five, six, place)
+            added = added and builder.fadd(added, finished)
+        if total is not None:
+            _store(builder, added, arrays[total], lanes)
 
 
 @intrinsic
@@ -146,8 +160,9 @@ def _ahead(
         arrays = _arrays(context, builder, signature, args)
         kind = _vector_of(out)
 
-        def finish(value: Any, scale: Any, place: Any) -> Any:
-            value = builder.fmul(builder.fmul(value, scale), _load(builder, arrays[7], place, kind[0]))
+        def finish(value: Any, first: Any, scale: Any, place: Any) -> Any:
+            value = builder.fmul(builder.fadd(value, first), scale)
+            value = builder.fmul(value, _load(builder, arrays[7], place, kind[0]))
             _store(builder, value, arrays[0], place)
             return value
 
@@ -181,7 +196,8 @@ def _back(
         arrays = _arrays(context, builder, signature, args)
         kind = _vector_of(out)
 
-        def finish(g: Any, scale: Any, place: Any) -> Any:
+        def finish(value: Any, first: Any, scale: Any, place: Any) -> Any:
+            g = builder.fadd(value, first)
             message = builder.fmul(builder.fmul(g, scale), _load(builder, arrays[7], place, kind[0]))
             marginal = builder.fmul(g, _load(builder, arrays[8], place, kind[0]))
             _store(builder, message, arrays[0], place)
@@ -189,6 +205,109 @@ def _back(
             return marginal
 
         _finish_panel(builder, arrays, args, kind, 9, finish)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _back_only(
+    typing_context: Any,
+    out: Any,
+    row: Any,
+    matrix: Any,
+    tile: Any,
+    n: Any,
+    first: Any,
+    scale: Any,
+    e: Any,
+    u: Any,
+    g: Any,
+    total: Any,
+) -> Any:
+    """Do what `_back` does, but leave e as it is and write g to g [P, LANES]."""
+    signature = types.void(out, types.intp, matrix, tile, types.intp, first, scale, e, u, g, total)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = _arrays(context, builder, signature, args)
+        kind = _vector_of(out)
+
+        def finish(value: Any, first: Any, scale: Any, place: Any) -> Any:
+            value = builder.fadd(value, first)
+            message = builder.fmul(builder.fmul(value, scale), _load(builder, arrays[7], place, kind[0]))
+            _store(builder, message, arrays[0], place)
+            _store(builder, value, arrays[9], place)
+            return builder.fmul(value, _load(builder, arrays[8], place, kind[0]))
+
+        _finish_panel(builder, arrays, args, kind, 10, finish)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _sum_ahead(
+    typing_context: Any, out: Any, row: Any, matrix: Any, tile: Any, n: Any, pull: Any, scale: Any, e: Any, u: Any
+) -> Any:
+    """Write PANEL rows of a_t, from row `row` of out [P, LANES], as if no label of step t were gold.
+
+    a_t = e (sum over i < n of matrix and tile a_{t-1}) scale + u pull; pull [LANES], other shapes as in `_ahead`.
+    """
+    signature = types.void(out, types.intp, matrix, tile, types.intp, pull, scale, e, u)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = _arrays(context, builder, signature, args)
+        kind = _vector_of(out)
+
+        def finish(value: Any, pull: Any, scale: Any, place: Any) -> None:
+            value = builder.fmul(builder.fmul(value, scale), _load(builder, arrays[7], place, kind[0]))
+            value = _fma(builder, _load(builder, arrays[8], place, kind[0]), pull, value)
+            _store(builder, value, arrays[0], place)
+
+        _finish_panel(builder, arrays, args, kind, None, finish)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _sum_back(
+    typing_context: Any,
+    out: Any,
+    row: Any,
+    matrix: Any,
+    tile: Any,
+    n: Any,
+    pull: Any,
+    scale: Any,
+    e: Any,
+    u: Any,
+    g: Any,
+    a: Any,
+    total: Any,
+) -> Any:
+    """Write PANEL rows of w_t, from row `row` of out [P, LANES], as if no label of step t were gold.
+
+    h = sum over j < n of matrix and tile w_{t+1}.  Write v_t = e g scale over g, E[S 1(y_t = k)] = a g + u h over e, and
+    add the latter to total.  Shapes as in `_sum_ahead`.
+    """
+    signature = types.void(out, types.intp, matrix, tile, types.intp, pull, scale, e, u, g, a, total)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = _arrays(context, builder, signature, args)
+        kind = _vector_of(out)
+
+        def finish(h: Any, pull: Any, scale: Any, place: Any) -> Any:
+            e, u, g, a = (_load(builder, arrays[k], place, kind[0]) for k in (7, 8, 9, 10))
+            potential = builder.fmul(e, scale)
+            message = builder.fmul(potential, g)
+            covariance = _fma(builder, u, h, builder.fmul(a, g))
+            _store(builder, _fma(builder, message, pull, builder.fmul(potential, h)), arrays[0], place)
+            _store(builder, message, arrays[9], place)
+            _store(builder, covariance, arrays[7], place)
+            return covariance
+
+        _finish_panel(builder, arrays, args, kind, 11, finish)
         return context.get_dummy_value()
 
     return signature, generate
@@ -383,7 +502,8 @@ def _exponentials(typing_context: Any, tile: Any, n: Any, largest: Any) -> Any:
 def select(offsets: Offsets, gold: Ints, weights: Floats, order: Offsets, left: Bools) -> int:
     """Write the numbers of sequences that blocks can take to order [N], longest first; return how many they are.
 
-    offsets [N + 1], gold [T], weights [N].  left [N] is set for the others, except those that add nothing to the loss.
+    offsets [N + 1], weights [N].  gold [T] tells which sequences are not complete; it is empty where that does not
+    matter.  left [N] is set for the others, except those that add nothing to the loss.
     """
     counts = np.zeros(LONGEST + 2, np.int64)
     for s in range(weights.shape[0]):
@@ -391,7 +511,7 @@ def select(offsets: Offsets, gold: Ints, weights: Floats, order: Offsets, left: 
         left[s] = False
         if e > b and weights[s] != 0:
             left[s] = e - b > LONGEST
-            for t in range(b, e):
+            for t in range(b, min(e, gold.shape[0])):
                 left[s] |= gold[t] < 0
             if not left[s]:
                 counts[e - b] += 1
@@ -423,10 +543,11 @@ def log_loss(
     d_end: Floats,
     order: Offsets,
     left: Bools,
+    cap: float,
 ) -> float:
-    """Return the weighted negative log-likelihood of most sequences and add its gradient; set left [N] for the others.
+    """Return the weighted loss of most sequences and add its gradient; set left [N] for the others.
 
-    Shapes as in `lattice.log_loss`, transitions [1, L, L]; order holds the numbers that `select` wrote.
+    Shapes and cap as in `lattice.log_loss`, transitions [1, L, L]; order holds the numbers that `select` wrote.
     """
     n = emissions.shape[1]
     padded = (n + PANEL - 1) // PANEL * PANEL
@@ -443,7 +564,7 @@ def log_loss(
     base = _pack(transitions[0], forward, backward)
     counts = np.zeros((padded, padded), dtype)
     scales = np.empty((shape[0], LANES), dtype)
-    lane_weights, log_z = np.zeros(LANES, dtype), np.zeros(LANES)
+    lane_weights, log_z, values = np.zeros(LANES, dtype), np.zeros(LANES), np.zeros(LANES)
     lost = np.zeros(LANES, np.bool_)
     scores, grad = (emissions, transitions, start, end), (d_emissions, d_transitions, d_start, d_end)
     loss, first = 0.0, 0
@@ -461,19 +582,108 @@ def log_loss(
             lane_weights[lane] = weights[block[lane]] if lane < size else 0
         _fill(scores, offsets, block, steps, tiles[0], log_z)
         _forward(forward, n, offsets, block, steps, tiles, scales, log_z, lost)
+        _take_gold_off(scores, gold, offsets, block, log_z)
+        for lane in range(size):
+            length = offsets[block[lane] + 1] - offsets[block[lane]]
+            values[lane], slope = _link(log_z[lane] + (length - 1) * base, cap)
+            lane_weights[lane] *= slope
         _backward(backward, n, offsets, block, steps, tiles, scales, lane_weights, lost)
         _silence(steps, tiles, lost)
         for row in range(0, padded, PANEL):
             for column in range(0, padded, PANEL):
                 _corner(counts, tiles[1], tiles[2], row, column, steps - 1)
-        _spread(scores, gold, offsets, block, steps, tiles[0], lane_weights, lost, grad, log_z)
+        _spread(gold, offsets, block, steps, tiles[0], lane_weights, lost, grad)
         for lane in range(size):
-            s = block[lane]
-            left[s] = lost[lane]
+            left[block[lane]] = lost[lane]
             if not lost[lane]:
-                loss += weights[s] * (log_z[lane] + (offsets[s + 1] - offsets[s] - 1) * base)
+                loss += weights[block[lane]] * values[lane]
     _add_counts(forward, counts, d_transitions)
     return loss
+
+
+@kernel
+def pointwise(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    offsets: Offsets,
+    gold: Ints,
+    weights: Floats,
+    d_emissions: Floats,
+    d_transitions: Floats,
+    d_start: Floats,
+    d_end: Floats,
+    order: Offsets,
+    left: Bools,
+    cap: float,
+) -> float:
+    """Return the weighted loss of the positions of most sequences and add its gradient; set left [N] for the others.
+
+    Shapes and cap as in `lattice.pointwise`, transitions [1, L, L]; order holds the numbers that `select` wrote.
+    """
+    n = emissions.shape[1]
+    padded = (n + PANEL - 1) // PANEL * PANEL
+    dtype = emissions.dtype
+    if order.shape[0] == 0:
+        return 0.0
+    shape = (offsets[order[0] + 1] - offsets[order[0]], padded, LANES)
+    e, u, g, a, w = (np.empty(shape, dtype), np.empty(shape, dtype), np.empty(shape, dtype),
+                     np.empty(shape, dtype), np.empty(shape, dtype))
+    tiles = (e, u, g, a, w)
+    for t in range(shape[0]):
+        for k in range(n, padded):
+            for lane in range(LANES):
+                e[t, k, lane] = 0  # from where the padding of the others gets its zeros
+    forward, backward = np.zeros(padded * padded, dtype), np.zeros(padded * padded, dtype)
+    _pack(transitions[0], forward, backward)
+    counts = np.zeros((padded, padded), dtype)
+    rows = (shape[0], LANES)
+    scales, pulls, pushes = np.empty(rows, dtype), np.empty(rows, dtype), np.empty(rows, dtype)
+    lane_weights, values, unused = np.zeros(LANES, dtype), np.zeros(LANES), np.zeros(LANES)
+    lost = np.zeros(LANES, np.bool_)
+    scores, grad = (emissions, transitions, start, end), (d_emissions, d_transitions, d_start, d_end)
+    loss, first = 0.0, 0
+    while first < order.shape[0]:
+        size = _block_size(offsets, order[first : first + LANES])
+        if size < FEWEST:
+            left[order[first]] = True
+            first += 1
+            continue
+        block = order[first : first + size]
+        first += size
+        steps = offsets[block[0] + 1] - offsets[block[0]]
+        for lane in range(LANES):
+            lost[lane] = False
+            lane_weights[lane] = weights[block[lane]] if lane < size else 0
+        _fill(scores, offsets, block, steps, e, unused)
+        _forward(forward, n, offsets, block, steps, (e, u, g), scales, unused, lost)
+        _only_backward(backward, n, offsets, block, steps, tiles, scales, lost)
+        _weigh_positions(gold, offsets, block, steps, tiles, lane_weights, cap, pulls, pushes, values, lost)
+        _sum_forward(forward, n, gold, offsets, block, steps, tiles, scales, pulls, pushes)
+        _sum_backward(backward, n, gold, offsets, block, steps, tiles, scales, pulls, pushes, lost)
+        _silence(steps, tiles, lost)
+        for row in range(0, padded, PANEL):
+            for column in range(0, padded, PANEL):
+                _corner(counts, a, g, row, column, steps - 1)
+                _corner(counts, u, w, row, column, steps - 1)
+        _spread(gold[:0], offsets, block, steps, e, lane_weights, lost, grad)
+        for lane in range(size):
+            left[block[lane]] = lost[lane]
+            if not lost[lane]:
+                loss += weights[block[lane]] * values[lane]
+    _add_counts(forward, counts, d_transitions)
+    return loss
+
+
+@kernel
+def _link(nll: float, cap: float) -> tuple[float, float]:
+    """Return phi of a negative log-likelihood, and its derivative; see `lattice.log_loss`."""
+    if cap > 0 and nll < cap:
+        power = np.exp(nll)
+        return power - 1, power
+    power = np.exp(cap)
+    return power - 1 + power * (nll - cap), power
 
 
 @kernel
@@ -653,8 +863,151 @@ def _backward(
 
 
 @kernel
-def _silence(steps: int, tiles: Tiles, lost: Bools) -> None:
-    """Set the marginals, u and v of lanes that are lost to zero."""
+def _only_backward(
+    backward: Floats,
+    n: int,
+    offsets: Offsets,
+    block: Offsets,
+    steps: int,
+    tiles: Sums,
+    scales: Floats,
+    lost: Bools,
+) -> None:
+    """Fill g; mark lanes whose marginals do not sum to one, or in which what was rounded to zero could matter.
+
+    Lanes whose sequence has ended have a g of zero.
+    """
+    e, u, g, _, _ = tiles
+    messages = np.empty((2, u.shape[1], LANES), u.dtype)
+    total, first, largest = np.empty(LANES, u.dtype), np.zeros(LANES, u.dtype), np.empty(LANES, u.dtype)
+    scale = np.ones(LANES, u.dtype)
+    used, running = 0, 0
+    for t in range(steps - 1, -1, -1):
+        for lane in range(LANES):
+            first[lane] = total[lane] = 0
+        while running < block.shape[0] and offsets[block[running] + 1] - offsets[block[running]] > t:
+            first[running] = scales[t, running]
+            running += 1
+        if t > 0:
+            scale = scales[t - 1]
+        here, after = messages[t % 2], messages[(t + 1) % 2]
+        for row in range(0, u.shape[1], PANEL):
+            _back_only(here, row, backward, after, used, first, scale, e[t], u[t], g[t], total)
+        used = n
+        _maxima(g[t], n, largest)
+        for lane in range(running):
+            lost[lane] |= not (abs(total[lane] - 1) < 1e-2 and largest[lane] <= LARGE)
+
+
+@kernel
+def _weigh_positions(
+    gold: Ints,
+    offsets: Offsets,
+    block: Offsets,
+    steps: int,
+    tiles: Sums,
+    weights: Floats,
+    cap: float,
+    pulls: Floats,
+    pushes: Floats,
+    values: Floats,
+    lost: Bools,
+) -> None:
+    """Write the sums of phi to values [LANES], and n_t(j) = pulls - pushes [j is gold], [steps, LANES] each.
+
+    Lanes whose gold labels are too improbable for scaled numbers are marked.
+    """
+    _, u, g, _, _ = tiles
+    running = block.shape[0]
+    for lane in range(LANES):
+        values[lane] = 0
+    for t in range(steps):
+        for lane in range(LANES):
+            pulls[t, lane] = pushes[t, lane] = 0
+        running = _running(offsets, block, t, running)
+        for lane in range(running):
+            label = gold[offsets[block[lane]] + t]
+            if label >= 0:
+                p = np.float64(u[t, label, lane]) * g[t, label, lane]
+                if p >= FAINT:
+                    value, slope = _link(-np.log(p), cap)
+                    values[lane] += value
+                    pulls[t, lane] = weights[lane] * slope
+                    pushes[t, lane] = weights[lane] * slope / p
+                else:
+                    lost[lane] = True
+
+
+@kernel
+def _sum_forward(
+    forward: Floats,
+    n: int,
+    gold: Ints,
+    offsets: Offsets,
+    block: Offsets,
+    steps: int,
+    tiles: Sums,
+    scales: Floats,
+    pulls: Floats,
+    pushes: Floats,
+) -> None:
+    """Fill a."""
+    e, u, _, a, _ = tiles
+    scale, before = scales[0], a[0]
+    used, running = 0, block.shape[0]
+    for t in range(steps):
+        for row in range(0, u.shape[1], PANEL):
+            _sum_ahead(a[t], row, forward, before, used, pulls[t], scale, e[t], u[t])
+        running = _running(offsets, block, t, running)
+        for lane in range(running):
+            label = gold[offsets[block[lane]] + t]
+            if label >= 0:
+                a[t, label, lane] -= u[t, label, lane] * pushes[t, lane]
+        before, scale, used = a[t], scales[t], n
+
+
+@kernel
+def _sum_backward(
+    backward: Floats,
+    n: int,
+    gold: Ints,
+    offsets: Offsets,
+    block: Offsets,
+    steps: int,
+    tiles: Sums,
+    scales: Floats,
+    pulls: Floats,
+    pushes: Floats,
+    lost: Bools,
+) -> None:
+    """Fill w, replace g by v and potentials by E[S 1(y_t = k)]; mark lanes where these do not sum to zero."""
+    e, u, g, a, w = tiles
+    total, limit = np.empty(LANES, u.dtype), np.zeros(LANES, u.dtype)
+    for t in range(steps):
+        for lane in range(LANES):
+            limit[lane] += 1e-2 * abs(pulls[t, lane])
+    after, scale = w[0], scales[0]
+    used, running = 0, 0
+    for t in range(steps - 1, -1, -1):
+        for lane in range(LANES):
+            total[lane] = 0
+        while running < block.shape[0] and offsets[block[running] + 1] - offsets[block[running]] > t:
+            running += 1
+        if t > 0:
+            scale = scales[t - 1]
+        for row in range(0, u.shape[1], PANEL):
+            _sum_back(w[t], row, backward, after, used, pulls[t], scale, e[t], u[t], g[t], a[t], total)
+        for lane in range(running):
+            label = gold[offsets[block[lane]] + t]
+            if label >= 0:
+                w[t, label, lane] -= g[t, label, lane] * pushes[t, lane]
+            lost[lane] |= not abs(total[lane]) <= limit[lane]
+        after, used = w[t], n
+
+
+@kernel
+def _silence(steps: int, tiles: tuple[Floats, ...], lost: Bools) -> None:
+    """Set all numbers of lanes that are lost to zero."""
     for lane in range(LANES):
         if lost[lane]:
             for tile in tiles:
@@ -664,26 +1017,40 @@ def _silence(steps: int, tiles: Tiles, lost: Bools) -> None:
 
 
 @kernel
+def _take_gold_off(scores: Four, gold: Ints, offsets: Offsets, block: Offsets, log_z: Floats) -> None:
+    """Subtract the scores of the gold labels from log_z [LANES]."""
+    emissions, transitions, start, end = scores
+    for lane in range(block.shape[0]):
+        first, last = offsets[block[lane]], offsets[block[lane] + 1] - 1
+        score = np.float64(start[gold[first]]) + end[gold[last]]
+        for t in range(first, last + 1):
+            score += emissions[t, gold[t]]
+            if t > first:
+                score += transitions[0, gold[t - 1], gold[t]]
+        log_z[lane] -= score
+
+
+@kernel
 def _spread(
-    scores: Four,
     gold: Ints,
     offsets: Offsets,
     block: Offsets,
     steps: int,
-    marginals: Floats,
+    counts: Floats,
     weights: Floats,
     lost: Bools,
     grad: Four,
-    log_z: Floats,
 ) -> None:
-    """Add marginals less gold counts to `grad`, expected transitions apart, and take the gold scores off log_z."""
-    emissions, transitions, start, end = scores
+    """Add expected counts [steps, P, LANES] less gold counts, if gold is not empty, to `grad`.
+
+    Expected transitions are added apart.
+    """
     d_emissions, d_transitions, d_start, d_end = grad
-    n = start.shape[0]
+    n = d_start.shape[0]
     tokens = np.empty(LANES, np.int64)
     running = block.shape[0]
     for t in range(steps):
-        tile = marginals[t]
+        tile = counts[t]
         running = _running(offsets, block, t, running)
         _token_numbers(offsets, block, t, running, tokens)
         if n >= SQUARE:
@@ -702,18 +1069,16 @@ def _spread(
         for lane in range(running):
             if not lost[lane]:
                 here, weight = tokens[lane], weights[lane]
-                label = gold[here]
-                d_emissions[here, label] -= weight
-                score = np.float64(emissions[here, label])
-                if t == 0:
-                    d_start[label] -= weight
-                    score += start[label]
-                else:
-                    score += transitions[0, gold[here - 1], label]
-                    d_transitions[0, gold[here - 1], label] -= weight
-                if here + 1 == offsets[block[lane] + 1]:
+                ends = here + 1 == offsets[block[lane] + 1]
+                if ends:
                     for k in range(n):
                         d_end[k] += tile[k, lane]
-                    d_end[label] -= weight
-                    score += end[label]
-                log_z[lane] -= score
+                if gold.shape[0] > 0:
+                    label = gold[here]
+                    d_emissions[here, label] -= weight
+                    if t == 0:
+                        d_start[label] -= weight
+                    else:
+                        d_transitions[0, gold[here - 1], label] -= weight
+                    if ends:
+                        d_end[label] -= weight

@@ -13,6 +13,16 @@ last emission.  Scaled potentials are exact as long as no sum gets near the smal
 which ``1/c_t`` falls under `TINY`, ``beta_t c_t`` exceeds `HUGE`, or whose marginals do not sum to one, is done again
 in log space and in float64, ten times slower.  So scores of any size and sequences of any length are safe, and label
 paths of score minus infinity (forbidden ones) are allowed.
+
+A pointwise loss sum_t phi(-log p_t), p_t = P(y_t = gold_t | x), has the gradient -Cov(S, counts) with the function
+S(y) = sum_t r_t 1[y_t = gold_t] of label sequences, r_t = phi'(-log p_t) / p_t.  Expectations of such a sum times
+counts take a second pair of recursions (Kakade, Teh & Roweis 2002).  To keep rounding small, they add up n_t instead,
+whose mean is zero, n_t(k) = phi'(-log p_t) - r_t 1[k = gold_t]::
+
+    a_t(j) = c_t e_t(j) sum_i a_{t-1}(i) M(i, j) + alpha_t(j) n_t(j)
+    b_{t-1}(i) = sum_j M(i, j) w_t(j)                      w_t(j) = c_t e_t(j) (b_t(j) + beta_t(j) n_t(j))
+    d loss / d emission_t(k) = a_t(k) beta_t(k) + alpha_t(k) b_t(k)
+    d loss / d transition_t(i, j) = M(i, j) (a_{t-1}(i) c_t e_t(j) beta_t(j) + alpha_{t-1}(i) w_t(j))
 """
 
 from __future__ import annotations
@@ -28,11 +38,16 @@ Four: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 """Emissions, transitions, start and end scores of one sequence, or their gradients."""
 Work: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats]
 """Potentials, alpha, beta [longest, P], scale [longest], forward, backward and counts [P, P]; see `_workspace`."""
+Rows: TypeAlias = tuple[Floats, Floats, Floats, Floats]
+"""Partial sums a and b [longest, P], and n_t(k) = pull - push [k = gold_t], [longest] each, of pointwise losses."""
 
 TINY = 1e-25
 """Below this an alpha that was rounded to zero (under 1e-38 in float32) could have mattered by more than 1e-12."""
 HUGE = 1e30
 """Above this, products with a potential or an alpha of zero may become infinity times zero in float32."""
+FAINT, LARGE = 1e-12, 1e18
+"""Pointwise losses divide by the probabilities of gold labels.  One over `FAINT` is exact to some digits as long as no
+``beta_t c_t`` exceeds `LARGE`, so that what was rounded to zero amounts to at most 1e-20 of a probability."""
 LANES = 8
 """Rows of the work arrays are padded to a multiple of this, so that loops over labels need no remainder."""
 
@@ -192,8 +207,8 @@ def _forward(transitions: Floats, base: float, length: int, work: Work) -> tuple
 
 
 @inlined
-def _backward(transitions: Floats, length: int, work: Work) -> bool:
-    """Fill beta, so that alpha times beta are marginals; return whether they can be trusted."""
+def _backward(transitions: Floats, length: int, work: Work, limit: float) -> bool:
+    """Fill beta, so that alpha times beta are marginals; return whether they can be trusted, no beta c over limit."""
     potentials, alpha, beta, scale, forward, backward, _ = work
     padded, n = potentials.shape[1], transitions.shape[1]
     mass = np.empty(padded, potentials.dtype)
@@ -207,7 +222,7 @@ def _backward(transitions: Floats, length: int, work: Work) -> bool:
             gain = beta[t, j] * scale[t]
             largest = max(largest, gain)
             mass[j] = potentials[t, j] * gain
-        if not largest <= HUGE:
+        if not largest <= limit:
             return False
         _multiply(mass, backward, n, beta[t - 1])
     for t in range(length):
@@ -263,7 +278,19 @@ def _log_forward_backward(local: Floats, transitions: Floats, alpha: Floats, bet
 
 
 @kernel
-def _accumulate_in_log_space(scores: Four, gold: Ints, factor: float, grad: Four) -> float:
+def _link(nll: float, cap: float) -> tuple[float, float]:
+    """Return phi of a negative log-likelihood, and its derivative; see `log_loss`."""
+    if cap > 0 and nll < cap:
+        power = np.exp(nll)
+        return power - 1, power
+    power = np.exp(cap)
+    return power - 1 + power * (nll - cap), power
+
+
+@kernel
+def _accumulate_in_log_space(
+    scores: Four, gold: Ints, factor: float, gold_log_sum: float, cap: float, grad: Four
+) -> float:
     """Do what `_accumulate` does for sequences that scaling cannot represent; all counts go to `grad`."""
     d_emissions, d_transitions, d_start, d_end = grad
     transitions = scores[1]
@@ -274,6 +301,7 @@ def _accumulate_in_log_space(scores: Four, gold: Ints, factor: float, grad: Four
     log_z = _log_forward_backward(local, transitions, alpha, beta)
     if log_z == -np.inf:
         return log_z
+    factor *= _link(log_z - gold_log_sum, cap)[1]
     length, n = shape
     for t in range(1, length if d_transitions.shape[0] > 0 else 0):
         s = 0 if shared else t
@@ -293,8 +321,10 @@ def _accumulate_in_log_space(scores: Four, gold: Ints, factor: float, grad: Four
 
 
 @inlined
-def _accumulate(scores: Four, gold: Ints, factor: float, base: float, work: Work, grad: Four) -> float:
-    """Add factor times the expected counts of one sequence to `grad`; return its log Z.
+def _accumulate(
+    scores: Four, gold: Ints, factor: float, gold_log_sum: float, cap: float, base: float, work: Work, grad: Four
+) -> float:
+    """Add the expected counts of one sequence to `grad`, times factor and phi'(log Z - gold_log_sum); return its log Z.
 
     base is the maximum taken out of shared transitions.  Their counts are left in the counts of `work`, still to be
     multiplied by the potentials.
@@ -307,9 +337,10 @@ def _accumulate(scores: Four, gold: Ints, factor: float, base: float, work: Work
     if exact:
         log_z, exact = _forward(transitions, base, length, work)
     if exact:
-        exact = _backward(transitions, length, work)
+        exact = _backward(transitions, length, work, HUGE)
     if not exact:
-        return _accumulate_in_log_space(scores, gold, factor, grad)
+        return _accumulate_in_log_space(scores, gold, factor, gold_log_sum, cap, grad)
+    factor *= _link(log_z + maxima - gold_log_sum, cap)[1]
     _add_counts(transitions, length, scores[0].dtype.type(factor), work, grad)
     return log_z + maxima
 
@@ -349,23 +380,29 @@ def _add_counts(transitions: Floats, length: int, factor: float, work: Work, gra
 
 
 @inlined
-def _subtract_gold(scores: Four, gold: Ints, factor: float, grad: Four) -> float:
-    """Subtract factor times the counts of a fully labelled sequence; return its score."""
+def _gold_score(scores: Four, gold: Ints) -> float:
+    """Return the score of a fully labelled sequence."""
     emissions, transitions, start, end = scores
-    d_emissions, d_transitions, d_start, d_end = grad
     length = emissions.shape[0]
-    first, last = gold[0], gold[length - 1]
-    score = np.float64(start[first]) + end[last]
-    d_start[first] -= factor
-    d_end[last] -= factor
+    score = np.float64(start[gold[0]]) + end[gold[length - 1]]
     for t in range(length):
         score += emissions[t, gold[t]]
+        if t > 0:
+            score += transitions[0 if transitions.shape[0] == 1 else t, gold[t - 1], gold[t]]
+    return score
+
+
+@inlined
+def _subtract_gold(gold: Ints, factor: float, grad: Four) -> None:
+    """Subtract factor times the counts of a fully labelled sequence."""
+    d_emissions, d_transitions, d_start, d_end = grad
+    length = d_emissions.shape[0]
+    d_start[gold[0]] -= factor
+    d_end[gold[length - 1]] -= factor
+    for t in range(length):
         d_emissions[t, gold[t]] -= factor
         if t > 0:
-            s = 0 if transitions.shape[0] == 1 else t
-            score += transitions[s, gold[t - 1], gold[t]]
-            d_transitions[s, gold[t - 1], gold[t]] -= factor
-    return score
+            d_transitions[0 if d_transitions.shape[0] == 1 else t, gold[t - 1], gold[t]] -= factor
 
 
 @inlined
@@ -388,15 +425,18 @@ def log_loss(
     d_transitions: Floats,
     d_start: Floats,
     d_end: Floats,
+    cap: float = 0.0,
 ) -> float:
-    """Return the sum over sequences of ``weight * -log P(gold | x)`` and add its gradient.
+    """Return the sum over sequences of ``weight * phi(-log P(gold | x))`` and add its gradient.
+
+    phi(u) is exp(u) - 1 up to the cap, and its tangent beyond; so it is u where cap is 0.
 
     emissions [T, L], transitions [1 or T, L, L], start and end [L], offsets [N + 1], gold [T] (negative: summed
     out), weights [N]; the gradients have the shapes of the scores.  Where gold labels are missing, log P is the log of
     the sum over all completions (Tsuboi et al. 2008, eq. 4).
     """
     scores, grad = (emissions, transitions, start, end), (d_emissions, d_transitions, d_start, d_end)
-    return expectations(*scores, offsets, gold, weights, *grad, _NO_NUMBERS)
+    return expectations(*scores, offsets, gold, weights, *grad, cap, _NO_NUMBERS)
 
 
 def posterior(
@@ -413,7 +453,7 @@ def posterior(
     log_z[:] = 0
     scores, unused = (emissions, transitions, start, end), np.zeros_like(start)
     grad = (marginals, transitions[:0].copy(), unused, unused)
-    expectations(*scores, offsets, _NO_LABELS, np.ones(len(log_z)), *grad, log_z)
+    expectations(*scores, offsets, _NO_LABELS, np.ones(len(log_z)), *grad, 0.0, log_z)
 
 
 _NO_LABELS, _NO_NUMBERS = np.zeros(0, np.int32), np.zeros(0)
@@ -432,6 +472,7 @@ def expectations(
     d_transitions: Floats,
     d_start: Floats,
     d_end: Floats,
+    cap: float,
     log_z: Floats,
 ) -> float:
     """Do the work of `log_loss`; or that of `posterior` where `gold` is empty.
@@ -455,20 +496,246 @@ def expectations(
         if not shared:
             steps, d_steps = transitions[b:e], d_transitions[b:e]
         scores, grad = (emissions[b:e], steps, start, end), (d_emissions[b:e], d_steps, d_start, d_end)
-        factor = weights[s]
-        for clamp in range(1 + (missing > 0)):
-            known = gold[b:e] if clamp else gold[:0]
-            log_sum = _accumulate(scores, known, factor, base, work, grad)
-            loss += factor * log_sum
-            factor = -factor
+        factor, gold_log_sum, free = weights[s], 0.0, 0.0
+        if missing == 0 and gold.shape[0] > 0:
+            gold_log_sum = _gold_score(scores, gold[b:e])
+        # with missing labels, that sum takes a pass too: before the others where phi' depends on it, and after them
+        for turn in range(0 if missing > 0 and cap > 0 else 1, 3 if missing > 0 else 2):
+            known, share, turn_cap = gold[b:e], 0.0, 0.0
+            if turn == 1:
+                known, share, turn_cap = gold[:0], factor, cap
+            elif turn == 2:
+                share = -factor * _link(free - gold_log_sum, cap)[1]
+            log_sum = _accumulate(scores, known, share, gold_log_sum, turn_cap, base, work, grad)
+            if turn == 1:
+                free = log_sum
+            else:
+                gold_log_sum = log_sum
+        value, slope = _link(free - gold_log_sum, cap)
+        loss += factor * value
         if gold.shape[0] == 0:
-            log_z[s] = log_sum
+            log_z[s] = free
         elif missing == 0:
-            loss -= weights[s] * _subtract_gold(scores, gold[b:e], emissions.dtype.type(weights[s]), grad)
+            _subtract_gold(gold[b:e], emissions.dtype.type(factor * slope), grad)
     if shared and d_transitions.shape[0] > 0:
         for i in range(n):
             for j in range(n):
                 d_transitions[0, i, j] += counts[i, j] * forward[i, j]
+    return loss
+
+
+@kernel
+def pointwise(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    offsets: Offsets,
+    gold: Ints,
+    weights: Floats,
+    d_emissions: Floats,
+    d_transitions: Floats,
+    d_start: Floats,
+    d_end: Floats,
+    cap: float,
+) -> float:
+    """Return the sum over positions t with a gold label of ``weight * phi(-log P(gold_t | x))``; add its gradient.
+
+    Shapes and phi as in `log_loss`; a position has the weight of its sequence.
+    """
+    n = emissions.shape[1]
+    work = _workspace(offsets, n, emissions)
+    alpha, forward, backward, counts = work[1], work[4], work[5], work[6]
+    rows = (np.empty_like(alpha), np.empty_like(alpha), np.empty_like(work[3]), np.empty_like(work[3]))
+    shared = transitions.shape[0] == 1
+    if shared:
+        _potentials(transitions[0], forward, backward)
+    loss = 0.0
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        if _count_missing(gold[b:e]) == e - b or weights[s] == 0:  # empty sequences, too
+            continue
+        steps, d_steps = transitions, d_transitions
+        if not shared:
+            steps, d_steps = transitions[b:e], d_transitions[b:e]
+        scores, grad = (emissions[b:e], steps, start, end), (d_emissions[b:e], d_steps, d_start, d_end)
+        value, exact = _pointwise_sums(scores, gold[b:e], weights[s], cap, work, rows)
+        if exact:
+            _add_covariances(steps, work, rows, grad)
+        else:
+            value = _pointwise_in_log_space(scores, gold[b:e], weights[s], cap, grad)
+        loss += weights[s] * value
+    if shared:
+        for i in range(n):
+            for j in range(n):
+                d_transitions[0, i, j] += counts[i, j] * forward[i, j]
+    return loss
+
+
+@inlined
+def _pointwise_sums(
+    scores: Four, gold: Ints, weight: float, cap: float, work: Work, rows: Rows
+) -> tuple[float, bool]:
+    """Return the sum of phi over the positions of one sequence, and whether it can be trusted.
+
+    If so, a is filled, potentials hold the gradient of the emissions, beta c_t e_t(j) beta_t(j) and b holds w.
+    """
+    potentials, alpha, beta, scale, forward, backward, _ = work
+    a, b, pull, push = rows
+    transitions, length = scores[1], scores[0].shape[0]
+    padded, n = potentials.shape[1], transitions.shape[1]
+    _local_scores(scores, gold[:0], potentials[:length])
+    if not _to_potentials(potentials[:length]) > -np.inf:
+        return np.inf, False
+    if not _forward(transitions, 0.0, length, work)[1] or not _backward(transitions, length, work, LARGE):
+        return np.inf, False
+    loss, limit = 0.0, 0.0
+    for t in range(length):
+        pull[t] = push[t] = 0
+        if gold[t] >= 0:
+            p = np.float64(alpha[t, gold[t]]) * beta[t, gold[t]]
+            if not p >= FAINT:
+                return np.inf, False
+            value, slope = _link(-np.log(p), cap)
+            loss += value
+            pull[t] = weight * slope
+            push[t] = weight * slope / p
+            limit += 1e-2 * abs(weight * slope)
+    for t in range(length):
+        here = a[t]
+        if t == 0:
+            for k in range(padded):
+                here[k] = 0
+        else:
+            if transitions.shape[0] > 1:
+                _potentials(transitions[t], forward, backward)
+            _multiply(a[t - 1], forward, n, here)
+        for k in range(padded):
+            here[k] = scale[t] * potentials[t, k] * here[k] + pull[t] * alpha[t, k]
+        if gold[t] >= 0:
+            here[gold[t]] -= push[t] * alpha[t, gold[t]]
+    for k in range(padded):
+        b[length - 1, k] = 0
+    for t in range(length - 1, -1, -1):
+        total = np.float64(0)
+        for k in range(padded):
+            potential, message = scale[t] * potentials[t, k], beta[t, k]
+            potentials[t, k] = a[t, k] * message + alpha[t, k] * b[t, k]
+            beta[t, k] = potential * message
+            b[t, k] = potential * b[t, k] + pull[t] * beta[t, k]
+            total += potentials[t, k]
+        if gold[t] >= 0:
+            b[t, gold[t]] -= push[t] * beta[t, gold[t]]
+        if not abs(total) <= limit:  # or not a number, where something got too large
+            return np.inf, False
+        if t > 0:
+            if transitions.shape[0] > 1:
+                _potentials(transitions[t], forward, backward)
+            _multiply(b[t], backward, n, b[t - 1])
+    return loss, True
+
+
+@inlined
+def _add_covariances(transitions: Floats, work: Work, rows: Rows, grad: Four) -> None:
+    """Add what `_pointwise_sums` left to `grad`, shared transitions to the counts of `work`."""
+    covariances, alpha, messages, _, forward, backward, counts = work
+    a, b, _, _ = rows
+    d_emissions, d_transitions, d_start, d_end = grad
+    length, n = d_emissions.shape
+    padded = alpha.shape[1]
+    for k in range(n):
+        d_start[k] += covariances[0, k]
+        d_end[k] += covariances[length - 1, k]
+    for t in range(length):
+        for k in range(n):
+            d_emissions[t, k] += covariances[t, k]
+    for t in range(1, length):
+        ends, sums = messages[t], b[t]
+        if transitions.shape[0] == 1:
+            for i in range(n):
+                mass, partial, row = alpha[t - 1, i], a[t - 1, i], counts[i]
+                for k in range(padded):
+                    row[k] += partial * ends[k] + mass * sums[k]
+        else:
+            _potentials(transitions[t], forward, backward)
+            for i in range(n):
+                mass, partial = alpha[t - 1, i], a[t - 1, i]
+                for j in range(n):
+                    d_transitions[t, i, j] += forward[i, j] * (partial * ends[j] + mass * sums[j])
+
+
+@inlined
+def _log_add(x: float, y: float) -> float:
+    larger, smaller = max(x, y), min(x, y)
+    return larger if smaller == -np.inf else larger + np.log1p(np.exp(smaller - larger))
+
+
+@kernel
+def _pointwise_in_log_space(scores: Four, gold: Ints, weight: float, cap: float, grad: Four) -> float:
+    """Do for one sequence, in float64, what scaling cannot represent; return the sum of phi.
+
+    The sums of r_t 1[y_t = gold_t] themselves, all positive, are added up in log space, since r_t may be larger than
+    any number while r_t p_t = phi' is not.  A position whose gold label is impossible costs infinitely much, and has no
+    part in the gradient.
+    """
+    d_emissions, d_transitions, d_start, d_end = grad
+    transitions, shape = scores[1], scores[0].shape
+    length, n = shape
+    shared = transitions.shape[0] == 1
+    local, alpha, beta = np.empty(shape), np.empty(shape), np.empty(shape)
+    _local_scores(scores, gold[:0], local)
+    log_z = _log_forward_backward(local, transitions, alpha, beta)
+    if log_z == -np.inf:
+        return np.inf
+    loss, mean = 0.0, 0.0
+    log_r = np.full(length, -np.inf)
+    for t in range(length):
+        if gold[t] >= 0:
+            nll = log_z - alpha[t, gold[t]] - beta[t, gold[t]]
+            value, slope = _link(nll, cap)
+            loss += value
+            if nll < np.inf:
+                mean += slope
+                log_r[t] = np.log(slope) + nll
+    a, b, w = np.full(shape, -np.inf), np.full(shape, -np.inf), np.full(shape, -np.inf)
+    terms = np.empty(n)
+    for t in range(length):
+        if t > 0:
+            step = transitions[0 if shared else t]
+            for j in range(n):
+                for i in range(n):
+                    terms[i] = a[t - 1, i] + step[i, j]
+                a[t, j] = local[t, j] + _log_sum(terms)
+        if log_r[t] > -np.inf:
+            a[t, gold[t]] = _log_add(a[t, gold[t]], alpha[t, gold[t]] + log_r[t])
+    for t in range(length - 1, -1, -1):
+        for k in range(n):
+            w[t, k] = local[t, k] + b[t, k]
+        if log_r[t] > -np.inf:
+            w[t, gold[t]] = local[t, gold[t]] + _log_add(b[t, gold[t]], beta[t, gold[t]] + log_r[t])
+        if t > 0:
+            step = transitions[0 if shared else t]
+            for i in range(n):
+                for j in range(n):
+                    terms[j] = step[i, j] + w[t, j]
+                b[t - 1, i] = _log_sum(terms)
+    for t in range(length):
+        for k in range(n):
+            covariance = mean * np.exp(alpha[t, k] + beta[t, k] - log_z)
+            covariance -= np.exp(a[t, k] + beta[t, k] - log_z) + np.exp(alpha[t, k] + b[t, k] - log_z)
+            d_emissions[t, k] += weight * covariance
+            if t == 0:
+                d_start[k] += weight * covariance
+            if t == length - 1:
+                d_end[k] += weight * covariance
+    for t in range(1, length):
+        s = 0 if shared else t
+        for i in range(n):
+            for j in range(n):
+                before, ahead = transitions[s, i, j] - log_z, local[t, j] + beta[t, j]
+                covariance = mean * np.exp(alpha[t - 1, i] + before + ahead)
+                covariance -= np.exp(a[t - 1, i] + before + ahead) + np.exp(alpha[t - 1, i] + before + w[t, j])
+                d_transitions[s, i, j] += weight * covariance
     return loss
 
 

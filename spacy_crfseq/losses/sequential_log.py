@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Batch, Scores
-
-MANY = 16
-"""From this many sequences on, blocks of them are faster than one after another."""
+from ._sums import over_sequences
 
 
 @dataclass(frozen=True)
@@ -35,14 +33,4 @@ class SequentialLog:
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         """Return the weighted sum over sequences and add its gradient to `grad`."""
-        from ..kernels import blocks, lattice
-
-        weights, loss = batch.weights, 0.0
-        if len(weights) >= MANY and len(scores.transitions) == 1:
-            order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
-            size = blocks.select(batch.offsets, batch.gold, weights, order, left)
-            loss = blocks.log_loss(*scores, batch.offsets, batch.gold, weights, *grad, order[:size], left)
-            if not left.any():
-                return float(loss)
-            weights = np.where(left, weights, 0)
-        return float(loss + lattice.log_loss(*scores, batch.offsets, batch.gold, weights, *grad))
+        return over_sequences(scores, batch, grad, 0.0)

@@ -1,0 +1,42 @@
+"""Pointwise exponential loss: ``sum_n sum_t P(y_nt | x_n)^-1``.
+
+F4 of Altun, Johnson & Hofmann (2003), eq. 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..types import Batch, Scores
+from ._sums import check_cap, over_positions
+
+
+@dataclass(frozen=True)
+class PointwiseExp:
+    """Exponential loss of single labels (registered as ``spacy_crfseq.PointwiseExp.v1``).
+
+    With u = -log P of a label, its loss is e^u for u <= cap and the tangent e^cap (1 + u - cap) beyond, so that a label
+    that the model thinks impossible, perhaps a mistake in the corpus, weighs no more than e^cap.  The loss is not
+    convex: a run may end in a local optimum.  A position has the weight of its sequence; one without a gold label
+    contributes nothing.
+
+    cap (float): In nats, from 0 (the log-loss plus one) to 30.
+    RAISES ConfigError: On a cap out of range.
+    """
+
+    cap: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_cap("PointwiseExp", self.cap)
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """What an optimizer may build on."""
+        return frozenset({"value_and_grad", "minibatches"})
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        """Return the weighted sum over positions and add its gradient to `grad`."""
+        known = np.concatenate([[0], np.cumsum(batch.gold >= 0)])[batch.offsets]  # P^-1 - 1 is what kernels add up
+        return over_positions(scores, batch, grad, self.cap) + float(batch.weights @ np.diff(known))

@@ -1,0 +1,50 @@
+"""Sequential exponential loss: ``sum_n (P(y_n | x_n)^-1 - 1)``, what boosting of whole sequences minimises.
+
+F2 of Altun, Johnson & Hofmann (2003), eq. 2; Altun, Hofmann & Johnson (2002), eq. 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import Batch, Scores
+from ._sums import capped_exponential, check_cap, over_sequences
+
+
+@dataclass(frozen=True)
+class SequentialExp:
+    """Exponential loss of whole sequences (registered as ``spacy_crfseq.SequentialExp.v1``).
+
+    P^-1 of a long sentence is larger than any number before a model is trained.  So it is continued by its tangent: with
+    u = -log P, the loss of a sequence is phi(u) = e^u - 1 for u <= cap, and e^cap (1 + u - cap) - 1 beyond.  Being
+    increasing, convex and differentiable, phi keeps the whole convex in the weights.  Its optimum is that of the capped
+    loss, and exactly that of the exponential loss if no sequence has a u above the cap there.  Sequences above the cap
+    weigh e^cap each, so that early iterations are those of e^cap times the log-loss, which is a good start.
+
+    Where gold labels are missing, P is the probability of the known ones, as in `SequentialLog`; a sequence without any
+    contributes nothing.
+
+    cap (float): In nats, from 0 (the log-loss) to 30.
+    RAISES ConfigError: On a cap out of range.
+    """
+
+    cap: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_cap("SequentialExp", self.cap)
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """What an optimizer may build on."""
+        return frozenset({"value_and_grad", "minibatches", "likelihood"})
+
+    def link(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return phi and its derivative at some negative log-likelihoods [N]."""
+        return capped_exponential(nll, self.cap)
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        """Return the weighted sum over sequences and add its gradient to `grad`."""
+        return over_sequences(scores, batch, grad, self.cap)
