@@ -275,6 +275,16 @@ class Layout(NamedTuple):
             theta[end:],
         )
 
+    def learnt(self) -> Bools:
+        """Return which of the L * (L + 2) scores that all positions share are learnt."""
+        n = self.n_labels
+        learnt = np.ones(n * (n + 2), np.bool_)
+        if self.steps is not None:
+            learnt[: n * n] = self.steps.ravel()
+        if not self.boundaries:
+            learnt[n * n :] = False
+        return learnt
+
     def hold(self, grad: Floats) -> None:
         """Set the gradient of parameters that are not learnt to zero."""
         views = self.views(grad)

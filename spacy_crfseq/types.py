@@ -273,6 +273,11 @@ class Objective(Protocol):
         ...
 
     @property
+    def learnt(self) -> Bools:
+        """Which parameters of the last group, the scores that all positions share, are learnt; the others stay zero."""
+        ...
+
+    @property
     def loss(self) -> Loss:
         """The loss."""
         ...

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..features.encoder import Ids
 from ..layout import Layout, Views
@@ -41,19 +40,10 @@ class Workspace:
         self.layout = layout
         n_shared = layout.n_labels * (layout.n_labels + 2)
         self.shared_ptr, self.shared_ids = np.arange(n_shared + 1), np.arange(n_shared, dtype=np.int32)
-        self.learnt = self._learnt(n_shared)
+        learnt = layout.learnt()
+        self.learnt = None if learnt.all() else learnt
         self._rows: Floats = np.zeros(0)
         self._theta: Floats | None = None
-
-    def _learnt(self, n_shared: int) -> NDArray[np.bool_] | None:
-        """Return which of the shared scores are learnt, None for all."""
-        n, steps = self.layout.n_labels, self.layout.steps
-        learnt = np.ones(n_shared, np.bool_)
-        if steps is not None:
-            learnt[: n * n] = steps.ravel()
-        if not self.layout.boundaries:
-            learnt[n * n :] = False
-        return None if learnt.all() else learnt
 
     def views(self, theta: Floats) -> Views:
         """Return the groups of theta."""

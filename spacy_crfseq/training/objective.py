@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import threads
 from ..layout import Layout
-from ..types import Batch, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
+from ..types import Batch, Bools, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .full_pass import FullPass
 from .minibatch import MiniBatch, Workspace, expand
@@ -93,6 +93,11 @@ class CRFObjective:
     def blocks(self) -> list[RowBlock]:
         """The groups of rows that theta consists of."""
         return self.layout.blocks()
+
+    @property
+    def learnt(self) -> Bools:
+        """Which of the scores that all positions share, the last group, are learnt; the others stay zero."""
+        return self.layout.learnt()
 
     def value(self, theta: Floats) -> float:
         """Return the objective at theta [D]."""
