@@ -20,6 +20,7 @@ from .errors import ModelFileError
 from .features.encoder import Encoded, Ids
 from .features.index import BagStore
 from .layout import BagRows, DenseRows, Layout, Rows, SparseRows, Views, shards
+from .tag_dictionary import EmissionMask, TagDictionary
 from .threads import over
 from .types import Bools, Constraints, Decoder, Floats, Hashes, Ints, Offsets, Scores
 
@@ -27,7 +28,8 @@ THREAD_TOKENS = 1 << 12
 """Tokens from which on decoding is worth a thread of its own."""
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
-VERSION = 1
+VERSION, DICTIONARY_VERSION = 1, 2
+"""A model with a tag dictionary has a version of its own: a release that knows none would predict something else."""
 
 
 class LinearChainCRF:
@@ -37,10 +39,20 @@ class LinearChainCRF:
     layout (Layout): Where the parameters are.
     theta (Floats): [D] parameters, float32 or float64.
     keys (tuple[Hashes, Hashes]): Attribute keys of the state and of the pair block.
+    dictionary (TagDictionary | None): Labels that frequent words may have, the others' scores being minus infinity.
+        It looks at ``Encoded.words``, which an encoder fills that knows the words of the dictionary.
     """
 
-    def __init__(self, labels: Sequence[str], layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes]) -> None:
-        self.labels, self.layout, self.keys = list(labels), layout, keys
+    def __init__(
+        self,
+        labels: Sequence[str],
+        layout: Layout,
+        theta: Floats,
+        keys: tuple[Hashes, Hashes],
+        dictionary: TagDictionary | None = None,
+    ) -> None:
+        self.labels, self.layout, self.keys, self.dictionary = list(labels), layout, keys, dictionary
+        self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.set_theta(theta)
 
     @property
@@ -65,7 +77,7 @@ class LinearChainCRF:
         This adds to shared tables; the scorer does not, so other threads may encode, score and train beside it.
         """
         sums = self._tables[0].sums(encoded.state.store), self._tables[1].sums(encoded.pair.store)
-        return Scorer(self.layout, self._views, encoded, self._tables, sums)
+        return Scorer(self.layout, self._views, encoded, self._tables, sums, self._mask)
 
     def scores(self, encoded: Encoded, first: int, last: int) -> tuple[Scores, Offsets]:
         """Return the scores of the sequences first..last-1 and their own offsets."""
@@ -107,13 +119,14 @@ class LinearChainCRF:
         for target, places, source in zip(new, targets, self._views, strict=True):
             target.reshape(-1)[places] = source.ravel()
         assert old <= n
-        return LinearChainCRF(labels, layout, theta, self.keys)
+        dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)
+        return LinearChainCRF(labels, layout, theta, self.keys, dictionary)
 
     def to_bytes(self) -> bytes:
         """Return the model as msgpack: one entry per array, small integer types where they suffice."""
         message: dict[str, Any] = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": VERSION if self.dictionary is None else DICTIONARY_VERSION,
             "labels": self.labels,
             "boundaries": self.layout.boundaries,
             "steps": None if self.layout.steps is None else self.layout.steps.astype(np.uint8),
@@ -121,6 +134,9 @@ class LinearChainCRF:
         }
         for name, rows, keys in zip(("state", "pair"), (self.layout.state, self.layout.pair), self.keys, strict=True):
             message[name] = {"keys": keys, **_pack_rows(rows)}
+        if self.dictionary is not None:
+            words, allowed = self.dictionary
+            message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
         data: bytes = srsly.msgpack_dumps(message)
         return data
 
@@ -145,12 +161,13 @@ class LinearChainCRF:
             )
             keys = _unpack_keys(message["state"]), _unpack_keys(message["pair"])
             theta = np.array(message["theta"])
+            dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
             raise ModelFileError(
                 f"{source}: the stored model is damaged ({error!r}); train or copy it again."
             ) from error
         _check(layout, theta, keys, source)
-        return cls(labels, layout, theta, keys)
+        return cls(labels, layout, theta, keys, dictionary)
 
 
 class Scorer(NamedTuple):
@@ -161,6 +178,7 @@ class Scorer(NamedTuple):
     encoded: Encoded
     tables: tuple[_Table, _Table]
     sums: tuple[Floats, Floats]
+    mask: EmissionMask | None = None
 
     def scores(self, first: int, last: int) -> tuple[Scores, Offsets]:
         """Return the scores of the sequences first..last-1 and their own offsets."""
@@ -169,6 +187,8 @@ class Scorer(NamedTuple):
         n_tokens = tokens.stop - tokens.start
         n, views = self.layout.n_labels, self.views
         emissions = np.zeros((n_tokens, n), views.state.dtype)
+        if self.mask is not None and self.encoded.words is not None:
+            self.mask.write(self.encoded.words[tokens], emissions)
         self.tables[0].add(self.encoded.state, tokens, self.sums[0], emissions)
         transitions = views.transitions[None]
         if self.layout.pair.n_rows:
@@ -180,7 +200,17 @@ class Scorer(NamedTuple):
     def decode(
         self, decoder: Decoder, constraints: Constraints, allowed: Bools | None = None, n_threads: int = 1
     ) -> Ints:
-        """Return the chosen label of every token [T]; `allowed` [T, L] restricts single tokens."""
+        """Return the chosen label of every token [T].
+
+        allowed (Bools | None): [T, L] restricts single tokens; where it does, a tag dictionary has no say.
+        """
+        if allowed is not None and self.encoded.words is not None:
+            words = np.where(allowed.all(1), self.encoded.words, np.int32(-1))
+            free = self._replace(encoded=self.encoded._replace(words=words))
+            return free._decode(decoder, constraints, allowed, n_threads)
+        return self._decode(decoder, constraints, allowed, n_threads)
+
+    def _decode(self, decoder: Decoder, constraints: Constraints, allowed: Bools | None, n_threads: int) -> Ints:
         labels = np.empty(self.encoded.n_tokens, np.int32)
         n_threads = max(1, min(n_threads, self.encoded.n_tokens // THREAD_TOKENS))
 
@@ -317,10 +347,10 @@ def _unpack(data: bytes, source: str) -> dict[str, Any]:
         ) from error
     if not isinstance(message, dict) or message.get("format") != FORMAT:
         raise ModelFileError(f"{source}: this is no spacy_crfseq model. Train a model, or check the path.")
-    if message.get("version") != VERSION:
+    if message.get("version") not in (VERSION, DICTIONARY_VERSION):
         raise ModelFileError(
-            f"{source}: stored in version {message.get('version')} of the format, but this package reads version "
-            f"{VERSION}. Install the matching release, or train the model again."
+            f"{source}: stored in version {message.get('version')} of the format, but this package reads versions "
+            f"{VERSION} and {DICTIONARY_VERSION}. Install the matching release, or train the model again."
         )
     return message
 
@@ -337,6 +367,14 @@ def _unpack_keys(stored: dict[str, Any]) -> Hashes:
     if keys.ndim != 1 or keys.dtype != np.uint64:
         raise ValueError(f"the keys are {keys.ndim}-dimensional {keys.dtype} instead of a list of uint64")
     return keys
+
+
+def _unpack_dictionary(stored: dict[str, Any], n_labels: int) -> TagDictionary:
+    words = _unpack_keys({"keys": stored["words"]})
+    allowed = np.unpackbits(np.array(stored["allowed"], np.uint8), axis=1)[:, :n_labels].astype(np.bool_)
+    if allowed.shape != (len(words), n_labels) or not allowed.any(1).all():
+        raise ValueError("the tag dictionary does not fit the labels")
+    return TagDictionary(words, allowed)
 
 
 def _unpack_rows(stored: dict[str, Any], width: int) -> Rows:

@@ -287,6 +287,15 @@ class Objective(Protocol):
         """All sequences of the data at hand."""
         ...
 
+    @property
+    def allowed(self) -> Bools | None:
+        """Labels that each token may have [T, L], gold ones included; None where all may have all.
+
+        `value`, `value_and_grad` and mini-batches have minus infinity for the others; methods that compute scores
+        themselves must do so, too, or refuse.
+        """
+        ...
+
     def occurrences(self, block: int) -> Occurrences:
         """Return which rows of a group (0 state, 1 pair) each token switches on, and which tokens each row."""
         ...

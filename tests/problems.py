@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.features.attributes import BUILT_IN, TEXT_FUNCTIONS
 from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, Ids
+from spacy_crfseq.features.index import HashIndex
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse
 from spacy_crfseq.layout import Layout, Rows, SparseRows, make_layout
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.regularizers.l2 import L2
+from spacy_crfseq.tag_dictionary import make_dictionary
 from spacy_crfseq.training.dataset import Dataset
 from spacy_crfseq.training.objective import CRFObjective
 from spacy_crfseq.types import MISSING, Batch, Constraints, Floats, Ints, Loss, Regularizer, Scores
@@ -115,6 +118,13 @@ def problems(
         masked=st.sampled_from([0.0, 0.3] if maskable else [0.0]),
         missing=st.sampled_from([0.0, 0.3, 0.8] if missing else [0.0]),
         weighted=st.booleans(),
+    )
+
+
+def all_allowed(n_labels: int) -> Constraints:
+    """Return constraints that forbid nothing."""
+    return Constraints(
+        np.ones(n_labels, np.bool_), np.ones((n_labels, n_labels), np.bool_), np.ones(n_labels, np.bool_)
     )
 
 
@@ -266,6 +276,7 @@ def training_problem(
     transitions: bool = True,
     missing: float = 0.0,
     weighted: bool = False,
+    dictionary_size: int = 0,
     loss: Loss | None = None,
     regularizer: Regularizer | None = None,
 ) -> Training:
@@ -274,6 +285,8 @@ def training_problem(
     sentences = random_sentences(rng, n_sequences)
     vocabulary = Vocabulary()
     encoder = make_encoder(vocabulary, templates, pair_templates)
+    if dictionary_size:
+        encoder.words = HashIndex()
     encoded = encoder.freeze(encoder.encode(columns_of(vocabulary, encoder, sentences)), 1)
     words = [word for sentence in sentences for word in sentence.words]
     gold = np.array([len(word) % n_labels for word in words], np.int32)
@@ -285,8 +298,28 @@ def training_problem(
     layout = make_layout(
         encoded, gold, n_labels, n_attributes, support=support, boundaries=boundaries, transitions=transitions
     )
-    objective = CRFObjective(layout, Dataset(encoded, gold, weights), loss or SequentialLog(), regularizer or L2(1.0))
+    dictionary = None
+    if encoder.words is not None:
+        hashes, constraints = encoder.words.keys, all_allowed(n_labels)
+        dictionary, numbers = make_dictionary(
+            hashes, encoded.words, gold, constraints, size=dictionary_size, min_count=2
+        )
+        encoded, encoder.words = encoded._replace(words=numbers), dictionary.word_index()
+    data, loss, regularizer = Dataset(encoded, gold, weights), loss or SequentialLog(), regularizer or L2(1.0)
+    objective = CRFObjective(layout, data, loss, regularizer, dictionary=dictionary)
     return Training(objective, encoder, encoded, vocabulary, sentences)
+
+
+def plain_dictionary(training: Training, size: int, min_count: int = 2) -> dict[str, set[int]]:
+    """Return the labels that each frequent word has in the data, counted one token at a time."""
+    words = [word for sentence in training.sentences for word in sentence.words]
+    gold = training.objective.batch.gold.tolist()
+    counts = Counter(word for word, label in zip(words, gold, strict=True) if label >= 0)
+    labels: dict[str, set[int]] = {word: set() for word, count in counts.most_common(size) if count >= min_count}
+    for word, label in zip(words, gold, strict=True):
+        if word in labels and label >= 0:
+            labels[word].add(label)
+    return labels
 
 
 def plain_scores(layout: Layout, theta: Floats, encoded: Encoded) -> Scores:

@@ -146,7 +146,7 @@ def test_flipped_bytes_never_crash() -> None:
 
 
 DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
-    "version 2": ({"version": 2}, "version 2"),
+    "version 3": ({"version": 3}, "version 3"),
     "no version": ({"version": None}, "version None"),
     "another format": ({"format": "joblib"}, "no spacy_crfseq model"),
     "no labels": ({"labels": []}, "labels"),

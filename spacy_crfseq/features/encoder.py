@@ -54,16 +54,28 @@ class Ids(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """A text ready for the model: ids that score labels, ids that score label pairs, and the sequences."""
+    """A text ready for the model: ids that score labels, ids that score label pairs, and the sequences.
+
+    words (Ints | None): [T] numbers of the words in a tag dictionary, -1 for words that it does not have; None where
+        there is no dictionary.
+    """
 
     state: Ids
     pair: Ids
     offsets: Offsets
+    words: Ints | None = None
 
     @property
     def n_tokens(self) -> int:
         """T, the tokens of all sequences together."""
         return int(self.offsets[-1])
+
+    def slice(self, first: int, last: int) -> Encoded:
+        """Return the sequences first..last-1, without a copy."""
+        offsets = self.offsets[first : last + 1]
+        tokens = slice(int(offsets[0]), int(offsets[-1]))
+        words = None if self.words is None else self.words[tokens]
+        return Encoded(self.state.take(tokens), self.pair.take(tokens), offsets - offsets[0], words)
 
 
 def concatenate(parts: Sequence[Encoded]) -> Encoded:
@@ -85,7 +97,8 @@ def concatenate(parts: Sequence[Encoded]) -> Encoded:
         )
         for block in ([part.state for part in parts], [part.pair for part in parts])
     ]
-    return Encoded(blocks[0], blocks[1], offsets)
+    words = [part.words for part in parts if part.words is not None]
+    return Encoded(blocks[0], blocks[1], offsets, np.concatenate(words) if words else None)
 
 
 def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offsets]:
@@ -93,7 +106,8 @@ def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offse
     lengths = np.diff(encoded.offsets)[sequences]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     tokens = np.arange(offsets[-1]) + np.repeat(encoded.offsets[:-1][sequences] - offsets[:-1], lengths)
-    return Encoded(encoded.state.take(tokens), encoded.pair.take(tokens), offsets), tokens
+    words = None if encoded.words is None else encoded.words[tokens]
+    return Encoded(encoded.state.take(tokens), encoded.pair.take(tokens), offsets, words), tokens
 
 
 class Block:
@@ -284,6 +298,7 @@ class Encoder:
     values_of (LexemeValues): Maps a word's hash to the values of `lexical_names(state, pair)`, in that order.
     state (Block): Attributes that score a label.
     pair (Block): Attributes that score a label together with the one before it.
+    words (HashIndex | None): Words to be numbered for a tag dictionary; new ones get numbers until `freeze`.
     pinned (bool): Keep the caches whatever their size; set while encoded texts are joined in training.
     """
 
@@ -298,6 +313,7 @@ class Encoder:
         self._width = max(state.width, pair.width)
         self._values_of = values_of
         self.pinned = False
+        self.words: HashIndex | None = None
         self._lexicon = self._new_lexicon()
         self.state = Block(state, self._lexicon, self.columns, keys[0] if keys else None)
         self.pair = Block(pair, self._lexicon, self.columns, keys[1] if keys else None)
@@ -321,21 +337,27 @@ class Encoder:
             self._forget()
         try:
             rows = self._lexicon.rows(text.orths)
-            return Encoded(self.state.encode(rows, text), self.pair.encode(rows, text), text.offsets)
+            state, pair = self.state.encode(rows, text), self.pair.encode(rows, text)
+            return Encoded(state, pair, text.offsets, self._word_numbers(text.orths))
         except BaseException:  # such as Ctrl-C between two tables that belong together
             if self.frozen:
                 self._forget()
             raise
 
+    def _word_numbers(self, orths: Hashes) -> Ints | None:
+        if self.words is None:
+            return None
+        return (self.words.find(orths) if self.frozen else self.words.add(orths))[0]
+
     def freeze(self, encoded: Encoded, min_count: int) -> Encoded:
         """End the growing phase; see `Block.freeze`."""
-        state = self.state.freeze(encoded.state, min_count)
-        return Encoded(state, self.pair.freeze(encoded.pair, min_count), encoded.offsets)
+        state, pair = self.state.freeze(encoded.state, min_count), self.pair.freeze(encoded.pair, min_count)
+        return encoded._replace(state=state, pair=pair)
 
     def renumbered(self, encoded: Encoded) -> Encoded:
         """Write the ids that attributes have since `freeze` to a text encoded before, and return it."""
         state, pair = self.state.renumbered(encoded.state), self.pair.renumbered(encoded.pair)
-        return Encoded(state, pair, encoded.offsets)
+        return encoded._replace(state=state, pair=pair)
 
     def _forget(self) -> None:
         self._lexicon = self._new_lexicon()

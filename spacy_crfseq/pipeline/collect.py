@@ -51,6 +51,7 @@ class _Texts:
     def __init__(self) -> None:
         self._ids: list[Growable] = []
         self._stores: list[BagStore] = []
+        self._words: Growable | None = None
         self._offsets = Growable(np.int64)
         self._offsets.resize(1)
 
@@ -59,8 +60,11 @@ class _Texts:
         arrays = *part.state[:2], *part.pair[:2]
         if not self._ids:
             self._ids = [Growable(np.int32, ids.shape[1]) for ids in arrays]
+            self._words = None if part.words is None else Growable(np.int32)
         for column, ids in zip(self._ids, arrays, strict=True):
             column.append(ids)
+        if self._words is not None and part.words is not None:
+            self._words.append(part.words)
         self._stores = [part.state.store, part.pair.store]
         self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
 
@@ -70,11 +74,12 @@ class _Texts:
 
     def joined(self) -> Encoded:
         """Return all texts as one."""
-        for column in (*self._ids, self._offsets):
+        for column in (*self._ids, self._offsets, *([] if self._words is None else [self._words])):
             column.trim()
         bags, attrs, pair_bags, pair_attrs = (column.array for column in self._ids)
         state, pair = self._stores
-        return Encoded(Ids(bags, attrs, state), Ids(pair_bags, pair_attrs, pair), self._offsets.array)
+        words = None if self._words is None else self._words.array
+        return Encoded(Ids(bags, attrs, state), Ids(pair_bags, pair_attrs, pair), self._offsets.array, words)
 
 
 def collect(examples: Iterable[Example], annotation: Annotation, encoder: Encoder, read: Read) -> Collected:

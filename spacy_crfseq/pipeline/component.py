@@ -25,11 +25,13 @@ from spacy.vocab import Vocab
 from .. import threads
 from ..errors import ConfigError, DataError
 from ..features.encoder import Encoded, Encoder, attribute_names
+from ..features.index import HashIndex
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
 from ..layout import make_layout
 from ..model import LinearChainCRF, Scorer
 from ..schemes import TagTable, span_f1, spans_of
+from ..tag_dictionary import TagDictionary, make_dictionary
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
@@ -241,6 +243,8 @@ class CRFComponent(TrainablePipe):
         encoder = self._make_encoder(strings=strings)
         if self.method.keep_names:
             encoder.keep_names()
+        if self.method.tag_dictionary_size:
+            encoder.words = HashIndex()
         encoder.pinned = True
         found = self._collect(get_examples(), encoder)
         if not found.tags:
@@ -266,10 +270,11 @@ class CRFComponent(TrainablePipe):
             boundaries=self.method.boundaries,
             transitions=self.method.transitions,
         )
+        dictionary, encoded = self._make_dictionary(encoder, encoded, data.gold)
         keys = encoder.state.index.keys, encoder.pair.index.keys
         theta = np.zeros(layout.size, self.method.precision)
         self._encoder = encoder
-        self._use(LinearChainCRF(self._tags, layout, theta, keys))
+        self._use(LinearChainCRF(self._tags, layout, theta, keys, dictionary))
         self.attribute_names = self._names(encoder, strings)
         streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
         data = data._replace(encoded=encoded)
@@ -277,6 +282,18 @@ class CRFComponent(TrainablePipe):
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
+
+    def _make_dictionary(self, encoder: Encoder, encoded: Encoded, gold: Ints) -> tuple[TagDictionary | None, Encoded]:
+        """Return the tag dictionary of the training data, and the data with the numbers of its words."""
+        if encoder.words is None or encoded.words is None:
+            return None, encoded
+        assert self._constraints is not None
+        size, min_count = self.method.tag_dictionary_size, self.method.tag_dictionary_min_count
+        dictionary, words = make_dictionary(
+            encoder.words.keys, encoded.words, gold, self._constraints, size=size, min_count=min_count
+        )
+        encoder.words = dictionary.word_index()
+        return dictionary, encoded._replace(words=words)
 
     def _what(self) -> str:
         return ", ".join(f"{key} = {value!r}" for key, value in self.annotation.settings().items())
@@ -294,6 +311,11 @@ class CRFComponent(TrainablePipe):
                 self.name,
                 key,
             )
+
+    def _encoder_of(self, crf: LinearChainCRF) -> Encoder:
+        encoder = self._make_encoder(crf.keys)
+        encoder.words = None if crf.dictionary is None else crf.dictionary.word_index()
+        return encoder
 
     def _make_encoder(
         self, keys: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = None, strings: dict[int, str] | None = None
@@ -417,6 +439,7 @@ class CRFComponent(TrainablePipe):
             n_total=session.n_total,
             sample=session.sample,
             n_threads=self.method.n_threads,
+            dictionary=crf.dictionary,
         )
 
     def fit(
@@ -485,7 +508,7 @@ class CRFComponent(TrainablePipe):
         constraints = self._constraints
 
         def evaluate(theta: Floats) -> float:
-            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys)
+            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys, crf.dictionary)
             labels = trial.decode(encoded, self.method.decoder, constraints, allowed)
             if table is None:
                 return float((labels == gold)[known].mean()) if known.any() else 0.0
@@ -523,7 +546,7 @@ class CRFComponent(TrainablePipe):
     def _load_model(self, data: bytes, source: str) -> None:
         stored = storage.unpack(data, self.method.features, self.name, source)
         self._set_tags(stored.crf.labels)
-        self._encoder = self._make_encoder(stored.crf.keys)
+        self._encoder = self._encoder_of(stored.crf)
         self._use(stored.crf)
         self.attribute_names = stored.names
         self._session = Session(self.method.optimizer, n_total=stored.n_sequences)

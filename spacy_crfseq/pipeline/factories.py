@@ -26,6 +26,8 @@ METHOD: dict[str, Any] = {
     "min_count": 1,
     "boundaries": True,
     "transitions": True,
+    "tag_dictionary_size": 0,
+    "tag_dictionary_min_count": 10,
     "precision": "float32",
     "inner_iterations": 1,
     "keep_names": False,
@@ -58,6 +60,8 @@ def create_tagger(
     min_count: int,
     boundaries: bool,
     transitions: bool,
+    tag_dictionary_size: int,
+    tag_dictionary_min_count: int,
     precision: str,
     inner_iterations: int,
     keep_names: bool,
@@ -76,7 +80,7 @@ def create_tagger(
 
     method = Method(
         features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, transitions,
-        precision, inner_iterations, keep_names, n_threads,
+        tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations, keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), method, scorer=scorer)
 
@@ -105,6 +109,8 @@ def create_chunker(
     min_count: int,
     boundaries: bool,
     transitions: bool,
+    tag_dictionary_size: int,
+    tag_dictionary_min_count: int,
     precision: str,
     inner_iterations: int,
     keep_names: bool,
@@ -123,7 +129,7 @@ def create_chunker(
 
     method = Method(
         features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, transitions,
-        precision, inner_iterations, keep_names, n_threads,
+        tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations, keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, SpanGroups(spans_key, scheme), method, threshold=threshold, scorer=scorer)
 
@@ -148,6 +154,8 @@ def create_ner(
     min_count: int,
     boundaries: bool,
     transitions: bool,
+    tag_dictionary_size: int,
+    tag_dictionary_min_count: int,
     precision: str,
     inner_iterations: int,
     keep_names: bool,
@@ -166,6 +174,6 @@ def create_ner(
 
     method = Method(
         features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, transitions,
-        precision, inner_iterations, keep_names, n_threads,
+        tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations, keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, Entities(scheme), method, threshold=threshold, scorer=scorer)

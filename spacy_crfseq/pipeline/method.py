@@ -24,6 +24,9 @@ class Method(NamedTuple):
     boundaries (bool): Learn scores for the first and last label of a sequence.
     transitions (bool): Learn a score for each pair of neighbouring labels; off, label pairs count only through pair
         templates.
+    tag_dictionary_size (int): So many of the most frequent words may only have labels that they had in the training
+        data, in training and in tagging; 0 for none.  More accurate and certain where the training data are large.
+    tag_dictionary_min_count (int): Words on fewer labelled training tokens are left out of the tag dictionary.
     precision (str): "float32" or "float64".
     inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
         example in every step, which for batch optimizers costs as much as the iteration itself.
@@ -41,6 +44,8 @@ class Method(NamedTuple):
     min_count: int
     boundaries: bool
     transitions: bool
+    tag_dictionary_size: int
+    tag_dictionary_min_count: int
     precision: str
     inner_iterations: int
     keep_names: bool
@@ -60,6 +65,11 @@ class Method(NamedTuple):
         for name, number in (("min_count", self.min_count), ("inner_iterations", self.inner_iterations)):
             if number < 1:
                 raise ConfigError(f"{where}: {name} must be at least 1, but {number} was given.")
+        if self.tag_dictionary_size < 0 or self.tag_dictionary_min_count < 1:
+            raise ConfigError(
+                f"{where}: tag_dictionary_size must be 0 (no dictionary) or more and tag_dictionary_min_count at least "
+                f"1, but {self.tag_dictionary_size} and {self.tag_dictionary_min_count} were given."
+            )
         if self.n_threads < 0:
             raise ConfigError(f"{where}: n_threads must be 0 (all cores) or more, but {self.n_threads} was given.")
         check_plugins(

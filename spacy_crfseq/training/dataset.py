@@ -45,9 +45,8 @@ class Dataset(NamedTuple):
     def slice(self, first: int, last: int) -> Dataset:
         """Return the sequences first..last-1, without a copy."""
         offsets = self.encoded.offsets[first : last + 1]
-        tokens = slice(int(offsets[0]), int(offsets[-1]))
-        state, pair = self.encoded.state.take(tokens), self.encoded.pair.take(tokens)
-        return Dataset(Encoded(state, pair, offsets - offsets[0]), self.gold[tokens], self.weights[first:last])
+        gold = self.gold[int(offsets[0]) : int(offsets[-1])]
+        return Dataset(self.encoded.slice(first, last), gold, self.weights[first:last])
 
     def sample(self, size: int) -> Dataset:
         """Return at most `size` sequences, always the same ones."""

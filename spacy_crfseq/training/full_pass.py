@@ -17,6 +17,7 @@ import numpy as np
 
 from ..features.encoder import Ids
 from ..layout import Layout, RowColumns, Rows, Views, shards
+from ..tag_dictionary import EmissionMask
 from ..threads import over, parts, run
 from ..types import Floats, Loss, Scores
 from .dataset import Dataset
@@ -36,10 +37,14 @@ class FullPass:
     """A function from parameters to the loss of `data` and its gradient.
 
     n_threads (int): Threads that share the work.  Results are the same for the same number, bit for bit.
+    mask (EmissionMask | None): What emissions begin with where there is a tag dictionary.
     """
 
-    def __init__(self, layout: Layout, data: Dataset, loss: Loss, n_threads: int) -> None:
+    def __init__(
+        self, layout: Layout, data: Dataset, loss: Loss, n_threads: int, mask: EmissionMask | None = None
+    ) -> None:
         self._layout, self._data, self._loss, self._n_threads = layout, data, loss, n_threads
+        self._mask = mask
         encoded = data.encoded
         self._state = _Block(layout.state, encoded.state, n_threads)
         self._pair = _Block(layout.pair, encoded.pair, n_threads) if layout.pair.n_rows else None
@@ -103,7 +108,11 @@ class FullPass:
         dtype = views.start.dtype
         tokens = slice(int(offsets[shard[0]]), int(offsets[shard[1]]))
         here, length = slice(tokens.start - begin, tokens.stop - begin), tokens.stop - tokens.start
+        batch = self._data.batch(*shard)
         emissions = np.zeros((length, n), dtype)
+        words = self._data.encoded.words
+        if self._mask is not None and words is not None:
+            self._mask.write(words[tokens], emissions, batch.gold)
         self._state.add(tokens, emissions)
         transitions, d_transitions = views.transitions[None], np.zeros((1, n, n), dtype)
         if self._pair and d[1] is not None:
@@ -114,7 +123,7 @@ class FullPass:
         d[0][here].fill(0)
         scores = Scores(emissions, transitions, views.start, views.end)
         gradient = Scores(d[0][here], d_transitions, np.zeros(n, dtype), np.zeros(n, dtype))
-        loss = self._loss(scores, self._data.batch(*shard), gradient)
+        loss = self._loss(scores, batch, gradient)
         return loss, gradient._replace(transitions=d_transitions.sum(0, keepdims=True))
 
     def _scatter(self, group: int, tokens: slice, d: Gradients, target: Views) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..features.encoder import Ids
 from ..layout import Layout, Views
+from ..tag_dictionary import EmissionMask
 from ..types import Floats, Ints, Loss, Offsets, RowGradient, Scores
 from .dataset import Dataset
 
@@ -34,10 +35,13 @@ def expand(ids: Ids) -> Expanded:
 
 
 class Workspace:
-    """What the mini-batches of one pass share: views, numbers and arrays that are used again and again."""
+    """What the mini-batches of one pass share: views, numbers and arrays that are used again and again.
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+    mask (EmissionMask | None): What emissions begin with where there is a tag dictionary.
+    """
+
+    def __init__(self, layout: Layout, mask: EmissionMask | None = None) -> None:
+        self.layout, self.mask = layout, mask
         n_shared = layout.n_labels * (layout.n_labels + 2)
         self.shared_ptr, self.shared_ids = np.arange(n_shared + 1), np.arange(n_shared, dtype=np.int32)
         learnt = layout.learnt()
@@ -68,7 +72,7 @@ class MiniBatch:
     state, pair (Expanded): Attribute ids of all tokens of `data`; pair is None without label-pair templates.
     """
 
-    __slots__ = ("_batch", "_loss", "_n_tokens", "_pair", "_state", "_work")
+    __slots__ = ("_batch", "_loss", "_n_tokens", "_pair", "_state", "_words", "_work")
 
     def __init__(
         self,
@@ -86,6 +90,8 @@ class MiniBatch:
         self._n_tokens = end - begin
         self._state = state.cut(begin, end)
         self._pair = pair.cut(begin, end) if pair is not None else None
+        words = data.encoded.words
+        self._words = words[begin:end] if work.mask is not None and words is not None else None
 
     @property
     def n_sequences(self) -> int:
@@ -115,6 +121,8 @@ class MiniBatch:
         layout, length = self._work.layout, self._n_tokens
         views, s = self._work.views(theta), theta.dtype.type(scale)
         emissions, d_emissions = self._work.emissions(length, theta.dtype)
+        if self._work.mask is not None and self._words is not None:
+            self._work.mask.write(self._words, emissions, self._batch.gold)
         layout.state.add_ragged(views.state, *self._state, emissions)
         transitions = views.transitions[None]
         if self._pair is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import threads
 from ..layout import Layout
+from ..tag_dictionary import EmissionMask, TagDictionary
 from ..types import Batch, Bools, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .full_pass import FullPass
@@ -27,6 +28,8 @@ class CRFObjective:
     n_total (int): Sequences of the whole training set, where `data` is a part of it.
     sample (Dataset | None): Data on which a learning rate may be tried; a part of `data` if not given.
     n_threads (int): Threads that passes over all data use, 0 for as many as there are cores.
+    dictionary (TagDictionary | None): Restricts the labels of the words that ``data.encoded.words`` numbers.  A gold
+        label that it forbids is allowed at its token, so that no loss is infinite.
     """
 
     def __init__(
@@ -39,15 +42,18 @@ class CRFObjective:
         n_total: int = 0,
         sample: Dataset | None = None,
         n_threads: int = 1,
+        dictionary: TagDictionary | None = None,
     ) -> None:
         self.layout, self.data, self._loss = layout, data, loss
+        self.dictionary = dictionary
+        self._mask = None if dictionary is None else EmissionMask(dictionary)
         self._regularizer = regularizer.over(layout.blocks())
         self._n_total, self._sample = n_total, sample
         self._n_threads = n_threads or threads.available()
 
     @cached_property
     def _pass(self) -> FullPass:
-        return FullPass(self.layout, self.data, self._loss, self._n_threads)
+        return FullPass(self.layout, self.data, self._loss, self._n_threads, self._mask)
 
     @property
     def loss(self) -> Loss:
@@ -58,6 +64,14 @@ class CRFObjective:
     def batch(self) -> Batch:
         """All sequences of the data at hand."""
         return self.data.batch(0, self.data.n_sequences)
+
+    @property
+    def allowed(self) -> Bools | None:
+        """Labels that each token may have [T, L], gold ones included; None where all may have all."""
+        words = self.data.encoded.words
+        if self.dictionary is None or words is None:
+            return None
+        return self.dictionary.labels_of(words, self.data.gold)
 
     def occurrences(self, block: int) -> Occurrences:
         """Return which rows of a group (0 state, 1 pair) each token switches on, and which tokens each row."""
@@ -125,7 +139,7 @@ class CRFObjective:
         n = self.data.n_sequences
         order = np.arange(n) if rng is None else rng.permutation(n)
         block = max(1, EXPANDED_SEQUENCES // size) * size
-        work = Workspace(self.layout)
+        work = Workspace(self.layout, self._mask)
         for start in range(0, n, block):
             part = self.data.take(order[start : start + block])
             state = expand(part.encoded.state)
@@ -138,7 +152,7 @@ class CRFObjective:
         """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
         data = (self._sample or self.data).sample(SAMPLE_SEQUENCES)
         scaled = _Scaled(self._regularizer, data.n_sequences / self.n_total)
-        return CRFObjective(self.layout, data, self._loss, scaled, n_threads=1)
+        return CRFObjective(self.layout, data, self._loss, scaled, dictionary=self.dictionary)
 
 
 class _Scaled:

@@ -75,3 +75,20 @@ def test_what_blocks_cannot_do_is_left() -> None:
     problem.scores.emissions[12:16, :] = -np.inf
     _, left = in_blocks(problem, problem.scores.zeros_like())
     assert np.flatnonzero(left).tolist() == [1, 3, short, short + 1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_forbidden_labels_are_no_reason_to_leave_a_sequence(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    lengths = [length for length in (3, 4, 5, 6) for _ in range(40)]
+    problem = random_problem(rng, n_labels=9, lengths=lengths, shared=True, weighted=False, dtype=dtype)
+    gold, emissions = problem.batch.gold, problem.scores.emissions
+    forbidden = rng.random(emissions.shape) < np.array([0.0, 0.5, 1.0])[rng.integers(0, 3, len(gold))][:, None]
+    forbidden[np.arange(len(gold)), gold] = False
+    emissions[forbidden] = -np.inf
+    gradient, expected_gradient = problem.scores.zeros_like(), problem.scores.zeros_like()
+    loss, left = in_blocks(problem, gradient)
+    assert not left.any()
+    assert loss == pytest.approx(lattice.log_loss(*problem.scores, *problem.batch, *expected_gradient), rel=1e-5)
+    np.testing.assert_allclose(gradient.emissions, expected_gradient.emissions, atol=1e-5)
+    assert not gradient.emissions[forbidden].any()

@@ -39,6 +39,7 @@ CASES: dict[str, dict[str, Any]] = {
     "only single attributes": {"templates": ("LOWER[0]", "TAG[0]")},
     "only pairs": {"templates": (), "pair_templates": PAIR_TEMPLATES},
     "one label": {"n_labels": 1},
+    "tag dictionary": {"dictionary_size": 5, "missing": 0.2, "pair_templates": PAIR_TEMPLATES},
     "no tokens": {"n_sequences": 0},
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
@@ -46,6 +47,11 @@ EVERY_CASE = pytest.mark.parametrize("case", CASES)
 
 def make(case: str, **more: Any) -> Training:
     return training_problem(11, **{"n_sequences": 8, **CASES[case], **more})
+
+
+def with_threads(objective: CRFObjective, n_threads: int) -> CRFObjective:
+    plan, data, dictionary = objective.layout, objective.data, objective.dictionary
+    return CRFObjective(plan, data, objective.loss, L2(1.0), n_threads=n_threads, dictionary=dictionary)
 
 
 @EVERY_CASE
@@ -65,6 +71,8 @@ def test_loss_equals_the_enumeration(case: str) -> None:
     training = make(case)
     theta, data = training.random_theta(np.random.default_rng(0)), training.objective.data
     scores = plain_scores(training.layout, theta, data.encoded)
+    if training.objective.allowed is not None:
+        scores.emissions[~training.objective.allowed] = -np.inf
     expected, _ = reference.log_loss(scores, data.batch(0, data.n_sequences))
     assert training.objective.value_and_grad(theta)[1] == pytest.approx(expected, rel=1e-10)
 
@@ -101,7 +109,7 @@ def test_threads_share_the_work(case: str, round_floats: int, monkeypatch: pytes
     theta, objective = training.random_theta(np.random.default_rng(0)), training.objective
     value, loss, gradient = objective.value_and_grad(theta)
     for n_threads in (2, 3, 9):
-        shared = CRFObjective(training.layout, objective.data, objective.loss, L2(1.0), n_threads=n_threads)
+        shared = with_threads(objective, n_threads)
         found = shared.value_and_grad(theta)
         assert found[:2] == pytest.approx((value, loss))
         np.testing.assert_allclose(found[2], gradient, atol=1e-12)

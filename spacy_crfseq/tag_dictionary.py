@@ -1,0 +1,129 @@
+"""A tag dictionary: the labels that frequent words may have.
+
+Ratnaparkhi (1996), "A maximum entropy model for part-of-speech tagging", section "Search algorithm", for decoding;
+Altun, Johnson & Hofmann (2003), "Investigating loss functions and optimization methods for discriminative learning of
+label sequences", for training, too.  A frequent word may only have labels that it had in the training data; scores of
+all others are minus infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .features.index import HashIndex
+from .types import Bools, Constraints, Floats, Hashes, Ints
+
+_BLOCK_TOKENS = 1 << 16
+"""Tokens that are counted at a time."""
+
+
+class TagDictionary(NamedTuple):
+    """Labels that words may have.
+
+    words (Hashes): [W] hashes of the words, all different.
+    allowed (Bools): [W, L] labels that each may have.
+    """
+
+    words: Hashes
+    allowed: Bools
+
+    def word_index(self) -> HashIndex:
+        """Return what numbers words as the rows of `allowed`, with -1 for the others."""
+        return HashIndex(self.words)
+
+    def labels_of(self, words: Ints, gold: Ints | None = None) -> Bools:
+        """Return [T, L] the labels that words [T], given by their numbers, may have, gold ones [T] always."""
+        allowed = np.concatenate([self.allowed, np.ones((1, self.allowed.shape[1]), np.bool_)])[words]
+        if gold is not None:
+            known = np.flatnonzero(gold >= 0)
+            allowed[known, gold[known]] = True
+        return allowed
+
+    def widened(self, old_labels: NDArray[np.int64], n_labels: int) -> TagDictionary:
+        """Return a dictionary of more labels, new ones allowed everywhere; label k becomes old_labels[k]."""
+        allowed = np.ones((len(self.words), n_labels), np.bool_)
+        allowed[:, old_labels] = self.allowed
+        return TagDictionary(self.words, allowed)
+
+
+class EmissionMask:
+    """Emissions of zero and minus infinity to begin with, before weights are added."""
+
+    def __init__(self, dictionary: TagDictionary) -> None:
+        self._allowed = dictionary.allowed
+        self._table = self._make(np.float32)
+
+    def _make(self, dtype: DTypeLike) -> Floats:
+        """Return [W + 1, L]; the last row, which number -1 finds, allows all."""
+        table: Floats = np.zeros((len(self._allowed) + 1, self._allowed.shape[1]), dtype)
+        table[:-1][~self._allowed] = -np.inf
+        return table
+
+    def write(self, words: Ints, out: Floats, gold: Ints | None = None) -> None:
+        """Write the first emissions of words [T] to out [T, L]; gold labels [T] are allowed wherever they stand."""
+        if self._table.dtype != out.dtype:
+            self._table = self._make(out.dtype)
+        np.take(self._table, words, axis=0, out=out, mode="wrap")
+        if gold is not None:
+            known = np.flatnonzero(gold >= 0)
+            out[known, gold[known]] = 0
+
+
+def free_standing(constraints: Constraints) -> Bools:
+    """Return [L] labels each of which may stand alone as well as beside all others of them, such as "O" and "U-PER".
+
+    Where every token may have one of them, every sequence has a labelling.
+    """
+    alone = constraints.start & constraints.end
+    step = constraints.step[np.ix_(alone, alone)]
+    free = alone.copy()
+    free[alone] = step.all(0) & step.all(1)
+    return free
+
+
+def make_dictionary(
+    hashes: Hashes, numbers: Ints, gold: Ints, constraints: Constraints, *, size: int, min_count: int
+) -> tuple[TagDictionary, Ints]:
+    """Return the dictionary of a training set, and the number in it of each token's word [T].
+
+    hashes (Hashes): [V] hashes of all words.
+    numbers (Ints): [T] the word of each token as a place in `hashes`, -1 for none.
+    gold (Ints): [T] gold labels, -1 where missing.
+    size, min_count (int): The most frequent `size` words are taken, if they have so many labelled tokens.
+    Labels that no token has are allowed everywhere.  Words none of whose labels can stand by itself are left out, so
+    that every text has a labelling (`free_standing`).
+    """
+    counts = np.zeros(len(hashes) + 1, np.int64)  # the last of these is for -1
+    for words, _ in _labelled(numbers, gold):
+        np.add.at(counts, words, 1)
+    frequent = np.flatnonzero(counts[:-1] >= max(min_count, 1))
+    frequent = frequent[np.argsort(-counts[frequent], kind="stable")]
+    seen = np.zeros((len(frequent), len(constraints.start)), np.bool_)
+    absent = np.ones(seen.shape[1], np.bool_)
+    places = _places(frequent, len(hashes))
+    for words, labels in _labelled(numbers, gold):
+        absent[labels] = False
+        here = places[words]
+        seen[here[here >= 0], labels[here >= 0]] = True
+    kept = np.flatnonzero(seen[:, free_standing(constraints)].any(1))[:size]
+    seen[:, absent] = True
+    return TagDictionary(hashes[frequent[kept]], seen[kept]), _places(frequent[kept], len(hashes))[numbers]
+
+
+def _labelled(numbers: Ints, gold: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Yield words and labels of the tokens that have a label, a block at a time."""
+    for first in range(0, len(gold), _BLOCK_TOKENS):
+        words, labels = numbers[first : first + _BLOCK_TOKENS], gold[first : first + _BLOCK_TOKENS]
+        known = labels >= 0
+        yield words[known], labels[known]
+
+
+def _places(words: NDArray[np.int64], n_words: int) -> Ints:
+    """Return [n_words + 1] the place of each word in `words`, -1 for the others and for word -1."""
+    places = np.full(n_words + 1, -1, np.int32)
+    places[words] = np.arange(len(words), dtype=np.int32)
+    return places

@@ -1,0 +1,212 @@
+"""The tag dictionary: what it holds, and what it does to scores in training and in tagging."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import srsly
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq import tag_dictionary as module
+from spacy_crfseq.decoders.viterbi import Viterbi
+from spacy_crfseq.errors import ModelFileError
+from spacy_crfseq.model import LinearChainCRF
+from spacy_crfseq.schemes import transition_table
+from spacy_crfseq.tag_dictionary import TagDictionary, free_standing, make_dictionary
+from spacy_crfseq.training.objective import CRFObjective
+from tests import reference
+from tests.problems import (
+    PAIR_TEMPLATES,
+    Training,
+    all_allowed,
+    hash_of,
+    plain_dictionary,
+    plain_scores,
+    training_problem,
+)
+
+N_LABELS = 3
+UNLIMITED = 100
+
+
+def make_model(**kinds: object) -> tuple[LinearChainCRF, Training]:
+    training = training_problem(7, n_sequences=10, dictionary_size=UNLIMITED, **kinds)  # type: ignore[arg-type]
+    theta = training.random_theta(np.random.default_rng(1))
+    keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
+    return LinearChainCRF(list("ABC"), training.layout, theta, keys, training.objective.dictionary), training
+
+
+def plainly_allowed(training: Training) -> np.ndarray:
+    """Return [T, L] what the words of each token allow, one token at a time."""
+    labels = plain_dictionary(training, UNLIMITED)
+    words = [word for sentence in training.sentences for word in sentence.words]
+    rows = [[k in labels.get(word, range(N_LABELS)) for k in range(N_LABELS)] for word in words]
+    return np.array(rows, np.bool_).reshape(-1, N_LABELS)
+
+
+def plainly_masked(model: LinearChainCRF, training: Training) -> object:
+    scores = plain_scores(model.layout, model.theta, training.encoded)
+    scores.emissions[~plainly_allowed(training)] = -np.inf
+    return scores
+
+
+# --- what is in it --------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 1000), st.sampled_from([0.0, 0.4]), st.sampled_from([3, 1 << 16]))
+def test_it_holds_the_labels_of_each_frequent_word(seed: int, missing: float, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK_TOKENS", block)
+        training = training_problem(seed, missing=missing, dictionary_size=UNLIMITED)
+    dictionary = training.objective.dictionary
+    assert dictionary is not None
+    expected = {hash_of(word): labels for word, labels in plain_dictionary(training, UNLIMITED).items()}
+    absent = set(range(N_LABELS)) - set(training.objective.batch.gold.tolist())
+    rows = zip(dictionary.words.tolist(), dictionary.allowed, strict=True)
+    found = {word: set(np.flatnonzero(row).tolist()) for word, row in rows}
+    assert found == {word: labels | absent for word, labels in expected.items()}
+
+
+def test_the_most_frequent_words_are_taken() -> None:
+    numbers = np.repeat(np.arange(5), [3, 9, 1, 7, 3]).astype(np.int32)
+    hashes = np.arange(10, 15).astype(np.uint64)
+    gold = (np.arange(len(numbers)) % 2).astype(np.int32)
+    for size, words in ((1, [11]), (2, [11, 13]), (3, [11, 13, 10]), (9, [11, 13, 10, 14])):
+        dictionary, places = make_dictionary(hashes, numbers, gold, all_allowed(2), size=size, min_count=3)
+        assert dictionary.words.tolist() == words
+        expected = [words.index(hashes[n]) if hashes[n] in words else -1 for n in numbers]
+        assert places.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags", "free"),
+    [
+        ("plain", ["NN", "VB"], ["NN", "VB"]),
+        ("IOB2", ["O", "B-X", "I-X", "B-Y"], ["O", "B-X", "B-Y"]),
+        ("BILUO", ["O", "B-X", "I-X", "L-X", "U-Y"], ["O", "U-Y"]),
+    ],
+)
+def test_words_that_cannot_stand_by_themselves_are_left_out(scheme: str, tags: list[str], free: list[str]) -> None:
+    constraints = transition_table(tags, scheme)
+    assert [tag for tag, stands in zip(tags, free_standing(constraints), strict=True) if stands] == free
+    gold = np.arange(len(tags), dtype=np.int32)
+    dictionary, _ = make_dictionary(gold.astype(np.uint64) + 1, gold, gold, constraints, size=9, min_count=1)
+    assert [tags[word - 1] for word in dictionary.words.tolist()] == free
+
+
+def test_free_standing_labels_get_along_with_each_other() -> None:
+    constraints = all_allowed(3)
+    constraints.step[0, 1] = False
+    assert free_standing(constraints).tolist() == [False, False, True]
+
+
+# --- scores ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
+def test_decoding_and_marginals_equal_the_enumeration(pair_templates: tuple[str, ...]) -> None:
+    model, training = make_model(pair_templates=pair_templates)
+    scores = plainly_masked(model, training)
+    assert np.isneginf(scores.emissions).any()  # type: ignore[attr-defined]
+    labels = model.decode(training.encoded, Viterbi(), all_allowed(N_LABELS))
+    marginals = model.marginals(training.encoded)
+    for first, last in pairwise(training.encoded.offsets):
+        one = reference.sequence(scores, first, last)  # type: ignore[arg-type]
+        best = reference.best_score(one) if last > first else 0
+        assert reference.path_score(one, labels[first:last].tolist()) == pytest.approx(best)
+        np.testing.assert_allclose(marginals[first:last], reference.marginals(one), atol=1e-12)
+    assert not marginals[~plainly_allowed(training)].any()
+
+
+def test_what_restricts_a_token_alone_decides_there() -> None:
+    model, training = make_model()
+    forbidden = np.flatnonzero(~plainly_allowed(training).all(1))
+    allowed = np.ones((training.encoded.n_tokens, N_LABELS), np.bool_)
+    allowed[forbidden] = ~plainly_allowed(training)[forbidden]
+    labels = model.decode(training.encoded, Viterbi(), all_allowed(N_LABELS), allowed)
+    assert len(forbidden)
+    assert allowed[np.arange(len(labels)), labels].all()
+
+
+def test_gold_labels_are_always_allowed_in_training() -> None:
+    training = training_problem(3, n_sequences=10, dictionary_size=UNLIMITED)
+    objective = training.objective
+    gold = objective.data.gold[::-1].copy()
+    other = CRFObjective(
+        training.layout, objective.data._replace(gold=gold), objective.loss, objective.regularizer,
+        dictionary=objective.dictionary,
+    )  # fmt: skip
+    tokens = np.arange(len(gold))
+    assert not plainly_allowed(training)[tokens, gold].all()
+    expected = plainly_allowed(training)
+    expected[tokens, gold] = True
+    np.testing.assert_array_equal(other.allowed, expected)
+    theta = training.random_theta(np.random.default_rng(0))
+    scores = plain_scores(training.layout, theta, training.encoded)
+    scores.emissions[~expected] = -np.inf
+    _, loss, gradient = other.value_and_grad(theta)
+    assert loss == pytest.approx(reference.log_loss(scores, other.batch)[0])
+    assert np.isfinite(gradient).all()
+    assert sum(batch.loss_and_grad(theta)[0] for batch in other.minibatches(3, None)) == pytest.approx(loss)
+    assert other.sample().value_and_grad(theta)[1] == pytest.approx(loss)
+
+
+def test_without_a_dictionary_nothing_is_forbidden() -> None:
+    assert training_problem(3).objective.allowed is None
+
+
+# --- the model ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_stored_model_keeps_it(dtype: type) -> None:
+    model, training = make_model()
+    model.set_theta(model.theta.astype(dtype))
+    again = LinearChainCRF.from_bytes(model.to_bytes())
+    assert again.dictionary is not None
+    for mine, theirs in zip(again.dictionary, model.dictionary or (), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_array_equal(again.marginals(training.encoded), model.marginals(training.encoded))
+
+
+def test_only_models_that_have_one_need_a_release_that_knows_it() -> None:
+    model, _ = make_model()
+    without = LinearChainCRF(model.labels, model.layout, model.theta, model.keys)
+    assert srsly.msgpack_loads(model.to_bytes())["version"] == 2
+    assert srsly.msgpack_loads(without.to_bytes())["version"] == 1
+    assert LinearChainCRF.from_bytes(without.to_bytes()).dictionary is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda d: d.pop("words"),
+        lambda d: d.update(words=d["words"][1:]),
+        lambda d: d.update(allowed=np.zeros_like(d["allowed"])),
+        lambda d: d.update(allowed=None),
+    ],
+)
+def test_damaged_ones_are_refused(damage: object) -> None:
+    message = srsly.msgpack_loads(make_model()[0].to_bytes())
+    damage(message["dictionary"])  # type: ignore[operator]
+    with pytest.raises(ModelFileError, match="damaged"):
+        LinearChainCRF.from_bytes(srsly.msgpack_dumps(message))
+
+
+def test_new_labels_are_allowed_everywhere() -> None:
+    model, _ = make_model()
+    wider = model.with_labels(["new", "C", "A", "B"])
+    assert model.dictionary is not None
+    assert wider.dictionary is not None
+    np.testing.assert_array_equal(wider.dictionary.allowed[:, [2, 3, 1]], model.dictionary.allowed)
+    assert wider.dictionary.allowed[:, 0].all()
+
+
+def test_words_are_known_by_their_hash() -> None:
+    dictionary = TagDictionary(np.array([5, 9], np.uint64), np.array([[True, False], [False, True]]))
+    words = dictionary.word_index().find(np.array([9, 7, 5, 0], np.uint64))[0]
+    assert words.tolist() == [1, -1, 0, -1]
+    assert dictionary.labels_of(words).tolist() == [[False, True], [True, True], [True, False], [True, True]]
