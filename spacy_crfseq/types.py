@@ -115,7 +115,8 @@ class Loss(Protocol):
     gives (frozenset[str]): What an optimizer may build on, see `Optimizer.needs`.  Differentiable losses give
         "value_and_grad" and "minibatches", what they have as well where nothing is said; other losses, whose gradient
         is a subgradient, give "minibatches" alone, since a line search would fail on them.  Besides these:
-        "best_path", a score by which the best rival exceeds the gold labels; "likelihood", a sum of functions of
+        "best_path", a score by which the best rival exceeds the gold labels; "margin", that it is positive until the
+        gold labels win by a margin; "likelihood", a sum of functions of
         -log P(gold | x), which the loss has as a method `link`; "log_likelihood", the sum of -log P itself; "local",
         probabilities normalised at each token given the label before, which a decoder must know.
     """
@@ -356,7 +357,10 @@ class Optimizer(Protocol):
 
 
 class Decoder(Protocol):
-    """Chooses one label a token."""
+    """Chooses one label a token.
+
+    One for losses that give "local" has an attribute `local`, which is true.
+    """
 
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None

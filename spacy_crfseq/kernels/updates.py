@@ -142,3 +142,133 @@ def average_rows(
         share = weights.dtype.type(1 / now)
         for q in range(first, last):
             out[q] = weight * weights[q] + share * sums[q]
+
+
+@kernel
+def perceptron(
+    ptr: Offsets,
+    ids: Ints,
+    d: Floats,
+    row_ptr: Offsets,
+    cols: Ints,
+    clock: float,
+    weights: Floats,
+    sums: Floats,
+) -> int:
+    """Subtract a gradient from the weights, and `clock` times it from sums; return how many positions had one.
+
+    ptr [T + 1], ids [ptr[T]], d [T, C], weights and sums alike.
+    """
+    width, late = d.shape[1], d.dtype.type(clock)
+    mistakes = 0
+    for t in range(d.shape[0]):
+        source, wrong = d[t], False
+        for c in range(width):
+            wrong |= source[c] != 0
+        if not wrong:
+            continue
+        mistakes += 1
+        for p in range(ptr[t], ptr[t + 1]):
+            r = np.int64(ids[p])
+            first, last = r * width, (r + 1) * width
+            if row_ptr.shape[0]:
+                first, last = row_ptr[r], row_ptr[r + 1]
+            for q in range(first, last):
+                change = source[cols[q] if row_ptr.shape[0] else q - first]
+                weights[q] -= change
+                sums[q] -= late * change
+    return mistakes
+
+
+@kernel
+def collect(
+    ptr: Offsets,
+    ids: Ints,
+    d: Floats,
+    row_ptr: Offsets,
+    cols: Ints,
+    begin: int,
+    scratch: Floats,
+    places: Offsets,
+    values: Floats,
+    n: int,
+) -> int:
+    """Append a gradient to the list places [n], values [n], each parameter once; return how long it is then.
+
+    ptr [T + 1], ids [ptr[T]], d [T, C]; the parameters of the rows lie from `begin` on.  scratch [D] is zero before and
+    after.  Where the lists are too short, nothing is appended, and minus the length they need is returned.
+    """
+    width, room = d.shape[1], n
+    for t in range(d.shape[0]):
+        columns = 0
+        for c in range(width):
+            columns += d[t, c] != 0
+        room += columns * (ptr[t + 1] - ptr[t])
+    if room > places.shape[0]:
+        return -room
+    touched = n
+    for t in range(d.shape[0]):
+        source, wrong = d[t], False
+        for c in range(width):
+            wrong |= source[c] != 0
+        if not wrong:
+            continue
+        for p in range(ptr[t], ptr[t + 1]):
+            r = np.int64(ids[p])
+            first, last = r * width, (r + 1) * width
+            if row_ptr.shape[0]:
+                first, last = row_ptr[r], row_ptr[r + 1]
+            for q in range(first, last):
+                change = source[cols[q] if row_ptr.shape[0] else q - first]
+                if change != 0:
+                    if scratch[begin + q] == 0:
+                        places[touched] = begin + q
+                        touched += 1
+                    scratch[begin + q] += change
+    for k in range(n, touched):  # a sum that was zero on its way is in the list twice, and counts once
+        q = places[k]
+        if scratch[q] != 0:
+            places[n], values[n] = q, scratch[q]
+            scratch[q] = 0
+            n += 1
+    return n
+
+
+@kernel
+def weighted_square(places: Offsets, values: Floats, n: int, factors: Floats) -> float:
+    """Return the sum of the squares of values [n], times their factors [D] unless these are empty; in float64."""
+    total = 0.0
+    for k in range(n):
+        square = np.float64(values[k]) * values[k]
+        total += square * factors[places[k]] if factors.shape[0] else square
+    return total
+
+
+@kernel
+def step_at(
+    places: Offsets,
+    values: Floats,
+    n: int,
+    step: float,
+    shrink: float,
+    clock: float,
+    weights: Floats,
+    variances: Floats,
+    sums: Floats,
+) -> None:
+    """Step against the gradient that `collect` has listed, ``step * variance * value`` long at each parameter.
+
+    The variance, then, loses shrink times the square of variance times value.  variances [D]: empty where all are 1 and
+    stay so.  sums [D]: loses `clock` times the step; empty where no average is kept.
+    """
+    late = weights.dtype.type(clock)
+    for k in range(n):
+        q = places[k]
+        change = weights.dtype.type(step) * values[k]
+        if variances.shape[0]:
+            change *= variances[q]
+            scaled = variances[q] * values[k]
+            variances[q] -= weights.dtype.type(shrink) * scaled * scaled
+        weights[q] -= change
+        if sums.shape[0]:
+            sums[q] -= late * change

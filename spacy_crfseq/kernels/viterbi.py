@@ -210,3 +210,92 @@ def _trace_back(
         label = before
         labels[b + t - 1] = label
     return score
+
+
+@kernel
+def max_loss(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    offsets: Offsets,
+    gold: Ints,
+    weights: Floats,
+    cost: float,
+    d_emissions: Floats,
+    d_transitions: Floats,
+    d_start: Floats,
+    d_end: Floats,
+) -> float:
+    """Return the sum over sequences of ``weight * (max_y [score(y) + cost * errors(y)] - max_{z ~ gold} score(z))``.
+
+    errors(y) counts the tokens whose known gold label y does not have, and z agrees with the known ones.  A subgradient,
+    the counts of y less those of z, is added to the gradients, whose shapes are those of the scores; gold [T] is
+    negative where missing, weights [N].
+    """
+    n_tokens, n = emissions.shape
+    raised, masked = emissions, emissions
+    if cost > 0:
+        raised = emissions + emissions.dtype.type(cost)
+        for t in range(n_tokens):
+            if gold[t] >= 0:
+                raised[t, gold[t]] = emissions[t, gold[t]]
+            else:
+                for k in range(n):
+                    raised[t, k] = emissions[t, k]
+    best = np.empty(weights.shape[0])
+    rival, target = np.empty(n_tokens, np.int32), gold
+    best_paths(raised, transitions, start, end, offsets, rival, best)
+    if n_tokens and gold.min() < 0:
+        masked, target = emissions.copy(), np.empty(n_tokens, np.int32)
+        for t in range(n_tokens):
+            if gold[t] >= 0:
+                for k in range(n):
+                    masked[t, k] = -np.inf
+                masked[t, gold[t]] = emissions[t, gold[t]]
+        best_paths(masked, transitions, start, end, offsets, target, best)
+        for t in range(n_tokens):
+            if gold[t] >= 0:
+                target[t] = gold[t]
+    loss = 0.0
+    for s in range(weights.shape[0]):
+        b, e = offsets[s], offsets[s + 1]
+        if weights[s] != 0 and e > b:
+            above = _count(raised, transitions, start, end, b, e, rival, weights[s],
+                           d_emissions, d_transitions, d_start, d_end)  # fmt: skip
+            below = _count(emissions, transitions, start, end, b, e, target, -weights[s],
+                           d_emissions, d_transitions, d_start, d_end)  # fmt: skip
+            loss += weights[s] * (above - below)
+    return loss
+
+
+@kernel
+def _count(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    b: int,
+    e: int,
+    labels: Ints,
+    weight: float,
+    d_emissions: Floats,
+    d_transitions: Floats,
+    d_start: Floats,
+    d_end: Floats,
+) -> float:
+    """Add weight times the counts of the labels of the tokens b..e-1; return their score, in float64."""
+    f = d_emissions.dtype.type(weight)
+    shared = transitions.shape[0] == 1
+    score = np.float64(start[labels[b]]) + end[labels[e - 1]]
+    d_start[labels[b]] += f
+    d_end[labels[e - 1]] += f
+    for t in range(b, e):
+        here = labels[t]
+        score += emissions[t, here]
+        d_emissions[t, here] += f
+        if t > b:
+            place = 0 if shared else t
+            score += transitions[place, labels[t - 1], here]
+            d_transitions[place, labels[t - 1], here] += f
+    return score

@@ -32,6 +32,7 @@ from ..layout import make_layout
 from ..model import LinearChainCRF, Scorer
 from ..schemes import TagTable, span_f1, spans_of
 from ..tag_dictionary import TagDictionary, make_dictionary
+from ..training.compatibility import check_global
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
@@ -76,6 +77,8 @@ class CRFComponent(TrainablePipe):
         method.check(name)
         if not 0 <= threshold <= 1:
             raise ConfigError(f"[components.{name}]: threshold is a probability, 0 to 1, but {threshold} was given.")
+        if threshold:
+            check_global(name, method.loss, f"threshold = {threshold}")
         self._lock = RLock()
         self.vocab, self.name, self.scorer = vocab, name, scorer
         self.annotation, self.method = annotation, method
@@ -179,6 +182,7 @@ class CRFComponent(TrainablePipe):
         threshold = self.cfg["threshold"]
         if not threshold or not hasattr(self.annotation, "scheme"):
             return None
+        check_global(self.name, self.method.loss, f"threshold = {threshold}")  # it may have come with the weights
         spans = spans_of(labels, scorer.encoded.offsets, tag_table(tuple(tags), self.annotation.scheme))
         probabilities = scorer.span_probabilities(labels, spans.start, spans.end, ends_span(tags), constraints)
         sure: NDArray[np.bool_] = probabilities >= threshold
@@ -189,7 +193,11 @@ class CRFComponent(TrainablePipe):
         self.annotation.write(list(docs), scores, self._tags)
 
     def marginals(self, docs: Iterable[Doc]) -> list[Floats]:
-        """Return P(label of token t | text) for each Doc as [tokens, L], labels in the order of `tags`."""
+        """Return P(label of token t | text) for each Doc as [tokens, L], labels in the order of `tags`.
+
+        RAISES ConfigError: If the loss trains a model that is normalised at each token.
+        """
+        check_global(self.name, self.method.loss, "marginals")
         with self._lock:
             encoded, columns = self._encode(docs)
             scorer = self.crf.scorer(encoded)

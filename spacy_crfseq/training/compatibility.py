@@ -43,6 +43,7 @@ _NEEDS = {
     "likelihood": _Need("a function of the likelihood of whole sequences", "SequentialLog"),
     "log_likelihood": _Need("the log-likelihood itself", "SequentialLog"),
     "best_path": _Need("the score of the best rival of the gold labels", "Perceptron"),
+    "margin": _Need("a loss that asks for a margin around the gold labels", "Hinge"),
 }
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
 """What a loss gives that does not say what it gives."""
@@ -68,6 +69,7 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
         )
     _check_penalty(component, optimizer, regularizer)
     _check_loss(component, optimizer, loss)
+    _check_decoder(component, loss, decoder)
 
 
 def _check_penalty(component: str, optimizer: Optimizer, regularizer: Regularizer) -> None:
@@ -92,6 +94,35 @@ def _check_loss(component: str, optimizer: Optimizer, loss: object) -> None:
         f"[components.{component}]: the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: "
         f"it needs {need.meaning}. A pair that works: {part_name(optimizer)} with spacy_crfseq.{need.example}.v1."
     )
+
+
+def _check_decoder(component: str, loss: object, decoder: object) -> None:
+    local = is_local(loss)
+    if local == getattr(decoder, "local", False):
+        return
+    which, pair = ("at each token", "LocalViterbi") if local else ("over whole sequences", "Viterbi")
+    raise ConfigError(
+        f"[components.{component}]: the decoder {part_name(decoder)} cannot decode for the loss {part_name(loss)}, whose "
+        f"scores are normalised {which}. A pair that works: {part_name(loss)} with spacy_crfseq.{pair}.v1."
+    )
+
+
+def is_local(loss: object) -> bool:
+    """Tell whether a loss trains probabilities that are normalised at each token."""
+    return "local" in getattr(loss, "gives", _GIVEN_BY_ALL)
+
+
+def check_global(component: str, loss: object, wanted: str) -> None:
+    """Check that a component's probabilities are normalised over whole sequences, which `wanted` asks for.
+
+    RAISES ConfigError: If its loss is local.
+    """
+    if is_local(loss):
+        raise ConfigError(
+            f"[components.{component}]: {wanted} takes probabilities of a model that is normalised over whole sequences, "
+            f"but the loss {part_name(loss)} trains one that is normalised at each token. Use for example "
+            "spacy_crfseq.SequentialLog.v1 with spacy_crfseq.Viterbi.v1."
+        )
 
 
 def part_name(part: object) -> str:

@@ -34,6 +34,23 @@ def expand(ids: Ids) -> Expanded:
     return Expanded(ptr, out[:size])
 
 
+class SharedGradient(NamedTuple):
+    """The gradient of transitions, start and end scores: one array, and parts of it.
+
+    flat: [L * (L + 2)].
+    steps, transitions: Its first L * L numbers, and the same as [1, L, L].
+    start, end: [L] each.
+    rows (RowGradient): All of it, for an optimizer.
+    """
+
+    flat: Floats
+    steps: Floats
+    transitions: Floats
+    start: Floats
+    end: Floats
+    rows: RowGradient
+
+
 class Workspace:
     """What the mini-batches of one pass share: views, numbers and arrays that are used again and again.
 
@@ -43,9 +60,10 @@ class Workspace:
     def __init__(self, layout: Layout, mask: EmissionMask | None = None) -> None:
         self.layout, self.mask = layout, mask
         n_shared = layout.n_labels * (layout.n_labels + 2)
-        self.shared_ptr, self.shared_ids = np.arange(n_shared + 1), np.arange(n_shared, dtype=np.int32)
+        self._shared_ptr, self._shared_ids = np.arange(n_shared + 1), np.arange(n_shared, dtype=np.int32)
         learnt = layout.learnt()
         self.learnt = None if learnt.all() else learnt
+        self._shared: SharedGradient | None = None
         self._rows: Floats = np.zeros(0)
         self._theta: Floats | None = None
 
@@ -54,6 +72,17 @@ class Workspace:
         if theta is not self._theta:
             self._theta, self._views = theta, self.layout.views(theta)
         return self._views
+
+    def shared(self, dtype: np.dtype[Any]) -> SharedGradient:
+        """Return a gradient of zeros for the scores that all positions share."""
+        if self._shared is None or self._shared.flat.dtype != dtype:
+            n = self.layout.n_labels
+            flat = np.zeros(n * (n + 2), dtype)
+            rows = RowGradient(2, self._shared_ptr, self._shared_ids, flat[:, None])
+            d_steps, d_start, d_end = flat[: n * n], flat[n * n : -n], flat[-n:]
+            self._shared = SharedGradient(flat, d_steps, d_steps.reshape(1, n, n), d_start, d_end, rows)
+        self._shared.flat.fill(0)
+        return self._shared
 
     def emissions(self, length: int, dtype: np.dtype[Any]) -> tuple[Floats, Floats]:
         """Return two arrays of zeros [length, L]."""
@@ -100,20 +129,19 @@ class MiniBatch:
 
     def loss_and_grad(self, theta: Floats, scale: float = 1.0) -> tuple[float, list[RowGradient]]:
         """See `types.OnlineBatch`."""
-        work, n = self._work, self._work.layout.n_labels
+        work = self._work
         scores, d_emissions = self._scores(theta, scale)
-        d_shared = np.zeros(n * (n + 2), theta.dtype)
-        d_steps, d_start, d_end = d_shared[: n * n], d_shared[n * n : -n], d_shared[-n:]
-        d_transitions = d_steps.reshape(1, n, n) if self._pair is None else np.zeros_like(scores.transitions)
-        loss = self._loss(scores, self._batch, Scores(d_emissions, d_transitions, d_start, d_end))
+        shared = work.shared(theta.dtype)
+        d_transitions = shared.transitions if self._pair is None else np.zeros_like(scores.transitions)
+        loss = self._loss(scores, self._batch, Scores(d_emissions, d_transitions, shared.start, shared.end))
         grads = [RowGradient(0, *self._state, d_emissions)]
         if self._pair is not None:
-            flat = d_transitions.reshape(self._n_tokens, n * n)
+            flat = d_transitions.reshape(self._n_tokens, len(shared.steps))
             grads.append(RowGradient(1, *self._pair, flat))
-            d_steps += flat.sum(0)
+            np.add(shared.steps, flat.sum(0), out=shared.steps)
         if work.learnt is not None:
-            d_shared *= work.learnt
-        grads.append(RowGradient(2, work.shared_ptr, work.shared_ids, d_shared[:, None]))
+            np.multiply(shared.flat, work.learnt, out=shared.flat)
+        grads.append(shared.rows)
         return loss, grads
 
     def _scores(self, theta: Floats, scale: float) -> tuple[Scores, Floats]:

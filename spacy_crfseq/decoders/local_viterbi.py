@@ -1,0 +1,36 @@
+"""The most probable label sequence of a chain that is normalised at each token (McCallum, Freitag & Pereira 2000)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..types import Bools, Constraints, Ints, Offsets, Scores
+from .viterbi import Viterbi
+
+
+@dataclass(frozen=True)
+class LocalViterbi:
+    """Best path over log P(y_t | y_{t-1}, x) (registered as ``spacy_crfseq.LocalViterbi.v1``); for the loss LocalLog.
+
+    Constraints choose among the paths; the probabilities are those of the free model.
+    """
+
+    @property
+    def local(self) -> bool:
+        """True: reads scores as those of a locally normalised model."""
+        return True
+
+    def __call__(
+        self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
+    ) -> Ints:
+        """Return labels [T].
+
+        RAISES DataError: If the constraints leave a sequence without any labelling.
+        """
+        from ..kernels import local
+
+        emissions = np.empty_like(scores.emissions)
+        local.normalise(*scores, offsets, emissions)
+        return Viterbi()(scores._replace(emissions=emissions), offsets, constraints, allowed)

@@ -1,0 +1,43 @@
+"""Symbol by symbol: the labels that are expected to be right most often, ``max_y sum_t P(y_t | x)``.
+
+Rabiner (1989), eq. 41; Bahl et al. (1974).  It minimises the expected number of wrong labels, where Viterbi minimises
+the probability that any is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..types import Bools, Constraints, Floats, Ints, Offsets, Scores
+from .viterbi import Viterbi
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Allowed labels with the largest sum of marginals (registered as ``spacy_crfseq.Posterior.v1``).
+
+    The marginals are those under the constraints, and the labels are the best path over them that keeps all
+    constraints; without constraints, the most probable label of each token.
+    """
+
+    def __call__(
+        self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
+    ) -> Ints:
+        """Return labels [T].
+
+        RAISES DataError: If the constraints leave a sequence without any labelling.
+        """
+        from ..kernels import lattice
+
+        possible = scores.constrained(constraints, allowed)
+        marginals = np.empty_like(scores.emissions)
+        lattice.posterior(*possible, offsets, marginals, np.empty(len(offsets) - 1))
+        gains = Scores(marginals, *(_only_forbidden(array) for array in possible[1:]))
+        return Viterbi()(gains, offsets, constraints, allowed)
+
+
+def _only_forbidden(scores: Floats) -> Floats:
+    """Return minus infinity where the scores are, zero elsewhere."""
+    return np.where(np.isneginf(scores), scores, scores.dtype.type(0))

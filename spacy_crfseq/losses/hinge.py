@@ -1,0 +1,40 @@
+"""The margin-rescaled hinge loss: ``sum_n max_y [score(y, x_n) + cost * Hamming(y, y_n)] - score(y_n, x_n)``.
+
+Taskar, Guestrin & Koller (2004), "Max-margin Markov networks"; Tsochantaridis et al. (2005), eq. 5.  With L2 it is
+the structured support vector machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import ConfigError
+from ..types import Batch, Scores
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """The gold labels must win by a margin that grows with the errors (registered as ``spacy_crfseq.Hinge.v1``).
+
+    cost (float): Margin for each wrong label.
+    Where gold labels are missing, nothing is an error there, and the best of all labellings that agree with the known
+    ones stands for the gold labels (a latent structured SVM, Yu & Joachims 2009).
+    RAISES ConfigError: If the cost is not positive.
+    """
+
+    cost: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.cost > 0:
+            raise ConfigError(f"Hinge: cost must be positive, but {self.cost} was given; without costs use Perceptron.")
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """What an optimizer may build on."""
+        return frozenset({"minibatches", "best_path", "margin"})
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        """Return the weighted sum over sequences and add a subgradient to `grad`."""
+        from ..kernels import viterbi
+
+        return float(viterbi.max_loss(*scores, *batch, self.cost, *grad))

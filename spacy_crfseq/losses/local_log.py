@@ -1,0 +1,30 @@
+"""Local log-loss: ``sum_n sum_t -log P(y_t | y_{t-1}, x_n)``, each factor a softmax over the labels of one token.
+
+The maximum entropy Markov model of McCallum, Freitag & Pereira (2000), trained with the gold label before each token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..types import Batch, Scores
+
+
+@dataclass(frozen=True)
+class LocalLog:
+    """Negative log-likelihood of a chain of softmaxes (registered as ``spacy_crfseq.LocalLog.v1``).
+
+    A token costs as many operations as there are labels, where the sequential loss takes their square.  Missing gold
+    labels are summed out exactly.  The probabilities are other ones than a CRF's: decode with LocalViterbi.
+    """
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """What an optimizer may build on."""
+        return frozenset({"value_and_grad", "minibatches", "local"})
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        """Return the weighted sum over sequences and add its gradient to `grad`."""
+        from ..kernels import local
+
+        return float(local.log_loss(*scores, *batch, *grad))

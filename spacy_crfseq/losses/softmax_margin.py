@@ -1,0 +1,46 @@
+"""Softmax-margin: ``sum_n log sum_y exp(score(y, x_n) + cost * Hamming(y, y_n)) - score(y_n, x_n)``.
+
+Gimpel & Smith (2010), "Softmax-margin CRFs", eq. 6: the log-loss of a model whose wrong labels score `cost` more, so
+that likely errors are pushed down before certain ones; differentiable and convex, an upper bound of hinge and log-loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..types import Batch, Scores
+from .sequential_log import SequentialLog
+
+
+@dataclass(frozen=True)
+class SoftmaxMargin:
+    """Log-loss with a margin for each wrong label (registered as ``spacy_crfseq.SoftmaxMargin.v1``).
+
+    cost (float): What a wrong label's score is raised by; 0 is the log-loss.
+    Where gold labels are missing, no label is wrong, and the likelihood is that of all labellings that agree with the
+    known ones.
+    RAISES ConfigError: If the cost is negative.
+    """
+
+    cost: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.cost >= 0:
+            raise ConfigError(f"SoftmaxMargin: cost must be 0 or more, but {self.cost} was given.")
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """What an optimizer may build on."""
+        return frozenset({"value_and_grad", "minibatches"})
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        """Return the weighted sum over sequences and add its gradient to `grad`."""
+        raised = scores.emissions.copy()
+        known = np.flatnonzero(batch.gold >= 0)
+        gold, cost = batch.gold[known], raised.dtype.type(self.cost)
+        raised[known] += cost
+        raised[known, gold] = scores.emissions[known, gold]
+        return SequentialLog()(scores._replace(emissions=raised), batch, grad)

@@ -1,0 +1,79 @@
+"""The averaged perceptron: after each sequence, ``w -= g``, g the features of the best labels less those of the gold.
+
+Collins (2002), "Discriminative training methods for hidden Markov models", with the average of all weights (Freund &
+Schapire 1999), to which a weight is added when it changes and not at every step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..types import Floats, Objective, StepReport
+from .mistakes import MistakeState
+
+
+@dataclass(frozen=True)
+class AveragedPerceptron:
+    """Averaged structured perceptron (registered as ``spacy_crfseq.AveragedPerceptron.v1``).
+
+    Takes the loss Perceptron, or Hinge for a perceptron with a margin.  There is no rate and no penalty to be chosen:
+    the size of the weights does not change what is predicted.
+
+    max_iterations (int): Epochs of a run.
+    tolerance (float): Stop when the wrong tokens of an epoch fell by less than this fraction in three epochs.
+    seed (int): Of the order of the sequences.
+    RAISES ConfigError: On a setting out of range.
+    """
+
+    max_iterations: int = 20
+    tolerance: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_iterations < 1 or not 0 <= self.tolerance < 1:
+            raise ConfigError("AveragedPerceptron: max_iterations must be at least 1, and 0 <= tolerance < 1.")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What is asked of the objective."""
+        return frozenset({"minibatches", "best_path"})
+
+    @property
+    def penalties(self) -> frozenset[str]:
+        """Regularizers it can minimise: none."""
+        return frozenset({"none"})
+
+    @property
+    def online(self) -> bool:
+        """True: a pass over part of the data is a valid iteration."""
+        return True
+
+    def start(self, theta: Floats) -> MistakeState:
+        """Return the state of a run that begins at `theta`."""
+        return MistakeState(theta.copy(), np.zeros_like(theta), theta[:0].copy(), np.random.default_rng(self.seed))
+
+    def export(self, state: MistakeState, theta: Floats) -> None:
+        """Write the average."""
+        state.average(theta)
+
+    def iterate(self, objective: Objective, state: MistakeState) -> StepReport:
+        """Pass once over the data of `objective`."""
+        from ..kernels.updates import perceptron
+
+        parts = [(block.ptr, block.cols, block.of(state.weights), block.of(state.sums)) for block in objective.blocks]
+        loss, mistakes, clock = 0.0, 0, state.clock
+        for batch in objective.minibatches(1, state.rng):
+            batch_loss, gradients = batch.loss_and_grad(state.weights)
+            loss += batch_loss
+            for number, ptr, ids, d in gradients:
+                row_ptr, cols, weights, sums = parts[number]
+                wrong = perceptron(ptr, ids, d, row_ptr, cols, clock, weights, sums)
+                if not wrong:
+                    break  # where the labels of all tokens are right, so are all steps between them
+                mistakes += wrong if number == 0 else 0
+            clock += 1.0
+        state.clock = clock
+        return state.report(loss, mistakes, self.max_iterations, self.tolerance)

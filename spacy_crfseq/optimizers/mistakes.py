@@ -1,0 +1,92 @@
+"""What methods that learn from mistakes share: the gradient of one sequence as a list, the average, and when to stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..types import Floats, Objective, RowBlock, RowGradient, StepReport
+
+PATIENCE = 3
+"""Epochs that may pass without fewer mistakes."""
+
+
+@dataclass
+class MistakeState:
+    """A run in progress.
+
+    weights (Floats): [D].
+    sums (Floats): [D] of the steps, each times the clock when it was made; empty where no average is kept.
+    variances (Floats): [D] of each weight; empty where the method has none.
+    clock (float): Sequences seen.
+    mistakes (list[int]): Of each epoch.
+    """
+
+    weights: Floats
+    sums: Floats
+    variances: Floats
+    rng: np.random.Generator
+    clock: float = 0.0
+    mistakes: list[int] = field(default_factory=list)
+
+    def average(self, theta: Floats) -> None:
+        """Write the average of the weights after each sequence, or the weights where there is none, to `theta`.
+
+        A step that was made at clock c is part of the weights from then on, so that the average is
+        ``weights - sums / clock`` (Daume 2006, figure 2.3).
+        """
+        from ..kernels import vectors
+
+        if len(self.sums) and self.clock:
+            vectors.average(self.weights, 1.0, self.sums, -1 / self.clock, theta)
+        else:
+            theta[:] = self.weights
+
+    def report(self, loss: float, mistakes: int, max_iterations: int, tolerance: float) -> StepReport:
+        """Return the report of an epoch, and whether it was the last one."""
+        self.mistakes.append(mistakes)
+        message = self._stop(loss, max_iterations, tolerance)
+        return StepReport(loss, loss, float("nan"), 1, bool(message), message)
+
+    def _stop(self, loss: float, max_iterations: int, tolerance: float) -> str:
+        if not np.isfinite(loss):
+            return "the loss is not finite"
+        if not self.mistakes[-1]:
+            return "nothing is wrong any more"
+        if len(self.mistakes) >= max_iterations:
+            return f"{max_iterations} epochs were run"
+        before, lately = self.mistakes[:-PATIENCE], self.mistakes[-PATIENCE:]
+        if before and min(lately) > (1 - tolerance) * min(before):
+            return f"mistakes fell by less than {tolerance:g} of their number in {PATIENCE} epochs"
+        return ""
+
+
+class Collector:
+    """Lists the gradient of one sequence with each parameter once.
+
+    places, values: The list, of which `collect` tells the length.
+    """
+
+    def __init__(self, objective: Objective, like: Floats) -> None:
+        self._blocks: list[RowBlock] = objective.blocks
+        self._scratch = np.zeros_like(like)
+        self._make_room(1024)
+
+    def _make_room(self, size: int) -> None:
+        self.places, self.values = np.empty(size, np.int64), np.empty(size, self._scratch.dtype)
+
+    def collect(self, gradients: list[RowGradient]) -> int:
+        """Fill the list with the sum of some gradients; return its length."""
+        from ..kernels import updates
+
+        n = 0
+        for number, ptr, ids, d in gradients:
+            block = self._blocks[number]
+            n = updates.collect(
+                ptr, ids, d, block.ptr, block.cols, block.begin, self._scratch, self.places, self.values, n
+            )
+            if n < 0:
+                self._make_room(-2 * n)
+                return self.collect(gradients)
+        return n
