@@ -41,6 +41,7 @@ def _errors(task: Task, theta: Any) -> Row:
 def patterns(options: Options) -> list[Row]:
     """Return a row for each pattern but the largest, which is one of the methods' rows."""
     settings = _harness.config("nettalk")
+    options.corpus(settings["files"]["all"])
     rows = []
     for pattern in settings["patterns"]:
         if pattern == "both":

@@ -12,6 +12,7 @@ from papers._harness import REGISTRY, ROOT, Results, Row
 
 TEMPLATE = ROOT / "papers" / "papers.md.in"
 FIGURES = "figures"
+NOT_RUN = "Not run yet."
 _MARKER = re.compile(r"<!-- (section|runs|machine): ([\w-]+) -->")
 
 
@@ -68,7 +69,7 @@ class Table(NamedTuple):
 def table(content: Table) -> str:
     """Return a table as markdown."""
     if not content.rows:
-        return "Not run yet."
+        return NOT_RUN
     lines = [_line(content.head), _line(["---"] * len(content.head))]
     lines += [_line([*map(shown, row), *[""] * (len(content.head) - len(row))]) for row in content.rows]
     return "\n".join(lines)
@@ -123,7 +124,7 @@ def render(template: str, results: Results) -> str:
     def fill(match: re.Match[str]) -> str:
         kind, name = match.groups()
         if kind == "section":
-            return SECTIONS[name](results)
+            return SECTIONS[name](results) if any(found(results, one) for one in _named(name)) else NOT_RUN
         if kind == "runs":
             return runs(results, name)
         return machines(results)
@@ -134,12 +135,20 @@ def render(template: str, results: Results) -> str:
     return text
 
 
+def _named(prefix: str) -> list[str]:
+    return [name for name in REGISTRY if name.startswith(prefix)]
+
+
 def runs(results: Results, prefix: str) -> str:
     """Return which experiments made a section, their command, seed and time."""
-    names = [name for name in REGISTRY if name.startswith(prefix)]
+    names = _named(prefix)
     done = [name for name in names if found(results, name)]
     lines = [f"`python papers/run.py --only {prefix}`"]
-    lines += [f"not run, {results[name]['skipped']}: {name}" for name in names if "skipped" in results.get(name, {})]
+    skipped: dict[str, list[str]] = {}
+    for name in names:
+        if "skipped" in results.get(name, {}):
+            skipped.setdefault(results[name]["skipped"], []).append(name)
+    lines += [f"not run, {reason}: {', '.join(those)}" for reason, those in skipped.items()]
     if done:
         spent = sum(results[name]["processor seconds"] for name in done)
         seeds = sorted({results[name]["seed"] for name in done})
