@@ -106,6 +106,19 @@ def fit_until(pipe: Any, *, goal: float = float("-inf"), iterations: int = 0) ->
     return Trace(clock() - started, values, stamps)
 
 
+def objectives(pipe: Any, examples: Sequence[Example], losses: Sequence[str]) -> dict[str, Any]:
+    """Return the objective of a trained component on one thread, with each of some losses, by their names."""
+    from spacy_crfseq import registry
+    from spacy_crfseq.training.dataset import join
+    from spacy_crfseq.training.objective import CRFObjective
+
+    data, layout = join(pipe.compile(examples)), pipe.crf.layout
+    return {
+        name: CRFObjective(layout, data, registry.losses.get(f"spacy_crfseq.{name}.v1")(), pipe.method.regularizer)
+        for name in losses
+    }
+
+
 def sizes(pipe: Any) -> str:
     """Return the number of attributes and weights as text."""
     crf = pipe.crf

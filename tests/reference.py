@@ -6,13 +6,14 @@ infinity forbids.  All arithmetic is float64.  Nothing here calls the package be
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
 
-from spacy_crfseq.types import Batch, Scores
+from spacy_crfseq.types import MISSING, Batch, Scores
 
 NONE = -np.inf
 
@@ -87,22 +88,26 @@ def expectations(scores: Scores, gold: Sequence[int] | None = None) -> Scores:
 
     Emissions hold P(y_t = k), transitions P(y_{t-1} = i, y_t = j), added up where positions share them.
     """
-    length, n_labels = scores.emissions.shape
-    counts = Scores(*(np.zeros_like(array) for array in scores))
-    paths = all_paths(length, n_labels)
+    paths = all_paths(*scores.emissions.shape)
     if gold is not None:
         paths = paths[agrees(paths, gold)]
     path_scores = all_path_scores(scores, paths)
     log_z = log_sum(path_scores)
-    if not length or log_z == NONE:
+    return weighted_counts(scores, paths, np.exp(path_scores - log_z) if log_z > NONE else np.zeros(len(paths)))
+
+
+def weighted_counts(scores: Scores, paths: np.ndarray, weights: np.ndarray) -> Scores:
+    """Return ``sum_y weight(y) count(y)`` over the rows y of paths [P, n], weights [P]."""
+    length = paths.shape[1]
+    counts = Scores(*(np.zeros_like(array) for array in scores))
+    if not length:
         return counts
-    probabilities = np.exp(path_scores - log_z)
-    np.add.at(counts.start, paths[:, 0], probabilities)
-    np.add.at(counts.end, paths[:, -1], probabilities)
+    np.add.at(counts.start, paths[:, 0], weights)
+    np.add.at(counts.end, paths[:, -1], weights)
     for t in range(length):
-        np.add.at(counts.emissions[t], paths[:, t], probabilities)
+        np.add.at(counts.emissions[t], paths[:, t], weights)
         if t:
-            np.add.at(step(counts, t), (paths[:, t - 1], paths[:, t]), probabilities)
+            np.add.at(step(counts, t), (paths[:, t - 1], paths[:, t]), weights)
     return counts
 
 
@@ -111,23 +116,113 @@ def marginals(scores: Scores) -> np.ndarray:
     return expectations(scores).emissions
 
 
+def logarithmic(u: float) -> tuple[float, float]:
+    """Return the log-loss of a probability exp(-u), and its derivative with respect to u."""
+    return u, 1.0
+
+
+def capped_exponential(cap: float) -> Callable[[float], tuple[float, float]]:
+    """Return the function exp(u) - 1, its tangent at the cap beyond it, and the derivative."""
+
+    def phi(u: float) -> tuple[float, float]:
+        if u <= cap:
+            return math.expm1(u), math.exp(u)
+        return math.expm1(cap) + math.exp(cap) * (u - cap), math.exp(cap)
+
+    return phi
+
+
 def log_loss(scores: Scores, batch: Batch) -> tuple[float, Scores]:
-    """Return ``sum_n w_n (log Z_n - log Z_n(gold))`` and its gradient ``sum_n w_n (E[count] - E[count | gold])``.
+    """Return `sequential_loss` for phi(u) = u."""
+    return sequential_loss(scores, batch, logarithmic)
+
+
+def sequential_loss(
+    scores: Scores, batch: Batch, phi: Callable[[float], tuple[float, float]]
+) -> tuple[float, Scores]:
+    """Return ``sum_n w_n phi(u_n)``, u_n = log Z_n - log Z_n(gold), and ``sum_n w_n phi' (E[count] - E[count | gold])``.
 
     Z(gold) sums over the completions of a gold sequence with missing labels; it is Z where all are missing.
     """
     total, gradient = 0.0, Scores(*(np.zeros(array.shape) for array in scores))
+    for one, gold, weight, target in _sequences(scores, batch, gradient):
+        value, slope = phi(log_partition(one) - log_partition(one, gold))
+        total += weight * value
+        free, clamped = expectations(one), expectations(one, gold)
+        for array, all_counts, gold_counts in zip(target, free, clamped, strict=True):
+            array += weight * slope * (all_counts - gold_counts)
+    return total, gradient
+
+
+def pointwise_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[float, float]]) -> tuple[float, Scores]:
+    """Return ``sum_n w_n sum_t phi(-log P(y_t = gold_t | x_n))`` over known labels, and its gradient.
+
+    That of -log P(y_t = gold_t) is ``sum_y (P(y) - P(y | y_t = gold_t)) count(y)``.
+    """
+    total, gradient = 0.0, Scores(*(np.zeros(array.shape) for array in scores))
+    for one, gold, weight, target in _sequences(scores, batch, gradient):
+        paths = all_paths(*one.emissions.shape)
+        path_scores = all_path_scores(one, paths)
+        log_z = log_sum(path_scores)
+        weights = np.zeros(len(paths))
+        for t in np.flatnonzero(gold >= 0):
+            agree = paths[:, t] == gold[t]
+            log_gold = log_sum(path_scores[agree])
+            value, slope = phi(log_z - log_gold)
+            total += weight * value
+            weights += slope * np.exp(path_scores - log_z)
+            weights[agree] -= slope * np.exp(path_scores[agree] - log_gold)
+        for array, counts in zip(target, weighted_counts(one, paths, weight * weights), strict=True):
+            array += counts
+    return total, gradient
+
+
+def _sequences(
+    scores: Scores, batch: Batch, gradient: Scores
+) -> Iterator[tuple[Scores, np.ndarray, float, Scores]]:
+    """Yield scores, gold labels, weight, and place of the gradient of each sequence that has a label and a weight."""
     for n, weight in enumerate(batch.weights):
         first, last = batch.offsets[n], batch.offsets[n + 1]
-        one, gold = sequence(scores, first, last), batch.gold[first:last]
-        if weight == 0 or (gold < 0).all():
-            continue
-        total += weight * (log_partition(one) - log_partition(one, gold))
-        free, clamped = expectations(one), expectations(one, gold)
-        target = sequence(gradient, first, last)
-        for array, all_counts, gold_counts in zip(target, free, clamped, strict=True):
-            array += weight * (all_counts - gold_counts)
-    return total, gradient
+        gold = batch.gold[first:last]
+        if weight != 0 and (gold >= 0).any():
+            yield sequence(scores, first, last), gold, weight, sequence(gradient, first, last)
+
+
+def long_pointwise_loss(
+    scores: Scores, gold: Sequence[int], phi: Callable[[float], tuple[float, float]]
+) -> tuple[float, np.ndarray]:
+    """Return the pointwise loss of one fully labelled sequence too long to enumerate, and the gradient of its emissions.
+
+    ``P(y_t = k | y_s = gold_s)`` for all pairs s, t comes from the chain of ``P(y_{t+1} | y_t)``, and for t < s from the
+    one of ``P(y_{t-1} | y_t)``: T times the work of forward-backward.
+    """
+    length, n_labels = scores.emissions.shape
+    alpha, beta = scores.emissions.copy(), np.zeros((length, n_labels))
+    alpha[0] += scores.start
+    beta[-1] = scores.end
+    for t in range(1, length):
+        alpha[t] += _log_sums(alpha[t - 1] + step(scores, t).T)
+        beta[-1 - t] = _log_sums(step(scores, length - t) + scores.emissions[length - t] + beta[length - t])
+    log_marginals = alpha + beta
+    log_marginals -= _log_sums(log_marginals)[:, None]
+    values, slopes = zip(*(phi(-log_marginals[t, label]) for t, label in enumerate(gold)), strict=True)
+    marginals = np.exp(log_marginals)
+    gradient = np.array(slopes)[:, None] * (marginals - np.eye(n_labels)[gold])
+    ahead = [step(scores, t) + scores.emissions[t] + beta[t] for t in range(1, length)]
+    back = [step(scores, t).T + alpha[t - 1] for t in range(1, length)][::-1]
+    for logs, order in ((ahead, range(length)), (back, range(length)[::-1])):
+        given = marginals[order[0]][None]  # P(y_t), and P(y_t | y_s = gold_s) for all s so far, at the present t
+        for number, t in enumerate(order):
+            if number:
+                given = given @ np.exp(logs[number - 1] - _log_sums(logs[number - 1])[:, None])
+                given /= given.sum(1, keepdims=True)
+                gradient[t] += np.array(slopes)[list(order[:number])] @ (given[0] - given[1:])
+            given = np.concatenate([given, np.eye(n_labels)[[gold[t]]]])
+    return sum(values), gradient
+
+
+def _log_sums(rows: np.ndarray) -> np.ndarray:
+    return np.array([log_sum(row) for row in rows])
 
 
 def best_score(scores: Scores) -> float:

@@ -658,7 +658,7 @@ def pointwise(
             lane_weights[lane] = weights[block[lane]] if lane < size else 0
         _fill(scores, offsets, block, steps, e, unused)
         _forward(forward, n, offsets, block, steps, (e, u, g), scales, unused, lost)
-        _only_backward(backward, n, offsets, block, steps, tiles, scales, lost)
+        _only_backward(backward, n, offsets, block, steps, tiles, scales, pulls, lost)
         _weigh_positions(gold, offsets, block, steps, tiles, lane_weights, cap, pulls, pushes, values, lost)
         _sum_forward(forward, n, gold, offsets, block, steps, tiles, scales, pulls, pushes)
         _sum_backward(backward, n, gold, offsets, block, steps, tiles, scales, pulls, pushes, lost)
@@ -871,18 +871,21 @@ def _only_backward(
     steps: int,
     tiles: Sums,
     scales: Floats,
+    totals: Floats,
     lost: Bools,
 ) -> None:
-    """Fill g; mark lanes whose marginals do not sum to one, or in which what was rounded to zero could matter.
+    """Fill g, and totals [steps, LANES] with the sums of the marginals, which are nearly one.
 
-    Lanes whose sequence has ended have a g of zero.
+    Mark lanes where they are not, or in which what was rounded to zero could matter.  Lanes whose sequence has ended
+    have a g of zero.
     """
     e, u, g, _, _ = tiles
     messages = np.empty((2, u.shape[1], LANES), u.dtype)
-    total, first, largest = np.empty(LANES, u.dtype), np.zeros(LANES, u.dtype), np.empty(LANES, u.dtype)
+    first, largest = np.zeros(LANES, u.dtype), np.empty(LANES, u.dtype)
     scale = np.ones(LANES, u.dtype)
     used, running = 0, 0
     for t in range(steps - 1, -1, -1):
+        total = totals[t]
         for lane in range(LANES):
             first[lane] = total[lane] = 0
         while running < block.shape[0] and offsets[block[running] + 1] - offsets[block[running]] > t:
@@ -915,20 +918,21 @@ def _weigh_positions(
 ) -> None:
     """Write the sums of phi to values [LANES], and n_t(j) = pulls - pushes [j is gold], [steps, LANES] each.
 
-    Lanes whose gold labels are too improbable for scaled numbers are marked.
+    pulls hold the sums of the marginals before, so that the mean of n_t is zero and not their rounding, which would add
+    up.  Lanes whose gold labels are too improbable for scaled numbers are marked.
     """
     _, u, g, _, _ = tiles
     running = block.shape[0]
     for lane in range(LANES):
         values[lane] = 0
     for t in range(steps):
-        for lane in range(LANES):
-            pulls[t, lane] = pushes[t, lane] = 0
         running = _running(offsets, block, t, running)
-        for lane in range(running):
-            label = gold[offsets[block[lane]] + t]
+        for lane in range(LANES):
+            total = np.float64(pulls[t, lane])
+            pulls[t, lane] = pushes[t, lane] = 0
+            label = gold[offsets[block[lane]] + t] if lane < running else -1
             if label >= 0:
-                p = np.float64(u[t, label, lane]) * g[t, label, lane]
+                p = np.float64(u[t, label, lane]) * g[t, label, lane] / total
                 if p >= FAINT:
                     value, slope = _link(-np.log(p), cap)
                     values[lane] += value

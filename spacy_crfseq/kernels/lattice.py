@@ -593,7 +593,10 @@ def _pointwise_sums(
     for t in range(length):
         pull[t] = push[t] = 0
         if gold[t] >= 0:
-            p = np.float64(alpha[t, gold[t]]) * beta[t, gold[t]]
+            total = np.float64(0)
+            for k in range(n):
+                total += alpha[t, k] * beta[t, k]
+            p = alpha[t, gold[t]] * beta[t, gold[t]] / total  # so that rounding, which adds up, is not in the mean of n
             if not p >= FAINT:
                 return np.inf, False
             value, slope = _link(-np.log(p), cap)

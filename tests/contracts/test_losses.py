@@ -19,7 +19,7 @@ LOSSES = registry.losses.get_all()
 EVERY_LOSS = pytest.mark.parametrize(
     "loss", [make(**ARGUMENTS.get(name, {})) for name, make in LOSSES.items()], ids=LOSSES
 )
-PROBLEMS = problems(maskable=False)
+PROBLEMS = problems()
 
 
 def evaluate(loss: Loss, problem: Problem) -> tuple[float, Scores]:
