@@ -152,6 +152,7 @@ class Regularizer(Protocol):
     """A penalty on the weights.
 
     smooth (bool): Differentiable everywhere, so that gradient methods may use `add_grad`.
+        The smooth part beside a non-smooth one is a quadratic form, such as a multiple of the squared norm.
     strengths (Strengths | None): Where the penalty is exactly an elastic net.  It is a sum over weights then: methods
         may work weight by weight, and several threads may ask for it part by part.  None for anything else.
     """

@@ -60,6 +60,11 @@ def plugin(kind: str, name: str, registry: str | None = None, **settings: Any) -
     return blank(**{kind: {f"@{registry or REGISTRIES[kind]}": f"spacy_crfseq.{name}.v1", **settings}})
 
 
+def pair(regularizer: str, optimizer: str) -> Language:
+    blocks = {"regularizer": regularizer, "optimizer": optimizer}
+    return blank(**{kind: {f"@{REGISTRIES[kind]}": f"spacy_crfseq.{name}.v1"} for kind, name in blocks.items()})
+
+
 def initialized(corpus: Iterable[Example], factory: str = "crf_ner", **config: Any) -> Language:
     nlp = blank(factory, **config)
     corpus = list(corpus)
@@ -272,7 +277,38 @@ CONFIGS = {
     "SGD cannot minimise L1": Bad(
         lambda f: with_l1("SGD"), ConfigError, "SGD cannot minimise the regularizer FakeL1.*A pair that works"
     ),
-    "LBFGS cannot minimise L1": Bad(lambda f: with_l1("LBFGS"), ConfigError, "LBFGS.*FakeL1.*differentiable"),
+    "LBFGS cannot minimise L1": Bad(
+        lambda f: with_l1("LBFGS"), ConfigError, "LBFGS.*FakeL1.*differentiable.*FakeL1 with spacy_crfseq.FISTA.v1"
+    ),
+    "LBFGS cannot minimise the elastic net": Bad(
+        lambda f: pair("ElasticNet", "LBFGS"),
+        ConfigError,
+        "LBFGS with spacy_crfseq.L2.v1; or ElasticNet with spacy_crfseq.OWLQN.v1",
+    ),
+    "OWLQN cannot minimise the group lasso": Bad(
+        lambda f: pair("GroupLasso", "OWLQN"),
+        ConfigError,
+        "OWLQN.*GroupLasso.*L1 norm.*GroupLasso with spacy_crfseq.FISTA.v1",
+    ),
+    "L1 strength": Bad(lambda f: plugin("regularizer", "L1", rho=-1.0), ConfigError, "L1: rho must be 0 or more"),
+    "group lasso strength": Bad(
+        lambda f: plugin("regularizer", "GroupLasso", rho=float("nan")), ConfigError, "GroupLasso: rho.*nan"
+    ),
+    "elastic net strength": Bad(
+        lambda f: plugin("regularizer", "ElasticNet", rho2=-1.0), ConfigError, "ElasticNet: rho2 must be 0 or more"
+    ),
+    "elastic net mix": Bad(
+        lambda f: plugin("regularizer", "ElasticNetMix", alpha=1.5), ConfigError, "alpha must lie between 0 and 1"
+    ),
+    "elastic net mix strength": Bad(
+        lambda f: plugin("regularizer", "ElasticNetMix", gamma=-1.0), ConfigError, "gamma must be 0 or more"
+    ),
+    "OWLQN history": Bad(lambda f: plugin("optimizer", "OWLQN", history=-1), ConfigError, "OWLQN: history.*0 or more"),
+    "RPROP step": Bad(lambda f: plugin("optimizer", "RPROP", first_step=0.0), ConfigError, "first_step.*positive"),
+    "FISTA iterations": Bad(lambda f: plugin("optimizer", "FISTA", max_iterations=0), ConfigError, "at least 1"),
+    "conjugate gradients": Bad(
+        lambda f: plugin("optimizer", "ConjugateGradient", update="Pr"), ConfigError, "'Pr' is unknown.*PR"
+    ),
     "a regularizer as optimizer": Bad(
         lambda f: plugin("optimizer", "L2", "crf_regularizers"),
         ConfigError,

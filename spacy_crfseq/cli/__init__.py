@@ -12,6 +12,7 @@ from ._app import crfseq_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
 from .fit import fit, fit_cli
+from .path import path, path_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "fit",
     "fit_cli",
     "main",
+    "path",
+    "path_cli",
     "warmup",
     "warmup_cli",
 ]

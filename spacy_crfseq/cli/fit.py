@@ -246,26 +246,21 @@ def _has_path(config: dict[str, Any], name: str) -> bool:
 # Training
 
 
-class Trainer:
-    """Trains one component after another.
+class Walk:
+    """Goes through a pipeline and trains its components, one after another.
 
-    results (dict[str, FitResult]): What came of each component that was trained.
     interrupted (bool): Whether Ctrl-C ended the run.
     """
 
-    def __init__(self, setup: Setup, reporter: Reporter, evaluate_every: int | None, patience: int | None) -> None:
-        self.results: dict[str, FitResult] = {}
+    def __init__(self, setup: Setup) -> None:
         self.interrupted = False
-        self._setup, self._reporter = setup, reporter
-        self._every, self._patience = evaluate_every, patience
+        self._setup = setup
         self._train, self._dev = setup.train, Corpus(setup.read_dev, setup.train.keeps)
         self._scored = bool(self._dev.head(1))
         self._annotated = False
 
     def run(self) -> None:
         """Train all components, or as many as Ctrl-C allows."""
-        if not self._scored:
-            printer().warn("No dev corpus: training without scores, and model-best will be the same as model-last")
         try:
             for name, pipe in self._setup.nlp.pipeline:
                 if name in self._setup.to_train:
@@ -278,29 +273,25 @@ class Trainer:
             self.interrupted = True
 
     def _left(self) -> list[str]:
-        return [name for name in self._setup.to_train if name not in self.results]
+        """Return the components that are still to be trained."""
+        raise NotImplementedError
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
+        """Train a component."""
+        raise NotImplementedError
+
+    def _prepare(self, name: str, pipe: CRFComponent) -> None:
+        """See to it that a component knows its features as they are now, and say what will be trained."""
         resumed = name in self._setup.resumed
         if self._annotated and not resumed:  # features have changed since nlp.initialize
             nlp = self._setup.nlp
             pipe.initialize(lambda: self._train, nlp=nlp, **_initialize_settings(nlp, name))
         self._warn_of_empty_columns(name, pipe)
-        every = self._every or (1 if pipe.method.optimizer.online else 10)
-        msg = printer()
-        msg.info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
-        self._reporter.start(name, self._train.n_tokens, every, self._scored)
-        result = pipe.fit(
-            self._train if resumed else None,
-            dev=self._dev if self._scored else None,
-            evaluate_every=every,
-            patience=self._patience,
-            callback=self._reporter,
-        )
-        self.interrupted = result.reason == "interrupted"
-        if result.history:
-            self.results[name] = result
-            msg.text(f"{name}: {len(result.history)} iterations; {result.reason}")
+        printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
+
+    def _examples(self, name: str) -> Corpus | None:
+        """Return the examples to train on; None where the component has kept them as numbers."""
+        return self._train if name in self._setup.resumed else None
 
     def _annotate(self, pipe: Any) -> None:
         """Let a component write its predictions where later components look for their features."""
@@ -319,6 +310,43 @@ class Trainer:
                     f"{name} reads {column}, which no training document has: list the component that sets it in "
                     f"[training] annotating_components, or the column under `given` of the corpus reader"
                 )
+
+
+class Trainer(Walk):
+    """Trains each component until its optimizer ends or patience does.
+
+    results (dict[str, FitResult]): What came of each component that was trained.
+    """
+
+    def __init__(self, setup: Setup, reporter: Reporter, evaluate_every: int | None, patience: int | None) -> None:
+        super().__init__(setup)
+        self.results: dict[str, FitResult] = {}
+        self._reporter, self._every, self._patience = reporter, evaluate_every, patience
+
+    def run(self) -> None:
+        """Train all components, or as many as Ctrl-C allows."""
+        if not self._scored:
+            printer().warn("No dev corpus: training without scores, and model-best will be the same as model-last")
+        super().run()
+
+    def _left(self) -> list[str]:
+        return [name for name in self._setup.to_train if name not in self.results]
+
+    def _fit(self, name: str, pipe: CRFComponent) -> None:
+        self._prepare(name, pipe)
+        every = self._every or (1 if pipe.method.optimizer.online else 10)
+        self._reporter.start(name, self._train.n_tokens, every, self._scored)
+        result = pipe.fit(
+            self._examples(name),
+            dev=self._dev if self._scored else None,
+            evaluate_every=every,
+            patience=self._patience,
+            callback=self._reporter,
+        )
+        self.interrupted = result.reason == "interrupted"
+        if result.history:
+            self.results[name] = result
+            printer().text(f"{name}: {len(result.history)} iterations; {result.reason}")
 
 
 def _initialize_settings(nlp: Language, name: str) -> dict[str, Any]:
@@ -347,19 +375,22 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
         if not scored or not all(map(np.array_equal, parameters, scored)):
             for name, theta in zip(results, parameters, strict=True):
                 setup.to_train[name].set_parameters(theta)
-            scores, scored = _score(setup, results, kind), parameters
+            tokens = max(1, setup.train.n_tokens)
+            losses = {name: _progress_of(result, kind).report.loss / tokens for name, result in results.items()}
+            scores, scored = score(setup, losses), parameters
         replace_folder(output / folder, before_to_disk(setup.nlp).to_disk)
     return Outcome(output / BEST, output / LAST, scores, reasons, untrained, trainer.interrupted)
 
 
-def _score(setup: Setup, results: dict[str, FitResult], kind: str) -> dict[str, Any]:
-    """Evaluate the pipeline as it stands and note what ``spacy train`` notes in the meta of a model."""
+def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
+    """Evaluate the pipeline as it stands and note what ``spacy train`` notes in the meta of a model.
+
+    losses (dict[str, float]): Mean loss per token of each component.
+    """
     dev = list(setup.read_dev())
     scores = setup.nlp.evaluate(dev) if dev else {}
     kept = {name: scores[name] for name in setup.training["score_weights"] if name in scores}
-    tokens = max(1, setup.train.n_tokens)
-    losses = {f"{name}_loss": _progress_of(result, kind).report.loss / tokens for name, result in results.items()}
-    setup.nlp.meta["performance"] = {**kept, **losses}
+    setup.nlp.meta["performance"] = {**kept, **{f"{name}_loss": loss for name, loss in losses.items()}}
     return scores
 
 

@@ -49,24 +49,29 @@ class BatchState:
         """Let the arrays of a point be used again."""
         self.free += [point.theta, point.gradient]
 
-    def begin(self, point: Point) -> None:
-        """Take in the first evaluation."""
+    @property
+    def current(self) -> Point:
+        """The current point, after the first evaluation."""
+        assert self.point is not None
+        return self.point
+
+    def begin(self, point: Point) -> Point:
+        """Take in the first evaluation and return it."""
         self.point = point
         self.values.append(point.value)
+        return point
 
     def move(self, point: Point) -> None:
         """Go on from another point, whose objective is no higher."""
-        assert self.point is not None
-        self.give(self.point)
+        self.give(self.current)
         self.point, self.theta = point, point.theta
         self.iterations += 1
         self.values.append(point.value)
 
     def report(self, evaluations: int) -> StepReport:
         """Return what an iteration did."""
-        assert self.point is not None
-        point, norm = self.point, self.gradient_norm
-        return StepReport(point.value, point.loss, norm, evaluations, bool(self.done), self.done)
+        value, loss = self.current.value, self.current.loss
+        return StepReport(value, loss, self.gradient_norm, evaluations, bool(self.done), self.done)
 
 
 @dataclass(frozen=True)
@@ -138,8 +143,7 @@ def search(
     slope (float): Inner product of direction and gradient, negative.
     RETURNS: The point found, None if none is better; the step that led there; how often the objective was computed.
     """
-    old, threads = state.point, objective.n_threads
-    assert old is not None
+    old, threads = state.current, objective.n_threads
     tried: list[tuple[float, Point]] = []
 
     def try_step(step: float) -> tuple[Point, float]:

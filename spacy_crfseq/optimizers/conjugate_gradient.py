@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import ConfigError, suggest
 from ..types import Floats, Objective, StepReport
-from .batch import OPTIMUM, BatchMethod, BatchState, add_scaled, dot, evaluate, search
+from .batch import OPTIMUM, BatchMethod, BatchState, add_scaled, dot, evaluate, norm, search
 from .line_search import Point
 
 UPDATES = ("PR", "FR")
@@ -56,7 +56,9 @@ class ConjugateGradient(BatchMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.update not in UPDATES:
-            raise ConfigError(f"ConjugateGradient: update = {self.update!r} is unknown. {suggest(self.update, UPDATES)}")
+            raise ConfigError(
+                f"ConjugateGradient: update = {self.update!r} is unknown. " + suggest(self.update, UPDATES)
+            )
 
     @property
     def penalties(self) -> frozenset[str]:
@@ -71,13 +73,11 @@ class ConjugateGradient(BatchMethod):
         """Run one iteration: line search along the direction, and the next direction."""
         evaluations, threads = 0, objective.n_threads
         if state.point is None:
-            state.begin(evaluate(objective, state.theta, state.take()))
-            assert state.point is not None
-            state.gradient_norm = float(np.sqrt(dot(state.point.gradient, state.point.gradient, threads)))
+            state.gradient_norm = norm(state.begin(evaluate(objective, state.theta, state.take())).gradient, threads)
             evaluations = 1
         if state.done:
             return state.report(0)
-        old = state.point
+        old = state.current
         slope = dot(state.direction, old.gradient, threads) if len(state.direction) else 0.0
         restarted = not slope < 0
         if restarted:

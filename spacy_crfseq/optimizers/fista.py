@@ -4,14 +4,15 @@ Beck & Teboulle (2009), "A fast iterative shrinkage-thresholding algorithm".  Wi
 and h the rest, a step leads from y to ``z = prox(y - grad f(y) / c, 1 / c)``.  The curvature c is doubled until f at z
 is no higher than its quadratic model (their FISTA with backtracking), and a little smaller at the next iteration, so
 that steps grow where they can; ``t' = (1 + sqrt(1 + 4 t^2 c'/c)) / 2`` allows for that (Scheinberg, Goldfarb & Bai
-2014).  The next y lies beyond z by ``(t - 1)/t'`` times the last step.  The momentum is dropped where it points uphill or the
-objective would rise (O'Donoghue & Candes 2015, section 3.2), so the objective never rises and strong convexity is made
-use of without being known.
+2014).  The next y lies beyond z by ``(t - 1)/t'`` times the last step.  The momentum is dropped where it points uphill
+or the objective would rise (O'Donoghue & Candes 2015, section 3.2), so the objective never rises, and strong convexity
+is made use of without being known.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -53,8 +54,8 @@ class FISTA(BatchMethod):
     max_iterations (int): Upper bound on the iterations of a run.
     tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
     period (int): See `tolerance`.
-    gradient_tolerance (float): Stop when the proximal gradient ``c (theta - prox(theta - grad f / c, 1 / c))``, which is
-        the gradient where there are no corners, is below this times max(1, ||theta||).
+    gradient_tolerance (float): Stop when ||c (theta - prox(theta - grad f / c, 1 / c))||, which is the gradient's norm
+        where there are no corners, is below this times max(1, ||theta||).
     RAISES ConfigError: On a setting out of range.
     """
 
@@ -97,8 +98,7 @@ class FISTA(BatchMethod):
 def _step(objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
     """Return the end of a proximal step, None where none is lower than the current point; and the evaluations."""
     regularizer, threads, count = objective.regularizer, objective.n_threads, 0
-    current, work = state.point, state.take()
-    assert current is not None
+    current, work = state.current, state.take()
     for _ in range(MAX_TRIALS):
         if state.start is None:
             state.start = _ahead(objective, state)
@@ -131,10 +131,8 @@ def _step(objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
 
 def _advance(state: FISTAState, found: Point, before: float, n_threads: int) -> None:
     """Make the point found the current one and choose the next y; `before` is the curvature of the last step."""
-    start, current = state.start, state.point
+    start, old, work = state.start, state.theta, state.take()
     assert start is not None
-    assert current is not None
-    old, work = current.theta, state.take()
     add_scaled(found.theta, -1.0, old, work, n_threads)
     uphill = dot(work, start.theta, n_threads) > dot(work, found.theta, n_threads)  # (y - z) . (z - x) > 0
     state.free += [work, start.theta, start.gradient]
@@ -193,7 +191,7 @@ def _proximal_step(objective: Objective, start: Point, curvature: float, out: Fl
     add_scaled(start.theta, -1.0 / curvature, start.gradient, out, threads)
     whole = [slice(0, len(out))]  # the parts of other penalties than elastic nets may hang together
     pieces = whole if regularizer.strengths is None else parts(len(out), threads)
-    run([lambda piece=piece: regularizer.prox(out[piece], 1.0 / curvature) for piece in pieces])
+    run([partial(regularizer.prox, out[piece], 1.0 / curvature) for piece in pieces])
     return out
 
 

@@ -56,9 +56,7 @@ class LBFGS(BatchMethod):
         """Run one iteration: direction, line search, update of the history."""
         evaluations, history, threads = 0, state.history, objective.n_threads
         if state.point is None:
-            state.begin(evaluate(objective, state.theta, state.take()))
-            assert state.point is not None
-            history.begin(state.point.gradient, threads)
+            history.begin(state.begin(evaluate(objective, state.theta, state.take())).gradient, threads)
             state.gradient_norm = history.gradient_norm
             evaluations = 1
         if state.done:

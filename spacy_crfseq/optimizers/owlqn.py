@@ -2,8 +2,8 @@
 
 Andrew & Gao (2007), "Scalable training of L1-regularized log-linear models".  Within an orthant the L1 norm is linear,
 so L-BFGS works there: the direction starts from the pseudo-gradient, the subgradient of least norm (eq. 4); what of it
-is no descent is set to zero (the projection pi onto the pseudo-gradient's orthant); and a step ends where it would leave
-the orthant (the projection of the line search, sufficient decrease as there).  The curvature is that of the smooth part.
+is no descent is set to zero (the projection onto the pseudo-gradient's orthant); and a step's elements end where they
+would leave the orthant, in a line search for sufficient decrease.  The curvature is that of the smooth part.
 """
 
 from __future__ import annotations
@@ -66,9 +66,8 @@ class OWLQN(BatchMethod):
         evaluations, history, threads = 0, state.history, objective.n_threads
         l1 = (objective.regularizer.strengths or NONE).l1
         if state.point is None:
-            state.begin(evaluate(objective, state.theta, state.take()))
-            assert state.point is not None
-            pseudo = _pseudo_gradient(state.point, l1, state.take(), threads)
+            first = state.begin(evaluate(objective, state.theta, state.take()))
+            pseudo = _pseudo_gradient(first, l1, state.take(), threads)
             history.begin(pseudo, threads)
             state.free.append(pseudo)
             state.gradient_norm = history.gradient_norm
@@ -85,7 +84,7 @@ class OWLQN(BatchMethod):
                 state.done = OPTIMUM
             history.forget()  # it may be at fault: begin again with the gradient
             return state.report(evaluations)
-        old, pseudo = state.point, _pseudo_gradient(found, l1, state.take(), threads)
+        old, pseudo = state.current, _pseudo_gradient(found, l1, state.take(), threads)
         history.remember(old.theta, found.theta, old.gradient, found.gradient, pseudo, threads)
         state.free.append(pseudo)
         state.gradient_norm = history.gradient_norm
@@ -116,12 +115,9 @@ def _direction(history: History, out: Floats, has_corners: bool, n_threads: int)
         np.negative(history.gradient, out)
 
 
-def _search(
-    objective: Objective, state: OWLQNState, direction: Floats, has_corners: bool
-) -> tuple[Point | None, int]:
+def _search(objective: Objective, state: OWLQNState, direction: Floats, has_corners: bool) -> tuple[Point | None, int]:
     """Return the first point along the direction [D] that is low enough, None if there is none; and the evaluations."""
-    old, history = state.point, state.history
-    assert old is not None
+    old, history = state.current, state.history
     advance = _within_orthant if has_corners else _straight
     step = 1.0 if history.used else 1.0 / max(1.0, history.gradient_norm)
     for count in range(1, MAX_EVALUATIONS + 1):

@@ -70,20 +70,18 @@ class RPROP(BatchMethod):
         l1 = (objective.regularizer.strengths or NONE).l1
         pseudo = state.take()
         if state.point is None:
-            state.begin(evaluate(objective, state.theta, state.take()))
-            assert state.point is not None
-            _pseudo_gradient(state.point, l1, pseudo, threads)
+            _pseudo_gradient(state.begin(evaluate(objective, state.theta, state.take())), l1, pseudo, threads)
             state.gradient_norm = norm(pseudo, threads)
             evaluations = 1
         if state.done:
             return state.report(0)
-        _pseudo_gradient(state.point, l1, pseudo, threads)
+        _pseudo_gradient(state.current, l1, pseudo, threads)
         _adapt(pseudo, state, threads)
         for _ in range(MAX_RETREATS):
             point = _step(objective, state, bool(l1))
             evaluations += 1
             _pseudo_gradient(point, l1, pseudo, threads)
-            if point.value <= state.point.value:
+            if point.value <= state.current.value:
                 break
             _retreat(state, point, pseudo, threads)
             state.give(point)
@@ -118,9 +116,7 @@ def _step(objective: Objective, state: RPROPState, stop: bool) -> Point:
     from ..kernels import penalties
 
     theta, signs, steps, out = state.theta, state.signs, state.steps, state.take()
-    shared(
-        lambda p: penalties.sign_step(theta[p], signs[p], steps[p], stop, out[p]), len(out), objective.n_threads
-    )
+    shared(lambda p: penalties.sign_step(theta[p], signs[p], steps[p], stop, out[p]), len(out), objective.n_threads)
     return evaluate(objective, out, state.take())
 
 
@@ -129,8 +125,6 @@ def _retreat(state: RPROPState, point: Point, pseudo: Floats, n_threads: int) ->
     from ..kernels import penalties
 
     theta, steps, there = state.theta, state.steps, point.theta
-    blamed = shared(
-        lambda p: penalties.retreat(theta[p], there[p], pseudo[p], steps[p], DOWN), len(steps), n_threads
-    )
+    blamed = shared(lambda p: penalties.retreat(theta[p], there[p], pseudo[p], steps[p], DOWN), len(steps), n_threads)
     if not sum(blamed):  # the objective is not convex here, or not finite
         steps *= steps.dtype.type(DOWN)

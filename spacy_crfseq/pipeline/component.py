@@ -466,7 +466,28 @@ class CRFComponent(TrainablePipe):
         patience (int | None): Scores without a gain before stopping; 0 never, None 5 for an online optimizer.
         RAISES DataError: If there is nothing to train on.
         """
-        crf, encoder = self._trained()
+        with self.training_on(examples, dev) as (objective, evaluate):
+            result = fit(
+                objective,
+                self.method.optimizer,
+                self.crf.theta,
+                evaluate=evaluate,
+                evaluate_every=evaluate_every,
+                patience=patience,
+                callback=callback,
+            )
+            self.set_parameters(result.best)
+        return result
+
+    @contextmanager
+    def training_on(
+        self, examples: Iterable[Example] | None = None, dev: Iterable[Example] | None = None
+    ) -> Iterator[tuple[CRFObjective, Callable[[Floats], float] | None]]:
+        """Yield the objective over training data, and the score on `dev` as a function of parameters, to train with.
+
+        Whoever trains calls `set_parameters` in the end.  Parameters as `fit` has them.
+        """
+        _, encoder = self._trained()
         with self._lock:
             self._sync()
             data = self._session.initial if examples is None else None
@@ -477,20 +498,12 @@ class CRFComponent(TrainablePipe):
             encoder.pinned = True
             self._session = Session(self.method.optimizer, data)
             evaluate = self._evaluator(list(dev)) if dev is not None else None
-        result = fit(
-            self._objective(data),
-            self.method.optimizer,
-            crf.theta,
-            evaluate=evaluate,
-            evaluate_every=evaluate_every,
-            patience=patience,
-            callback=callback,
-        )
-        with self._lock:
-            self.set_parameters(result.best)
-            self._session.release()
-            encoder.pinned = False
-        return result
+        try:
+            yield self._objective(data), evaluate
+        finally:
+            with self._lock:
+                self._session.release()
+                encoder.pinned = False
 
     def set_parameters(self, theta: Floats) -> None:
         """Predict with these parameters [D] from now on."""

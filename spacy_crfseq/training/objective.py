@@ -6,6 +6,7 @@ Batch optimizers ask for value and gradient on all data, which `full_pass` compu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import cached_property, partial
 
 import numpy as np
@@ -54,6 +55,12 @@ class CRFObjective:
     @cached_property
     def _pass(self) -> FullPass:
         return FullPass(self.layout, self.data, self._loss, self._n_threads, self._mask)
+
+    def under(self, regularizer: Regularizer) -> CRFObjective:
+        """Return the objective with another penalty; both share what is prepared for passes over the data."""
+        other = copy(self)
+        other._pass, other._regularizer = self._pass, regularizer.over(self.layout.blocks())
+        return other
 
     @property
     def loss(self) -> Loss:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("convert", "evaluate", "fit", "warmup")
+COMMANDS = ("convert", "evaluate", "fit", "path", "warmup")
 
 
 def python(*args: object) -> subprocess.CompletedProcess[str]:

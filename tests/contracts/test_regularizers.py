@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from spacy_crfseq import registry
-from spacy_crfseq.types import Floats, Regularizer
+from spacy_crfseq.types import Floats, Regularizer, RowBlock
 from tests.problems import finite_differences
 
 ARGUMENTS: dict[str, dict[str, Any]] = {}
 """Arguments of regularizers that cannot be made without."""
+WEIGHTS = np.random.default_rng(0).standard_normal(7)
+BLOCKS = [
+    RowBlock(0, 3, 0, 2, 3, np.array([0, 2, 3]), np.array([0, 2, 1], np.int32)),
+    RowBlock(3, 5, 2, 1, 2, np.zeros(0, np.int64), np.zeros(0, np.int32)),
+    RowBlock(5, 7, 3, 2, 1, np.zeros(0, np.int64), np.zeros(0, np.int32)),
+]
+"""The weights lie in five rows: two sparse ones, a dense one, and two of the kind that all positions share."""
+ROWS = [slice(0, 2), slice(2, 3), slice(3, 5), slice(5, 6), slice(6, 7)]
 REGULARIZERS = registry.regularizers.get_all()
 EVERY_REGULARIZER = pytest.mark.parametrize(
-    "penalty", [make(**ARGUMENTS.get(name, {})) for name, make in REGULARIZERS.items()], ids=REGULARIZERS
+    "penalty", [make(**ARGUMENTS.get(name, {})).over(BLOCKS) for name, make in REGULARIZERS.items()], ids=REGULARIZERS
 )
-WEIGHTS = np.random.default_rng(0).standard_normal(7)
 
 
 def smooth_gradient(penalty: Regularizer, weights: Floats) -> Floats:
@@ -26,11 +35,11 @@ def smooth_gradient(penalty: Regularizer, weights: Floats) -> Floats:
     return gradient
 
 
-def non_smooth_value(penalty: Regularizer, weight: float) -> float:
-    """Return the penalty of one weight less its smooth part, the integral of a gradient that is linear."""
-    weights = np.array([weight])
-    smooth = weight * (smooth_gradient(penalty, weights) + smooth_gradient(penalty, np.zeros(1)))[0] / 2
-    return float(penalty.value(weights) - penalty.value(np.zeros(1)) - smooth)
+def non_smooth_value(penalty: Regularizer, weights: Floats) -> float:
+    """Return the penalty less its smooth part, which is a quadratic form where there is another part."""
+    return penalty.value(weights) - (
+        penalty.value(weights) if penalty.smooth else float(weights @ smooth_gradient(penalty, weights)) / 2
+    )
 
 
 @EVERY_REGULARIZER
@@ -52,15 +61,55 @@ def test_the_gradient_is_added_and_weights_are_left_alone(penalty: Regularizer) 
 
 @EVERY_REGULARIZER
 @pytest.mark.parametrize("step", [0.1, 1.0])
-def test_prox_equals_a_grid_search(penalty: Regularizer, step: float) -> None:
-    """prox(w) = argmin_z 1/2 (z - w)^2 + step * nonsmooth(z)."""
-    grid = np.linspace(-3, 3, 6001)
-    costs = np.array([non_smooth_value(penalty, z) for z in grid])
-    for weight in (-2.0, -0.05, 0.0, 0.3, 1.7):
-        moved = np.array([weight])
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_prox_equals_a_grid_search(penalty: Regularizer, step: float, row: slice) -> None:
+    """prox(w) = argmin_z 1/2 ||z - w||^2 + step * nonsmooth(z), searched over a row while the others are zero."""
+    if penalty.smooth:
+        pytest.skip("a smooth penalty's map is the identity, which the next test shows")
+    size = row.stop - row.start
+    for scale in (0.05, 1.0, 3.0):
+        weights = np.zeros(len(WEIGHTS))
+        weights[row] = scale * WEIGHTS[row]
+        moved = weights.copy()
         penalty.prox(moved, step)
-        best = grid[np.argmin((grid - weight) ** 2 / 2 + step * costs)]
-        assert moved[0] == pytest.approx(best, abs=1.01e-3)
+
+        def cost(part: Floats, weights: Floats = weights) -> float:
+            candidate = np.zeros(len(WEIGHTS))
+            candidate[row] = part
+            return float(
+                (candidate - weights) @ (candidate - weights) / 2 + step * non_smooth_value(penalty, candidate)
+            )
+
+        best = grid_search(cost, size)
+        np.testing.assert_allclose(moved[row], best, atol=2e-4)
+        np.testing.assert_array_equal(np.delete(moved, np.r_[row]), 0)
+
+
+def grid_search(cost: Callable[[Floats], float], size: int, points: int = 9) -> Floats:
+    """Return the minimum of a convex function of one or two numbers, by grids that become finer around the best."""
+    centre, width = np.zeros(size), 4.0
+    while width > 1e-5:
+        axis = np.linspace(-width, width, points)
+        grid = centre + np.array(list(itertools.product(axis, repeat=size)))
+        centre = grid[np.argmin([cost(part) for part in grid])]
+        width *= 0.4
+    return centre
+
+
+@EVERY_REGULARIZER
+def test_prox_lowers_its_objective_more_than_any_small_change(penalty: Regularizer) -> None:
+    """All rows at once: no random step from prox(w) is better, though the penalty may hang rows together."""
+    rng, step = np.random.default_rng(1), 0.3
+    moved = WEIGHTS.copy()
+    penalty.prox(moved, step)
+
+    def cost(z: Floats) -> float:
+        return float((z - WEIGHTS) @ (z - WEIGHTS) / 2 + step * non_smooth_value(penalty, z))
+
+    least = cost(moved)
+    for _ in range(200):
+        change = rng.standard_normal(7) * (rng.random(7) < 0.5) * rng.choice([1e-3, 0.1])
+        assert cost(moved + change) >= least - 1e-12
 
 
 @EVERY_REGULARIZER
@@ -74,7 +123,7 @@ def test_prox_of_a_smooth_penalty_changes_nothing(penalty: Regularizer) -> None:
 
 @EVERY_REGULARIZER
 def test_strengths_are_those_of_the_elastic_net_that_it_is(penalty: Regularizer) -> None:
-    samples = [WEIGHTS, 2 * WEIGHTS, WEIGHTS[:3], WEIGHTS[3:]]
+    samples = [*np.random.default_rng(2).standard_normal((6, 7)), WEIGHTS, 2 * WEIGHTS]
     norms = np.array([(abs(w).sum(), w @ w / 2) for w in samples])
     values = np.array([penalty.value(w) for w in samples])
     fitted = np.linalg.lstsq(norms, values, rcond=None)[0]
@@ -91,6 +140,6 @@ def test_values_are_plain_numbers_and_dtypes_stay(penalty: Regularizer, dtype: t
     value = penalty.value(weights)
     assert isinstance(value, float)
     assert value == pytest.approx(penalty.value(WEIGHTS), rel=1e-5)
-    assert penalty.value(np.zeros(3, dtype)) == 0
+    assert penalty.value(np.zeros(7, dtype)) == 0
     penalty.prox(weights, 0.1)
     assert weights.dtype == smooth_gradient(penalty, weights).dtype == dtype

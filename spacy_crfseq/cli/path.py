@@ -1,0 +1,311 @@
+"""``crfseq path``: train ever larger models of one component along a path of L1 strengths, and keep the one to use.
+
+The config is the one that ``crfseq fit`` takes.  Its regularizer gives way to an elastic net whose rho1 goes down.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from spacy import util
+from tqdm import tqdm
+from wasabi.tables import row
+
+from ..errors import ConfigError, DataError
+from ..files import replace_folder, replacing
+from ._app import crfseq_cli
+from ._report import INTERRUPTED, load_code, printer, reported_errors
+from .fit import BEST, Setup, Walk, initialize, read_overrides, score
+
+if TYPE_CHECKING:
+    from ..pipeline.component import CRFComponent
+    from ..training.path import PathResult, PathStep
+    from ..types import Optimizer, StepReport
+
+LOG = "path.jsonl"
+COLUMNS = ("rho1", "Objective", "Unigrams", "Label pairs", "Dev score", "Iterations", "Seconds", "")
+NAMES = ("rho1", "objective", "unigrams", "pairs", "score", "iterations", "seconds")
+WIDTHS = (9, 12, 9, 11, 9, 10, 8, 1)
+ALIGNS = (*"rrrrrrr", "l")
+
+
+@crfseq_cli.command("path", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def path_cli(
+    ctx: typer.Context,
+    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
+    output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST} and {LOG}")],
+    component: Annotated[
+        str | None, typer.Option(help="CRF component to train [the only one that is to be trained]")
+    ] = None,
+    first: Annotated[
+        float | None, typer.Option("--from", help="Largest rho1 [the one at which all weights are zero]")
+    ] = None,
+    last: Annotated[float, typer.Option("--to", help="Smallest rho1")] = 0.25,
+    steps: Annotated[int, typer.Option(min=1, help="Models to train, rho1 falling by the same factor")] = 12,
+    rho2: Annotated[float, typer.Option(help="Strength of the squared norm, the same for all")] = 0.0,
+    within: Annotated[
+        float, typer.Option(help="Choose the smallest model that is no more points than this below the best")
+    ] = 0.0,
+    code: Annotated[
+        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")] = False,
+) -> None:
+    """Find a small model: train along a path of L1 strengths and choose by the dev score.
+
+    The penalty is rho1 ||w||_1 + rho2/2 ||w||^2. A large rho1 leaves most weights zero; it falls step by step, and each
+    model starts from the one before. One row a model tells its rho1, its minimum of the objective, its weights other
+    than zero (unigrams: of attributes and labels; label pairs: of transitions and pair templates), the score on the
+    dev corpus and the seconds so far; * marks the model that would be chosen by then. Take the config and overrides of
+    'crfseq fit'. Ctrl-C stops and saves the choice so far.
+
+    \b
+    Example: the smallest chunker within half a point of the best
+      python -m spacy crfseq path config.cfg --output small/ --within 0.5 \\
+          --paths.train train.conll --paths.dev dev.conll
+    """
+    if verbose:
+        util.logger.setLevel(logging.DEBUG)
+    overrides = read_overrides(ctx.args)
+    with reported_errors(config_path):
+        load_code(code)
+        settings = Settings(component, first, last, steps, rho2, within)
+        outcome = path(config_path, output, settings, overrides=overrides)
+        _tell(outcome)
+    if outcome is None or outcome.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+class Settings(NamedTuple):
+    """Which path to follow.
+
+    component (str | None): Component to train; None for the only one.
+    first (float | None), last (float): Strengths rho1 at the beginning and at the end; None for the least at which all
+        weights are zero.
+    steps (int): Models to train.
+    rho2 (float): Strength of the squared norm.
+    within (float): Points below the best score that a smaller model may lie.
+    """
+
+    component: str | None = None
+    first: float | None = None
+    last: float = 0.25
+    steps: int = 12
+    rho2: float = 0.0
+    within: float = 0.0
+
+
+class PathOutcome(NamedTuple):
+    """What `path` did.
+
+    best (Path): The chosen model.
+    steps (list[PathStep]), chosen (int): All models, and the number of the chosen one.
+    scores (dict): Its scores on the dev corpus, by spaCy's names.
+    untrained (list[str]): Other components of the config that would need training; their weights are zero.
+    interrupted (bool): Whether the path was interrupted.
+    """
+
+    best: Path
+    steps: list[PathStep]
+    chosen: int
+    scores: dict[str, Any]
+    untrained: list[str]
+    interrupted: bool
+
+
+def path(
+    config_path: Path, output: Path, settings: Settings, *, overrides: dict[str, Any] | None = None
+) -> PathOutcome | None:
+    """Follow a path, save the chosen model and a table of all; None if interrupted before there was a model.
+
+    RAISES CrfError: On settings, a config or a corpus that it cannot work with.
+    """
+    from ..training.path import schedule
+
+    if settings.first is not None:
+        schedule(settings.first, settings.last, settings.steps)  # refuses before anything is read
+    if not (settings.last > 0 and settings.rho2 >= 0 and settings.within >= 0):
+        raise ConfigError("--to must be above 0, --rho2 and --within 0 or more.")
+    if str(config_path) != "-" and not Path(config_path).is_file():
+        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
+    setup = initialize(util.load_config(config_path, overrides=overrides or {}, interpolate=False))
+    name = _component(setup, settings.component)
+    untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
+    output.mkdir(parents=True, exist_ok=True)
+    follower = Follower(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
+    follower.run()
+    if follower.result is None:
+        return None
+    return _save(setup, name, follower.result, untrained, output)
+
+
+def _component(setup: Setup, name: str | None) -> str:
+    """Return the name of the component to train.
+
+    RAISES ConfigError: If there is no such component, or several and no name.
+    """
+    names = list(setup.to_train)
+    if name is None and len(names) == 1:
+        return names[0]
+    if name in names:
+        return name
+    said = f"--component {name}: no such" if name else "There is more than one"
+    raise ConfigError(f"{said} CRF component to train. Choose one: --component {' or '.join(names)}.")
+
+
+class Follower(Walk):
+    """Follows the path of one component.
+
+    result (PathResult | None): The outcome; None before the first model.
+    """
+
+    def __init__(self, setup: Setup, settings: Settings, reporter: PathReporter) -> None:
+        super().__init__(setup)
+        if not self._scored:
+            raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
+        self._settings, self._reporter = settings, reporter
+        self.result: PathResult | None = None
+
+    def _left(self) -> list[str]:
+        return list(self._setup.to_train) if self.result is None else []
+
+    def _fit(self, name: str, pipe: CRFComponent) -> None:
+        from ..training.path import follow, schedule, smallest_empty
+
+        self._prepare(name, pipe)
+        optimizer, reporter, wish = _optimizer(self._setup, name, pipe), self._reporter, self._settings
+        with pipe.training_on(self._examples(name), self._dev) as (objective, evaluate):
+            assert evaluate is not None
+            theta = 0 * pipe.crf.theta
+            first = wish.first or max(smallest_empty(objective, theta.dtype), wish.last)
+            reporter.begin(wish.within / 100)
+            try:
+                self.result = follow(
+                    objective,
+                    optimizer,
+                    schedule(first, wish.last, wish.steps),
+                    theta,
+                    evaluate,
+                    rho2=wish.rho2,
+                    within=wish.within / 100,
+                    callback=reporter.show,
+                    watch=reporter.watch,
+                )
+            finally:
+                reporter.close()
+            if self.result is not None:
+                _use(self._setup, name, pipe, self.result, wish.rho2)
+        self.interrupted = self.result is None or self.result.interrupted
+
+
+def _optimizer(setup: Setup, name: str, pipe: CRFComponent) -> Optimizer:
+    """Return the optimizer of the config if it can follow a path; else put OWL-QN in its place, there too."""
+    from ..optimizers.owlqn import OWLQN
+
+    optimizer = pipe.method.optimizer
+    if optimizer.penalties & {"elastic", "prox"} and not optimizer.online:
+        return optimizer
+    printer().info(f"{type(optimizer).__name__} cannot follow a path: OWLQN takes its place")
+    pipe.method = pipe.method._replace(optimizer=OWLQN())
+    setup.nlp.get_pipe_config(name)["optimizer"] = {"@crf_optimizers": "spacy_crfseq.OWLQN.v1"}
+    return pipe.method.optimizer
+
+
+def _use(setup: Setup, name: str, pipe: CRFComponent, result: PathResult, rho2: float) -> None:
+    """Let a component predict with the chosen model, and its config tell how that was trained."""
+    from ..regularizers.elastic_net import ElasticNet
+
+    rho1 = result.steps[result.chosen].rho1
+    pipe.set_parameters(result.theta)
+    pipe.method = pipe.method._replace(regularizer=ElasticNet(rho1, rho2))
+    block = {"@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": rho1, "rho2": rho2}
+    setup.nlp.get_pipe_config(name)["regularizer"] = block
+
+
+def _save(setup: Setup, name: str, result: PathResult, untrained: list[str], output: Path) -> PathOutcome:
+    """Write the pipeline with the chosen model."""
+    from spacy.training.loop import create_before_to_disk_callback
+
+    step = result.steps[result.chosen]
+    scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
+    before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
+    replace_folder(output / BEST, before_to_disk(setup.nlp).to_disk)
+    return PathOutcome(output / BEST, result.steps, result.chosen, scores, untrained, result.interrupted)
+
+
+class PathReporter:
+    """Shows a path while it is followed and keeps its table in a file, one JSON object a line."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._table = log, sys.stdout.isatty()
+        self._bar: Any = None
+        self._within = 0.0
+
+    def begin(self, within: float) -> None:
+        """Begin a path, of which a model at most `within` below the best score is chosen."""
+        self._within = within
+        if self._table:
+            self._print_row(COLUMNS)
+            self._print_row(["-" * width for width in WIDTHS])
+
+    def watch(self, report: StepReport) -> None:
+        """Take in an iteration; the bar is there on terminals only."""
+        if self._bar is None:
+            self._bar = tqdm(disable=None, leave=False, file=sys.stderr, bar_format="{desc}")
+        self._bar.set_description_str(f"iteration {self._bar.n + 1}, objective {report.value:,.2f}", refresh=False)
+        self._bar.update()
+
+    def show(self, steps: Sequence[PathStep]) -> None:
+        """Take in the models so far, the last of them new."""
+        from ..training.path import choose
+
+        self.close()
+        chosen = choose(steps, self._within)
+        cells = self._cells(steps[-1], chosen == len(steps) - 1)
+        if self._table:
+            self._print_row(cells)
+        else:
+            pairs = [f"{name}={value}" for name, value in zip(NAMES, cells, strict=False)]
+            print(" ".join([*pairs, *cells[-1]]), flush=True)
+        lines = [{**step._asdict(), "chosen": number == chosen} for number, step in enumerate(steps)]
+        with replacing(self._log) as file:
+            file.write_text("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf8")
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _cells(self, step: PathStep, chosen: bool) -> list[str]:
+        numbers = [f"{step.rho1:.4g}", f"{step.objective:.2f}", str(step.unigrams), str(step.pairs)]
+        rest = [f"{100 * step.score:.2f}", str(step.iterations), f"{step.seconds:.2f}", "*" if chosen else ""]
+        return [*numbers, *rest]
+
+    def _print_row(self, cells: Sequence[str]) -> None:
+        print(row(list(cells), widths=WIDTHS, aligns=ALIGNS, spacing=2), flush=True)
+
+
+def _tell(outcome: PathOutcome | None) -> None:
+    """Say what `path` did."""
+    msg = printer()
+    if outcome is None:
+        msg.warn("Interrupted before the first model: nothing is saved")
+        return
+    step = outcome.steps[outcome.chosen]
+    best = max(other.score for other in outcome.steps)
+    msg.info(
+        f"Chosen: rho1 = {step.rho1:.4g}, {step.active:,} weights other than zero, dev score {100 * step.score:.2f} "
+        f"(best {100 * best:.2f})"
+    )
+    if outcome.interrupted:
+        msg.warn("Interrupted: the choice among the models so far is saved")
+    if outcome.untrained:
+        msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
+    msg.good(f"Saved {outcome.best}")

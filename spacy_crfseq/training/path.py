@@ -1,0 +1,176 @@
+"""Regularization path: models of growing size, each started from the one before.
+
+From the L1 strength rho1 at which all weights are zero down to a small one, the minimum for one strength is close to
+that for the next, so that a whole path costs little more than its last model (Friedman, Hastie & Tibshirani 2010,
+section 2.5, "pathwise coordinate descent"; Lavergne, Cappe & Yvon 2010 for CRFs).  A development score then chooses.
+
+Nothing is printed here; whoever calls passes a callback that sees every `PathStep`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..errors import ConfigError
+from ..regularizers.elastic_net import ElasticNet
+from ..types import Floats, Offsets, Optimizer, StepReport
+from .objective import CRFObjective
+
+
+class PathStep(NamedTuple):
+    """A model of the path.
+
+    rho1 (float): Strength of its L1 norm.
+    objective, loss (float): Minimum of the objective, and the loss alone, summed over the sequences.
+    unigrams (int): Weights other than zero that score one label: those of attributes, start and end scores.
+    pairs (int): Weights other than zero that score a label and the one before it.
+    score (float): Development score.
+    iterations (int): Iterations of the optimizer, from the model before.
+    seconds (float): Wall time from the start of the path, the score included.
+    """
+
+    rho1: float
+    objective: float
+    loss: float
+    unigrams: int
+    pairs: int
+    score: float
+    iterations: int
+    seconds: float
+
+    @property
+    def active(self) -> int:
+        """All weights other than zero."""
+        return self.unigrams + self.pairs
+
+
+class PathResult(NamedTuple):
+    """Outcome of a path.
+
+    steps (list[PathStep]): The models that were finished.
+    chosen (int): Number of the one to use.
+    theta (Floats): [D] its parameters.
+    interrupted (bool): Whether Ctrl-C ended the path early.
+    """
+
+    steps: list[PathStep]
+    chosen: int
+    theta: Floats
+    interrupted: bool
+
+
+def smallest_empty(objective: CRFObjective, dtype: DTypeLike = np.float32) -> float:
+    """Return the least rho1 for which all weights are zero: the largest element of the loss's gradient at zero."""
+    gradient = objective.under(ElasticNet(0.0)).value_and_grad(np.zeros(objective.layout.size, dtype))[2]
+    return float(abs(gradient).max(initial=0.0))
+
+
+def schedule(first: float, last: float, steps: int) -> list[float]:
+    """Return strengths from `first` down to `last`, each the same part of the one before.
+
+    RAISES ConfigError: If they do not go down, the last is not positive, or there is no step.
+    """
+    if steps < 1:
+        raise ConfigError(f"A path needs at least 1 step, but {steps} was given.")
+    if not 0 < last <= first:
+        raise ConfigError(
+            f"A path goes from a larger strength down to a smaller one above 0, but not from {first:g} to {last:g}."
+        )
+    return [first] if steps == 1 else [float(rho) for rho in np.geomspace(first, last, steps)]
+
+
+def choose(steps: Sequence[PathStep], within: float = 0.0) -> int:
+    """Return the number of the smallest model among those whose score is at most `within` below the best.
+
+    within (float): In the unit of the scores.
+    """
+    best = max(step.score for step in steps)
+    return min(
+        (number for number, step in enumerate(steps) if step.score >= best - within - 1e-12),
+        key=lambda number: (steps[number].active, -steps[number].score),
+    )
+
+
+def follow(
+    objective: CRFObjective,
+    optimizer: Optimizer,
+    strengths: Sequence[float],
+    theta: Floats,
+    evaluate: Callable[[Floats], float],
+    *,
+    rho2: float = 0.0,
+    within: float = 0.0,
+    callback: Callable[[Sequence[PathStep]], None] | None = None,
+    watch: Callable[[StepReport], None] | None = None,
+) -> PathResult | None:
+    """Minimise loss + rho1 ||w||_1 + rho2/2 ||w||^2 for each rho1 in turn, beginning at `theta` [D].
+
+    evaluate (Callable): Maps parameters to a development score.
+    within (float): See `choose`.
+    callback (Callable): Called with all models so far after each.
+    watch (Callable): Called after every iteration of the optimizer.
+    An interrupt ends the path early, and a model of those that are finished is chosen; None where there is none.
+    """
+    began, steps, solutions = perf_counter(), list[PathStep](), list[_Solution]()
+    interrupted = False
+    theta = theta.copy()
+    try:
+        for rho1 in strengths:
+            report, iterations = _minimise(objective.under(ElasticNet(rho1, rho2)), optimizer, theta, watch)
+            score, solution = evaluate(theta), _Solution.of(theta)
+            sizes = _sizes(objective, theta)
+            step = PathStep(rho1, report.value, report.loss, *sizes, score, iterations, perf_counter() - began)
+            solutions.append(solution)
+            steps.append(step)
+            if callback is not None:
+                callback(steps)
+    except KeyboardInterrupt:
+        interrupted = True
+    if not steps:
+        return None
+    chosen = choose(steps, within)
+    return PathResult(steps, chosen, solutions[chosen].dense(), interrupted)
+
+
+def _minimise(
+    objective: CRFObjective, optimizer: Optimizer, theta: Floats, watch: Callable[[StepReport], None] | None
+) -> tuple[StepReport, int]:
+    """Minimise from `theta` [D] and write the minimum there; return the last report and the number of iterations."""
+    state, iterations = optimizer.start(theta), 0
+    while True:
+        report, iterations = optimizer.iterate(objective, state), iterations + 1
+        if watch is not None:
+            watch(report)
+        if report.converged:
+            optimizer.export(state, theta)
+            return report, iterations
+
+
+def _sizes(objective: CRFObjective, theta: Floats) -> tuple[int, int]:
+    """Return how many weights score one label, and how many two."""
+    views = objective.layout.views(theta)
+    state, pair, transitions, start, end = (np.count_nonzero(group) for group in views)
+    return int(state + start + end), int(pair + transitions)
+
+
+class _Solution(NamedTuple):
+    """Parameters of which most are zero."""
+
+    size: int
+    places: Offsets
+    values: Floats
+
+    @classmethod
+    def of(cls, theta: Floats) -> _Solution:
+        places = np.flatnonzero(theta)
+        return cls(len(theta), places, theta[places])
+
+    def dense(self) -> Floats:
+        theta = np.zeros(self.size, self.values.dtype)
+        theta[self.places] = self.values
+        return theta

@@ -1,0 +1,199 @@
+"""What every registered optimizer must do that minimises penalties with corners; a new one is tested by its name alone.
+
+The judge is the optimality condition: zero is a subgradient of the objective, which for an elastic net says
+``|d loss / d w| <= rho1`` where w is zero and ``d loss / d w + rho2 w = -rho1 sign(w)`` elsewhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from spacy_crfseq import registry
+from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.optimizers.conjugate_gradient import ConjugateGradient
+from spacy_crfseq.optimizers.lbfgs import LBFGS
+from spacy_crfseq.regularizers.elastic_net import ElasticNet, elastic_net_mix
+from spacy_crfseq.regularizers.group_lasso import GroupLasso
+from spacy_crfseq.regularizers.l1 import L1
+from spacy_crfseq.regularizers.l2 import L2
+from spacy_crfseq.types import Floats, Regularizer, StepReport
+from tests.contracts.test_optimizers import make, run
+from tests.problems import Training, training_problem
+
+TIGHT = {"tolerance": 1e-11, "gradient_tolerance": 1e-7, "max_iterations": 1000}
+
+
+def exact(penalties: set[str]) -> list[str]:
+    """Return the optimizers that minimise the log-loss exactly with one of these kinds of penalty."""
+    optimizers = {name: make(name) for name in registry.optimizers.get_all()}
+    return [
+        name
+        for name, optimizer in optimizers.items()
+        if not optimizer.online and optimizer.needs <= SequentialLog().gives and optimizer.penalties & penalties
+    ]
+
+
+SPARSE = exact({"elastic", "prox"})
+EVERY_SPARSE = pytest.mark.parametrize("name", SPARSE)
+GENERIC = pytest.mark.parametrize("name", exact({"prox"}))
+PENALTIES = [L1(0.3), ElasticNet(0.5, 0.1), elastic_net_mix(0.7, 0.5)]
+EVERY_PENALTY = pytest.mark.parametrize("penalty", PENALTIES, ids=str)
+
+
+@lru_cache(maxsize=len(PENALTIES) + 1)
+def problem(penalty: Regularizer, n_threads: int = 1) -> Training:
+    training = training_problem(3, n_sequences=40, templates=("LOWER", "TAG[-1..0]"), regularizer=penalty)
+    training.objective._n_threads = n_threads
+    return training
+
+
+@lru_cache(maxsize=30)
+def solution(name: str, penalty: Regularizer) -> tuple[Floats, list[StepReport]]:
+    return run(make(name, **TIGHT), problem(penalty))
+
+
+def gradient_of_loss(training: Training, theta: Floats) -> Floats:
+    """Return the gradient without that of the penalty's smooth part."""
+    gradient, smooth = training.objective.value_and_grad(theta)[2], np.zeros_like(theta)
+    training.objective.regularizer.add_grad(theta, smooth)
+    return gradient - smooth
+
+
+@EVERY_PENALTY
+@EVERY_SPARSE
+def test_the_solution_is_optimal(name: str, penalty: ElasticNet) -> None:
+    theta, reports = solution(name, penalty)
+    l1, l2 = penalty.strengths
+    gradient = gradient_of_loss(problem(penalty), theta) + l2 * theta
+    off = theta == 0
+    assert off.any()
+    assert not off.all()
+    least = np.where(off, np.maximum(abs(gradient) - l1, 0), gradient + l1 * np.sign(theta))
+    assert np.linalg.norm(least) < 1e-4 * np.linalg.norm(theta)
+    assert reports[-1].grad_norm == pytest.approx(np.linalg.norm(least), rel=0.2, abs=1e-6)
+
+
+@EVERY_PENALTY
+@EVERY_SPARSE
+def test_all_agree_in_objective_and_active_weights(name: str, penalty: ElasticNet) -> None:
+    training, results = problem(penalty), [solution(other, penalty)[0] for other in (name, SPARSE[0])]
+    values = [training.objective.value(theta) for theta in results]
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
+    assert np.sum((results[0] == 0) != (results[1] == 0)) <= 0.01 * np.count_nonzero(results[1])
+
+
+@pytest.mark.parametrize("penalty", [*PENALTIES, L2(1.0)], ids=str)
+@EVERY_SPARSE
+def test_the_objective_never_rises_and_is_the_one_reported(name: str, penalty: Regularizer) -> None:
+    theta, reports = run(make(name), problem(penalty))
+    values = [report.value for report in reports]
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in itertools.pairwise(values))
+    value, loss, _ = problem(penalty).objective.value_and_grad(theta)
+    assert (reports[-1].value, reports[-1].loss) == pytest.approx((value, loss))
+
+
+@EVERY_SPARSE
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_defaults_come_close_in_either_precision(name: str, dtype: type) -> None:
+    penalty = ElasticNet(0.5, 0.1)
+    theta, _ = run(make(name), problem(penalty), dtype)
+    assert theta.dtype == dtype
+    least = solution(SPARSE[0], penalty)[1][-1].value
+    assert problem(penalty).objective.value(theta) == pytest.approx(least, rel=1e-3)
+
+
+@EVERY_SPARSE
+def test_threads_change_nothing_but_the_last_digits(name: str) -> None:
+    penalty = L1(0.3)
+    threaded = training_problem(3, n_sequences=40, templates=("LOWER", "TAG[-1..0]"), regularizer=penalty)
+    threaded.objective._n_threads = 2
+    theta = run(make(name, **TIGHT), threaded)[0]
+    np.testing.assert_allclose(theta, solution(name, penalty)[0], atol=1e-4)
+
+
+@EVERY_SPARSE
+def test_a_run_with_corners_may_be_stored_and_taken_up_again(name: str) -> None:
+    training, optimizer = problem(L1(0.3)), make(name, max_iterations=8)
+    straight = run(optimizer, training)[0]
+    theta = np.zeros_like(straight)
+    state = optimizer.start(theta)
+    for _ in range(4):
+        optimizer.iterate(training.objective, state)
+    state = pickle.loads(pickle.dumps(state))
+    while not optimizer.iterate(training.objective, state).converged:
+        pass
+    optimizer.export(state, theta)
+    np.testing.assert_array_equal(theta, straight)
+
+
+@EVERY_SPARSE
+@pytest.mark.parametrize("penalty", [L1(1e4), ElasticNet(1e4, 1.0)], ids=str)
+def test_a_strong_penalty_leaves_nothing(name: str, penalty: Regularizer) -> None:
+    theta, reports = run(make(name), problem(penalty))
+    assert not theta.any()
+    assert reports[-1].grad_norm == 0
+
+
+@EVERY_SPARSE
+def test_weights_return_to_zero(name: str) -> None:
+    """From a solution with few zeros, as along a path of penalties in the other direction."""
+    penalty, optimizer = ElasticNet(0.5, 0.1), make(name, **TIGHT)
+    training = problem(penalty)
+    theta = training.random_theta(np.random.default_rng(0))
+    state = optimizer.start(theta)
+    while not (last := optimizer.iterate(training.objective, state)).converged:
+        pass
+    optimizer.export(state, theta)
+    expected = solution(SPARSE[0], penalty)
+    assert last.value == pytest.approx(expected[1][-1].value, rel=1e-6)
+    np.testing.assert_array_equal(theta == 0, expected[0] == 0)
+
+
+@EVERY_SPARSE
+def test_parameters_that_are_not_learnt_stay_zero_with_corners(name: str) -> None:
+    training = training_problem(4, n_sequences=8, n_labels=4, boundaries=False, regularizer=L1(0.05))
+    theta, _ = run(make(name, max_iterations=5), training)
+    views = training.layout.views(theta)
+    assert views.transitions[training.layout.steps].any()
+    assert not views.transitions[~training.layout.steps].any()
+    assert not views.start.any()
+    assert not views.end.any()
+
+
+@GENERIC
+@pytest.mark.parametrize("pair_templates", [(), ("TAG[0]",)], ids=["state", "pairs"])
+def test_group_lasso_is_optimal(name: str, pair_templates: tuple[str, ...]) -> None:
+    """The loss's gradient is at most rho sqrt(n_r) long in a row of zeros, and -rho sqrt(n_r) w_r/||w_r|| elsewhere."""
+    training = training_problem(
+        3, n_sequences=40, templates=("LOWER", "TAG[-1..0]"), pair_templates=pair_templates, regularizer=GroupLasso(0.4)
+    )
+    theta, reports = run(make(name, **TIGHT), training)
+    gradient, dropped = gradient_of_loss(training, theta), 0
+    for block in training.objective.blocks:
+        begins = block.ptr if len(block.ptr) else np.arange(block.n_rows + 1) * block.width
+        for first, last in itertools.pairwise(block.begin + begins):
+            row, slope, bound = theta[first:last], gradient[first:last], 0.4 * np.sqrt(last - first)
+            norm = np.linalg.norm(row)
+            if norm:
+                np.testing.assert_allclose(slope, -bound * row / norm, atol=1e-4)
+                assert row.all()
+            else:
+                assert np.linalg.norm(slope) <= bound + 1e-4
+                dropped += last - first > 1
+    assert dropped
+    values = [report.value for report in reports]
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in itertools.pairwise(values))
+
+
+@pytest.mark.parametrize("update", ["PR", "FR"])
+def test_both_conjugate_gradients_reach_the_optimum(update: str) -> None:
+    training = problem(L2(1.0))
+    least = run(LBFGS(**TIGHT), training)[1][-1].value
+    reports = run(ConjugateGradient(**TIGHT, update=update), training)[1]
+    assert reports[-1].value == pytest.approx(least, rel=1e-9)
+    assert len(reports) < 150

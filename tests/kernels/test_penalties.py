@@ -1,0 +1,103 @@
+"""Norms, shrinkage and steps within an orthant, against their definitions in numpy, over sizes around the block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spacy_crfseq.kernels import penalties
+from spacy_crfseq.regularizers.group_lasso import GroupLasso
+from spacy_crfseq.types import RowBlock
+
+SIZES = pytest.mark.parametrize("size", [0, 1, 7, penalties.BLOCK, 2 * penalties.BLOCK + 5])
+DTYPES = pytest.mark.parametrize(("dtype", "limit"), [(np.float32, 1e-5), (np.float64, 1e-12)])
+
+
+def random(size: int, dtype: type, seed: int, zeros: float = 0.3) -> np.ndarray:
+    """Return random numbers, some of them zero."""
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal(size) * (rng.random(size) >= zeros)).astype(dtype)
+
+
+@SIZES
+@DTYPES
+def test_l1_norm_and_soft_thresholding(size: int, dtype: type, limit: float) -> None:
+    x = random(size, dtype, 0)
+    assert penalties.absolute_sum(x) == pytest.approx(abs(x.astype(float)).sum(), rel=limit)
+    shrunk = x.copy()
+    penalties.shrink(shrunk, 0.4)
+    np.testing.assert_allclose(shrunk, np.sign(x) * np.maximum(abs(x) - 0.4, 0), atol=1e-7)
+    np.testing.assert_array_equal(shrunk == 0, abs(x) <= dtype(0.4))
+
+
+@DTYPES
+def test_groups(dtype: type, limit: float) -> None:
+    x = random(9, dtype, 1)
+    x[7:] = 0
+    ptr = np.array([0, 3, 3, 4, 7, 9])
+    rows = [slice(0, 3), slice(3, 4), slice(4, 7), slice(7, 9)]
+    norms = [np.sqrt(np.sum(x[row].astype(float) ** 2)) for row in rows]
+    sizes = [row.stop - row.start for row in rows]
+    expected = sum(np.sqrt(n) * norm for n, norm in zip(sizes, norms, strict=True))
+    assert penalties.group_norms(x, ptr) == pytest.approx(expected, rel=limit)
+    shrunk = x.copy()
+    penalties.shrink_groups(shrunk, ptr, 0.5)
+    for row, n, norm in zip(rows, sizes, norms, strict=True):
+        factor = max(0.0, 1 - 0.5 * np.sqrt(n) / norm) if norm else 0.0
+        np.testing.assert_allclose(shrunk[row], factor * x[row], rtol=10 * limit)
+
+
+def test_the_rows_of_a_layout_are_the_groups() -> None:
+    """Sparse rows, dense ones and scores that all positions share, as `Layout.blocks` lists them."""
+    everywhere: Any = (np.zeros(0, np.int64), np.zeros(0, np.int32))
+    blocks = [
+        RowBlock(0, 3, 0, 3, 3, np.array([0, 2, 2, 3]), np.array([0, 2, 1], np.int32)),
+        RowBlock(3, 7, 3, 2, 2, *everywhere),
+        RowBlock(7, 9, 5, 2, 1, *everywhere),
+    ]
+    x = random(9, np.float64, 2, zeros=0)
+    groups = [x[:2], x[2:3], x[3:5], x[5:7], x[7:8], x[8:]]
+    expected = 0.7 * sum(np.sqrt(len(group)) * np.linalg.norm(group) for group in groups)
+    assert GroupLasso(0.7).over(blocks).value(x) == pytest.approx(expected)
+    assert GroupLasso(0.7).value(x) == pytest.approx(0.7 * 3 * np.linalg.norm(x))
+
+
+@SIZES
+@DTYPES
+def test_the_pseudo_gradient_is_the_shortest_subgradient(size: int, dtype: type, limit: float) -> None:
+    x, gradient, out = random(size, dtype, 3), random(size, dtype, 4), np.empty(size, dtype)
+    penalties.pseudo_gradient(x, gradient, 0.5, out)
+    least, most = gradient + 0.5 * np.sign(x) - 0.5 * (x == 0), gradient + 0.5 * np.sign(x) + 0.5 * (x == 0)
+    np.testing.assert_allclose(out, np.clip(0, least, most), atol=1e-6)
+
+
+@SIZES
+@DTYPES
+def test_steps_stay_in_the_orthant(size: int, dtype: type, limit: float) -> None:
+    x, pseudo, direction, out = (*(random(size, dtype, seed) for seed in (5, 6, 7)), np.empty(size, dtype))
+    aligned = np.where(direction * pseudo < 0, direction, 0)
+    slope = penalties.align(direction, pseudo)
+    np.testing.assert_array_equal(direction, aligned)
+    assert slope == pytest.approx(aligned.astype(float) @ pseudo, rel=10 * limit)
+    promised = penalties.orthant_step(x, 0.8, direction, pseudo, out)
+    orthant = np.where(x != 0, np.sign(x), -np.sign(pseudo))
+    straight = x + dtype(0.8) * direction
+    np.testing.assert_allclose(out, np.where(np.sign(straight) == orthant, straight, 0), rtol=10 * limit, atol=1e-7)
+    assert promised == pytest.approx(pseudo.astype(float) @ (out - x), rel=10 * limit, abs=limit * size)
+
+
+@DTYPES
+def test_steps_by_signs(dtype: type, limit: float) -> None:
+    x, pseudo, signs = (np.array(values, dtype) for values in ([1, -1, 0, 2], [3, -2, 1, 0], [1, 1, 0, -1]))
+    steps, out = np.array([0.9, 4, 0.5, 0.5], dtype), np.empty(4, dtype)
+    penalties.adapt_steps(pseudo, signs, steps, 1.2, 0.5, 1.0)
+    np.testing.assert_allclose(steps, [1, 2, 0.5, 0.5])
+    np.testing.assert_array_equal(signs, [1, 0, 1, 0])
+    steps[0] = 1.5
+    for stop, expected in ((False, [-0.5, -1, -0.5, 2]), (True, [0, -1, -0.5, 2])):
+        penalties.sign_step(x, signs, steps, stop, out)
+        np.testing.assert_allclose(out, expected)
+    assert penalties.retreat(x, out, np.array([-1, 1, 1, 1], dtype), steps, 0.5) == 1
+    np.testing.assert_allclose(steps, [0.75, 2, 0.5, 0.5])
