@@ -319,3 +319,48 @@ def _value_at(attribute: str, t: int, words: Sequence[str], tags: dict[str, Sequ
     if attribute in tags:
         return tags[attribute][t] if tags[attribute][t] != unset else None
     return TEXT_VALUES[attribute](words[t])
+
+
+# --- losses of best paths, and of chains that are normalised at each token -------------------------------------------
+
+
+def errors(paths: np.ndarray, gold: Sequence[int]) -> np.ndarray:
+    """Return how many known gold labels each of paths [P, n] does not have."""
+    known = np.asarray(gold) >= 0
+    return (paths[:, known] != np.asarray(gold)[known]).sum(1)
+
+
+def max_loss(scores: Scores, gold: Sequence[int], cost: float) -> float:
+    """Return ``max_y [score(y) + cost * errors(y)] - max score(z)``, z over the completions of `gold`."""
+    paths = all_paths(*scores.emissions.shape)
+    path_scores = all_path_scores(scores, paths)
+    return float((path_scores + cost * errors(paths, gold)).max() - path_scores[agrees(paths, gold)].max())
+
+
+def softmax_margin(scores: Scores, gold: Sequence[int], cost: float) -> float:
+    """Return ``log sum_y exp(score(y) + cost * errors(y)) - log sum exp(score(z))``, z completing `gold`."""
+    paths = all_paths(*scores.emissions.shape)
+    path_scores = all_path_scores(scores, paths)
+    return log_sum(path_scores + cost * errors(paths, gold)) - log_sum(path_scores[agrees(paths, gold)])
+
+
+def local_log_probabilities(scores: Scores, paths: np.ndarray) -> np.ndarray:
+    """Return ``sum_t log softmax_j(emissions_t(j) + transitions_t(y_{t-1}, j))(y_t)`` of each of paths [P, n].
+
+    Start and end scores belong to the first and the last token.
+    """
+    total = np.zeros(len(paths))
+    for t in range(paths.shape[1]):
+        rows = np.tile(scores.emissions[t], (len(paths), 1))
+        rows += step(scores, t)[paths[:, t - 1]] if t else scores.start
+        if t == paths.shape[1] - 1:
+            rows = rows + scores.end
+        normalisers = np.array([log_sum(row) for row in rows])
+        total += rows[np.arange(len(paths)), paths[:, t]] - normalisers
+    return total
+
+
+def local_log_loss(scores: Scores, gold: Sequence[int]) -> float:
+    """Return ``-log sum P(z)`` over the completions z of `gold` under a chain of softmaxes."""
+    paths = all_paths(*scores.emissions.shape)
+    return -log_sum(local_log_probabilities(scores, paths[agrees(paths, gold)]))

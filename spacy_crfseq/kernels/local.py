@@ -1,7 +1,7 @@
 """Chains that are normalised at each token: ``P(y | x) = prod_t P(y_t | y_{t-1}, x)``, the MEMM.
 
-``P(y_t = j | y_{t-1} = i, x)`` is the softmax over j of ``emissions_t(j) + transitions_t(i, j)``, with start scores at the
-first and end scores at the last token of a sequence (McCallum, Freitag & Pereira 2000, eq. 1).
+``P(y_t = j | y_{t-1} = i, x)`` is the softmax over j of ``emissions_t(j) + transitions_t(i, j)``, with start scores at
+the first and end scores at the last token of a sequence (McCallum, Freitag & Pereira 2000, eq. 1).
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _sum_out(
     d_start: Floats,
     d_end: Floats,
 ) -> float:
-    """Return log P(y_last | y_{first-1}), the labels of the tokens between summed out; subtract its gradient times weight.
+    """Return log P(y_last | y_{first-1}), the labels between summed out; subtract its gradient times weight.
 
     A forward and a backward recursion over log probabilities, in float64.  The sequence has the tokens b..e-1.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Offsets
-from ._jit import kernel, prefetch
+from ._jit import inlined, kernel, prefetch
 
 STRIDE_CLOCK, STRIDE_POSITION = 0.7548776662466927, 0.5698402909980532
 """Multiples of these spread evenly over [0, 1) modulo 1 (the additive recurrence R2 of Roberts 2018)."""
@@ -71,12 +71,14 @@ def adagrad(
     offset: float,
     least: float,
     decay: float,
+    lasso: float,
 ) -> None:
     """Make AdaGrad steps with one accumulator for each row; `optimizers.adagrad` has the formulas.
 
     ptr [T + 1], ids [ptr[T]], d [T, C], weights and sums alike (sums empty: no average).
     seen [R, 2] float64: the sum of squares of each row, and the clock at its last visit.
-    unit: The clock's unit for the weights of the average; decay: strength of the penalty per tick of the clock.
+    unit: The clock's unit for the weights of the average.
+    decay, lasso: Strengths of the squared norm and of the L1 norm per tick of the clock.
     """
     width, number, average = d.shape[1], d.dtype.type, sums.shape[0] > 0
     used, factors = np.empty(d.shape[0], np.int32), np.empty(d.shape[0])
@@ -112,7 +114,12 @@ def adagrad(
             step = rate / np.sqrt(offset + seen[r, 0])
             shrink = number(1 / (1 + step * decay * (clock - before)))
             f = number(step * stretch) * shrink
-            if last - first == width:
+            if lasso > 0:
+                cut = number(step * lasso * (clock - before))
+                for q in range(first, last):
+                    w = weights[q] - number(step * stretch) * source[cols[q] if row_ptr.shape[0] else q - first]
+                    weights[q] = (max(w - cut, 0) + min(w + cut, 0)) * shrink
+            elif last - first == width:
                 for c in range(width):
                     row[c] = row[c] * shrink - f * source[c]
             else:
@@ -142,6 +149,66 @@ def average_rows(
         share = weights.dtype.type(1 / now)
         for q in range(first, last):
             out[q] = weight * weights[q] + share * sums[q]
+
+
+@kernel
+def catch_up(
+    n_rows: int,
+    width: int,
+    row_ptr: Offsets,
+    weights: Floats,
+    seen: Floats,
+    clock: float,
+    rate: float,
+    offset: float,
+    decay: float,
+    lasso: float,
+) -> None:
+    """Make the proximal steps that `adagrad` still owes to each row, as if all were visited now; arguments as there."""
+    for r in range(n_rows):
+        first, last = r * width, (r + 1) * width
+        if row_ptr.shape[0]:
+            first, last = row_ptr[r], row_ptr[r + 1]
+        late = rate / np.sqrt(offset + seen[r, 0]) * (clock - seen[r, 1])
+        shrink, cut = weights.dtype.type(1 / (1 + late * decay)), weights.dtype.type(late * lasso)
+        seen[r, 1] = clock
+        for q in range(first, last):
+            w = weights[q]
+            weights[q] = (max(w - cut, 0) + min(w + cut, 0)) * shrink
+
+
+@inlined
+def _paid_weight(weight: float, debt: float, paid: float) -> float:
+    if weight > 0:
+        return max(0.0, weight - (debt + paid))
+    return min(0.0, weight + (debt - paid))
+
+
+@kernel
+def pay_rows(
+    ptr: Offsets, ids: Ints, width: int, row_ptr: Offsets, debt: float, scale: float, weights: Floats, paid: Floats
+) -> None:
+    """Let the weights of some rows pay their L1 penalty; `optimizers.sgd` has the formulas.
+
+    ptr, ids: The rows, as in `add_rows`.  scale: The weights are stored times this.
+    """
+    for p in range(ptr[0], ptr[-1]):
+        r = np.int64(ids[p])
+        first, last = r * width, (r + 1) * width
+        if row_ptr.shape[0]:
+            first, last = row_ptr[r], row_ptr[r + 1]
+        pay(debt, scale, weights[first:last], paid[first:last])
+
+
+@kernel
+def pay(debt: float, scale: float, weights: Floats, paid: Floats) -> None:
+    """Let weights [n] pay their L1 penalty; arguments as in `pay_rows`."""
+    for q in range(weights.shape[0]):
+        if weights[q] != 0:
+            before = weights[q] / scale
+            after = _paid_weight(before, debt, paid[q])
+            weights[q] = after * scale
+            paid[q] += after - before
 
 
 @kernel

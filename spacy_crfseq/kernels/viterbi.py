@@ -229,9 +229,9 @@ def max_loss(
 ) -> float:
     """Return the sum over sequences of ``weight * (max_y [score(y) + cost * errors(y)] - max_{z ~ gold} score(z))``.
 
-    errors(y) counts the tokens whose known gold label y does not have, and z agrees with the known ones.  A subgradient,
-    the counts of y less those of z, is added to the gradients, whose shapes are those of the scores; gold [T] is
-    negative where missing, weights [N].
+    errors(y) counts the tokens whose known gold label y does not have, and z agrees with the known ones.  A
+    subgradient, the counts of y less those of z, is added to the gradients, whose shapes are those of the scores; gold
+    [T] is negative where missing, weights [N].
     """
     n_tokens, n = emissions.shape
     raised, masked = emissions, emissions

@@ -9,7 +9,10 @@ position t, with the gradient d of its scores, visits row r::
     w_r = (w_r - a_r d) / (1 + a_r c k)
 
 where c is the strength of the squared norm for a sequence and k the sequences since the row's last visit: the proximal
-step for all the sequences that left the row alone, done when it is needed (the lazy updates of Duchi et al.).
+step for all the sequences that left the row alone, done when it is needed (the lazy updates of Duchi et al.).  An L1
+norm of strength b for a sequence first takes ``a_r b k`` off the size of ``w_r - a_r d``, at most all of it; then all
+rows catch up at the end of an epoch, and the last weights predict, since an average of sparse weights is not sparse.
+Weights of rare attributes become zero so, while those of frequent ones keep moving around it: SGD's are sparser.
 
 Soon most positions are predicted with near certainty, and their gradient is hardly worth the memory it touches.  One
 with ||d|| < `LEAST` is used with the probability ||d|| / `LEAST`, and then as if it were that long, which leaves its
@@ -28,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..types import NONE, Floats, Objective, RowBlock, RowGradient, StepReport
+from ..types import NONE, Floats, Objective, RowBlock, RowGradient, StepReport, Strengths
 
 OFFSET = 0.1
 """Added to the sum of squares: no row's rate exceeds about three times `rate`."""
@@ -64,7 +67,7 @@ class AdaGrad:
 
     rate (float): Learning rate; a row's first steps are about as large.
     batch_size (int): Sequences whose gradient is computed with the same weights.
-    average (bool): Predict with the weighted average of the weights.
+    average (bool): Predict with the weighted average of the weights; with an L1 norm, the last ones predict anyway.
     max_iterations (int): Epochs of a run.
     tolerance (float): Stop when an epoch's objective, as met on the way, fell by less than this fraction.
     seed (int): Of the order of the sequences.
@@ -91,8 +94,8 @@ class AdaGrad:
 
     @property
     def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: multiples of the squared norm."""
-        return frozenset({"l2"})
+        """Regularizers it can minimise: elastic nets."""
+        return frozenset({"elastic"})
 
     @property
     def online(self) -> bool:
@@ -108,7 +111,7 @@ class AdaGrad:
         """Write the average, or the current weights where there is none yet."""
         from ..kernels import updates
 
-        if not (self.average and state.clock):
+        if not (len(state.sums) and state.clock):
             theta[:] = state.weights
             return
         for block in state.blocks:
@@ -122,8 +125,10 @@ class AdaGrad:
         if not state.blocks:
             state.blocks, state.unit = objective.blocks, float(objective.n_total)
             state.seen = np.zeros((sum(block.n_rows for block in state.blocks), 2))
-        strengths = objective.regularizer.strengths or NONE
-        step = self._stepper(state, strengths.l2 / max(1, objective.n_total))
+        strengths = Strengths(*(c / max(1, objective.n_total) for c in objective.regularizer.strengths or NONE))
+        if strengths.l1:
+            state.sums = state.sums[:0]
+        step = self._stepper(state, strengths)
         loss = 0.0
         for batch in objective.minibatches(self.batch_size, state.rng):
             batch_loss, gradients = batch.loss_and_grad(state.weights)
@@ -131,16 +136,30 @@ class AdaGrad:
             state.clock += batch.n_sequences
             for gradient in gradients:
                 step(gradient)
+        if strengths.l1:
+            self._catch_up(state, strengths)
         state.iterations += 1
         value = loss + objective.regularizer.value(state.weights)
         message = self._stop(state, value)
         state.last_value = value
         return StepReport(value, loss, float("nan"), 1, bool(message), message)
 
-    def _stepper(self, state: AdaGradState, decay: float) -> Callable[[RowGradient], None]:
+    def _catch_up(self, state: AdaGradState, strengths: Strengths) -> None:
+        """Make the proximal steps that rows not visited lately still lack."""
+        from ..kernels import updates
+
+        lasso, decay = strengths
+        for block in state.blocks:
+            weights, seen = block.of(state.weights), block.rows_of(state.seen)
+            updates.catch_up(
+                block.n_rows, block.width, block.ptr, weights, seen, state.clock, self.rate, OFFSET, decay, lasso
+            )
+
+    def _stepper(self, state: AdaGradState, strengths: Strengths) -> Callable[[RowGradient], None]:
         """Return a function that makes the step for a gradient."""
         from ..kernels import updates
 
+        lasso, decay = strengths
         parts = [
             (block.ptr, block.cols, block.of(state.weights), block.of(state.sums), block.rows_of(state.seen))
             for block in state.blocks
@@ -148,7 +167,9 @@ class AdaGrad:
 
         def step(gradient: RowGradient) -> None:
             number, ptr, ids, d = gradient
-            updates.adagrad(ptr, ids, d, *parts[number], state.clock, state.unit, self.rate, OFFSET, LEAST, decay)
+            updates.adagrad(
+                ptr, ids, d, *parts[number], state.clock, state.unit, self.rate, OFFSET, LEAST, decay, lasso
+            )
 
         return step
 

@@ -25,13 +25,13 @@ class AROW:
     regularization (float): r, the larger the shorter the steps, and the slower the variances fall.
     average (bool): Predict with the average of the weights after each sequence.
     max_iterations (int): Epochs of a run.
-    tolerance (float): Stop when the mistaken sequences of an epoch fell by less than this fraction in three epochs.
+    tolerance (float): Stop when the loss, as met on the way, fell by less than this fraction in three epochs.
     seed (int): Of the order of the sequences.
     RAISES ConfigError: On a setting out of range.
     """
 
     variance: float = 1.0
-    regularization: float = 1.0
+    regularization: float = 10.0
     average: bool = True
     max_iterations: int = 20
     tolerance: float = 0.1
@@ -83,8 +83,6 @@ class AROW:
                 places, values = collector.places, collector.values
                 share = 1 / (updates.weighted_square(places, values, n, state.variances) + self.regularization)
                 step = batch_loss * share
-                updates.step_at(
-                    places, values, n, step, share, state.clock, state.weights, state.variances, state.sums
-                )
+                updates.step_at(places, values, n, step, share, state.clock, state.weights, state.variances, state.sums)
             state.clock += 1.0
         return state.report(loss, mistakes, self.max_iterations, self.tolerance)

@@ -23,7 +23,7 @@ class AveragedPerceptron:
     the size of the weights does not change what is predicted.
 
     max_iterations (int): Epochs of a run.
-    tolerance (float): Stop when the wrong tokens of an epoch fell by less than this fraction in three epochs.
+    tolerance (float): Stop when the loss, as met on the way, fell by less than this fraction in three epochs.
     seed (int): Of the order of the sequences.
     RAISES ConfigError: On a setting out of range.
     """

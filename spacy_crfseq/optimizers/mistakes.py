@@ -1,4 +1,4 @@
-"""What methods that learn from mistakes share: the gradient of one sequence as a list, the average, and when to stop."""
+"""What methods that learn from mistakes share: the gradient of a sequence as a list, the average, and when to stop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..types import Floats, Objective, RowBlock, RowGradient, StepReport
 
 PATIENCE = 3
-"""Epochs that may pass without fewer mistakes."""
+"""Epochs that may pass without a smaller loss; from one to the next it may rise."""
 
 
 @dataclass
@@ -20,7 +20,7 @@ class MistakeState:
     sums (Floats): [D] of the steps, each times the clock when it was made; empty where no average is kept.
     variances (Floats): [D] of each weight; empty where the method has none.
     clock (float): Sequences seen.
-    mistakes (list[int]): Of each epoch.
+    losses (list[float]): Of each epoch, as met on the way.
     """
 
     weights: Floats
@@ -28,7 +28,7 @@ class MistakeState:
     variances: Floats
     rng: np.random.Generator
     clock: float = 0.0
-    mistakes: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
 
     def average(self, theta: Floats) -> None:
         """Write the average of the weights after each sequence, or the weights where there is none, to `theta`.
@@ -44,21 +44,21 @@ class MistakeState:
             theta[:] = self.weights
 
     def report(self, loss: float, mistakes: int, max_iterations: int, tolerance: float) -> StepReport:
-        """Return the report of an epoch, and whether it was the last one."""
-        self.mistakes.append(mistakes)
-        message = self._stop(loss, max_iterations, tolerance)
+        """Return the report of an epoch with its loss and the number of its steps, and whether it was the last one."""
+        self.losses.append(loss)
+        message = self._stop(mistakes, max_iterations, tolerance)
         return StepReport(loss, loss, float("nan"), 1, bool(message), message)
 
-    def _stop(self, loss: float, max_iterations: int, tolerance: float) -> str:
-        if not np.isfinite(loss):
+    def _stop(self, mistakes: int, max_iterations: int, tolerance: float) -> str:
+        if not np.isfinite(self.losses[-1]):
             return "the loss is not finite"
-        if not self.mistakes[-1]:
+        if not mistakes:
             return "nothing is wrong any more"
-        if len(self.mistakes) >= max_iterations:
+        if len(self.losses) >= max_iterations:
             return f"{max_iterations} epochs were run"
-        before, lately = self.mistakes[:-PATIENCE], self.mistakes[-PATIENCE:]
+        before, lately = self.losses[:-PATIENCE], self.losses[-PATIENCE:]
         if before and min(lately) > (1 - tolerance) * min(before):
-            return f"mistakes fell by less than {tolerance:g} of their number in {PATIENCE} epochs"
+            return f"the loss fell by less than {tolerance:g} of its value in {PATIENCE} epochs"
         return ""
 
 

@@ -26,7 +26,7 @@ class PassiveAggressive:
     aggressiveness (float): C, the larger the longer the steps; PA has none.
     average (bool): Predict with the average of the weights after each sequence.
     max_iterations (int): Epochs of a run.
-    tolerance (float): Stop when the mistaken sequences of an epoch fell by less than this fraction in three epochs.
+    tolerance (float): Stop when the loss, as met on the way, fell by less than this fraction in three epochs.
     seed (int): Of the order of the sequences.
     RAISES ConfigError: On a setting out of range.
     """

@@ -102,8 +102,8 @@ def _check_decoder(component: str, loss: object, decoder: object) -> None:
         return
     which, pair = ("at each token", "LocalViterbi") if local else ("over whole sequences", "Viterbi")
     raise ConfigError(
-        f"[components.{component}]: the decoder {part_name(decoder)} cannot decode for the loss {part_name(loss)}, whose "
-        f"scores are normalised {which}. A pair that works: {part_name(loss)} with spacy_crfseq.{pair}.v1."
+        f"[components.{component}]: the decoder {part_name(decoder)} cannot decode for the loss {part_name(loss)}, "
+        f"whose scores are normalised {which}. A pair that works: {part_name(loss)} with spacy_crfseq.{pair}.v1."
     )
 
 
@@ -119,8 +119,8 @@ def check_global(component: str, loss: object, wanted: str) -> None:
     """
     if is_local(loss):
         raise ConfigError(
-            f"[components.{component}]: {wanted} takes probabilities of a model that is normalised over whole sequences, "
-            f"but the loss {part_name(loss)} trains one that is normalised at each token. Use for example "
+            f"[components.{component}]: {wanted} takes probabilities of a model that is normalised over whole "
+            f"sequences, but the loss {part_name(loss)} trains one that is normalised at each token. Use for example "
             "spacy_crfseq.SequentialLog.v1 with spacy_crfseq.Viterbi.v1."
         )
 

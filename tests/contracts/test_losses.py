@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_crfseq import registry
 from spacy_crfseq.types import Loss, Scores
+from tests import reference
 from tests.problems import Problem, finite_differences, problems
 
 ARGUMENTS: dict[str, dict[str, Any]] = {}
@@ -107,3 +108,32 @@ def test_both_kinds_of_transitions_agree(loss: Loss, problem: Problem) -> None:
     assert copied_value == pytest.approx(value, abs=1e-9)
     np.testing.assert_allclose(copied.transitions.sum(0), gradient.transitions[0], atol=1e-9)
     np.testing.assert_allclose(copied.emissions, gradient.emissions, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [("Perceptron", 0.0), ("Hinge", 1.0), ("Hinge", 0.3), ("SoftmaxMargin", 1.0), ("SoftmaxMargin", 0.3)],
+)
+@given(problems(scales=(1.0, 10.0), dtypes=(np.float32, np.float64)))
+def test_losses_of_best_paths_and_margins_equal_their_definitions(name: str, cost: float, problem: Problem) -> None:
+    loss = registry.losses.get(f"spacy_crfseq.{name}.v1")(**({"cost": cost} if cost else {}))
+    expected, defined = 0.0, reference.softmax_margin if name == "SoftmaxMargin" else reference.max_loss
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        gold = problem.batch.gold[first:last].tolist()
+        if any(label >= 0 for label in gold):
+            one = reference.sequence(problem.scores, first, last)
+            expected += problem.batch.weights[n] * defined(one, gold, cost)
+    value, gradient = evaluate(loss, problem)
+    assert value == pytest.approx(expected, rel=1e-4, abs=1e-3)
+    assert all(np.isfinite(array).all() for array in gradient)
+
+
+@given(PROBLEMS)
+def test_hinge_bounds_the_perceptron_and_softmax_margin_both(problem: Problem) -> None:
+    names = ("Perceptron", "Hinge", "SoftmaxMargin")
+    values = [evaluate(registry.losses.get(f"spacy_crfseq.{name}.v1")(), problem)[0] for name in names]
+    log_loss = evaluate(registry.losses.get("spacy_crfseq.SequentialLog.v1")(), problem)[0]
+    known = (problem.batch.gold >= 0).all()
+    assert values[0] <= values[1] + 1e-9
+    assert log_loss <= values[2] + 1e-9
+    assert not known or values[1] <= values[2] + 1e-9

@@ -53,7 +53,7 @@ def declared(name: str) -> dict[str, Any]:
     return {"loss": loss, "regularizer": L2(1.0) if optimizer.penalties != {"none"} else NoRegularizer()}
 
 
-@lru_cache(maxsize=None)
+@lru_cache(maxsize=100)
 def problem_for(name: str) -> Training:
     """Return a problem of a kind that an optimizer says it can do."""
     return training_problem(3, n_sequences=40, templates=("LOWER", "TAG[-1..0]"), **declared(name))

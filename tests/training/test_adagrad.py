@@ -111,7 +111,7 @@ def test_short_gradients_are_used_in_proportion_to_their_length() -> None:
     weights, seen = np.zeros(n), np.zeros((n, 2))
     empty = (np.zeros(0, np.int64), np.zeros(0, np.int32))
     updates.adagrad(
-        ptr, ids, lengths[:, None], *empty, weights, np.zeros(0), seen, 1.0, 1.0, 1.0, 1.0, least, 0.0
+        ptr, ids, lengths[:, None], *empty, weights, np.zeros(0), seen, 1.0, 1.0, 1.0, 1.0, least, 0.0, 0.0
     )  # fmt: skip
     used = seen[:, 1] > 0
     gradients = -weights * np.sqrt(1 + seen[:, 0])
