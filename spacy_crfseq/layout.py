@@ -142,6 +142,30 @@ class SparseRows(NamedTuple):
 Rows: TypeAlias = DenseRows | SparseRows
 
 
+def restricted_rows(rows: Rows, kept: Bools) -> SparseRows:
+    """Return rows that have only the weights that kept [size] marks; a row may be left without any."""
+    ends = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+    if isinstance(rows, SparseRows):
+        return SparseRows(ends[rows.ptr], rows.cols[kept], rows.width)
+    ptr = ends[np.arange(rows.n_rows + 1) * rows.width]
+    return SparseRows(ptr, (np.flatnonzero(kept) % rows.width).astype(np.int32), rows.width)
+
+
+def used_rows(rows: Rows) -> Bools:
+    """Return [R] which rows have a weight."""
+    if isinstance(rows, DenseRows):
+        return np.ones(rows.n_rows, np.bool_)
+    used: Bools = np.diff(rows.ptr) > 0
+    return used
+
+
+def without_empty(rows: Rows) -> Rows:
+    """Return the rows that have a weight; the weights stay where they are."""
+    if isinstance(rows, DenseRows):
+        return rows
+    return rows._replace(ptr=rows.ptr[np.concatenate([[True], used_rows(rows)])])
+
+
 class DenseColumns:
     """Dense rows that tokens switch on, for many passes over the same tokens with changing weights."""
 
@@ -284,6 +308,32 @@ class Layout(NamedTuple):
         if not self.boundaries:
             learnt[n * n :] = False
         return learnt
+
+    def restricted(self, kept: Bools) -> Layout:
+        """Return a layout that has and learns only the parameters that kept [D] marks.
+
+        Rows of attributes stay, though without weights; so do transitions, start and end scores.  Of these, transitions
+        that are not kept are not learnt.  `move` takes parameters there.
+        """
+        views = self.views(kept)
+        steps = views.transitions.copy() if self.steps is None else self.steps & views.transitions
+        return Layout(
+            self.n_labels,
+            restricted_rows(self.state, views.state),
+            restricted_rows(self.pair, views.pair),
+            None if steps.all() else steps,
+            self.boundaries,
+        )
+
+    def move(self, theta: Floats, kept: Bools) -> Floats:
+        """Return the parameters theta [D] as `restricted` orders them; shared scores that are not kept become zero."""
+        weights = self.state.size + self.pair.size
+        shared = np.where(kept[weights:], theta[weights:], theta.dtype.type(0))
+        return np.concatenate([theta[:weights][kept[:weights]], shared])
+
+    def without_empty(self) -> Layout:
+        """Return the layout without attributes that have no weight; all parameters stay where they are."""
+        return self._replace(state=without_empty(self.state), pair=without_empty(self.pair))
 
     def hold(self, grad: Floats) -> None:
         """Set the gradient of parameters that are not learnt to zero."""

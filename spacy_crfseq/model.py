@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .errors import ModelFileError
 from .features.encoder import Encoded, Ids
 from .features.index import BagStore
-from .layout import BagRows, DenseRows, Layout, Rows, SparseRows, Views, shards
+from .layout import BagRows, DenseRows, Layout, Rows, SparseRows, Views, shards, used_rows
 from .tag_dictionary import EmissionMask, TagDictionary
 from .threads import over
 from .types import Bools, Constraints, Decoder, Floats, Hashes, Ints, Offsets, Scores
@@ -121,6 +121,20 @@ class LinearChainCRF:
         assert old <= n
         dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)
         return LinearChainCRF(labels, layout, theta, self.keys, dictionary)
+
+    def compact(self, threshold: float = 0.0) -> LinearChainCRF:
+        """Return a model without the weights of an absolute value up to `threshold`, and without unused attributes.
+
+        Transitions, start and end scores become zero instead, and such transitions are not learnt any more.  With a
+        threshold of 0 the scores of every text stay the same.
+        """
+        kept = np.abs(self._theta) > threshold
+        for rows, part in zip((self.layout.state, self.layout.pair), self.layout.views(kept), strict=False):
+            _keep_dense(rows, part)
+        layout, theta = self.layout.restricted(kept), self.layout.move(self._theta, kept)
+        theta[np.abs(theta) <= threshold] = 0
+        keys = self.keys[0][used_rows(layout.state)], self.keys[1][used_rows(layout.pair)]
+        return LinearChainCRF(self.labels, _densest(layout.without_empty()), theta, keys, self.dictionary)
 
     def to_bytes(self) -> bytes:
         """Return the model as msgpack: one entry per array, small integer types where they suffice."""
@@ -325,6 +339,28 @@ class _Table:
             dense = np.zeros((size, rows.width), self._weights.dtype)
             gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
         return _Split(heads, dense)
+
+
+DENSE_FROM = 0.8
+"""Share of weights in rows that are in use from which on dense rows take less memory than sparse ones."""
+
+
+def _keep_dense(rows: Rows, kept: Bools) -> None:
+    """Mark whole rows in kept [size] where dense rows stay better dense."""
+    if isinstance(rows, DenseRows):
+        table = kept.reshape(rows.n_rows, rows.width)
+        used = table.any(1)
+        if table.sum() >= DENSE_FROM * used.sum() * rows.width:
+            table[used] = True
+
+
+def _densest(layout: Layout) -> Layout:
+    """Return a layout whose rows are dense where every row has all columns."""
+
+    def dense(rows: Rows) -> Rows:
+        return DenseRows(rows.n_rows, rows.width) if rows.size == rows.n_rows * rows.width else rows
+
+    return layout._replace(state=dense(layout.state), pair=dense(layout.pair))
 
 
 def _pack_rows(rows: Rows) -> dict[str, Any]:

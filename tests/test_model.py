@@ -12,11 +12,20 @@ import srsly
 from spacy_crfseq import layout
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ModelFileError
-from spacy_crfseq.layout import DenseRows
+from spacy_crfseq.features.encoder import Encoded
+from spacy_crfseq.layout import DenseRows, SparseRows
 from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.types import Constraints, Scores
 from tests import reference
-from tests.problems import PAIR_TEMPLATES, Training, plain_scores, training_problem
+from tests.problems import (
+    PAIR_TEMPLATES,
+    TEMPLATES,
+    Training,
+    columns_of,
+    make_encoder,
+    plain_scores,
+    training_problem,
+)
 
 LABELS = ["A", "B", "Ünï-code"]
 KINDS = list(product(["observed", "all"], [(), PAIR_TEMPLATES]))
@@ -294,3 +303,67 @@ def test_a_model_without_transitions_stays_without(support: str) -> None:
 def test_the_same_labels_give_the_same_model() -> None:
     model, _ = make_model()
     assert model.with_labels(LABELS).to_bytes() == model.to_bytes()
+
+
+# --- compact models -------------------------------------------------------------------------------------------------
+
+
+def compact_model(
+    support: str, pair_templates: tuple[str, ...], share: float, threshold: float
+) -> tuple[LinearChainCRF, LinearChainCRF, Training, Encoded]:
+    """Return a model with some small weights, its compact form, the problem, and its text as the latter sees it."""
+    model, training = make_model(support, pair_templates)
+    rng = np.random.default_rng(2)
+    theta = model.theta.copy()
+    small = rng.random(len(theta)) < share
+    theta[small] = rng.uniform(-threshold, threshold, small.sum())
+    training.layout.hold(theta)
+    model.set_theta(theta)
+    compact = model.compact(threshold)
+    encoder = make_encoder(training.vocabulary, TEMPLATES, pair_templates, keys=compact.keys)
+    return model, compact, training, encoder.encode(columns_of(training.vocabulary, encoder, training.sentences))
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.7, 1.0])
+@pytest.mark.parametrize("threshold", [0.0, 0.2])
+def test_a_compact_model_has_only_the_weights_that_count(
+    support: str, pair_templates: tuple[str, ...], share: float, threshold: float
+) -> None:
+    model, compact, training, encoded = compact_model(support, pair_templates, share, threshold)
+    large = np.where(np.abs(model.theta) > threshold, model.theta, 0)
+    expected = plain_scores(model.layout, large, training.encoded)
+    found = compact.scores(encoded, 0, len(encoded.offsets) - 1)[0]
+    for array, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.broadcast_to(array, wanted.shape), wanted, atol=1e-12)
+    assert compact.layout.size == len(compact.theta)
+    again = LinearChainCRF.from_bytes(compact.to_bytes())
+    np.testing.assert_array_equal(again.scores(encoded, 0, 5)[0].emissions, compact.scores(encoded, 0, 5)[0].emissions)
+    for rows, keys, old, weights in zip(
+        (compact.layout.state, compact.layout.pair), compact.keys, model.keys, compact.views, strict=False
+    ):
+        assert rows.n_rows == len(keys) <= len(old)
+        assert set(keys.tolist()) <= set(old.tolist())
+        if isinstance(rows, SparseRows):
+            assert (np.abs(weights) > threshold).all()
+            assert (np.diff(rows.ptr) > 0).all()
+    if share == 1.0:
+        assert not len(compact.keys[0])
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.7])
+def test_without_zeros_the_scores_are_the_same(support: str, pair_templates: tuple[str, ...], share: float) -> None:
+    model, compact, training, encoded = compact_model(support, pair_templates, share, 0.0)
+    n_sequences = training.objective.n_sequences
+    before, after = all_scores(model, training), compact.scores(encoded, 0, n_sequences)[0]
+    for array, expected in zip(after, before, strict=True):
+        np.testing.assert_array_equal(array, expected)
+    assert len(compact.to_bytes()) <= len(model.to_bytes()) + 100  # which transitions are learnt
+
+
+def test_transitions_that_are_dropped_are_not_learnt_again() -> None:
+    model, compact, *_ = compact_model("all", (), 0.5, 0.2)
+    assert model.layout.steps is None
+    assert compact.layout.steps is not None
+    np.testing.assert_array_equal(compact.layout.steps, compact.views.transitions != 0)

@@ -13,6 +13,7 @@ from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
 from .fit import fit, fit_cli
 from .path import path, path_cli
+from .prune import prune, prune_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "main",
     "path",
     "path_cli",
+    "prune",
+    "prune_cli",
     "warmup",
     "warmup_cli",
 ]

@@ -261,9 +261,10 @@ class Block:
     def freeze(self, ids: Ids, min_count: int) -> Ids:
         """Drop attributes on fewer than `min_count` tokens, take no new ones from now on; see `renumbered`."""
         self.frozen = True
-        if min_count <= 1:
-            return ids
-        kept = self.count(ids) >= min_count
+        return ids if min_count <= 1 else self.keep(ids, self.count(ids) >= min_count)
+
+    def keep(self, ids: Ids, kept: Bools) -> Ids:
+        """Drop the attributes that kept [F] does not mark; see `renumbered`."""
         new_ids = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
         new_ids = np.append(new_ids, np.int32(-1))  # so that -1 stays -1
         self.index = HashIndex(self.index.keys[kept])
@@ -278,7 +279,7 @@ class Block:
         return self.renumbered(ids)
 
     def renumbered(self, ids: Ids) -> Ids:
-        """Write the ids that attributes have since `freeze` to what was encoded before, and return it."""
+        """Write the ids that attributes have since `freeze` or `keep` to what was encoded before, and return it."""
         if self._new_ids is not None:
             for first in range(0, len(ids.attrs), BLOCK_TOKENS):
                 part = ids.attrs[first : first + BLOCK_TOKENS]
@@ -354,8 +355,14 @@ class Encoder:
         state, pair = self.state.freeze(encoded.state, min_count), self.pair.freeze(encoded.pair, min_count)
         return encoded._replace(state=state, pair=pair)
 
+    def keep(self, encoded: Encoded, kept: tuple[Bools, Bools]) -> Encoded:
+        """Drop attributes of both blocks after `freeze`; see `Block.keep`."""
+        return encoded._replace(
+            state=self.state.keep(encoded.state, kept[0]), pair=self.pair.keep(encoded.pair, kept[1])
+        )
+
     def renumbered(self, encoded: Encoded) -> Encoded:
-        """Write the ids that attributes have since `freeze` to a text encoded before, and return it."""
+        """Write the ids that attributes have since `freeze` or `keep` to a text encoded before, and return it."""
         state, pair = self.state.renumbered(encoded.state), self.pair.renumbered(encoded.pair)
         return encoded._replace(state=state, pair=pair)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import srsly
@@ -28,7 +28,7 @@ from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.index import HashIndex
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
-from ..layout import make_layout
+from ..layout import Layout, make_layout, used_rows
 from ..model import LinearChainCRF, Scorer
 from ..schemes import TagTable, span_f1, spans_of
 from ..tag_dictionary import TagDictionary, make_dictionary
@@ -36,6 +36,7 @@ from ..training.compatibility import check_global
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
+from ..training.selection import most_informative
 from ..types import Constraints, Floats, Ints
 from . import storage
 from .annotations import Annotation, Prediction, Tags, ends_span, tag_table
@@ -51,6 +52,26 @@ Docs that are still in the cache when they are read."""
 
 N_FLAGS = 64
 """Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
+
+
+class ModelSize(NamedTuple):
+    """How large a model is.
+
+    weights (int): D, zeros included.
+    attributes (int): Of both blocks.
+    n_bytes (int): Of its file.
+    """
+
+    weights: int
+    attributes: int
+    n_bytes: int
+
+
+class Pruned(NamedTuple):
+    """What `CRFComponent.prune` did."""
+
+    before: ModelSize
+    after: ModelSize
 
 
 class CRFComponent(TrainablePipe):
@@ -266,18 +287,7 @@ class CRFComponent(TrainablePipe):
         self._set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags)))
         self._warn_of_score_weights(nlp)
         data = self._relabelled(found)
-        known = encoder.freeze(found.known, self.method.min_count)
-        encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
-        sizes = encoder.state.index.size, encoder.pair.index.size
-        layout = make_layout(
-            known,
-            data.gold,
-            len(self._tags),
-            sizes,
-            support=self.method.support,
-            boundaries=self.method.boundaries,
-            transitions=self.method.transitions,
-        )
+        layout, encoded = self._make_layout(encoder, found, data)
         dictionary, encoded = self._make_dictionary(encoder, encoded, data.gold)
         keys = encoder.state.index.keys, encoder.pair.index.keys
         theta = np.zeros(layout.size, self.method.precision)
@@ -290,6 +300,27 @@ class CRFComponent(TrainablePipe):
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
+
+    def _make_layout(self, encoder: Encoder, found: Collected, data: Dataset) -> tuple[Layout, Encoded]:
+        """End the growth of the encoder; return which weights the model has, and the data with their final ids."""
+        method = self.method
+        known = encoder.freeze(found.known, method.min_count)
+        encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
+        layout = make_layout(
+            known,
+            data.gold,
+            len(self._tags),
+            (encoder.state.index.size, encoder.pair.index.size),
+            support=method.support,
+            boundaries=method.boundaries,
+            transitions=method.transitions,
+        )
+        if not method.max_features:
+            return layout, encoded
+        n_threads = method.n_threads or threads.available()
+        layout = most_informative(layout, data._replace(encoded=known), method.max_features, n_threads)
+        selected = encoder.keep(known, (used_rows(layout.state), used_rows(layout.pair)))
+        return layout.without_empty(), selected if encoded is known else encoder.renumbered(encoded)
 
     def _make_dictionary(self, encoder: Encoder, encoded: Encoded, gold: Ints) -> tuple[TagDictionary | None, Encoded]:
         """Return the tag dictionary of the training data, and the data with the numbers of its words."""
@@ -537,8 +568,38 @@ class CRFComponent(TrainablePipe):
 
         return evaluate
 
+    def prune(self, threshold: float = 0.0) -> Pruned:
+        """Drop weights of an absolute value up to `threshold`, and attributes that are left without any.
+
+        With 0 only weights of zero go, and predictions stay the same.  Training that goes on, as by `fit`, works on
+        the weights that are left.
+        RAISES ConfigError: If the threshold is negative or no weight of an attribute exceeds it.
+        """
+        with self._lock:
+            crf, before = self.crf, self.size
+            compact = crf.compact(threshold)
+            largest = float(max(np.abs(part).max(initial=0) for part in crf.views[:2]))
+            if threshold < 0 or (largest and not compact.layout.state.size + compact.layout.pair.size):
+                raise ConfigError(
+                    f"Component {self.name!r}: nothing is left with a threshold of {threshold}: it must be at least 0 "
+                    f"and lower than the largest weight, {largest:.4g}."
+                )
+            if self.attribute_names:
+                kept = np.concatenate([np.isin(*keys) for keys in zip(crf.keys, compact.keys, strict=True)])
+                self.attribute_names = [name for name, stays in zip(self.attribute_names, kept, strict=True) if stays]
+            self._encoder = self._encoder_of(compact)
+            self._use(compact)
+            self._session = Session(self.method.optimizer, n_total=self._session.n_total)
+            return Pruned(before, self.size)
+
+    @property
+    def size(self) -> ModelSize:
+        """How large the model is."""
+        layout = self.crf.layout
+        return ModelSize(layout.size, layout.state.n_rows + layout.pair.n_rows, len(self._model_bytes()))
+
     def _use(self, crf: LinearChainCRF) -> None:
-        if self._crf is not None and len(crf.labels) != len(self._crf.labels):
+        if self._crf is not None and any(x.shape != y.shape for x, y in zip(crf.views, self._crf.views, strict=True)):
             self.model = make_model(self._emissions)  # thinc lets no model with parameters change its size
         self._crf = crf
         show_parameters(self.model, crf)

@@ -24,6 +24,7 @@ METHOD: dict[str, Any] = {
     "decoder": {"@crf_decoders": "spacy_crfseq.Viterbi.v1"},
     "support": "observed",
     "min_count": 1,
+    "max_features": 0,
     "boundaries": True,
     "transitions": True,
     "tag_dictionary_size": 0,
@@ -58,6 +59,7 @@ def create_tagger(
     decoder: Any,
     support: str,
     min_count: int,
+    max_features: int,
     boundaries: bool,
     transitions: bool,
     tag_dictionary_size: int,
@@ -79,8 +81,9 @@ def create_tagger(
     from .method import Method
 
     method = Method(
-        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, transitions,
-        tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations, keep_names, n_threads,
+        features, loss, regularizer, optimizer, decoder, support, min_count, max_features,
+        boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
+        keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), method, scorer=scorer)
 
@@ -107,6 +110,7 @@ def create_chunker(
     decoder: Any,
     support: str,
     min_count: int,
+    max_features: int,
     boundaries: bool,
     transitions: bool,
     tag_dictionary_size: int,
@@ -128,8 +132,9 @@ def create_chunker(
     from .method import Method
 
     method = Method(
-        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, transitions,
-        tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations, keep_names, n_threads,
+        features, loss, regularizer, optimizer, decoder, support, min_count, max_features,
+        boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
+        keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, SpanGroups(spans_key, scheme), method, threshold=threshold, scorer=scorer)
 
@@ -152,6 +157,7 @@ def create_ner(
     decoder: Any,
     support: str,
     min_count: int,
+    max_features: int,
     boundaries: bool,
     transitions: bool,
     tag_dictionary_size: int,
@@ -173,7 +179,8 @@ def create_ner(
     from .method import Method
 
     method = Method(
-        features, loss, regularizer, optimizer, decoder, support, min_count, boundaries, transitions,
-        tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations, keep_names, n_threads,
+        features, loss, regularizer, optimizer, decoder, support, min_count, max_features,
+        boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
+        keep_names, n_threads,
     )  # fmt: skip
     return CRFComponent(nlp.vocab, name, Entities(scheme), method, threshold=threshold, scorer=scorer)

@@ -21,11 +21,13 @@ class Method(NamedTuple):
     support (str): "observed" gives weights to the attribute-label pairs and transitions seen in training, as CRFsuite
         does by default; "all" to every pair, as CRF++ does: more accurate at times, larger always.
     min_count (int): Attributes on fewer training tokens are dropped.
+    max_features (int): Weights that attributes may have: those of an attribute with a label, or label pair, that tell
+        most of each other, by mutual information (`training.selection`); 0 for all.
     boundaries (bool): Learn scores for the first and last label of a sequence.
     transitions (bool): Learn a score for each pair of neighbouring labels; off, label pairs count only through pair
         templates.
     tag_dictionary_size (int): So many of the most frequent words may only have labels that they had in the training
-        data, in training and in tagging; 0 for none.  More accurate and certain where the training data are large.
+        data, in training and in tagging; 0 for none.
     tag_dictionary_min_count (int): Words on fewer labelled training tokens are left out of the tag dictionary.
     precision (str): "float32" or "float64".
     inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
@@ -42,6 +44,7 @@ class Method(NamedTuple):
     decoder: Decoder
     support: str
     min_count: int
+    max_features: int
     boundaries: bool
     transitions: bool
     tag_dictionary_size: int
@@ -65,6 +68,8 @@ class Method(NamedTuple):
         for name, number in (("min_count", self.min_count), ("inner_iterations", self.inner_iterations)):
             if number < 1:
                 raise ConfigError(f"{where}: {name} must be at least 1, but {number} was given.")
+        if self.max_features < 0:
+            raise ConfigError(f"{where}: max_features must be 0 (all) or more, but {self.max_features} was given.")
         if self.tag_dictionary_size < 0 or self.tag_dictionary_min_count < 1:
             raise ConfigError(
                 f"{where}: tag_dictionary_size must be 0 (no dictionary) or more and tag_dictionary_min_count at least "

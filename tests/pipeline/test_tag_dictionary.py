@@ -29,6 +29,7 @@ from tests.pipeline.helpers import (
 
 DICTIONARY = {"tag_dictionary_size": 1000, "tag_dictionary_min_count": 1}
 WORDS = sorted({row[0] for rows in SENTENCES for row in rows} | {"unknown"})
+OTHER_SCHEMES = [("crf_ner", {"scheme": "IOB2"}), ("crf_chunker", {"scheme": "BILUO"})]
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
 
 
@@ -39,7 +40,7 @@ KINDS = [
 ]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=[*((factory, {}) for factory in FACTORIES), *OTHER_SCHEMES])
 def nlp(request: pytest.FixtureRequest) -> Language:
     factory, settings = request.param
     return trained(factory, **settings, **DICTIONARY)

@@ -1,0 +1,93 @@
+"""``crfseq prune``: make a trained pipeline smaller by leaving out weights that are zero or small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import spacy
+import typer
+
+from ..errors import ConfigError
+from ..files import replace_folder
+from ._app import crfseq_cli
+from ._report import load_code, printer, reported_errors
+
+if TYPE_CHECKING:
+    from ..pipeline.component import CRFComponent, Pruned
+
+
+@crfseq_cli.command("prune")
+def prune_cli(
+    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
+    output: Annotated[Path, typer.Argument(help="Folder for the pruned pipeline")],
+    threshold: Annotated[
+        float, typer.Option("--threshold", "-t", min=0.0, help="Drop weights of this absolute value and below")
+    ] = 0.0,
+    component: Annotated[
+        list[str] | None,
+        typer.Option("--component", "-n", help="Component to prune, may be given more than once [all CRF components]"),
+    ] = None,
+    code: Annotated[
+        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
+    ] = None,
+) -> None:
+    """Leave weights and features that count little out of a trained pipeline.
+
+    With the threshold 0 only weights of zero go, of which a penalty with an L1 part leaves many: predictions stay the
+    same. A higher threshold changes them: score the result with 'crfseq evaluate'. What is left can be trained again,
+    in Python by pipe.fit(examples).
+
+    \b
+    Example:
+      python -m spacy crfseq prune training/model-best training/model-small \\
+          --threshold 0.01
+    """
+    with reported_errors():
+        load_code(code)
+        reports = prune(model, output, threshold=threshold, components=component)
+        say = printer()
+        say.table(
+            [(name, *_cells(report)) for name, report in reports.items()],
+            header=("component", "weights", "", "attributes", "", "MB on disk", ""),
+            aligns=("l", *"rrrrrr"),
+            divider=True,
+        )
+        say.good(f"Saved the pipeline to {output}")
+
+
+def prune(
+    model: str | Path, output: Path, *, threshold: float = 0.0, components: list[str] | None = None
+) -> dict[str, Pruned]:
+    """Save a pipeline without the weights of an absolute value up to `threshold`.
+
+    components (list[str] | None): Names of the components to prune; all CRFs if None.
+    output (Path): A folder that is there as a whole or not at all.  An older pipeline there is replaced.
+    Returns how large each component was and is, by its name.
+    RAISES ConfigError: If there is no such component, or `output` is in use for something else.
+    """
+    if output.exists() and not (output / "config.cfg").is_file():
+        raise ConfigError(f"{output} exists and is no pipeline. Give a folder that does not exist yet.")
+    nlp = spacy.load(model)
+    pipes = _crfs(dict(nlp.pipeline), components or [], str(model))
+    reports = {name: pipe.prune(threshold) for name, pipe in pipes.items()}
+    replace_folder(output, nlp.to_disk)
+    return reports
+
+
+def _crfs(pipes: dict[str, object], wanted: list[str], model: str) -> dict[str, CRFComponent]:
+    from ..pipeline.component import CRFComponent
+
+    found = {name: pipe for name, pipe in pipes.items() if isinstance(pipe, CRFComponent)}
+    unknown = [name for name in wanted if name not in found]
+    if unknown or not found:
+        which = f"no CRF component {unknown[0]!r}" if unknown else "no CRF component"
+        raise ConfigError(f"{model} has {which}. Its components are {', '.join(pipes) or 'none'}.")
+    return {name: pipe for name, pipe in found.items() if name in wanted or not wanted}
+
+
+def _cells(report: Pruned) -> list[str]:
+    before, after = report
+    pairs = ((before.weights, after.weights), (before.attributes, after.attributes))
+    cells = [cell for old, new in pairs for cell in (f"{old:,}", f"-> {new:,}")]
+    return [*cells, f"{before.n_bytes / 1e6:.2f}", f"-> {after.n_bytes / 1e6:.2f}"]

@@ -1,0 +1,138 @@
+"""Feature selection: fewer weights by mutual information before training, or by their size after it.
+
+Sokolovska (2010), "Contributions to the estimation of probabilistic discriminative models", section 6.2.1.  A feature
+is a weight: an attribute with a label (state block), or with a pair of neighbouring labels (pair block).  Neither
+method renumbers attributes, so that one data set serves a layout and all its selections::
+
+    small = most_informative(layout, data, 10_000)               # train on CRFObjective(small, data, ...)
+    small, start = thresholded(layout, theta, 0.1)               # start [D] is the model; train it for re-estimation
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..layout import Layout, Rows, SparseRows, pair_columns
+from ..types import Batch, Floats, Ints, Scores
+from .dataset import Dataset
+from .full_pass import FullPass
+
+_BLOCK_WEIGHTS = 1 << 18
+"""Weights that are looked at together, so that what is computed on the way stays small."""
+
+
+class Counts(NamedTuple):
+    """How often attribute and label of each weight of a block occur; weights of sequences count.
+
+    both, attribute, label (NDArray): [size] occurrences together, of the attribute, and of the label (or label pair).
+    total (float): Labelled tokens; for label pairs, tokens with a labelled one before them.
+    """
+
+    both: NDArray[np.float64]
+    attribute: NDArray[np.float64]
+    label: NDArray[np.float64]
+    total: float
+
+
+def thresholded(layout: Layout, theta: Floats, threshold: float) -> tuple[Layout, Floats]:
+    """Return layout and parameters without the weights of an absolute value up to `threshold`.
+
+    Training that begins there re-estimates the others (thesis, tables 6.1 and 6.3).  Shared scores, those of
+    transitions, starts and ends, become zero, and of them only transitions are kept from being learnt again.
+    """
+    kept = np.abs(theta) > threshold
+    return layout.restricted(kept), layout.move(theta, kept)
+
+
+def most_informative(layout: Layout, data: Dataset, size: int, n_threads: int = 1) -> Layout:
+    """Return a layout with the `size` weights of both blocks that have the highest mutual information.
+
+    Weights of equal information are taken in the order of the layout.  Transitions, starts and ends stay as they are.
+    """
+    counts = count_features(layout, data, n_threads)
+    information = np.concatenate([mutual_information(block) for block in counts])
+    kept = np.ones(layout.size, np.bool_)
+    kept[np.argsort(-information, kind="stable")[size:]] = False
+    return layout.restricted(kept)._replace(steps=layout.steps)
+
+
+def mutual_information(counts: Counts) -> NDArray[np.float64]:
+    """Return the mutual information, in nats, of each attribute's presence and its label's (thesis, eq. 6.3), [size].
+
+    ``I(a; y) = sum over present or absent a and y of P(a, y) log (P(a, y) / (P(a) P(y)))``.
+    """
+    out = np.empty(len(counts.both))
+    for first in range(0, len(out), _BLOCK_WEIGHTS):
+        here = slice(first, first + _BLOCK_WEIGHTS)
+        out[here] = _information(*(part[here] / max(counts.total, 1e-300) for part in counts[:3]))
+    return out
+
+
+def _information(
+    both: NDArray[np.float64], attribute: NDArray[np.float64], label: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the information of pairs of events, of which these are the probabilities."""
+    cells = (
+        (both, attribute, label),
+        (attribute - both, attribute, 1 - label),
+        (label - both, 1 - attribute, label),
+        (1 - attribute - label + both, 1 - attribute, 1 - label),
+    )
+    total = np.zeros_like(both)
+    for joint, one, other in cells:
+        independent = one * other
+        real = (joint > 0) & (independent > 0)  # what never happens adds nothing
+        total[real] += joint[real] * np.log(joint[real] / independent[real])
+    return total
+
+
+def count_features(layout: Layout, data: Dataset, n_threads: int = 1) -> tuple[Counts, Counts]:
+    """Return the counts behind the weights of the state block and of the pair block."""
+    theta = np.zeros(layout.size)
+    both, attribute = np.zeros(layout.size), np.zeros(layout.size)
+    FullPass(layout, data, _Tally(False), n_threads)(theta, both)
+    FullPass(layout, data, _Tally(True), n_threads)(theta, attribute)
+    offsets, n = data.encoded.offsets, layout.n_labels
+    weights = np.repeat(data.weights, np.diff(offsets))
+    columns = data.gold, pair_columns(data.gold, offsets, n)
+    blocks = zip((layout.state, layout.pair), columns, layout.views(both), layout.views(attribute), strict=False)
+    state, pair = (_block_counts(*block, weights) for block in blocks)
+    return state, pair
+
+
+def _block_counts(rows: Rows, columns: Ints, both: Floats, attribute: Floats, weights: NDArray[np.float64]) -> Counts:
+    known = columns >= 0
+    by_column = np.bincount(columns[known], weights[known], minlength=rows.width).astype(np.float64)
+    label = by_column[rows.cols] if isinstance(rows, SparseRows) else np.tile(by_column, rows.n_rows)
+    return Counts(both, attribute, label, float(by_column.sum()))
+
+
+class _Tally:
+    """A "loss" whose gradient counts: what each weight would add to the score of the gold labels, or of any labels.
+
+    any_label (bool): Count every label at labelled tokens, which gives the tokens of each attribute.
+    """
+
+    gives: frozenset[str] = frozenset()
+
+    def __init__(self, any_label: bool) -> None:
+        self._any = any_label
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        tokens = np.flatnonzero(batch.gold >= 0)
+        weights = np.repeat(batch.weights, np.diff(batch.offsets))
+        grad.emissions[tokens, slice(None) if self._any else batch.gold[tokens]] += (
+            weights[tokens, None] if self._any else weights[tokens]
+        )
+        if len(grad.transitions) == batch.n_tokens:
+            n = grad.transitions.shape[1]
+            columns = pair_columns(batch.gold, batch.offsets, n)
+            steps = np.flatnonzero(columns >= 0)
+            flat = grad.transitions.reshape(-1, n * n)
+            flat[steps, slice(None) if self._any else columns[steps]] += (
+                weights[steps, None] if self._any else weights[steps]
+            )
+        return 0.0

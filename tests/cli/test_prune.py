@@ -1,0 +1,83 @@
+"""``crfseq prune``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from spacy_crfseq.cli import prune
+from spacy_crfseq.errors import ConfigError
+from tests.cli.conftest import Corpus
+
+
+def words_of(file: Path) -> list[list[str]]:
+    blocks = file.read_text(encoding="utf8").strip().split("\n\n")
+    return [[line.split()[0] for line in block.split("\n")] for block in blocks]
+
+
+def annotations(model: Path, corpus: Corpus) -> list[Any]:
+    nlp = spacy.load(model)
+    docs = [spacy.tokens.Doc(nlp.vocab, words=words) for words in words_of(corpus.dev)]
+    return [
+        ([token.tag_ for token in doc], [*map(str, doc.spans["chunks"])], [*map(str, doc.ents)])
+        for doc in nlp.pipe(docs)
+    ]
+
+
+def test_zeros_go_without_a_trace(run: Callable[..., Any], trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    result = run("prune", trained / "model-best", tmp_path / "small")
+    assert result.exit_code == 0, result.stderr
+    assert annotations(tmp_path / "small", corpus) == annotations(trained / "model-best", corpus)
+    for name in ("crf_tagger", "crf_chunker", "crf_ner"):
+        assert name in result.stdout
+        old, new = (folder / name / "model" for folder in (trained / "model-best", tmp_path / "small"))
+        assert new.stat().st_size <= old.stat().st_size
+    assert "MB on disk" in result.stdout
+    assert "small" in result.stdout.splitlines()[-1]
+
+
+def test_one_component_and_a_threshold(trained: Path, tmp_path: Path) -> None:
+    reports = prune(trained / "model-best", tmp_path / "small", threshold=0.3, components=["crf_ner"])
+    assert list(reports) == ["crf_ner"]
+    before, after = reports["crf_ner"]
+    assert after.weights < before.weights
+    assert after.attributes < before.attributes
+    for number, folder in ((before.n_bytes, trained / "model-best"), (after.n_bytes, tmp_path / "small")):
+        assert number == (folder / "crf_ner" / "model").stat().st_size
+    tagger = (trained / "model-best" / "crf_tagger" / "model").read_bytes()
+    assert (tmp_path / "small" / "crf_tagger" / "model").read_bytes() == tagger
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--component", "crf_nre"], "no CRF component 'crf_nre'"),
+        (["--threshold", "1e9"], "nothing is left"),
+    ],
+)
+def test_mistakes_leave_nothing_behind(
+    options: list[str], message: str, run: Callable[..., Any], trained: Path, tmp_path: Path
+) -> None:
+    result = run("prune", trained / "model-best", tmp_path / "small", *options)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_pipelines_are_replaced(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("work of years")
+    with pytest.raises(ConfigError, match="is no pipeline"):
+        prune(trained / "model-best", tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["precious.txt"]
+    prune(trained / "model-best", tmp_path / "small")
+    prune(tmp_path / "small", tmp_path / "small")
+
+
+def test_a_pipeline_without_a_crf(tmp_path: Path) -> None:
+    spacy.blank("en").to_disk(tmp_path / "model")
+    with pytest.raises(ConfigError, match="no CRF component"):
+        prune(tmp_path / "model", tmp_path / "small")
