@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.training import Example
 
+    from numpy.typing import NDArray
+
+    from spacy_crfseq.layout import Layout, Rows
     from spacy_crfseq.training.dataset import Dataset
     from spacy_crfseq.training.objective import CRFObjective
     from spacy_crfseq.types import Floats, Optimizer
@@ -172,6 +175,11 @@ class Task:
         self._scorers = {name: self.pipe._evaluator(list(examples)) for name, examples in parts.items()}
 
     @property
+    def layout(self) -> Layout:
+        """Where the model's weights are."""
+        return self.pipe.crf.layout
+
+    @property
     def size(self) -> int:
         """D, weights of the model."""
         return len(self.pipe.crf.theta)
@@ -182,7 +190,7 @@ class Task:
 
     def active(self, theta: Floats) -> dict[str, int]:
         """Return how many weights are not zero: of (y, x), of (y', y, x), and of transitions and boundaries."""
-        blocks = self.pipe.crf.layout.blocks()
+        blocks = self.layout.blocks()
         counts = {name: int(np.count_nonzero(block.of(theta))) for name, block in zip(GROUPS, blocks, strict=True)}
         return {**counts, "all": sum(counts.values())}
 
@@ -191,11 +199,13 @@ class Task:
         method: Mapping[str, Any],
         *,
         start: Floats | None = None,
+        layout: Layout | None = None,
         watch: Callable[[Floats], Row] | None = None,
         patience_on: str | None = None,
     ) -> Trained:
         """Train by a method, blocks for loss, regularizer and optimizer, from zero weights or those of `start`.
 
+        layout (Layout | None): A part of the model's weights; `start` is given, and the result returned, in all.
         watch (Callable): Called after each iteration with the weights; its row gets "iteration", "seconds", "active".
         patience_on (str | None): Part by whose score the best iteration is chosen; the last one is taken otherwise.
         RAISES Skip: Where a part of the method is not registered.
@@ -203,8 +213,11 @@ class Task:
         from spacy_crfseq.training.fit import fit
 
         self._warm(method)
-        objective, optimizer = self._objective(method, self.data)
-        theta = np.zeros_like(self.pipe.crf.theta) if start is None else start.copy()
+        whole = self.layout
+        layout = layout or whole
+        objective, optimizer = self._objective(method, self.data, layout)
+        places = within(whole, layout)
+        theta = np.zeros(layout.size, self.pipe.crf.theta.dtype) if start is None else start[places]
         trace: list[Row] = []
         gc.collect()
         begun, scoring = process_time(), 0.0
@@ -224,9 +237,13 @@ class Task:
         seconds = process_time() - begun - scoring
         weights = result.last if patience_on is None else result.best
         value, optimality = _optimality(objective, weights)
-        return Trained(weights, len(result.history), seconds, value, optimality, result.reason, trace)
+        theta = np.zeros_like(self.pipe.crf.theta)
+        theta[places] = weights
+        return Trained(theta, len(result.history), seconds, value, optimality, result.reason, trace)
 
-    def _objective(self, method: Mapping[str, Any], data: Dataset) -> tuple[CRFObjective, Optimizer]:
+    def _objective(
+        self, method: Mapping[str, Any], data: Dataset, layout: Layout
+    ) -> tuple[CRFObjective, Optimizer]:
         from spacy_crfseq.training.objective import CRFObjective
 
         blocks = {name: dict(method[name]) for name in PLUGINS}
@@ -234,14 +251,13 @@ class Task:
             blocks["optimizer"]["max_iterations"] = min(QUICK_ITERATIONS, blocks["optimizer"].get("max_iterations", QUICK_ITERATIONS))
         made = resolve(blocks)
         self.pipe.method._replace(**made).check(self.pipe.name)
-        layout = self.pipe.crf.layout
         return CRFObjective(layout, data, made["loss"], made["regularizer"], n_threads=1), made["optimizer"]
 
     def _warm(self, method: Mapping[str, Any]) -> None:
         """Load or compile the kernels of a method, which is not to be timed."""
         kind = method["loss"]["@crf_losses"], method["optimizer"]["@crf_optimizers"]
         if kind not in self._warmed:
-            objective, optimizer = self._objective(method, self.data.slice(0, WARM_SEQUENCES))
+            objective, optimizer = self._objective(method, self.data.slice(0, WARM_SEQUENCES), self.layout)
             optimizer.iterate(objective, optimizer.start(np.zeros_like(self.pipe.crf.theta)))
             self._warmed.add(kind)
 
@@ -259,6 +275,26 @@ class Task:
         }
         say(f"    {', '.join(f'{key} {value}' for key, value in more.items())}: {row['seconds']} s")
         return row
+
+
+def within(whole: Layout, part: Layout) -> NDArray[np.int64]:
+    """Return where in `whole` the weights of `part` are, a layout with some of its weights."""
+    pair, shared = whole.state.size, whole.state.size + whole.pair.size
+    shared_scores = np.arange(shared, whole.size)
+    return np.concatenate([_places(whole.state, part.state), pair + _places(whole.pair, part.pair), shared_scores])
+
+
+def _places(whole: Rows, part: Rows) -> NDArray[np.int64]:
+    places: NDArray[np.int64] = np.searchsorted(_cells(whole), _cells(part))
+    return places
+
+
+def _cells(rows: Rows) -> NDArray[np.int64]:
+    """Return row and column of each weight as one number, ascending."""
+    ptr, cols = rows.places
+    if not len(ptr):
+        return np.arange(rows.size)
+    return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)) * rows.width + cols
 
 
 def _rounded(value: float, digits: int = 2) -> float | None:
