@@ -17,6 +17,7 @@ from papers.tasks import Examples, Task, changed, read
 if TYPE_CHECKING:
     from spacy_crfseq.layout import Layout
 
+ANEW = "small weights dropped, trained anew"
 SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02)
 """Parts of the weights that are kept, the largest first."""
 
@@ -73,11 +74,17 @@ def selection(options: Options) -> list[Row]:
     method = corpus.settings["methods"]["L2"]
     task = corpus.task("full")
     trained = task.fit(method)
-    rows = [task.row(trained, how="all features", kept=task.active(trained.theta)["all"], test=_f1(task, trained.theta))]
-    for count, theta in cut(trained.theta, SHARES):
-        rows.append({"how": "small weights dropped", "kept": count, "test": _f1(task, theta)})
-    for count in corpus.settings["selection"]["thresholded"]:
-        rows.append(_fewer(task, method, _largest(task, trained.theta, count), trained.theta, "and trained anew"))
+    rows = [
+        task.row(trained, how="all features", kept=task.active(trained.theta)["all"], test=_f1(task, trained.theta))
+    ]
+    rows += [
+        {"how": "small weights dropped", "kept": count, "test": _f1(task, theta)}
+        for count, theta in cut(trained.theta, SHARES)
+    ]
+    rows += [
+        _fewer(task, method, _largest(task, trained.theta, count), trained.theta, ANEW)
+        for count in corpus.settings["selection"]["thresholded"]
+    ]
     for count in corpus.settings["selection"]["information"]:
         part = most_informative(task.layout, task.data, options.few(count // 100, count))
         rows.append(_fewer(task, method, part, None, "mutual information"))
@@ -139,8 +146,13 @@ def patterns_section(results: Results) -> str:
     wanted = [
         Check("label pairs help: (y',y) + (y,x) is better than (y,x)", lambda: f1[names[1]] > f1[names[0]]),
         Check("label pairs with the tag help more: (y',y,x)", lambda: f1[names[2]] > f1[names[1]]),
-        Check("neighbouring words and tags help more than label pairs with the tag", lambda: f1[names[3]] > f1[names[2]]),
-        Check("with the whole template file, label pairs with the tag add less than half a point", lambda: f1[names[5]] - f1[names[4]] < 0.5),
+        Check(
+            "neighbouring words and tags help more than label pairs with the tag", lambda: f1[names[3]] > f1[names[2]]
+        ),
+        Check(
+            "with the whole template file, label pairs with the tag add less than half a point",
+            lambda: f1[names[5]] - f1[names[4]] < 0.5,
+        ),
     ]
     return f"{table(Table(head, content))}\n\n{checks(wanted)}"
 
@@ -171,25 +183,29 @@ def selection_section(results: Results) -> str:
             "training anew after dropping weights never costs more than 0.1 points",
             lambda: all(
                 row["test"] >= _best_at(rows, "small weights dropped", row["kept"]) - 0.1
-                for row in _some([row for row in rows if row["how"] == "and trained anew"])
+                for row in _some([row for row in rows if row["how"] == ANEW])
             ),
         ),
         Check(
             "with a tenth of the features, weights chosen after training beat those chosen by mutual information",
-            lambda: _best_at(rows, "and trained anew", dense["kept"] // 10)
-            > _best_at(rows, "mutual information", dense["kept"] // 10),
+            lambda: (
+                _best_at(rows, ANEW, dense["kept"] // 10) > _best_at(rows, "mutual information", dense["kept"] // 10)
+            ),
         ),
         Check(
             "with a tenth of the features, dropping small weights is better than a count cut-off",
-            lambda: _best_at(rows, "small weights dropped", dense["kept"] // 10)
-            > _best_at(rows, "count cut-off", dense["kept"] // 10),
+            lambda: (
+                _best_at(rows, "small weights dropped", dense["kept"] // 10)
+                > _best_at(rows, "count cut-off", dense["kept"] // 10)
+            ),
         ),
     ]
     picture = figure("selection", "F1 and error against the number of features kept")
     letters = found(results, "nettalk-methods")
     kept = [[row["active"], row["test error"], row["dev error"]] for row in letters if row["method"] == "threshold"]
     thresholds = table(Table(["features kept", "test error %", "dev error %"], kept))
-    return f"{table(Table(head, content))}\n\nNetTalk, (y,x) + (y',y,x), small weights dropped:\n\n{thresholds}\n\n{checks(wanted)}\n\n{picture}"
+    between = "NetTalk, (y,x) + (y',y,x), small weights dropped:"
+    return "\n\n".join([table(Table(head, content)), between, thresholds, checks(wanted), picture])
 
 
 @drawn("selection", panels=2)
@@ -212,7 +228,17 @@ def draw_selection(axes: Any, results: Results) -> bool:
 def path_section(results: Results) -> str:
     """Table 7.3."""
     rows = found(results, "chunks-path")
-    head = ["rho1", "active (y,x)", "active (y',y,x)", "active (y',y)", "dev F1", "test F1", "iterations", "seconds", "optimality"]
+    head = [
+        "rho1",
+        "active (y,x)",
+        "active (y',y,x)",
+        "active (y',y)",
+        "dev F1",
+        "test F1",
+        "iterations",
+        "seconds",
+        "optimality",
+    ]
     content = [
         [
             "L2, rho = 1" if row.get("dense") else row["rho1"], row["active"]["state"], row["active"]["pair"],

@@ -131,7 +131,9 @@ def render(template: str, results: Results) -> str:
 
     text = _MARKER.sub(fill, template)
     if any(entry.get("quick") for entry in results.values()):
-        text = f"> **A quick run**: small parts of the data and a few iterations. No figure here means anything.\n\n{text}"
+        text = (
+            f"> **A quick run**: small parts of the data and a few iterations. No figure here means anything.\n\n{text}"
+        )
     return text
 
 

@@ -34,7 +34,9 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 
 
 def papers(
-    only: Annotated[list[str] | None, typer.Option(help="Experiment, or the beginning of some names; may be repeated.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Experiment, or the beginning of some names; may be repeated.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small parts of the data: to see that all works.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of splits, shuffles and synthetic data.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Experiments side by side.")] = 2,

@@ -178,7 +178,9 @@ def synthetic_section(results: Results) -> str:
         ),
         Check(
             "on the largest model, M8, L1 loses less against M2 than L2 does",
-            lambda: means["M8", "L1"].error - means["M2", "L1"].error < means["M8", "L2"].error - means["M2", "L2"].error,
+            lambda: (
+                means["M8", "L1"].error - means["M2", "L1"].error < means["M8", "L2"].error - means["M2", "L2"].error
+            ),
         ),
         Check(
             "from M3 on L1 keeps less than half of the features that L2 keeps",

@@ -20,10 +20,9 @@ import numpy as np
 from papers._harness import Options, Row, Skip, say
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from spacy.language import Language
     from spacy.training import Example
-
-    from numpy.typing import NDArray
 
     from spacy_crfseq.layout import Layout, Rows
     from spacy_crfseq.training.dataset import Dataset
@@ -32,7 +31,9 @@ if TYPE_CHECKING:
 
 Examples = Sequence["Example"]
 PLUGINS = ("loss", "regularizer", "optimizer")
-WARM_SEQUENCES, QUICK_ITERATIONS = 20, 5
+WARM_SEQUENCES = 20
+QUICK = {"max_iterations": 5, "rounds": 20}
+"""Settings of optimizers that are at most so large in a quick run."""
 
 
 # Corpora
@@ -68,9 +69,7 @@ def split_words(pairs: Sequence[tuple[str, str]], shares: Sequence[float], seed:
     words = sorted({word for word, _ in pairs})
     random.Random(seed).shuffle(words)
     bounds = [round(share * len(words)) for share in np.cumsum([0.0, *shares])] + [len(words)]
-    part_of = {
-        word: part for part, first in enumerate(bounds[:-1]) for word in words[first : bounds[part + 1]]
-    }
+    part_of = {word: part for part, first in enumerate(bounds[:-1]) for word in words[first : bounds[part + 1]]}
     parts: list[list[tuple[str, str]]] = [[] for _ in bounds[1:]]
     for pair in pairs:
         parts[part_of[pair[0]]].append(pair)
@@ -99,9 +98,10 @@ def as_examples(nlp: Language, sequences: Sequence[tuple[Sequence[str], Sequence
 
 def resolve(block: dict[str, Any]) -> dict[str, Any]:
     """Return what the registered functions of a block make.  Raises Skip where one is not registered."""
-    import spacy_crfseq.pipeline.factories  # noqa: F401  makes the registries known
     from catalogue import RegistryError
     from spacy.util import registry
+
+    import spacy_crfseq.pipeline.factories  # noqa: F401  makes the registries known
 
     try:
         return dict(registry.resolve(block, validate=False))
@@ -241,14 +241,13 @@ class Task:
         theta[places] = weights
         return Trained(theta, len(result.history), seconds, value, optimality, result.reason, trace)
 
-    def _objective(
-        self, method: Mapping[str, Any], data: Dataset, layout: Layout
-    ) -> tuple[CRFObjective, Optimizer]:
+    def _objective(self, method: Mapping[str, Any], data: Dataset, layout: Layout) -> tuple[CRFObjective, Optimizer]:
         from spacy_crfseq.training.objective import CRFObjective
 
         blocks = {name: dict(method[name]) for name in PLUGINS}
         if self._quick:
-            blocks["optimizer"]["max_iterations"] = min(QUICK_ITERATIONS, blocks["optimizer"].get("max_iterations", QUICK_ITERATIONS))
+            optimizer = blocks["optimizer"]
+            optimizer |= {key: min(most, optimizer[key]) for key, most in QUICK.items() if key in optimizer}
         made = resolve(blocks)
         self.pipe.method._replace(**made).check(self.pipe.name)
         return CRFObjective(layout, data, made["loss"], made["regularizer"], n_threads=1), made["optimizer"]
@@ -322,7 +321,9 @@ def _optimality(objective: Any, theta: Floats) -> tuple[float, float]:
     if strengths is None or "value_and_grad" not in getattr(objective.loss, "gives", {"value_and_grad"}):
         return float("nan"), float("nan")
     value, _, gradient = objective.value_and_grad(theta)
-    toward = np.where(theta == 0, np.sign(gradient) * np.minimum(np.abs(gradient), strengths.l1), -np.sign(theta) * strengths.l1)
+    toward = np.where(
+        theta == 0, np.sign(gradient) * np.minimum(np.abs(gradient), strengths.l1), -np.sign(theta) * strengths.l1
+    )
     shortest = np.linalg.norm((gradient - toward).astype(np.float64))
     return float(value), float(shortest / max(1.0, float(np.linalg.norm(theta.astype(np.float64)))))
 
@@ -343,7 +344,7 @@ class Tuned(NamedTuple):
 def tuned(
     task: Task, method: Mapping[str, Any], block: str, setting: str, values: Sequence[float], part: str = "dev"
 ) -> Tuned:
-    """Train with each value of a setting, each run from the weights of the one before; choose by the score on a part."""
+    """Train with each value of a setting, each run from the weights of the one before; choose by a part's score."""
     runs: list[tuple[float, float, Trained]] = []
     for value in values:
         start = runs[-1][2].theta if runs else None
