@@ -256,7 +256,8 @@ class Task:
         """Load or compile the kernels of a method, which is not to be timed."""
         kind = method["loss"]["@crf_losses"], method["optimizer"]["@crf_optimizers"]
         if kind not in self._warmed:
-            objective, optimizer = self._objective(method, self.data.slice(0, WARM_SEQUENCES), self.layout)
+            short = changed(method, optimizer={"max_iterations": 1})
+            objective, optimizer = self._objective(short, self.data.slice(0, WARM_SEQUENCES), self.layout)
             optimizer.iterate(objective, optimizer.start(np.zeros_like(self.pipe.crf.theta)))
             self._warmed.add(kind)
 

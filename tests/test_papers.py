@@ -67,7 +67,7 @@ def made_up() -> dict[str, Any]:
         ),
         "synthetic": entry(
             {"repetition": 0, "model": "best possible", "test error": 20.0},
-            *(trained(**{"repetition": n, "model": "M2", "method": "L2", "test error": 20.0 + n}) for n in range(3)),
+            *(trained(**{"repetition": n, "model": "M2", "method": "L-BFGS", "test error": 20.0 + n}) for n in range(3)),
         ),
         "tags-S1": entry(skipped="CRFSEQ_DATA is not set"),
     }
@@ -87,7 +87,7 @@ def test_the_page_is_filled_from_results() -> None:
     assert "- **not met**: PointwiseExp on S3 is within 2.5 points of SequentialLog" in text
     assert "not run, CRFSEQ_DATA is not set: tags-S1" in text
     assert "| SGD | not run: spacy_crfseq.SGD.v1 is not registered |" in text
-    assert "| M2 | L2 | 21 | 8 | 40 | 7 | 1.5 |" in text
+    assert "| M2 | L-BFGS | 21 | 8 | 40 | 7 | 1.5 |" in text
     assert "Engine, 2 cores" in text
     assert "quick run" not in text
 
@@ -224,7 +224,7 @@ def small_task(**component: Any) -> tasks.Task:
 @pytest.mark.parametrize("support", ["all", "observed"])
 def test_runs_are_watched_and_come_to_the_optimum(support: str) -> None:
     task = small_task(support=support)
-    method = _harness.config("synthetic")["methods"]["L2"]
+    method = _harness.config("synthetic")["methods"]["L-BFGS"]
     result = task.fit(method, watch=lambda theta: {"score": task.score("dev", theta)})
     assert result.iterations == len(result.trace)
     assert result.trace[-1]["active"] == task.active(result.theta)["all"] <= task.size
@@ -236,7 +236,7 @@ def test_runs_are_watched_and_come_to_the_optimum(support: str) -> None:
 
 def test_the_best_value_of_a_setting_is_taken() -> None:
     task = small_task()
-    method = _harness.config("synthetic")["methods"]["L2"]
+    method = _harness.config("synthetic")["methods"]["L-BFGS"]
     best = tasks.tuned(task, method, "regularizer", "rho", [1000.0, 1.0])
     assert best.value == 1.0
     assert best.seconds >= best.trained.seconds
@@ -254,7 +254,7 @@ def test_parts_of_the_weights_are_found_again(support: str) -> None:
 
 def test_a_part_of_the_weights_is_trained() -> None:
     task = small_task()
-    method = _harness.config("synthetic")["methods"]["L2"]
+    method = _harness.config("synthetic")["methods"]["L-BFGS"]
     whole = task.fit(method)
     part = chunks._largest(task, whole.theta, 40)
     result = task.fit(method, layout=part, start=whole.theta)
