@@ -37,7 +37,9 @@ def losses(options: Options) -> list[Row]:
     return rows
 
 
-def _passes(options: Options, label: str, nlp: Any, build: Callable[..., Any], examples: Any, support: str) -> list[Row]:
+def _passes(
+    options: Options, label: str, nlp: Any, build: Callable[..., Any], examples: Any, support: str
+) -> list[Row]:
     """Return the ratios of one task; contenders take turns five times as often, since a pass is short."""
     iterations = 2 if options.quick else ITERATIONS
     pipe = build(nlp, **ours.matched({**ours.LBFGS, "max_iterations": iterations}, support))

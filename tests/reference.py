@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from spacy_crfseq.types import MISSING, Batch, Scores
+from spacy_crfseq.types import Batch, Scores
 
 NONE = -np.inf
 
@@ -137,11 +137,10 @@ def log_loss(scores: Scores, batch: Batch) -> tuple[float, Scores]:
     return sequential_loss(scores, batch, logarithmic)
 
 
-def sequential_loss(
-    scores: Scores, batch: Batch, phi: Callable[[float], tuple[float, float]]
-) -> tuple[float, Scores]:
-    """Return ``sum_n w_n phi(u_n)``, u_n = log Z_n - log Z_n(gold), and ``sum_n w_n phi' (E[count] - E[count | gold])``.
+def sequential_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[float, float]]) -> tuple[float, Scores]:
+    """Return ``sum_n w_n phi(u_n)``, u_n = log Z_n - log Z_n(gold), and its gradient.
 
+    That is ``sum_n w_n phi'(u_n) (E[count] - E[count | gold])``.
     Z(gold) sums over the completions of a gold sequence with missing labels; it is Z where all are missing.
     """
     total, gradient = 0.0, Scores(*(np.zeros(array.shape) for array in scores))
@@ -177,9 +176,7 @@ def pointwise_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[fl
     return total, gradient
 
 
-def _sequences(
-    scores: Scores, batch: Batch, gradient: Scores
-) -> Iterator[tuple[Scores, np.ndarray, float, Scores]]:
+def _sequences(scores: Scores, batch: Batch, gradient: Scores) -> Iterator[tuple[Scores, np.ndarray, float, Scores]]:
     """Yield scores, gold labels, weight, and place of the gradient of each sequence that has a label and a weight."""
     for n, weight in enumerate(batch.weights):
         first, last = batch.offsets[n], batch.offsets[n + 1]
@@ -191,10 +188,10 @@ def _sequences(
 def long_pointwise_loss(
     scores: Scores, gold: Sequence[int], phi: Callable[[float], tuple[float, float]]
 ) -> tuple[float, np.ndarray]:
-    """Return the pointwise loss of one fully labelled sequence too long to enumerate, and the gradient of its emissions.
+    """Return the pointwise loss of one labelled sequence too long to enumerate, and the gradient of its emissions.
 
-    ``P(y_t = k | y_s = gold_s)`` for all pairs s, t comes from the chain of ``P(y_{t+1} | y_t)``, and for t < s from the
-    one of ``P(y_{t-1} | y_t)``: T times the work of forward-backward.
+    ``P(y_t = k | y_s = gold_s)`` for all pairs s, t comes from the chain of ``P(y_{t+1} | y_t)``, and for t < s from
+    the one of ``P(y_{t-1} | y_t)``: T times the work of forward-backward.
     """
     length, n_labels = scores.emissions.shape
     alpha, beta = scores.emissions.copy(), np.zeros((length, n_labels))

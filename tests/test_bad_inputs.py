@@ -266,6 +266,8 @@ CONFIGS = {
     "threshold that is no number": Bad(lambda f: blank(threshold=float("nan")), ValueError, "threshold.*nan"),
     "negative rho": Bad(lambda f: plugin("regularizer", "L2", rho=-1.0), ConfigError, "rho must be 0 or more, but -1"),
     "rho that is no number": Bad(lambda f: L2(rho=float("nan")), ConfigError, "rho must be 0 or more, but nan"),
+    "negative cap": Bad(lambda f: plugin("loss", "SequentialExp", cap=-1.0), ConfigError, "cap must be from 0 to 30"),
+    "cap over float32": Bad(lambda f: plugin("loss", "PointwiseExp", cap=90.0), ConfigError, "but it is 90"),
     "SGD batches": Bad(lambda f: plugin("optimizer", "SGD", batch_size=0), ConfigError, "batch_size.*at least 1"),
     "SGD rate": Bad(lambda f: plugin("optimizer", "SGD", rate=-1.0), ConfigError, "rate.*0 or more"),
     "AdaGrad batches": Bad(

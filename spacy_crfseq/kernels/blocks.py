@@ -288,8 +288,8 @@ def _sum_back(
 ) -> Any:
     """Write PANEL rows of w_t, from row `row` of out [P, LANES], as if no label of step t were gold.
 
-    h = sum over j < n of matrix and tile w_{t+1}.  Write v_t = e g scale over g, E[S 1(y_t = k)] = a g + u h over e, and
-    add the latter to total.  Shapes as in `_sum_ahead`.
+    h = sum over j < n of matrix and tile w_{t+1}.  Write v_t = e g scale over g, E[S 1(y_t = k)] = a g + u h over e,
+    and add the latter to total.  Shapes as in `_sum_ahead`.
     """
     signature = types.void(out, types.intp, matrix, tile, types.intp, pull, scale, e, u, g, a, total)
 
@@ -628,8 +628,13 @@ def pointwise(
     if order.shape[0] == 0:
         return 0.0
     shape = (offsets[order[0] + 1] - offsets[order[0]], padded, LANES)
-    e, u, g, a, w = (np.empty(shape, dtype), np.empty(shape, dtype), np.empty(shape, dtype),
-                     np.empty(shape, dtype), np.empty(shape, dtype))
+    e, u, g, a, w = (
+        np.empty(shape, dtype),
+        np.empty(shape, dtype),
+        np.empty(shape, dtype),
+        np.empty(shape, dtype),
+        np.empty(shape, dtype),
+    )
     tiles = (e, u, g, a, w)
     for t in range(shape[0]):
         for k in range(n, padded):

@@ -573,9 +573,7 @@ def pointwise(
 
 
 @inlined
-def _pointwise_sums(
-    scores: Four, gold: Ints, weight: float, cap: float, work: Work, rows: Rows
-) -> tuple[float, bool]:
+def _pointwise_sums(scores: Four, gold: Ints, weight: float, cap: float, work: Work, rows: Rows) -> tuple[float, bool]:
     """Return the sum of phi over the positions of one sequence, and whether it can be trusted.
 
     If so, a is filled, potentials hold the gradient of the emissions, beta c_t e_t(j) beta_t(j) and b holds w.

@@ -1,7 +1,7 @@
 """The losses of this room as sums over sequences or positions: blocks of sequences first, the others one by one.
 
-All are functions phi of negative log-likelihoods u: phi(u) = exp(u) - 1 up to a cap, and its tangent beyond.  With a cap
-of zero that is u itself.
+All are functions phi of negative log-likelihoods u: phi(u) = exp(u) - 1 up to a cap, and its tangent beyond.  With a
+cap of zero that is u itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check_cap(name: str, cap: float) -> None:
     """RAISES ConfigError: Unless the cap is from 0 to `HIGHEST`."""
     if not 0 <= cap <= HIGHEST:
         raise ConfigError(
-            f"spacy_crfseq.{name}.v1: cap must be from 0 to {HIGHEST:g}, but it is {cap}; from there on the exponential "
+            f"spacy_crfseq.{name}.v1: cap must be from 0 to {HIGHEST:g}, but it is {cap}; beyond it the exponential "
             "is continued by its tangent, whose slope e^cap has to fit into float32. Leave it out for the default."
         )
 

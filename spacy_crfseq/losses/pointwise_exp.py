@@ -26,7 +26,7 @@ class PointwiseExp:
     RAISES ConfigError: On a cap out of range.
     """
 
-    cap: float = 5.0
+    cap: float = 2.0
 
     def __post_init__(self) -> None:
         check_cap("PointwiseExp", self.cap)

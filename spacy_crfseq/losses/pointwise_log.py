@@ -16,7 +16,7 @@ class PointwiseLog:
     """Negative log-likelihood of single labels (registered as ``spacy_crfseq.PointwiseLog.v1``).
 
     It asks for good labels one by one, as scores of single labels do, not for good sequences.  It is not convex: a run
-    may end in a local optimum.  A position has the weight of its sequence; one without a gold label contributes nothing.
+    may end in a local optimum.  A position has the weight of its sequence; without a gold label it adds nothing.
     """
 
     @property

@@ -18,11 +18,12 @@ from ._sums import capped_exponential, check_cap, over_sequences
 class SequentialExp:
     """Exponential loss of whole sequences (registered as ``spacy_crfseq.SequentialExp.v1``).
 
-    P^-1 of a long sentence is larger than any number before a model is trained.  So it is continued by its tangent: with
-    u = -log P, the loss of a sequence is phi(u) = e^u - 1 for u <= cap, and e^cap (1 + u - cap) - 1 beyond.  Being
-    increasing, convex and differentiable, phi keeps the whole convex in the weights.  Its optimum is that of the capped
-    loss, and exactly that of the exponential loss if no sequence has a u above the cap there.  Sequences above the cap
-    weigh e^cap each, so that early iterations are those of e^cap times the log-loss, which is a good start.
+    P^-1 of a long sentence is larger than any number before a model is trained.  So it is continued by its tangent:
+    with u = -log P, the loss of a sequence is phi(u) = e^u - 1 for u <= cap, and e^cap (1 + u - cap) - 1 beyond.
+    Being increasing, convex and differentiable, phi keeps the whole as convex in the weights as the log-loss is.  The
+    optimum is that of the capped loss, and exactly that of the exponential loss if no sequence has a u above the cap
+    there.  Sequences above the cap weigh e^cap each, so that early iterations are those of e^cap times the log-loss:
+    a warm start.
 
     Where gold labels are missing, P is the probability of the known ones, as in `SequentialLog`; a sequence without any
     contributes nothing.
@@ -31,7 +32,7 @@ class SequentialExp:
     RAISES ConfigError: On a cap out of range.
     """
 
-    cap: float = 5.0
+    cap: float = 1.0
 
     def __post_init__(self) -> None:
         check_cap("SequentialExp", self.cap)

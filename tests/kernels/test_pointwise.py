@@ -111,9 +111,7 @@ def test_positions_in_blocks_equal_the_log_space(n_labels: int, dtype: type) -> 
 @pytest.mark.parametrize("cap", [0.0, 5.0])
 def test_a_long_sequence(dtype: type, scale: float, cap: float) -> None:
     rng = np.random.default_rng(3)
-    problem = random_problem(
-        rng, n_labels=4, lengths=[2_000], shared=cap > 0, dtype=dtype, scale=scale, weighted=False
-    )
+    problem = random_problem(rng, n_labels=4, lengths=[2_000], shared=cap > 0, dtype=dtype, scale=scale, weighted=False)
     wide = Scores(*(array.astype(float) for array in problem.scores))
     expected, wanted = reference.long_pointwise_loss(wide, problem.batch.gold, phi_of(cap))
     loss, gradient = one_by_one("positions", problem, cap)
