@@ -294,7 +294,7 @@ CONFIGS = {
     ),
     "L1 strength": Bad(lambda f: plugin("regularizer", "L1", rho=-1.0), ConfigError, "L1: rho must be 0 or more"),
     "group lasso strength": Bad(
-        lambda f: plugin("regularizer", "GroupLasso", rho=float("nan")), ConfigError, "GroupLasso: rho.*nan"
+        lambda f: plugin("regularizer", "GroupLasso", rho=-1.0), ConfigError, "GroupLasso: rho must be 0 or more"
     ),
     "elastic net strength": Bad(
         lambda f: plugin("regularizer", "ElasticNet", rho2=-1.0), ConfigError, "ElasticNet: rho2 must be 0 or more"

@@ -75,8 +75,9 @@ class ConjugateGradient(BatchMethod):
         if state.point is None:
             state.gradient_norm = norm(state.begin(evaluate(objective, state.theta, state.take())).gradient, threads)
             evaluations = 1
+            state.done = "" if state.gradient_norm else OPTIMUM
         if state.done:
-            return state.report(0)
+            return state.report(evaluations)
         old = state.current
         slope = dot(state.direction, old.gradient, threads) if len(state.direction) else 0.0
         restarted = not slope < 0

@@ -74,7 +74,7 @@ class FISTA(BatchMethod):
         if state.point is None:
             state.start = evaluate(objective, state.theta.copy(), state.take())
             state.begin(Point(state.theta, state.start.value, state.start.loss, state.theta[:0]))
-            state.curvature = norm(state.start.gradient, threads) / RELAX
+            state.curvature = (norm(state.start.gradient, threads) or 1.0) / RELAX
             evaluations = 1
         if state.done:
             return state.report(0)

@@ -18,7 +18,7 @@ from .batch import dot, shared
 
 BYTES = 64 << 20
 """Memory that a history of automatic length may take, as long as it has `SHORTEST` pairs."""
-SHORTEST, LONGEST = 4, 24
+SHORTEST = 4
 
 
 @dataclass
@@ -37,10 +37,10 @@ class History:
     slot: int = 0
 
     @classmethod
-    def like(cls, theta: Floats, pairs: int) -> History:
-        """Return an empty history of so many pairs; 0 takes from 4 to 24, as many as fit into 64 MiB."""
+    def like(cls, theta: Floats, pairs: int, longest: int) -> History:
+        """Return an empty history of so many pairs; 0 takes from 4 to `longest`, as many as fit into 64 MiB."""
         fitting = BYTES // max(1, 2 * theta.nbytes)
-        rows = 2 * (pairs or min(max(fitting, SHORTEST), LONGEST)) + 1
+        rows = 2 * (pairs or min(max(fitting, SHORTEST), longest)) + 1
         return cls(np.zeros((rows, len(theta)), theta.dtype), np.zeros((rows, rows)))
 
     @property

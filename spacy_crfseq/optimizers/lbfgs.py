@@ -12,6 +12,8 @@ from ..types import Floats, Objective, StepReport
 from .batch import OPTIMUM, BatchMethod, BatchState, evaluate, search
 from .history import History
 
+LONGEST = 24
+"""Most pairs in a history of automatic length."""
 CURVATURE = 0.9
 """The slope at the end of a step is at most this fraction of the slope at its beginning."""
 
@@ -50,7 +52,7 @@ class LBFGS(BatchMethod):
 
     def start(self, theta: Floats) -> LBFGSState:
         """Return the state of a run that begins at `theta`."""
-        return LBFGSState(theta.copy(), history=History.like(theta, self.history))
+        return LBFGSState(theta.copy(), history=History.like(theta, self.history, LONGEST))
 
     def iterate(self, objective: Objective, state: LBFGSState) -> StepReport:
         """Run one iteration: direction, line search, update of the history."""

@@ -19,6 +19,8 @@ from .batch import OPTIMUM, BatchMethod, BatchState, add_scaled, dot, evaluate, 
 from .history import History
 from .line_search import Point
 
+LONGEST = 8
+"""Most pairs in a history of automatic length: older ones are from other orthants, and more of them cost steps."""
 DECREASE, SHORTER = 1e-4, 0.5
 MAX_EVALUATIONS = 20
 
@@ -37,14 +39,15 @@ class OWLQN(BatchMethod):
     Weights that the L1 norm holds at zero are exactly zero.  Without an L1 norm it is L-BFGS with a simpler line
     search, and LBFGS the better choice.
 
-    max_iterations (int): Upper bound on the iterations of a run.
+    max_iterations (int): Upper bound on the iterations of a run; it takes more than L-BFGS.
     tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
     period (int): See `tolerance`.
     gradient_tolerance (float): Stop when ||pseudo-gradient|| is below this times max(1, ||theta||).
-    history (int): Pairs of steps and gradient changes kept; 0 takes from 4 to 24, as many as fit into 64 MiB.
+    history (int): Pairs of steps and gradient changes kept; 0 takes from 4 to 8, as many as fit into 64 MiB.
     RAISES ConfigError: On a setting out of range.
     """
 
+    max_iterations: int = 1000
     history: int = 0
 
     def __post_init__(self) -> None:
@@ -59,7 +62,7 @@ class OWLQN(BatchMethod):
 
     def start(self, theta: Floats) -> OWLQNState:
         """Return the state of a run that begins at `theta`."""
-        return OWLQNState(theta.copy(), history=History.like(theta, self.history))
+        return OWLQNState(theta.copy(), history=History.like(theta, self.history, LONGEST))
 
     def iterate(self, objective: Objective, state: OWLQNState) -> StepReport:
         """Run one iteration: direction, line search within the orthant, update of the history."""

@@ -68,14 +68,14 @@ class RPROP(BatchMethod):
         """Run one iteration: adapt the steps, make them, and take them back where the objective rises."""
         evaluations, threads = 0, objective.n_threads
         l1 = (objective.regularizer.strengths or NONE).l1
-        pseudo = state.take()
         if state.point is None:
-            _pseudo_gradient(state.begin(evaluate(objective, state.theta, state.take())), l1, pseudo, threads)
-            state.gradient_norm = norm(pseudo, threads)
+            state.begin(evaluate(objective, state.theta, state.take()))
             evaluations = 1
         if state.done:
             return state.report(0)
+        pseudo = state.take()
         _pseudo_gradient(state.current, l1, pseudo, threads)
+        state.gradient_norm = norm(pseudo, threads)
         _adapt(pseudo, state, threads)
         for _ in range(MAX_RETREATS):
             point = _step(objective, state, bool(l1))

@@ -165,6 +165,16 @@ def test_parameters_that_are_not_learnt_stay_zero_with_corners(name: str) -> Non
     assert not views.end.any()
 
 
+@pytest.mark.parametrize("name", exact({"none", "l2", "elastic", "smooth", "prox"}))
+def test_where_there_is_nothing_to_learn_it_ends(name: str) -> None:
+    training = training_problem(3, n_sequences=5, regularizer=L2(1.0))
+    training.objective.data.weights[:] = 0
+    theta, reports = run(make(name), training)
+    assert not theta.any()
+    assert len(reports) < 20
+    assert reports[-1].value == 0
+
+
 @GENERIC
 @pytest.mark.parametrize("pair_templates", [(), ("TAG[0]",)], ids=["state", "pairs"])
 def test_group_lasso_is_optimal(name: str, pair_templates: tuple[str, ...]) -> None:
