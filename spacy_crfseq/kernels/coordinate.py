@@ -34,6 +34,9 @@ from ..types import Floats, Ints, Offsets
 from ._jit import inlined, kernel
 
 Bytes: TypeAlias = NDArray[np.int8]
+Shorts: TypeAlias = NDArray[np.uint16]
+Entries: TypeAlias = tuple[Shorts, Shorts, Floats]
+"""Of a sparse matrix: rows, columns and values."""
 
 SMALL, LARGE = 1e-30, 1e30
 TINY, HUGE = 1e-90, 1e90
@@ -65,16 +68,16 @@ class Chains(NamedTuple):
 
     offsets, gold, weights: As in `types.Batch`.
     kinds (Bytes): [N] `NOTHING`, `LABELLED` or `PARTLY`.
-    sequences (Ints): [T] the sequence of each token.
-    sets (Ints): [T] number of the matrix of the step to each token; any number at the first token of a sequence.
+    sequences (Offsets): [T] the sequence of each token.
+    sets (Offsets): [T] number of the matrix of the step to each token; any number at the first token of a sequence.
     """
 
     offsets: Offsets
     gold: Ints
     weights: NDArray[np.float64]
     kinds: Bytes
-    sequences: Ints
-    sets: Ints
+    sequences: Offsets
+    sets: Offsets
 
 
 class Rows(NamedTuple):
@@ -97,7 +100,7 @@ class Rows(NamedTuple):
     more_places: Offsets
     more_cols: Ints
     row_ptr: Offsets
-    tokens: Ints
+    tokens: Offsets
 
 
 class Lattices(NamedTuple):
@@ -108,7 +111,7 @@ class Lattices(NamedTuple):
     steps (Floats): [S, L, L] step scores of each set of label-pair attributes.
     factors (Floats): [S, P, P] their exponentials, M.
     kinds (Bytes): [S] `DENSE`, `SPARSE` or `FAR`.
-    starts, cols, values: [S, L + 1], [S, most] and [S, most], the entries of M - 1 by row, where it is sparse.
+    sizes, rows, cols, values: [S] and three of [S, most], the entries of M - 1, where it is sparse.
     set_ptr, sets: Row r of those that score label pairs is in the sets ``sets[set_ptr[r]:set_ptr[r + 1]]``.
     log_z, gold (Floats): [N] log Z, and the score of the gold labels or log Z over all labellings that agree with them.
     """
@@ -119,11 +122,12 @@ class Lattices(NamedTuple):
     steps: Floats
     factors: Floats
     kinds: Bytes
-    starts: Ints
-    cols: Ints
+    sizes: Ints
+    rows: Shorts
+    cols: Shorts
     values: Floats
     set_ptr: Offsets
-    sets: Ints
+    sets: Offsets
     log_z: Floats
     gold: Floats
 
@@ -170,67 +174,62 @@ def _workspace(chains: Chains, lattices: Lattices, width: int) -> Work:
 
 @kernel
 def _compile(lattices: Lattices, s: int) -> None:
-    """Find out the kind of matrix s, and list the entries of M - 1 if there are few; the exponentials are there."""
+    """Find out the kind of matrix s, and list the entries of M - 1 if there are few; the exponentials are there.
+
+    They are listed along diagonals: neighbours in the list are in different rows and columns, so that no sum waits for
+    the one before.
+    """
     steps, n = lattices.steps[s], lattices.steps.shape[1]
-    cols, values, starts = lattices.cols[s], lattices.values[s], lattices.starts[s]
-    most = cols.shape[0]
+    rows, cols, values = lattices.rows[s], lattices.cols[s], lattices.values[s]
     size, largest = 0, 0.0
-    for i in range(n):
-        starts[i] = min(size, most)
-        for j in range(n):
+    for diagonal in range(n):
+        for i in range(n):
+            j = i + diagonal if i + diagonal < n else i + diagonal - n
             if steps[i, j] != 0:
                 largest = max(largest, abs(steps[i, j]))
-                if size < most:
-                    cols[size], values[size] = j, lattices.factors[s, i, j] - 1
+                if size < values.shape[0]:
+                    rows[size], cols[size], values[size] = i, j, lattices.factors[s, i, j] - 1
                 size += 1
-    starts[n] = min(size, most)
+    lattices.sizes[s] = size
     if not largest <= EXTREME:
         lattices.kinds[s] = FAR
     else:
-        lattices.kinds[s] = SPARSE if size <= most else DENSE
+        lattices.kinds[s] = SPARSE if size <= values.shape[0] else DENSE
 
 
-@kernel
-def _from_left(lattices: Lattices, s: int, row: Floats, total: float, out: Floats) -> None:
-    """Write row [P], whose sum is `total`, times matrix s to out [P]."""
-    n, padded = lattices.steps.shape[1], out.shape[0]
-    if lattices.kinds[s] == SPARSE:
-        starts, cols, values = lattices.starts[s], lattices.cols[s], lattices.values[s]
-        for j in range(padded):
+@inlined
+def _from_left(row: Floats, total: float, sparse: bool, entries: Entries, matrix: Floats, out: Floats) -> None:
+    """Write row [P], whose sum is `total`, times a matrix to out [P]."""
+    rows, cols, values = entries
+    if sparse:
+        for j in range(out.shape[0]):
             out[j] = total
-        for i in range(n):
-            a = row[i]
-            for p in range(starts[i], starts[i + 1]):
-                out[cols[p]] += a * values[p]
-        return
-    matrix = lattices.factors[s]
-    for j in range(padded):
-        out[j] = 0
-    for i in range(0, padded, LANES):
-        a, b, c, d = row[i], row[i + 1], row[i + 2], row[i + 3]
-        row_a, row_b, row_c, row_d = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
-        for j in range(padded):
-            out[j] += a * row_a[j] + b * row_b[j] + c * row_c[j] + d * row_d[j]
+        for p in range(rows.shape[0]):
+            out[cols[p]] += row[rows[p]] * values[p]
+    else:
+        for j in range(out.shape[0]):
+            out[j] = 0
+        for i in range(0, out.shape[0], LANES):
+            a, b, c, d = row[i], row[i + 1], row[i + 2], row[i + 3]
+            for j in range(out.shape[0]):
+                out[j] += a * matrix[i, j] + b * matrix[i + 1, j] + c * matrix[i + 2, j] + d * matrix[i + 3, j]
 
 
-@kernel
-def _from_right(lattices: Lattices, s: int, column: Floats, total: float, out: Floats) -> None:
-    """Write matrix s times column [P], whose sum is `total`, to out [P]."""
-    n = lattices.steps.shape[1]
-    if lattices.kinds[s] == SPARSE:
-        starts, cols, values = lattices.starts[s], lattices.cols[s], lattices.values[s]
-        for i in range(n):
-            entry = total
-            for p in range(starts[i], starts[i + 1]):
-                entry += values[p] * column[cols[p]]
+@inlined
+def _from_right(column: Floats, total: float, sparse: bool, entries: Entries, matrix: Floats, out: Floats) -> None:
+    """Write a matrix times column [P], whose sum is `total`, to out [P]."""
+    rows, cols, values = entries
+    if sparse:
+        for i in range(out.shape[0]):
+            out[i] = total
+        for p in range(rows.shape[0]):
+            out[rows[p]] += values[p] * column[cols[p]]
+    else:
+        for i in range(out.shape[0]):
+            entry = 0.0
+            for j in range(column.shape[0]):
+                entry += matrix[i, j] * column[j]
             out[i] = entry
-        return
-    matrix = lattices.factors[s]
-    for i in range(n):
-        line, entry = matrix[i], 0.0
-        for j in range(column.shape[0]):
-            entry += line[j] * column[j]
-        out[i] = entry
 
 
 # --- forward and backward -------------------------------------------------------------------------------------------
@@ -238,30 +237,36 @@ def _from_right(lattices: Lattices, s: int, column: Floats, total: float, out: F
 
 @kernel
 def _forward(
-    chains: Chains, lattices: Lattices, s: int, stop: int, clamped: bool, alpha: Floats, stretch: Floats
+    chains: Chains, lattices: Lattices, s: int, stop: int, clamped: int, alpha: Floats, stretch: Floats
 ) -> tuple[float, bool]:
     """Fill alpha up to token stop - 1 of sequence s; return (log of the sum of the last one, whether it is sound).
 
     alpha[t] was multiplied by stretch[t] when it got too large or small.  clamped: Gold labels, where known, are fixed.
     """
     first, n = chains.offsets[s], lattices.steps.shape[1]
+    sets, kinds, factors = chains.sets, lattices.kinds, lattices.factors
+    sizes, rows, cols, values = lattices.sizes, lattices.rows, lattices.cols, lattices.values
+    all_potentials, shift, gold = lattices.potentials, lattices.shift, chains.gold
     logarithm, total = 0.0, 0.0
     for t in range(first, stop):
-        here, potentials = alpha[t - first], lattices.potentials[t]
+        here, potentials = alpha[t - first], all_potentials[t]
         if t == first:
             for k in range(here.shape[0]):
                 here[k] = potentials[k]
         else:
-            if lattices.kinds[chains.sets[t]] == FAR:
+            q = sets[t]
+            if kinds[q] == FAR:
                 return 0.0, False
-            _from_left(lattices, chains.sets[t], alpha[t - first - 1], total, here)
+            few = sizes[q] if kinds[q] == SPARSE else 0
+            entries = (rows[q, :few], cols[q, :few], values[q, :few])
+            _from_left(alpha[t - first - 1], total, kinds[q] == SPARSE, entries, factors[q], here)
             for k in range(here.shape[0]):
                 here[k] *= potentials[k]
-        if clamped and chains.gold[t] >= 0:
+        if clamped and gold[t] >= 0:
             for k in range(n):
-                if k != chains.gold[t]:
+                if k != gold[t]:
                     here[k] = 0
-        logarithm += lattices.shift[t]
+        logarithm += shift[t]
         total = 0.0
         for k in range(here.shape[0]):
             total += here[k]
@@ -277,29 +282,33 @@ def _forward(
     return logarithm + np.log(total), True
 
 
-@kernel
+@inlined
 def _backward(
-    chains: Chains, lattices: Lattices, s: int, start: int, at: int, clamped: bool, beta: Floats, mass: Floats
+    chains: Chains, lattices: Lattices, s: int, start: int, at: int, clamped: int, beta: Floats, mass: Floats
 ) -> tuple[float, bool]:
     """Fill beta down to token `start` of sequence s; return (log of the factor taken out of beta[at], soundness)."""
     first, end, n = chains.offsets[s], chains.offsets[s + 1], lattices.steps.shape[1]
+    sets, kinds, factors = chains.sets, lattices.kinds, lattices.factors
+    sizes, rows, cols, values = lattices.sizes, lattices.rows, lattices.cols, lattices.values
+    all_potentials, shift, gold = lattices.potentials, lattices.shift, chains.gold
     logarithm, wanted = 0.0, 0.0
     for k in range(n):
         beta[end - 1 - first, k] = 1
     for t in range(end - 1, start, -1):
-        if lattices.kinds[chains.sets[t]] == FAR:
+        q = sets[t]
+        if kinds[q] == FAR:
             return 0.0, False
-        potentials, here = lattices.potentials[t], beta[t - first]
+        potentials, here = all_potentials[t], beta[t - first]
         for k in range(mass.shape[0]):
             mass[k] = potentials[k] * here[k]
-        if clamped and chains.gold[t] >= 0:
+        if clamped and gold[t] >= 0:
             for k in range(n):
-                if k != chains.gold[t]:
+                if k != gold[t]:
                     mass[k] = 0
         total = 0.0
         for k in range(mass.shape[0]):
             total += mass[k]
-        logarithm += lattices.shift[t]
+        logarithm += shift[t]
         if not (SMALL < total < LARGE):
             if not (TINY < total < HUGE):
                 return 0.0, False
@@ -307,7 +316,9 @@ def _backward(
                 mass[k] /= total
             logarithm += np.log(total)
             total = 1.0
-        _from_right(lattices, chains.sets[t], mass, total, beta[t - first - 1])
+        few = sizes[q] if kinds[q] == SPARSE else 0
+        entries = (rows[q, :few], cols[q, :few], values[q, :few])
+        _from_right(mass, total, kinds[q] == SPARSE, entries, factors[q], beta[t - first - 1])
         if t - 1 == at:
             wanted = logarithm
     return wanted, True
@@ -327,7 +338,7 @@ def _log_sum(values: Floats, n: int) -> float:
 
 
 @kernel
-def _in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: bool, alpha: Floats, beta: Floats) -> float:
+def _in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha: Floats, beta: Floats) -> float:
     """Fill log alpha (emission included) and log beta (excluded) of sequence s; return log Z."""
     first, end, n = chains.offsets[s], chains.offsets[s + 1], lattices.steps.shape[1]
     terms = np.empty(n)
@@ -354,16 +365,19 @@ def _in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: bool, alp
 
 
 @kernel
-def _log_partition(chains: Chains, lattices: Lattices, s: int, clamped: bool, work: Work) -> float:
-    """Return log Z of sequence s, over the labellings that agree with the known gold labels if clamped."""
-    log_z, sound = _forward(chains, lattices, s, chains.offsets[s + 1], clamped, work.alpha, work.stretch)
-    if not sound:
-        log_z = _in_log_space(chains, lattices, s, clamped, work.alpha, work.beta)
-    return log_z
+def _partitions(chains: Chains, lattices: Lattices, s: int, work: Work) -> tuple[float, float]:
+    """Return log Z of sequence s and, if gold labels are missing, that of the labellings that agree with the others."""
+    found = 0.0, 0.0
+    for clamped in range(2 if chains.kinds[s] == PARTLY else 1):
+        log_z, sound = _forward(chains, lattices, s, chains.offsets[s + 1], clamped, work.alpha, work.stretch)
+        if not sound:
+            log_z = _in_log_space(chains, lattices, s, clamped, work.alpha, work.beta)
+        found = (found[0], log_z) if clamped else (log_z, 0.0)
+    return found
 
 
-@kernel
-def _marginals(chains: Chains, lattices: Lattices, s: int, t: int, last: int, clamped: bool, work: Work) -> bool:
+@inlined
+def _marginals(chains: Chains, lattices: Lattices, s: int, t: int, last: int, clamped: int, work: Work) -> bool:
     """Fill alpha up to token `last` and beta down to token t of sequence s; False: they are logarithms."""
     first = chains.offsets[s]
     log_z = lattices.gold[s] if clamped else lattices.log_z[s]
@@ -385,7 +399,7 @@ def _marginals(chains: Chains, lattices: Lattices, s: int, t: int, last: int, cl
 # --- expected counts ------------------------------------------------------------------------------------------------
 
 
-@kernel
+@inlined
 def _count_labels(lattices: Lattices, t: int, here: int, sound: bool, log_z: float, w: float, work: Work) -> None:
     """Add w P(label) of token t, number `here` of its sequence, to g, and if w > 0 w P (1 - P) to h."""
     n, alpha, beta = lattices.emissions.shape[1], work.alpha[here], work.beta[here]
@@ -401,7 +415,7 @@ def _count_labels(lattices: Lattices, t: int, here: int, sound: bool, log_z: flo
             work.h[k] += w * p * (1 - p)
 
 
-@kernel
+@inlined
 def _count_pairs(
     lattices: Lattices, s: int, t: int, here: int, sound: bool, log_z: float, w: float, work: Work, m: int, gold: int
 ) -> None:
@@ -444,7 +458,7 @@ def _count_pairs(
             h[j] += curved * p * (1 - p)
 
 
-@kernel
+@inlined
 def _count(
     chains: Chains, lattices: Lattices, rows: Rows, pairs: bool, begin: int, end: int, m: int, work: Work
 ) -> None:
@@ -454,7 +468,7 @@ def _count(
     for clamped in range(2 if chains.kinds[s] == PARTLY else 1):
         factor = -w if clamped else w
         log_z = lattices.gold[s] if clamped else lattices.log_z[s]
-        sound = _marginals(chains, lattices, s, rows.tokens[begin], rows.tokens[end - 1], clamped == 1, work)
+        sound = _marginals(chains, lattices, s, rows.tokens[begin], rows.tokens[end - 1], clamped, work)
         for p in range(begin, end):
             t = rows.tokens[p]
             if pairs:
@@ -540,7 +554,7 @@ def _next_sequence(chains: Chains, rows: Rows, begin: int, end: int) -> int:
     return p
 
 
-@kernel
+@inlined
 def _change(chains: Chains, lattices: Lattices, rows: Rows, r: int, pairs: bool, work: Work) -> tuple[float, float]:
     """Return (change of the loss with the moved scores, size of the numbers it was computed from).
 
@@ -551,17 +565,15 @@ def _change(chains: Chains, lattices: Lattices, rows: Rows, r: int, pairs: bool,
     while begin < stop:
         end, s = _next_sequence(chains, rows, begin, stop), chains.sequences[rows.tokens[begin]]
         if chains.kinds[s] != NOTHING:
-            gold = lattices.gold[s]
-            if chains.kinds[s] == PARTLY:
-                gold = _log_partition(chains, lattices, s, True, work)
-            else:
+            log_z, gold = _partitions(chains, lattices, s, work)
+            if chains.kinds[s] == LABELLED:
+                gold = lattices.gold[s]
                 for p in range(begin, end):
                     t = rows.tokens[p]
                     gold += work.d[chains.gold[t - 1] * n + chains.gold[t] if pairs else chains.gold[t]]
-            work.new_gold[s] = gold
-            work.new_z[s] = _log_partition(chains, lattices, s, False, work)
-            change += chains.weights[s] * (work.new_z[s] - lattices.log_z[s] - (gold - lattices.gold[s]))
-            size += chains.weights[s] * (abs(work.new_z[s]) + abs(gold))
+            work.new_z[s], work.new_gold[s] = log_z, gold
+            change += chains.weights[s] * (log_z - lattices.log_z[s] - (gold - lattices.gold[s]))
+            size += chains.weights[s] * (abs(log_z) + abs(gold))
         begin = end
     return change, size
 
@@ -573,7 +585,7 @@ def _shrink(x: float, by: float) -> float:
     return x + by if x < -by else 0.0
 
 
-@kernel
+@inlined
 def _propose(
     theta: Floats, m: int, factor: float, bound: float, l1: float, l2: float, work: Work
 ) -> tuple[float, float, float]:
@@ -590,7 +602,7 @@ def _propose(
     return slope, curvature, penalty
 
 
-@kernel
+@inlined
 def _step(
     chains: Chains,
     lattices: Lattices,
@@ -697,6 +709,19 @@ def sweep(
 
 
 @kernel
+def differentiate(
+    chains: Chains, lattices: Lattices, rows: Rows, pairs: bool, theta: Floats, gradient: Floats, curvature: Floats
+) -> None:
+    """Write gradient and diagonal curvature of the loss at the weights of all rows to arrays like theta [D]."""
+    work = _workspace(chains, lattices, rows.width)
+    for r in range(rows.row_ptr.shape[0] - 1):
+        m = _list_weights(rows, r, theta, True, work.places, work.cols)
+        _measure(chains, lattices, rows, r, pairs, m, work)
+        for e in range(m):
+            gradient[work.places[e]], curvature[work.places[e]] = work.g[work.cols[e]], work.h[work.cols[e]]
+
+
+@kernel
 def add_scores(lattices: Lattices, rows: Rows, pairs: bool, theta: Floats) -> None:
     """Add the scores of all rows to the emissions or to the steps."""
     n = lattices.emissions.shape[1]
@@ -728,9 +753,8 @@ def begin(chains: Chains, lattices: Lattices) -> float:
     for s in range(chains.kinds.shape[0]):
         if chains.kinds[s] == NOTHING:
             continue
-        lattices.log_z[s] = _log_partition(chains, lattices, s, False, work)
+        lattices.log_z[s], lattices.gold[s] = _partitions(chains, lattices, s, work)
         if chains.kinds[s] == PARTLY:
-            lattices.gold[s] = _log_partition(chains, lattices, s, True, work)
             continue
         score = 0.0
         for t in range(chains.offsets[s], chains.offsets[s + 1]):

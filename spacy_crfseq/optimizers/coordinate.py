@@ -112,7 +112,7 @@ class BlockCoordinateDescent:
     @property
     def needs(self) -> frozenset[str]:
         """What is asked of the objective."""
-        return frozenset({"log_likelihood", "value_and_grad"})
+        return frozenset({"log_likelihood"})
 
     @property
     def penalties(self) -> frozenset[str]:
@@ -154,7 +154,7 @@ class BlockCoordinateDescent:
         norm = float(np.sqrt(violation))
         message = self._stop(state, before, norm, full)
         if message:
-            norm = _subgradient_norm(objective, state.theta, strengths)
+            norm = work.subgradient_norm(state.theta, strengths)
         passes = 1 + round(visited / max(1, objective.n_sequences))
         state.last = StepReport(state.value, loss, norm, passes, bool(message), message)
         return state.last
@@ -203,9 +203,7 @@ class CoordinateDescent(BlockCoordinateDescent):
         return True
 
 
-NOWHERE = Occurrences(
-    *(np.zeros(size, kind) for size, kind in ((1, np.int64), (0, np.int32), (1, np.int64), (0, np.int32)))
-)
+NOWHERE = Occurrences(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32))
 """Of no attributes."""
 
 
@@ -234,7 +232,7 @@ class _Work:
             batch.gold,
             batch.weights,
             _kinds(batch),
-            np.repeat(np.arange(len(lengths), dtype=np.int32), lengths),
+            np.repeat(np.arange(len(lengths)), lengths),
             sets,
         )
         self.lattices: Lattices = _lattices(batch.n_tokens, len(lengths), n, members, pair.n_rows)
@@ -264,6 +262,17 @@ class _Work:
         from ..kernels import coordinate
 
         return coordinate.loss(self.chains, self.lattices)
+
+    def subgradient_norm(self, theta: NDArray[np.float64], strengths: Strengths) -> float:
+        """Return the norm of the objective's smallest subgradient at theta [D], for which the scores stand."""
+        from ..kernels import coordinate
+
+        gradient, curvature = np.zeros_like(theta), np.zeros_like(theta)
+        for rows, pairs in ((self.state, False), (self.pair, True)):
+            coordinate.differentiate(self.chains, self.lattices, rows, pairs, theta, gradient, curvature)
+        gradient += strengths.l2 * theta + strengths.l1 * np.sign(theta)
+        shrunk = np.sign(gradient) * np.maximum(np.abs(gradient) - strengths.l1, 0)
+        return float(np.linalg.norm(np.where(theta == 0, shrunk, gradient)))
 
     def chunks(self, rng: np.random.Generator | None) -> Iterator[tuple[bool, Offsets]]:
         """Yield (whether they score label pairs, numbers of rows to be visited by one call)."""
@@ -311,7 +320,7 @@ def _rows(block: RowBlock, on: Occurrences, more: list[_More], wanted: Bools | N
         np.concatenate([row.begin + part for row, part in zip(more, cols, strict=True)]),
         np.concatenate(cols).astype(np.int32),
         _pointers(np.concatenate([sizes, [len(row.tokens) for row in more]])),
-        np.concatenate([on.tokens[keep], *(row.tokens for row in more)]).astype(np.int32),
+        np.concatenate([on.tokens[keep], *(row.tokens for row in more)]).astype(np.int64),
     )
 
 
@@ -321,12 +330,12 @@ def _pointers(sizes: Any) -> Offsets:
     return pointers
 
 
-def _sets(on: Occurrences, inner: Bools) -> tuple[Ints, list[Ints]]:
+def _sets(on: Occurrences, inner: Bools) -> tuple[Offsets, list[Ints]]:
     """Return the number of the set of label-pair attributes of each token [T], and the attributes of each set.
 
     Only tokens that are not the first of a sequence count.
     """
-    sets, members = np.zeros(len(inner), np.int32), []
+    sets, members = np.zeros(len(inner), np.int64), list[Ints]()
     sizes = np.diff(on.ptr) if len(on.ptr) > 1 else np.zeros(len(inner), np.int64)
     for size in np.unique(sizes[inner]):
         tokens = np.flatnonzero(inner & (sizes == size))
@@ -350,12 +359,12 @@ def _lattices(n_tokens: int, n_sequences: int, n: int, members: list[Ints], n_pa
 
     n_sets, padded = len(members), -(-n // coordinate.LANES) * coordinate.LANES
     most = int(SPARSE_SHARE * n * n)
-    size = n_sets * (8 * n * n + 8 * padded * padded + 12 * most + 4 * n)
+    size = n_sets * (8 * n * n + 8 * padded * padded + 12 * most)
     if size > MATRIX_BYTES:
         raise ConfigError(
-            f"Coordinate descent keeps a matrix for each set of label-pair attributes that a token switches on; "
-            f"{n_sets} sets of {n} x {n} label pairs take {size >> 20} MiB, more than {MATRIX_BYTES >> 20}. Use label-pair "
-            "templates with fewer values, fewer of them, or another optimizer, such as spacy_crfseq.OWLQN.v1."
+            "Coordinate descent keeps a matrix for each set of label-pair attributes that a token switches on; "
+            f"{n_sets} sets of {n} x {n} label pairs take {size >> 20} MiB, more than {MATRIX_BYTES >> 20}. Use fewer "
+            "label-pair templates, or such with fewer values, or another optimizer, such as spacy_crfseq.OWLQN.v1."
         )
     owners = np.repeat(np.arange(n_sets), [len(rows) for rows in members])
     rows = np.concatenate([*members, np.full(n_sets, n_pair_rows)]).astype(np.int64)  # the transitions are in all
@@ -367,18 +376,12 @@ def _lattices(n_tokens: int, n_sequences: int, n: int, members: list[Ints], n_pa
         np.zeros((n_sets, n, n)),
         np.zeros((n_sets, padded, padded)),
         np.zeros(n_sets, np.int8),
-        np.zeros((n_sets, n + 1), np.int32),
-        np.zeros((n_sets, most), np.int32),
+        np.zeros(n_sets, np.int32),
+        np.zeros((n_sets, most), np.uint16),
+        np.zeros((n_sets, most), np.uint16),
         np.zeros((n_sets, most)),
         _pointers(np.bincount(rows, minlength=n_pair_rows + 1)),
-        np.concatenate([owners, np.arange(n_sets)])[order].astype(np.int32),
+        np.concatenate([owners, np.arange(n_sets)])[order],
         np.zeros(n_sequences),
         np.zeros(n_sequences),
     )
-
-
-def _subgradient_norm(objective: Objective, theta: NDArray[np.float64], strengths: Strengths) -> float:
-    """Return the norm of the smallest subgradient of the objective."""
-    gradient = objective.value_and_grad(theta)[2]
-    shrunk = np.sign(gradient) * np.maximum(np.abs(gradient) - strengths.l1, 0)
-    return float(np.linalg.norm(np.where(theta == 0, shrunk, gradient + strengths.l1 * np.sign(theta))))
