@@ -71,9 +71,10 @@ class AveragedPerceptron:
             for number, ptr, ids, d in gradients:
                 row_ptr, cols, weights, sums = parts[number]
                 wrong = perceptron(ptr, ids, d, row_ptr, cols, clock, weights, sums)
-                if not wrong:
-                    break  # where the labels of all tokens are right, so are all steps between them
-                mistakes += wrong if number == 0 else 0
+                if number == 0:
+                    mistakes += wrong
+                    if not wrong:
+                        break  # where the labels of all tokens are right, so is whatever else depends on them
             clock += 1.0
         state.clock = clock
         return state.report(loss, mistakes, self.max_iterations, self.tolerance)

@@ -179,10 +179,15 @@ class SGD:
         state.w_div = 1.0
 
     def _find_rate(self, sample: Objective, state: SGDState) -> float:
-        """Return the rate that lowers the objective of the sample most in one epoch."""
+        """Return the rate that lowers the objective of the sample most in one epoch.
+
+        Where it is zero from the start, as the perceptron's is, none does, and the first serves as well as another.
+        """
         theta = state.weights / state.weights.dtype.type(state.w_div)
         best, best_value = 0.0, sample.value(theta)
         rate, factor = 0.1, 2.0
+        if best_value == 0:
+            return rate
         for _ in range(20):
             value = self._try_rate(sample, theta, rate)
             if value < best_value:

@@ -92,3 +92,50 @@ def test_viterbi_finds_the_best_allowed_path(problem: Problem, seed: int) -> Non
             one = reference.masked(one, constraints.start, constraints.step, constraints.end, allowed[first:last])
             best = reference.best_score(one)
             assert reference.path_score(one, labels[first:last].tolist()) == pytest.approx(best, rel=1e-5, abs=1e-3)
+
+
+def allowed_paths(problem: Problem, seed: int, first: int, last: int) -> np.ndarray:
+    """Return all label sequences of the tokens first..last-1 that random constraints allow, [P, n]."""
+    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.5)
+    paths = reference.all_paths(last - first, problem.scores.start.shape[0])
+    keep = [is_allowed(path.tolist(), constraints, allowed[first:last]) for path in paths]
+    return paths[np.array(keep, np.bool_)]
+
+
+@given(PROBLEMS, st.integers(0, 2**32 - 1))
+def test_posterior_has_most_labels_right_by_expectation(problem: Problem, seed: int) -> None:
+    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.5)
+    decoder = registry.decoders.get("spacy_crfseq.Posterior.v1")()
+    labels = decoder(problem.scores, problem.batch.offsets, constraints, allowed)
+    for first, last in problem.sequence_bounds():
+        if last > first:
+            one = reference.sequence(problem.scores, first, last)
+            one = reference.masked(one, constraints.start, constraints.step, constraints.end, allowed[first:last])
+            marginals = reference.marginals(one)
+            paths = allowed_paths(problem, seed, first, last)
+            expected = marginals[np.arange(last - first), paths].sum(1)
+            found = marginals[np.arange(last - first), labels[first:last]].sum()
+            assert found == pytest.approx(expected.max(), abs=1e-3)
+
+
+@given(PROBLEMS)
+def test_posterior_without_constraints_takes_the_most_probable_label_of_each_token(problem: Problem) -> None:
+    decoder = registry.decoders.get("spacy_crfseq.Posterior.v1")()
+    labels = decoder(problem.scores, problem.batch.offsets, free(problem.scores.start.shape[0]))
+    for first, last in problem.sequence_bounds():
+        marginals = reference.marginals(reference.sequence(problem.scores, first, last))
+        found = marginals[np.arange(last - first), labels[first:last]]
+        np.testing.assert_allclose(found, marginals.max(1), atol=1e-3)
+
+
+@given(PROBLEMS, st.integers(0, 2**32 - 1))
+def test_local_viterbi_finds_the_most_probable_allowed_path(problem: Problem, seed: int) -> None:
+    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.5)
+    decoder = registry.decoders.get("spacy_crfseq.LocalViterbi.v1")()
+    labels = decoder(problem.scores, problem.batch.offsets, constraints, allowed)
+    for first, last in problem.sequence_bounds():
+        if last > first:
+            one = reference.sequence(problem.scores, first, last)
+            expected = reference.local_log_probabilities(one, allowed_paths(problem, seed, first, last))
+            found = reference.local_log_probabilities(one, labels[None, first:last])
+            assert found[0] == pytest.approx(expected.max(), rel=1e-5, abs=1e-3)

@@ -1,0 +1,70 @@
+"""Components that learn and decode in other ways than by default, and the combinations they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from spacy_crfseq.errors import ConfigError
+from tests.pipeline.helpers import FACTORIES, blank, inputs, pipe_of, predictions, trained
+
+LOSS = {"@crf_losses": "spacy_crfseq.LocalLog.v1"}
+DECODER = {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"}
+SEQUENTIAL = {"@crf_losses": "spacy_crfseq.SequentialLog.v1"}
+NONE = {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"}
+PERCEPTRON, HINGE = ({"@crf_losses": f"spacy_crfseq.{name}.v1"} for name in ("Perceptron", "Hinge"))
+AVERAGED, PASSIVE, AROW = (
+    {"@crf_optimizers": f"spacy_crfseq.{name}.v1"} for name in ("AveragedPerceptron", "PassiveAggressive", "AROW")
+)
+METHODS: dict[str, dict[str, Any]] = {
+    "local": {"loss": LOSS, "decoder": DECODER},
+    "perceptron": {"loss": PERCEPTRON, "regularizer": NONE, "optimizer": AVERAGED},
+    "passive-aggressive": {"loss": HINGE, "regularizer": NONE, "optimizer": PASSIVE},
+    "AROW": {"loss": HINGE, "regularizer": NONE, "optimizer": AROW},
+    "softmax-margin": {"loss": {"@crf_losses": "spacy_crfseq.SoftmaxMargin.v1"}},
+    "posterior": {"decoder": {"@crf_decoders": "spacy_crfseq.Posterior.v1"}},
+}
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("method", METHODS)
+def test_they_learn_and_are_stored(method: str, factory: str, tmp_path: Path) -> None:
+    nlp = trained(factory, **METHODS[method])
+    expected = predictions(nlp, factory)
+    assert expected[0] == predictions(trained(factory), factory)[0]
+    nlp.to_disk(tmp_path / "model")
+    assert predictions(spacy.load(tmp_path / "model"), factory) == expected
+
+
+def test_a_decoder_that_does_not_fit_the_loss_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Viterbi cannot decode for the loss LocalLog.*LocalLog with .*LocalViterbi"):
+        blank(loss=LOSS)
+    posterior = {"@crf_decoders": "spacy_crfseq.Posterior.v1"}
+    with pytest.raises(ConfigError, match=r"Posterior cannot decode for the loss LocalLog"):
+        blank(loss=LOSS, decoder=posterior)
+    with pytest.raises(ConfigError, match=r"LocalViterbi cannot decode for the loss SequentialLog.*with .*\.Viterbi"):
+        blank(loss=SEQUENTIAL, decoder=DECODER)
+
+
+def test_probabilities_of_whole_sequences_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"threshold = 0.5 takes .*LocalLog.*SequentialLog"):
+        blank(loss=LOSS, decoder=DECODER, threshold=0.5)
+    nlp = trained(loss=LOSS, decoder=DECODER)
+    with pytest.raises(ConfigError, match=r"marginals takes .*LocalLog"):
+        pipe_of(nlp).marginals(inputs(nlp, "crf_ner"))
+    pipe_of(nlp).cfg["threshold"] = 0.5
+    with pytest.raises(ConfigError, match=r"threshold = 0.5 takes"):
+        nlp("Anna lives in New York")
+
+
+MARGIN = r"PassiveAggressive cannot minimise the loss Perceptron.*a margin.*PassiveAggressive with spacy_crfseq.Hinge"
+
+
+def test_passive_aggressive_steps_need_a_margin() -> None:
+    with pytest.raises(ConfigError, match=MARGIN):
+        blank(loss=PERCEPTRON, regularizer=NONE, optimizer=PASSIVE)
+    with pytest.raises(ConfigError, match=r"PassiveAggressive cannot minimise the regularizer L2.*NoRegularizer"):
+        blank(loss=PERCEPTRON, optimizer=PASSIVE)
