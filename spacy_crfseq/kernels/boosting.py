@@ -9,7 +9,7 @@ b_t, all logarithms in float64::
     P(y_{t-1} = i, y_t = j | x) ~ exp(a_{t-1}(i) + step_t(i, j) + local_t(j) + b_t(j))
 
 (Rabiner 1989, section V.A.)  Sums are products of small matrices of exponentials; one that comes out smaller than
-`TINY` is computed once more from logarithms, so that scores of any size are safe.  A recursion stops where it meets what
+`TINY` is computed again from logarithms, so that scores of any size are safe.  A recursion stops where it meets what
 it remembers: each step of it is a contraction (Birkhoff 1957), so what a change does fades with the distance.
 
 Of every parameter k two sums are kept, over the positions t of all sequences, where p is the probability that the
@@ -118,6 +118,29 @@ class Change(NamedTuple):
     by: float
 
 
+# Loops, where arrays could be added or copied as a whole: numba takes seconds to compile the checks of their shapes.
+
+
+@inlined
+def _copy(source: Numbers, target: Numbers) -> None:
+    for k in range(target.shape[0]):
+        target[k] = source[k]
+
+
+@inlined
+def _add(source: Numbers, target: Numbers) -> None:
+    for k in range(source.shape[0]):
+        target[k] += source[k]
+
+
+@inlined
+def _add_parts_to(source: Numbers, target: Numbers) -> None:
+    """Add an array [n, 2] to the first rows of another one."""
+    for k in range(source.shape[0]):
+        target[k, 0] += source[k, 0]
+        target[k, 1] += source[k, 1]
+
+
 @kernel
 def local_scores(theta: Numbers, rows: Rows, text: Text, start: Numbers, end: Numbers, out: Numbers) -> None:
     """Write the sums of the state weights of each token, plus start and end scores [L], to out [T, L]."""
@@ -130,26 +153,34 @@ def local_scores(theta: Numbers, rows: Rows, text: Text, start: Numbers, end: Nu
                 for k in range(rows.begin[a], rows.begin[a + 1]):
                     row[rows.cols[k]] += theta[k]
             if t == first:
-                row += start
+                _add(start, row)
             if t == last - 1:
-                row += end
+                _add(end, row)
 
 
 @kernel
-def _fill_steps(first: int, last: int, theta: Numbers, rows: Rows, text: Text, transitions: Numbers, out: Steps) -> None:
+def _fill_steps(
+    first: int, last: int, theta: Numbers, rows: Rows, text: Text, transitions: Numbers, out: Steps
+) -> None:
     """Compute the steps to some tokens where label-pair weights score them, or those that all share."""
     n_labels = transitions.shape[0]
     for s in range(last - first if text.pair_ptr.shape[0] else 1):
         logs = out.logs[s]
-        logs[:] = transitions
+        for i in range(n_labels):
+            _copy(transitions[i], logs[i])
         if text.pair_ptr.shape[0]:
             t = first + s
             for a in text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]]:
                 for k in range(rows.begin[a], rows.begin[a + 1]):
                     logs[rows.cols[k] // n_labels, rows.cols[k] % n_labels] += theta[k]
-        base = logs.max()
+        base = -np.inf
+        for i in range(n_labels):
+            for j in range(n_labels):
+                base = max(base, logs[i, j])
         out.base[s] = base
-        out.powers[s] = np.exp(logs - base)
+        for i in range(n_labels):
+            for j in range(n_labels):
+                out.powers[s, i, j] = np.exp(logs[i, j] - base)
 
 
 @inlined
@@ -162,9 +193,30 @@ def _settle(row: Numbers, largest: float, old: Numbers) -> bool:
     return moved
 
 
+@kernel
+def _exponentials(row: Numbers, out: Numbers) -> float:
+    """Write exp(row - largest) to out; return the largest."""
+    largest = -np.inf
+    for x in row:
+        largest = max(largest, x)
+    for k in range(row.shape[0]):
+        out[k] = np.exp(row[k] - largest)
+    return largest
+
+
 @inlined
+def _largest(row: Numbers) -> float:
+    largest = row[0]
+    for x in row:
+        largest = max(largest, x)
+    return largest
+
+
+@kernel
 def _log_sum(row: Numbers) -> float:
-    largest, total = row.max(), 0.0
+    largest, total = -np.inf, 0.0
+    for x in row:
+        largest = max(largest, x)
     if largest == -np.inf:
         return largest
     for x in row:
@@ -182,21 +234,21 @@ def _recursions(
     old and new [n, L]; moved [n] is set where new differs from old.  The norms of old are overwritten.
     """
     length, n = local.shape
-    here, sums, terms = np.empty(n), np.empty(n), np.empty(n)
+    here, here_too, sums, terms = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     shared = steps.logs.shape[0] == 1
     active = False
     for t in range(length):
         row = new.forward[t]
         if not (active or changed[t]):
-            row[:] = old.forward[t]
+            _copy(old.forward[t], row)
             continue
-        row[:] = local[t]
+        _copy(local[t], row)
         if len(gold) and gold[t] >= 0:
             row[:] = -np.inf
             row[gold[t]] = local[t, gold[t]]
         if t:
             s = 0 if shared else t
-            here[:] = np.exp(new.forward[t - 1])
+            shift = _exponentials(new.forward[t - 1], here)
             sums[:] = 0
             for i in range(n):
                 weight, powers = here[i], steps.powers[s, i]
@@ -206,7 +258,7 @@ def _recursions(
                 if row[j] == -np.inf:
                     continue
                 if sums[j] > TINY:
-                    row[j] += np.log(sums[j]) + steps.base[s]
+                    row[j] += np.log(sums[j]) + steps.base[s] + shift
                 else:
                     for i in range(n):
                         terms[i] = new.forward[t - 1, i] + steps.logs[s, i, j]
@@ -224,15 +276,14 @@ def _recursions(
                 moved[t] |= active
             continue
         if not (active or changed[t + 1]):
-            row[:] = old.backward[t]
+            _copy(old.backward[t], row)
             continue
         s = 0 if shared else t + 1
         for j in range(n):
             terms[j] = local[t + 1, j] + new.backward[t + 1, j]
             if len(gold) and gold[t + 1] >= 0 and j != gold[t + 1]:
                 terms[j] = -np.inf
-        largest = terms.max()
-        here[:] = np.exp(terms - largest)
+        largest = _exponentials(terms, here)
         for i in range(n):
             total, powers = 0.0, steps.powers[s, i]
             for j in range(n):
@@ -240,10 +291,15 @@ def _recursions(
             if total > TINY:
                 row[i] = np.log(total) + steps.base[s] + largest
             else:
-                row[i] = _log_sum(terms + steps.logs[s, i])
-        active = _settle(row, row.max(), old.backward[t])
+                for j in range(n):
+                    here_too[j] = terms[j] + steps.logs[s, i, j]
+                row[i] = _log_sum(here_too)
+        active = _settle(row, _largest(row), old.backward[t])
         moved[t] |= active
-    return old.norms.sum()
+    log_z = 0.0
+    for t in range(length):
+        log_z += old.norms[t]
+    return log_z
 
 
 @inlined
@@ -272,10 +328,9 @@ def renew(
 
     The new chains and `moved` have the tokens of these sequences one after another.
     """
-    at, n_labels = 0, transitions.shape[0]
-    nothing = text.gold[:0]
+    at, nothing = 0, text.gold[:0]
     if not text.pair_ptr.shape[0]:
-        _fill_steps(0, 0, theta, rows, text, transitions, steps)
+        _fill_steps(at, at, theta, rows, text, transitions, steps)
     for i in range(sequences.shape[0]):
         first, last = text.offsets[sequences[i]], text.offsets[sequences[i] + 1]
         length = last - first
@@ -319,35 +374,39 @@ def _at_token(forward: Numbers, backward: Numbers, out: Numbers) -> None:
 
 @kernel
 def _at_step(
-    forward: Numbers, logs: Numbers, powers: Numbers, ahead: Numbers, change: Change, out: Numbers
-) -> None:
+    forward: Numbers, logs: Numbers, powers: Numbers, ahead: Numbers, change: Change, left: Numbers, right: Numbers,
+    out: Numbers,
+) -> None:  # fmt: skip
     """Write P(y_{t-1} = i, y_t = j) to out [L, L].
 
     forward [L] of t - 1, ahead [L] the local and backward scores of t; `change` is undone before, if it is of a step.
+    left and right [L] are used on the way.
     """
     n = forward.shape[0]
-    front, largest = forward.max(), ahead.max()
-    left, right = np.exp(forward - front), np.exp(ahead - largest)
-    undo = np.exp(-change.by)
-    total = 0.0
+    _exponentials(forward, left)
+    _exponentials(ahead, right)
     for i in range(n):
         for j in range(n):
             out[i, j] = left[i] * powers[i, j] * right[j]
     if change.before >= 0:
-        out[change.before, change.column] *= undo
+        out[change.before, change.column] *= np.exp(-change.by)
+    total = 0.0
     for i in range(n):
         for j in range(n):
             total += out[i, j]
     if not TINY < total < 1 / TINY:
-        out[:] = logs
-        if change.before >= 0:
-            out[change.before, change.column] -= change.by
+        largest = -np.inf
         for i in range(n):
             for j in range(n):
-                out[i, j] += forward[i] + ahead[j]
-        largest = out.max()
-        out[:] = np.exp(out - largest)
-        total = out.sum()
+                out[i, j] = forward[i] + logs[i, j] + ahead[j]
+                if i == change.before and j == change.column:
+                    out[i, j] -= change.by
+                largest = max(largest, out[i, j])
+        total = 0.0
+        for i in range(n):
+            for j in range(n):
+                out[i, j] = np.exp(out[i, j] - largest)
+                total += out[i, j]
     for i in range(n):
         for j in range(n):
             out[i, j] /= total
@@ -367,6 +426,35 @@ def _add_parts(factor: float, p: Numbers, q: Numbers, gold: int, out: Numbers) -
         others += p[k]
     out[gold, 0] = kept
     out[gold, 1] += factor * (others - p[gold])  # 1 - p, without cancellation where p is close to one
+
+
+@kernel
+def _count_step(
+    slope: float, left: Numbers, powers: Numbers, right: Numbers, before: int, gold: int, counts: Numbers,
+    shared: Numbers,
+) -> bool:  # fmt: skip
+    """Add slope times the parts of a step to shared [at least L * L, 2]; return whether that can be done.
+
+    left_i powers_ij right_j is in proportion to its probabilities; what they add to `plus` is left in counts [L, L],
+    still to be multiplied by the powers.
+    """
+    n, total = left.shape[0], 0.0
+    for i in range(n):
+        row, ends = powers[i], 0.0
+        for j in range(n):
+            ends += row[j] * right[j]
+        total += left[i] * ends
+    if not total > TINY:
+        return False
+    factor = slope / total
+    for i in range(n):
+        mass, row = factor * left[i], counts[i]
+        for j in range(n):
+            row[j] += mass * right[j]
+    own = factor * left[before] * powers[before, gold] * right[gold]
+    shared[before * n + gold, 0] -= own
+    shared[before * n + gold, 1] += slope - own
+    return True
 
 
 @inlined
@@ -408,13 +496,14 @@ def exchange(
     n_labels = transitions.shape[0]
     pairs = n_labels * n_labels
     p, q, ahead = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    left, right = np.empty(n_labels), np.empty(n_labels)
     pp, qq = np.empty((n_labels, n_labels)), np.empty((n_labels, n_labels))
-    d, dd = np.empty((n_labels, 2)), np.empty((pairs, 2))
+    d, dd, counts = np.empty((n_labels, 2)), np.empty((pairs, 2)), np.zeros((n_labels, n_labels))
     nothing = Change(-1, 0, 0.0)
     with_pairs = text.pair_ptr.shape[0] > 0
     at, visited = 0, 0
     if not with_pairs:
-        _fill_steps(0, 0, theta, rows, text, transitions, steps)
+        _fill_steps(at, at, theta, rows, text, transitions, steps)
     for i in range(sequences.shape[0]):
         n = sequences[i]
         first, last = text.offsets[n], text.offsets[n + 1]
@@ -445,19 +534,29 @@ def exchange(
                 _add_parts(slope, p, q, -1 if partial else text.gold[t], d)
             _scatter(text.ids[text.ptr[t] : text.ptr[t + 1]], rows, d, sums.both, sums.dirty)
             if t == first:
-                shared[pairs : pairs + n_labels] += d
+                _add_parts_to(d, shared[pairs:])
             if t == last - 1:
-                shared[pairs + n_labels :] += d
+                _add_parts_to(d, shared[pairs + n_labels :])
         for t in range(first + 1, last):
             if not (all_of_it or moved[shift + t] or moved[shift + t - 1] or changed[t]):
                 continue
-            s = t - first if with_pairs else 0
+            s, slow = t - first if with_pairs else 0, with_pairs or partial
             dd[:] = 0
             for sign in range(2):
                 slope = slopes[i, 1] if sign else -slopes[i, 0]
                 if slope == 0:
                     continue
                 undo = change if changed[t] and not sign else nothing
+                if not (with_pairs or partial):
+                    for k in range(n_labels):
+                        ahead[k] = local[t, k] + (new_free.backward[shift + t, k] if sign else free.backward[t, k])
+                    ahead[undo.column] -= undo.by
+                    before = new_free.forward[shift + t - 1] if sign else free.forward[t - 1]
+                    _exponentials(before, left)
+                    _exponentials(ahead, right)
+                    if _count_step(slope, left, steps.powers[0], right, text.gold[t - 1], text.gold[t], counts, shared):
+                        continue
+                    slow = True
                 for part in range(2 if partial else 1):
                     before = (
                         (new_clamped if part else new_free).forward[shift + t - 1]
@@ -475,20 +574,25 @@ def exchange(
                             ahead[k] = -np.inf
                     if undo.before < 0:
                         ahead[undo.column] -= undo.by
-                    _at_step(before, steps.logs[s], steps.powers[s], ahead, undo, qq if part else pp)
+                    _at_step(before, steps.logs[s], steps.powers[s], ahead, undo, left, right, qq if part else pp)
                 known = -1 if partial else text.gold[t - 1] * n_labels + text.gold[t]
                 _add_parts(slope, pp.reshape(pairs), qq.reshape(pairs), known, dd)
-            shared[:pairs] += dd
+            if slow:
+                _add_parts_to(dd, shared)
             if with_pairs:
                 _scatter(text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]], rows, dd, sums.both, sums.dirty)
+        for a in range(n_labels):
+            for k in range(n_labels):
+                shared[a * n_labels + k, 0] += counts[a, k] * steps.powers[0, a, k]
+                counts[a, k] = 0
         for t in range(first, last):
             if not moved[shift + t]:
                 continue
-            free.forward[t] = new_free.forward[shift + t]
-            free.backward[t] = new_free.backward[shift + t]
+            _copy(new_free.forward[shift + t], free.forward[t])
+            _copy(new_free.backward[shift + t], free.backward[t])
             if partial:
-                clamped.forward[t] = new_clamped.forward[shift + t]
-                clamped.backward[t] = new_clamped.backward[shift + t]
+                _copy(new_clamped.forward[shift + t], clamped.forward[t])
+                _copy(new_clamped.backward[shift + t], clamped.backward[t])
         if sums.mass.shape[0] and masses[i, 0] != masses[i, 1]:
             for a in text.held[text.held_ptr[n] : text.held_ptr[n + 1]]:
                 sums.mass[a] += masses[i, 1] - masses[i, 0]
@@ -586,8 +690,9 @@ def rank(
 @kernel
 def collect(
     positions: Ints,
-    owner: Ints,
+    pair: bool,
     column: int,
+    owner: Ints,
     theta: Numbers,
     rows: Rows,
     text: Text,
@@ -596,57 +701,40 @@ def collect(
     free: Chain,
     clamped: Chain,
     steps: Steps,
-    pair: bool,
-    out: Numbers,
-) -> int:
-    """Sum the parts of one feature for each sequence that holds it; return how many sequences there are.
+    p: Numbers,
+    q: Numbers,
+) -> None:
+    """Write the probabilities p and q of a label, or label pair, at some positions to p and q [n].
 
-    positions: tokens that switch the row on.  owner [T]: their sequences, -1 for those passed over.  out [n, 6]: the
-    sequence, plus and minus with a slope of one, positions with the column in the gold labels or a missing one,
-    positions that do not have it for certain, positions.
+    owner [T]: the sequence of each token.
     """
     n_labels = transitions.shape[0]
-    p, q, ahead = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
-    pp, qq = np.empty((n_labels, n_labels)), np.empty((n_labels, n_labels))
+    ahead, left, right, here = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    both = np.empty((n_labels, n_labels))
     nothing = Change(-1, 0, 0.0)
-    size, last = 0, -1
-    for t in positions:
-        n = owner[t]
-        if n < 0:
-            continue
-        if n != last:
-            out[size] = 0
-            out[size, 0] = n
-            size, last = size + 1, n
-        row = out[size - 1]
-        known = text.gold[t]
+    for i in range(positions.shape[0]):
+        t = int(positions[i])
         if pair:
             _fill_steps(t, t + 1, theta, rows, text, transitions, steps)
-            before = text.gold[t - 1]
-            known = before * n_labels + known if before >= 0 and known >= 0 else -1
-        for part in range(2 if text.partial[n] else 1):
+        for part in range(2 if text.partial[owner[t]] else 1):
             chain = clamped if part else free
-            if not pair:
-                _at_token(chain.forward[t], chain.backward[t], q if part else p)
-                continue
-            for k in range(n_labels):
-                ahead[k] = local[t, k] + chain.backward[t, k]
-                if part and text.gold[t] >= 0 and text.gold[t] != k:
-                    ahead[k] = -np.inf
-            _at_step(chain.forward[t - 1], steps.logs[0], steps.powers[0], ahead, nothing, qq if part else pp)
-        here = pp.reshape(n_labels * n_labels) if pair else p
-        there = qq.reshape(n_labels * n_labels) if pair else q
-        if text.partial[n]:
-            row[1] += (1 - there[column]) * here[column]
-            row[2] += there[column] * (1 - here[column])
-        elif known == column:
-            row[2] += here[:column].sum() + here[column + 1 :].sum()
-        else:
-            row[1] += here[column]
-        row[3] += known < 0 or known == column
-        row[4] += known != column
-        row[5] += 1
-    return size
+            if pair:
+                for k in range(n_labels):
+                    ahead[k] = local[t, k] + chain.backward[t, k]
+                    if part and text.gold[t] >= 0 and text.gold[t] != k:
+                        ahead[k] = -np.inf
+                _at_step(chain.forward[t - 1], steps.logs[0], steps.powers[0], ahead, nothing, left, right, both)
+                found = both[column // n_labels, column % n_labels]
+            else:
+                _at_token(chain.forward[t], chain.backward[t], here)
+                found = here[column]
+            if part:
+                q[i] = found
+            else:
+                p[i] = found
+        if not text.partial[owner[t]]:
+            known = text.gold[t - 1] * n_labels + text.gold[t] if pair else text.gold[t]
+            q[i] = known == column
 
 
 @inlined
@@ -662,7 +750,7 @@ def _slope(a: Numbers, low: Numbers, b: Numbers, high: Numbers, x: float) -> tup
 
 @kernel
 def minimise(a: Numbers, low: Numbers, b: Numbers, high: Numbers, limit: float) -> tuple[float, float]:
-    """Return the x of at most +-limit that minimises ``sum_n a (exp(-x low) - 1) + b (exp(x high) - 1)``, and minus that.
+    """Return the x of at most +-limit that minimises ``sum_n a (exp(-x low) - 1) + b (exp(x high) - 1)``, and the fall.
 
     Newton's method inside an interval that holds the minimum, which is halved where a step would leave it.
     """

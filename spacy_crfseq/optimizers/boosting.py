@@ -7,44 +7,46 @@ v(y) = count_k(y) - count_k(y_n) times more often than the gold one, and 1 / P(y
 
     z_n(x) = sum_y P(y) exp(x v(y))         phi(u + log z) <= phi(u) + phi'(u) (z - 1)
 
-The second line holds for the identity since log z <= z - 1, for exp(u) - 1 with equality, and for its tangent beyond a
-cap c: there phi' is e^c, and ``e^c log z <= e^c (z - 1)``; where u + log z comes to lie under the cap, with s = u - c,
+The second line holds for the identity since log z <= z - 1, for exp(u) - 1 with equality, and for its tangent beyond
+a cap c: there phi' is e^c, and ``e^c log z <= e^c (z - 1)``; where u + log z comes to lie under the cap, s being u - c,
 it says ``e^s z <= s + z``, which follows from z < e^-s and 1 - e^-s <= s.  So the sum over n of s_n (z_n - 1), where
 s_n = w_n phi'(u_n), bounds what the loss gains, and is itself bounded by a function of few sums:
 
 * *By sequence* (2002): a sequence other than the gold one has v in [-l, h].  The chord of the exponential gives
   ``z - 1 <= sum_{y != y_n} P(y) ((h - v) e^{-x l} + (v + l) e^{x h}) / (l + h) - (1 - P(y_n))``.  With one interval for
-  all n, W = sum_n s_n (1 - P(y_n)) and G = sum_n s_n sum_y P(y) v(y), the minimum is in closed form (the loose bound)::
+  all n, W = sum_n s_n (1 - P(y_n)), G = sum_n s_n sum_y P(y) v(y), the minimum is in closed form (the loose bound)::
 
       x = log(l (h W - G) / (h (G + l W))) / (l + h)
 
-  With an interval for each n a line search finds it (the tight bound).  If some gold labels are missing, Q = P(. | known
+  With an interval for each n a line search finds it (the tight bound).  If gold labels are missing, Q = P(. | known
   labels) and v(y) = count_k(y) - E_Q[count_k]: sequences that agree with the known labels contribute the same to both
   sides, and ``1 / E_Q[exp(x count)] <= exp(-x E_Q[count])`` for the others, so that the same formulas hold.
-* *By position*, for chains: let the feature be possible at m positions t of n, on with the probability p_t, and q_t given
-  the known labels.  As the exponential is convex, ``exp(x v) <= sum_t exp(x m v_t) / m`` with v_t = 1[on at t] - q_t, and
+* *By position*: let the feature be possible at m positions t of n, on with the probability p_t, and q_t given the known
+  labels.  As the exponential is convex, ``exp(x v) <= sum_t exp(x m v_t) / m`` with v_t = 1[on at t] - q_t, and
   ``exp(x m v_t) - 1`` is at most ``v_t (e^{xm} - 1)`` for v_t >= 0 and ``-v_t (e^{-xm} - 1)`` below.  So::
 
       z - 1 <= A (e^{-xm} - 1) / m + B (e^{xm} - 1) / m       A = sum_t q_t (1 - p_t)      B = sum_t (1 - q_t) p_t
 
-  A position that is predicted well adds nothing, even if its sequence has errors elsewhere.
+  A position that is predicted well adds nothing, even if its sequence has errors elsewhere.  The guarantee is still
+  weak for features of many positions, so the step that would be best if positions did not depend on each other is
+  tried first, and kept unless the loss falls by less than the bound promises.
 
-Transitions, start and end scores are in every sequence, and a step of one costs a pass over the text: they get their
-steps together, by the bound on positions with 2m instead of m, since at one position two of them differ at most (Collins,
-Schapire & Singer 2002, section 5.1), in rounds where that promises more than the best feature does.
+Transitions, start and end scores are in every sequence, and a step of one costs a pass over the text.  They get their
+steps together, by the bound on positions with 2m instead of m, since at one position two of them differ at most, in
+rounds where that promises more than the best feature does (updates in parallel: Collins, Schapire & Singer 2002).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..types import Floats, LikelihoodLoss, Objective, Occurrences, RowBlock, StepReport
+from ..types import Floats, LikelihoodLoss, Objective, Occurrences, Offsets, RowBlock, StepReport
 
 BOUNDS = ("position", "tight", "loose")
 CANDIDATES = 4
@@ -53,6 +55,8 @@ CHUNK_TOKENS = 1 << 13
 """Tokens of sequences that are computed anew before the loss is asked for their slopes."""
 SHRUNK = 0.5
 """When the loss has shrunk to this fraction, all sums are computed anew, so that rounding errors never add up."""
+NEWTON_STEPS, NEWTON_CLOSE = 8, 1e-3
+"""Of the search for a likely step: how many steps at most, and when it ends, as a fraction of the longest step."""
 GROUPS = 1.25
 """Sequences are of like length if they differ by less than this factor."""
 
@@ -95,7 +99,7 @@ class Boosting:
     bound: str = "position"
     rounds: int = 100
     max_iterations: int = 100
-    max_step: float = 1.0
+    max_step: float = 2.0
     tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
@@ -142,7 +146,7 @@ class Boosting:
             if step.gain <= self.tolerance * memory.value:
                 state.done = f"no step promises to lower the loss by more than {self.tolerance:g} of its value"
                 break
-            memory.take(objective, step)
+            self._take(objective, memory, step)
             state.rounds += 1
             if memory.value < SHRUNK * state.shrunk:
                 memory.begin(objective)
@@ -154,6 +158,16 @@ class Boosting:
         state.memory = memory  # an interrupt would have left it None
         passes = -(-(memory.visited - visited) // max(1, memory.n_tokens))
         return StepReport(memory.value, memory.value, memory.grad_norm(), passes, bool(state.done), state.done)
+
+    def _take(self, objective: Objective, memory: Memory, step: Step) -> None:
+        """Make a step; by the bound on positions a longer one, unless the loss falls by less than was promised."""
+        if self.bound != "position" or step.row == SHARED:
+            memory.take(objective, step)
+            return
+        before, likely = memory.value, memory.likely_step(step.row, self.max_step)
+        memory.take(objective, step._replace(by=likely))
+        if not before - memory.value >= step.gain:
+            memory.take(objective, step._replace(by=step.by - likely))
 
     def _best(self, memory: Memory) -> Step:
         """Return the step with the largest guaranteed decrease among a few that look best."""
@@ -169,8 +183,7 @@ class Boosting:
 SHARED = -1
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A step of the weight of one row's best feature, or of all shared scores.
 
     row (int): Number of the row, or `SHARED`.
@@ -191,8 +204,8 @@ class Memory:
     shared (slice): Where transitions, start and end scores lie in theta.
     learnt (NDArray): [L * (L + 2)] which of them are learnt.
     alive (NDArray): Sequences that contribute to the loss.
-    nll, slopes, masses, values (NDArray): [N] of each sequence, its -log P(gold), weight * phi', that times 1 - P(gold),
-        and weight * phi.
+    nll, slopes, masses, values (NDArray): [N] of each sequence, its -log P(gold), weight * phi', the same times
+        1 - P(gold), and weight * phi.
     owners (list): [T] for each group of rows, the sequence of a position, -1 for tokens that are none.
     changed (NDArray): [T] tokens whose scores have just been changed.
     """
@@ -220,7 +233,6 @@ class Memory:
     changed: NDArray[np.bool_]
     gains: NDArray[np.float64]
     best: NDArray[np.int64]
-    table: NDArray[np.float64]
     nll: NDArray[np.float64] = field(init=False)
     slopes: NDArray[np.float64] = field(init=False)
     masses: NDArray[np.float64] = field(init=False)
@@ -236,70 +248,38 @@ class Memory:
         """
         from ..kernels import boosting as kernels
 
-        blocks, batch = objective.blocks, objective.batch
-        n_sequences, n_tokens = len(batch.weights), batch.n_tokens
-        n_labels, pairs = blocks[0].width, blocks[1].n_rows > 0
-        lengths = np.diff(batch.offsets)
-        owner = np.repeat(np.arange(n_sequences, dtype=np.int32), lengths)
-        missing = np.bincount(owner[batch.gold < 0], minlength=n_sequences)
-        partial = (missing > 0) & (missing < lengths)
-        alive = np.flatnonzero((batch.weights > 0) & (missing < lengths))
+        blocks, batch, index = objective.blocks, objective.batch, _Index.of(objective)
+        n_labels, n_tokens, n_parameters = blocks[0].width, batch.n_tokens, len(theta)
         rows = kernels.Rows(*_places(blocks), blocks[1].first)
-        occurrences = [objective.occurrences(block) for block in range(2 if pairs else 1)]
-        dead = np.ones(n_sequences, np.bool_)
-        dead[alive] = False
-        owners = [np.where(dead[owner], np.int32(-1), owner)]
-        columns = [np.ascontiguousarray(batch.gold)]
-        if pairs:
-            owners.append(owners[0].copy())
-            owners[1][batch.offsets[:-1][lengths > 0]] = -1
-            before = np.concatenate([batch.gold[:0], np.full(min(1, n_tokens), -1, np.int32), batch.gold[:-1]])
-            columns.append(
-                np.where((before >= 0) & (batch.gold >= 0), before * n_labels + batch.gold, -1).astype(np.int32)
-            )
-        low, high, mean = np.zeros(len(theta)), np.zeros(len(theta)), np.zeros(len(rows.begin) - 1)
-        for block, index, of_tokens, labels in zip(blocks, occurrences, owners, columns, strict=False):
-            kernels.reach(
-                block.first, index.row_ptr, index.tokens, labels, of_tokens, rows, low, high, mean
-            )  # fmt: skip
-        held_ptr, held = np.zeros(n_sequences + 1, np.int64), np.zeros(0, np.int32)
-        if by_sequence:
-            held_ptr, held = _held(occurrences, owner, blocks, n_sequences)
-        nothing = np.zeros(0, np.int64), np.zeros(0, np.int32)
-        pair_part = (occurrences[1].ptr, occurrences[1].ids + np.int32(blocks[1].first)) if pairs else nothing
-        text = kernels.Text(
-            batch.offsets, np.ascontiguousarray(batch.gold), partial,
-            occurrences[0].ptr, occurrences[0].ids, *pair_part, held_ptr, held,
-        )  # fmt: skip
-        longest = int(lengths.max(initial=1))
-        logs = np.log(np.maximum(lengths + 1, 1)) / np.log(GROUPS)
-        groups = np.ceil(logs - 1e-9).astype(np.int32)
-        n_groups = int(groups.max(initial=0)) + 1
-        sizes = np.zeros(n_groups)
-        np.maximum.at(sizes, groups, lengths + 1)
-        room, clamps = CHUNK_TOKENS + longest, bool(partial.any())
         n_rows, n_shared = len(rows.begin) - 1, n_labels * (n_labels + 2)
-        n_steps = longest if pairs else 1
-        most = max((int(np.diff(index.row_ptr).max(initial=0)) for index in occurrences), default=0)
+        low, high, lengths = np.zeros(n_parameters), np.zeros(n_parameters), np.zeros(n_rows)
+        for block, on, owner, columns in zip(blocks, index.occurrences, index.owners, index.columns, strict=False):
+            kernels.reach(block.first, on.row_ptr, on.tokens, columns, owner, rows, low, high, lengths)
+        longest = int(np.diff(batch.offsets).max(initial=1))
+        groups, group_sizes = _groups(np.diff(batch.offsets) + 1)
+        room, clamps = CHUNK_TOKENS + longest, bool(index.partial.any())
+        n_steps = longest if len(index.occurrences) > 1 else 1
 
         def chain(length: int) -> Any:
             return kernels.Chain(np.empty((length, n_labels)), np.empty((length, n_labels)), np.zeros(length))
 
+        def square() -> NDArray[np.float64]:
+            return np.empty((n_steps, n_labels, n_labels))
+
+        sums = (
+            np.zeros((n_parameters, 2)), np.zeros((len(group_sizes), n_shared, 2)),
+            np.zeros(n_rows if by_sequence else 0), np.zeros(n_rows, np.bool_),
+        )  # fmt: skip
         return cls(
-            theta=theta, rows=rows, text=text, occurrences=occurrences, owners=owners,
+            theta=theta, rows=rows, text=index.text(objective, by_sequence=by_sequence),
+            occurrences=index.occurrences, owners=index.owners,
             shared=slice(blocks[2].begin, blocks[2].end), learnt=objective.learnt,
-            weights=batch.weights, alive=alive, low=low, high=high, lengths=mean, groups=groups, group_sizes=sizes,
+            weights=batch.weights, alive=index.alive, low=low, high=high, lengths=lengths,
+            groups=groups, group_sizes=group_sizes,
             local=np.empty((n_tokens, n_labels)), free=chain(n_tokens), clamped=chain(n_tokens if clamps else 0),
             new=(chain(room), chain(room if clamps else 0), np.zeros(room, np.bool_)),
-            steps=kernels.Steps(
-                np.empty((n_steps, n_labels, n_labels)), np.empty((n_steps, n_labels, n_labels)), np.empty(n_steps)
-            ),
-            sums=kernels.Sums(
-                np.zeros((len(theta), 2)), np.zeros((n_groups, n_shared, 2)), np.zeros(n_rows if by_sequence else 0),
-                np.zeros(n_rows, np.bool_),
-            ),
+            steps=kernels.Steps(square(), square(), np.empty(n_steps)), sums=kernels.Sums(*sums),
             changed=np.zeros(n_tokens, np.bool_), gains=np.zeros(n_rows), best=np.zeros(n_rows, np.int64),
-            table=np.empty((min(most, n_sequences), 6)),
         )  # fmt: skip
 
     @property
@@ -310,7 +290,7 @@ class Memory:
     @property
     def n_labels(self) -> int:
         """L."""
-        return self.local.shape[1]
+        return int(self.local.shape[1])
 
     @property
     def transitions(self) -> NDArray[np.float64]:
@@ -323,8 +303,8 @@ class Memory:
         from ..kernels import boosting as kernels
 
         n = self.n_labels
-        boundaries = self.theta[self.shared][n * n :].reshape(2, n)
-        kernels.local_scores(self.theta, self.rows, self.text, *boundaries, self.local)
+        start, end = self.theta[self.shared][n * n :].reshape(2, n)
+        kernels.local_scores(self.theta, self.rows, self.text, start, end, self.local)
         for chain in (self.free, self.clamped):
             for array in chain:
                 array.fill(np.nan)
@@ -346,7 +326,6 @@ class Memory:
         parameter = self.best[step.row]
         column = int(self.rows.cols[parameter])
         positions, pair, owner = self._positions(step.row)
-        positions = positions[owner[positions] >= 0]
         self.theta[parameter] += step.by
         before = -1
         if pair:
@@ -360,10 +339,11 @@ class Memory:
         self.changed[positions] = False
 
     def _positions(self, row: int) -> tuple[NDArray[np.int32], bool, NDArray[np.int32]]:
-        """Return the tokens where a row is on, whether it scores pairs, and whose tokens are positions."""
+        """Return the positions where a row is on, whether it scores pairs, and the sequences of positions."""
         pair = row >= self.rows.pair
         index, at = self.occurrences[pair], row - (self.rows.pair if pair else 0)
-        return index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], pair, self.owners[pair]
+        tokens, owner = index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], self.owners[pair]
+        return tokens[owner[tokens] >= 0], pair, owner
 
     def _renew(self, objective: Objective, sequences: NDArray[np.int64], before: int, column: int, by: float) -> None:
         """Compute some sequences anew after a change."""
@@ -403,9 +383,7 @@ class Memory:
         """Return the rows whose best features look best, at most n."""
         from ..kernels import boosting as kernels
 
-        kernels.rank(
-            by_position, limit, self.rows, self.sums, self.low, self.high, self.lengths, self.gains, self.best
-        )
+        kernels.rank(by_position, limit, self.rows, self.sums, self.low, self.high, self.lengths, self.gains, self.best)
         if n == 1:
             rows = np.argmax(self.gains, keepdims=True) if len(self.gains) else np.zeros(0, np.int64)
         else:
@@ -417,28 +395,55 @@ class Memory:
         """Return the best step of a row's best feature and what it promises, from the probabilities of now."""
         from ..kernels import boosting as kernels
 
-        parameter = self.best[row]
-        positions, pair, owner = self._positions(row)
-        size = kernels.collect(
-            positions, owner, self.rows.cols[parameter], self.theta, self.rows, self.text, self.local,
-            self.transitions, self.free, self.clamped, self.steps, pair, self.table,
-        )  # fmt: skip
-        table = self.table[:size]
-        sequences = table[:, 0].astype(np.int64)
-        plus, minus = (self.slopes[sequences] * table[:, part] for part in (1, 2))
+        of_positions, p, q = self._probabilities(row)
+        starts = np.flatnonzero(np.diff(of_positions, prepend=-1))
+        sequences = of_positions[starts]
+        slopes = self.slopes[sequences]
+        plus, minus = (slopes * np.add.reduceat(part, starts) for part in ((1 - q) * p, q * (1 - p)))
         if bound == "position":
-            down = up = np.ascontiguousarray(table[:, 5])
+            down = up = np.diff(starts, append=len(p)).astype(np.float64)
             a, b = minus / down, plus / up
         else:
-            down, up, mass = np.ascontiguousarray(table[:, 3]), np.ascontiguousarray(table[:, 4]), self.masses[sequences]
-            gradient = plus - minus
+            down, up = (np.add.reduceat(part, starts, dtype=np.float64) for part in (q > 0, q < 1))
+            gradient, mass = plus - minus, self.masses[sequences]
             if bound == "loose":
-                down, up = np.atleast_1d(down.max()), np.atleast_1d(up.max())
-                gradient, mass = np.atleast_1d(gradient.sum()), np.atleast_1d(mass.sum())
+                down, up, gradient, mass = (
+                    np.atleast_1d(x) for x in (down.max(), up.max(), gradient.sum(), mass.sum())
+                )
             a = np.maximum(up * mass - gradient, 0) / (down + up)
             b = np.maximum(down * mass + gradient, 0) / (down + up)
         by, gain = kernels.minimise(a, down, b, up, limit)
         return Step(row, by, gain)
+
+    def likely_step(self, row: int, limit: float) -> float:
+        """Return the step that would be best if positions did not depend on each other and slopes stayed as they are.
+
+        It minimises ``sum_t slope (log(1 + p (e^x - 1)) - q x)``, by Newton's method with steps of at most `limit`.
+        """
+        of_positions, p, q = self._probabilities(row)
+        slopes, x = self.slopes[of_positions], 0.0
+        for _ in range(NEWTON_STEPS):
+            odds = p * np.exp(x)
+            on = odds / (odds + 1 - p)
+            bend = float(slopes @ (on * (1 - on)))
+            slope = float(slopes @ (on - q))
+            before, x = x, float(np.clip(x - slope / max(bend, 1e-300), -limit, limit))
+            if abs(x - before) < NEWTON_CLOSE * limit:
+                break
+        return x
+
+    def _probabilities(self, row: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the sequence of each position of a row, and p and q of its best feature there."""
+        from ..kernels import boosting as kernels
+
+        positions, pair, owner = self._positions(row)
+        column = self.rows.cols[self.best[row]]
+        p, q = np.empty(len(positions)), np.empty(len(positions))
+        kernels.collect(
+            positions, pair, column, owner, self.theta, self.rows, self.text, self.local, self.transitions,
+            self.free, self.clamped, self.steps, p, q,
+        )  # fmt: skip
+        return owner[positions], p, q
 
     def shared_estimate(self) -> float:
         """Return about how much a step of all shared scores would promise."""
@@ -468,6 +473,64 @@ class Memory:
         return float(np.linalg.norm(gradient))
 
 
+class _Index(NamedTuple):
+    """Where the rows of each group are on, and what is known of the labels there; lists have an entry for each group.
+
+    occurrences (list[Occurrences]): Of the state group, and of the pair group if it has rows.
+    owners (list): [T] the sequence of a position, -1 for a token that is none: a sequence that does not contribute,
+        and for label pairs the first token of one.
+    columns (list): [T] the gold column of a position, -1 where a label is missing.
+    partial (NDArray): [N] whether some labels of a sequence are known and some missing.
+    alive (NDArray): Sequences that contribute to the loss.
+    """
+
+    occurrences: list[Occurrences]
+    owners: list[NDArray[np.int32]]
+    columns: list[NDArray[np.int32]]
+    partial: NDArray[np.bool_]
+    alive: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, objective: Objective) -> _Index:
+        batch, n_labels = objective.batch, objective.blocks[0].width
+        lengths, gold = np.diff(batch.offsets), np.ascontiguousarray(batch.gold)
+        owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+        missing = np.bincount(owner[gold < 0], minlength=len(lengths))
+        alive = (batch.weights > 0) & (missing < lengths)
+        partial = (missing > 0) & (missing < lengths)
+        owners, columns = [np.where(alive[owner], owner, np.int32(-1))], [gold]
+        if objective.blocks[1].n_rows:
+            owners.append(owners[0].copy())
+            owners[1][batch.offsets[:-1][lengths > 0]] = -1
+            before = np.roll(gold, 1)
+            columns.append(np.where((before >= 0) & (gold >= 0), before * n_labels + gold, -1).astype(np.int32))
+        occurrences = [objective.occurrences(block) for block in range(len(owners))]
+        return cls(occurrences, owners, columns, partial, np.flatnonzero(alive))
+
+    def text(self, objective: Objective, *, by_sequence: bool) -> Any:
+        """Return the tuple that kernels read."""
+        from ..kernels import boosting as kernels
+
+        blocks, offsets, state = objective.blocks, objective.batch.offsets, self.occurrences[0]
+        pair_ptr, pair_ids = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        if len(self.occurrences) > 1:
+            pair_ptr, pair_ids = self.occurrences[1].ptr, self.occurrences[1].ids + np.int32(blocks[1].first)
+        held_ptr, held = np.zeros(len(offsets), np.int64), np.zeros(0, np.int32)
+        if by_sequence:
+            held_ptr, held = _held(self.occurrences, blocks, offsets)
+        return kernels.Text(
+            offsets, self.columns[0], self.partial, state.ptr, state.ids, pair_ptr, pair_ids, held_ptr, held
+        )
+
+
+def _groups(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Put sequences [N] of like size together; return the group of each, and the largest size in each group."""
+    groups = np.ceil(np.log(sizes) / np.log(GROUPS)).astype(np.int32)
+    largest = np.zeros(int(groups.max(initial=0)) + 1)
+    np.maximum.at(largest, groups, sizes)
+    return groups, largest
+
+
 def _places(blocks: list[RowBlock]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return where the rows of all groups begin [R + 1], and the column of each parameter [D]."""
     begins, cols = [], []
@@ -481,14 +544,15 @@ def _places(blocks: list[RowBlock]) -> tuple[NDArray[np.int64], NDArray[np.int32
 
 
 def _held(
-    occurrences: list[Occurrences], owner: NDArray[np.int32], blocks: list[RowBlock], n_sequences: int
+    occurrences: list[Occurrences], blocks: list[RowBlock], offsets: Offsets
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the rows that each sequence holds, each once: where they begin [N + 1], and their numbers."""
-    n_rows = sum(block.n_rows for block in blocks)
+    n_sequences, n_rows = len(offsets) - 1, sum(block.n_rows for block in blocks)
+    owner = np.repeat(np.arange(n_sequences), np.diff(offsets))
     keys = [
-        np.repeat(owner.astype(np.int64), np.diff(index.ptr)) * n_rows + index.ids + block.first
-        for index, block in zip(occurrences, blocks, strict=False)
+        np.repeat(owner, np.diff(on.ptr)) * n_rows + on.ids + block.first
+        for on, block in zip(occurrences, blocks, strict=False)
     ]
-    pairs = np.unique(np.concatenate(keys))
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(pairs // max(1, n_rows), minlength=n_sequences))])
-    return ptr.astype(np.int64), (pairs % max(1, n_rows)).astype(np.int32)
+    sequences, rows = np.divmod(np.unique(np.concatenate(keys)), n_rows)
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(sequences, minlength=n_sequences))])
+    return ptr.astype(np.int64), rows.astype(np.int32)
