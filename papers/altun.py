@@ -41,7 +41,7 @@ def _with_scores(task: Task, name: str, trained: Trained, **more: Any) -> Row:
     return task.row(trained, method=name, **scores, **more)
 
 
-for _features, _minutes in zip(FEATURES, (2, 4, 8), strict=True):
+for _features, _minutes in zip(FEATURES, (4, 7, 12), strict=True):
     experiment(f"entities-{_features}", f"Spanish entities, features {_features}", _minutes)(
         partial(_rows, "entities", _features, "es")
     )

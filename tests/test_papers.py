@@ -67,7 +67,10 @@ def made_up() -> dict[str, Any]:
         ),
         "synthetic": entry(
             {"repetition": 0, "model": "best possible", "test error": 20.0},
-            *(trained(**{"repetition": n, "model": "M2", "method": "L-BFGS", "test error": 20.0 + n}) for n in range(3)),
+            *(
+                trained(**{"repetition": n, "model": "M2", "method": "L-BFGS", "test error": 20.0 + n})
+                for n in range(3)
+            ),
         ),
         "tags-S1": entry(skipped="CRFSEQ_DATA is not set"),
     }
