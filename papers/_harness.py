@@ -1,0 +1,105 @@
+"""Registering experiments, reading their configs, running them, and the file of results.
+
+An experiment returns rows, dictionaries of plain numbers and texts, which are kept in a JSON file.  Sections of the
+page are made from the file, so that a page can be written anew without running anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any, TypeAlias
+
+from bench._harness import Skip, load, machine, save, say
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIGS = ROOT / "configs" / "papers"
+MODULES = ("altun", "nettalk", "chunks", "synthetic")
+
+Row: TypeAlias = dict[str, Any]
+Entry: TypeAlias = dict[str, Any]
+Results: TypeAlias = dict[str, Entry]
+
+__all__ = ["CONFIGS", "ROOT", "Entry", "Options", "Results", "Row", "Skip", "experiment", "load", "run", "save", "say"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run was asked for.
+
+    data (Path | None): Folder of the corpora.
+    quick (bool): Small parts of the data and few iterations: shows that everything works, figures mean nothing.
+    seed (int): Of splits, shuffles and synthetic data.
+    """
+
+    data: Path | None
+    quick: bool = False
+    seed: int = 0
+
+    def corpus(self, name: str) -> Path:
+        """Return a file of the corpora.  Raises Skip where it is missing."""
+        if self.data is None:
+            raise Skip("CRFSEQ_DATA is not set to the folder of the corpora")
+        path = self.data / name
+        if not path.exists():
+            raise Skip(f"{name} is not in the folder of the corpora")
+        return path
+
+    def few(self, quick: int, full: int = 0) -> int:
+        """Return how much of something to use."""
+        return quick if self.quick else full
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A function that trains models and returns rows.
+
+    minutes (float): About how long it takes on one core.
+    """
+
+    name: str
+    about: str
+    minutes: float
+    work: Callable[[Options], list[Row]]
+
+
+REGISTRY: dict[str, Experiment] = {}
+
+
+def experiment(name: str, about: str, minutes: float) -> Callable[[Callable[[Options], list[Row]]], Any]:
+    """Register an experiment."""
+
+    def register(work: Callable[[Options], list[Row]]) -> Callable[[Options], list[Row]]:
+        REGISTRY[name] = Experiment(name, about, minutes, work)
+        return work
+
+    return register
+
+
+def config(name: str) -> dict[str, Any]:
+    """Return the settings of an experiment from its file in configs/papers."""
+    from thinc.api import Config
+
+    return dict(Config().from_disk(CONFIGS / f"{name}.cfg"))
+
+
+def run(one: Experiment, options: Options) -> Entry:
+    """Run one experiment; return its entry in the results."""
+    started, used = perf_counter(), process_time()
+    entry: Entry = {
+        "about": one.about,
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "quick": options.quick,
+        "seed": options.seed,
+        "machine": machine(),
+    }
+    try:
+        entry["rows"] = one.work(options)
+    except Skip as reason:
+        entry |= {"rows": [], "skipped": str(reason)}
+    entry["seconds"] = round(perf_counter() - started, 1)
+    entry["processor seconds"] = round(process_time() - used, 1)
+    return entry

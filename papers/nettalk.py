@@ -1,0 +1,288 @@
+"""Sokolovska (2010) on NetTalk: feature patterns, training methods, thresholds, and sweeps of block descent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from papers import _harness
+from papers._harness import Options, Results, Row, Skip, experiment
+from papers.figures import drawn
+from papers.page import PUBLISHED, Check, Table, checks, figure, found, section, table
+from papers.tasks import Task, as_examples, changed, read_nettalk, split_words
+
+LARGEST = "(y,x) + (y',y,x)"
+SHARES = (1.0, 0.5, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
+"""Parts of the weights that are kept, the largest first."""
+
+
+def _task(options: Options, settings: dict[str, Any], pattern: str) -> Task:
+    import spacy
+
+    pairs = read_nettalk(options.corpus(settings["files"]["all"]))
+    if options.quick:
+        pairs = pairs[::40]
+    nlp = spacy.blank("en")
+    train, dev, test = (
+        as_examples(nlp, part)
+        for part in split_words(pairs, (settings["split"]["train"], settings["split"]["dev"]), options.seed)
+    )
+    chosen = {key: value for key, value in settings["patterns"][pattern].items() if key != "name"}
+    component = {**settings["component"], **chosen}
+    return Task(nlp, component, component.pop("features"), train, {"dev": dev, "test": test}, quick=options.quick)
+
+
+def _errors(task: Task, theta: Any) -> Row:
+    return {f"{part} error": round(100 - task.score(part, theta), 2) for part in ("dev", "test")}
+
+
+@experiment("nettalk-patterns", "NetTalk, patterns of features under an L2 norm", 6)
+def patterns(options: Options) -> list[Row]:
+    """Return a row for each pattern but the largest, which is one of the methods' rows."""
+    settings = _harness.config("nettalk")
+    options.corpus(settings["files"]["all"])
+    rows = []
+    for pattern in settings["patterns"]:
+        if pattern == "both":
+            continue
+        name = settings["patterns"][pattern]["name"]
+        try:
+            task = _task(options, settings, pattern)
+            trained = task.fit(settings["methods"]["L-BFGS"])
+            rows.append(task.row(trained, pattern=name, **_errors(task, trained.theta)))
+        except Skip as reason:
+            rows.append({"pattern": name, "skipped": str(reason)})
+    return rows
+
+
+@experiment("nettalk-methods", "NetTalk, (y,x) + (y',y,x): error, active features and time of four methods", 20)
+def methods(options: Options) -> list[Row]:
+    """Return a row for each method, with its course, and rows for the L2 model cut down to its largest weights."""
+    settings = _harness.config("nettalk")
+    task = _task(options, settings, "both")
+    rows = []
+    for name, method in settings["methods"].items():
+        try:
+            trained = task.fit(method, watch=lambda theta: _errors(task, theta))
+        except Skip as reason:
+            rows.append({"method": name, "skipped": str(reason)})
+            continue
+        row = task.row(trained, method=name, **_errors(task, trained.theta), trace=trained.trace)
+        rows.append(row)
+        if name == "L-BFGS":
+            rows += [
+                {"method": "threshold", "active": count, **_errors(task, theta)}
+                for count, theta in cut(trained.theta, SHARES)
+            ]
+    return rows
+
+
+def cut(theta: Any, shares: Sequence[float]) -> list[tuple[int, Any]]:
+    """Return the weights with only the largest left, for some shares of those that are not zero, and their number."""
+    active = int(np.count_nonzero(theta))
+    order = np.argsort(-np.abs(theta), kind="stable")
+    kept = []
+    for share in shares:
+        count = max(1, round(share * active))
+        smaller = np.zeros_like(theta)
+        smaller[order[:count]] = theta[order[:count]]
+        kept.append((count, smaller))
+    return kept
+
+
+@experiment("nettalk-sweeps", "NetTalk, block coordinate descent: time of a sweep against active features", 5)
+def sweeps(options: Options) -> list[Row]:
+    """Return a row for each value of a falling rho1, begun where the last one ended, with its last sweep but one.
+
+    The first one builds the method's tables, and after the last one the optimality is measured.
+    """
+    settings = _harness.config("nettalk")
+    schedule = settings["sweeps"]
+    task = _task(options, settings, "both")
+    theta = None
+    rows = []
+    for rho1 in schedule["rho1"]:
+        method = changed(
+            settings["methods"]["SBCD"],
+            regularizer={"rho1": rho1},
+            optimizer={"max_iterations": schedule["each"], "revisit": schedule["revisit"]},
+        )
+        trained = task.fit(method, start=theta, watch=lambda weights: {})
+        theta = trained.theta
+        before, after = trained.trace[-3:-1]
+        seconds = round(after["seconds"] - before["seconds"], 3)
+        rows.append({"rho1": rho1, "active": after["active"], "seconds": seconds, **_errors(task, theta)})
+    return rows
+
+
+# The page
+
+
+def _pattern_rows(results: Results) -> list[Row]:
+    """Return the rows of the patterns, that of the largest model before those that are not in the thesis."""
+    rows = found(results, "nettalk-patterns")
+    methods = found(results, "nettalk-methods")
+    largest = [{**row, "pattern": LARGEST} for row in methods if row["method"] == "L-BFGS"]
+    return [
+        *(row for row in rows if row["pattern"] in PUBLISHED["nettalk"]),
+        *largest,
+        *(row for row in rows if row["pattern"] not in PUBLISHED["nettalk"]),
+    ]
+
+
+@section("nettalk-patterns")
+def patterns_section(results: Results) -> str:
+    """Table 3.2."""
+    rows = _pattern_rows(results)
+    error = {row["pattern"]: row["test error"] for row in rows if "test error" in row}
+    published = PUBLISHED["nettalk"]
+    head = [
+        "pattern",
+        "published, error %",
+        "ours, test error %",
+        "ours, dev",
+        "weights",
+        "iterations",
+        "seconds",
+        "optimality",
+    ]
+    content = [
+        [row["pattern"], published.get(row["pattern"], ""), f"not run: {row['skipped']}"]
+        if "skipped" in row
+        else [
+            row["pattern"], published.get(row["pattern"], ""), row["test error"], row["dev error"], row["size"],
+            row["iterations"], row["seconds"], row["optimality"],
+        ]
+        for row in rows
+    ]  # fmt: skip
+    wanted = [
+        Check(
+            "each pattern improves on the one before, as published",
+            lambda: error["(y,x)"] > error["(y',y) + (y,x)"] > error["(y',y,x)"] >= error["(y,x) + (y',y,x)"],
+        ),
+        *(
+            Check(
+                f"{name} within 2 points of the published error",
+                lambda name=name: abs(error[name] - published[name]) <= 2,
+            )
+            for name in published
+        ),
+        Check("(y,x) + (y',y,x) has an error of at most 14.5 %", lambda: error["(y,x) + (y',y,x)"] <= 14.5),
+    ]
+    return f"{table(Table(head, content))}\n\n{checks(wanted)}"
+
+
+def _to_error(row: Row, goal: float) -> float:
+    """Return the time after which a method was first at an error or below; infinite where it never was."""
+    return next((note["seconds"] for note in row["trace"] if note["test error"] <= goal), float("inf"))
+
+
+@section("nettalk-methods")
+def methods_section(results: Results) -> str:
+    """Table 7.2."""
+    rows = {row["method"]: row for row in found(results, "nettalk-methods") if row["method"] != "threshold"}
+    goal = 0.5 + rows["L-BFGS"]["test error"] if "test error" in rows.get("L-BFGS", {}) else float("nan")
+    reached = f"seconds to {goal:.2f} %"
+    head = [
+        "method",
+        "test error %",
+        "active features",
+        "of",
+        "iterations",
+        "seconds",
+        reached,
+        "objective",
+        "optimality",
+    ]
+    content = [
+        [name, f"not run: {row['skipped']}"]
+        if "skipped" in row
+        else [
+            name, row["test error"], row["active"]["all"], row["size"], row["iterations"], row["seconds"],
+            _or_never(_to_error(row, goal)), row["objective"], row["optimality"],
+        ]
+        for name, row in rows.items()
+    ]  # fmt: skip
+    wanted = [
+        Check(
+            "SBCD with rho1 = 0.2 is within 0.5 points of the L2 model",
+            lambda: rows["SBCD"]["test error"] <= rows["L-BFGS"]["test error"] + 0.5,
+        ),
+        Check("SBCD keeps at most 6,000 active features", lambda: rows["SBCD"]["active"]["all"] <= 6000),
+        Check(
+            "SBCD is at that error before OWL-QN",
+            lambda: _to_error(rows["SBCD"], goal) < _to_error(rows["OWL-QN"], goal),
+        ),
+        Check(
+            "SBCD and OWL-QN, which minimise the same objective, end within 1 % of each other",
+            lambda: abs(rows["SBCD"]["objective"] / rows["OWL-QN"]["objective"] - 1) <= 0.01,
+        ),
+        Check(
+            "the L1 models have fewer than a tenth of the L2 model's features",
+            lambda: (
+                max(rows[name]["active"]["all"] for name in ("SBCD", "OWL-QN")) < rows["L-BFGS"]["active"]["all"] / 10
+            ),
+        ),
+    ]
+    picture = figure("nettalk-methods", "Test error of the four methods against processor time")
+    return f"{table(Table(head, content))}\n\n{checks(wanted)}\n\n{picture}"
+
+
+def _or_never(seconds: float) -> Any:
+    return "never" if seconds == float("inf") else seconds
+
+
+@drawn("nettalk-methods")
+def draw_methods(axes: Any, results: Results) -> bool:
+    """Draw error against time."""
+    rows = [row for row in found(results, "nettalk-methods") if row.get("trace")]
+    for row in rows:
+        seconds, errors = zip(*((note["seconds"], note["test error"]) for note in row["trace"]), strict=True)
+        axes.plot(seconds, errors, label=row["method"])
+    axes.set(xscale="log", xlabel="processor time, seconds", ylabel="test error, %")
+    if rows:
+        axes.set_ylim(top=min(60, axes.get_ylim()[1]))
+        axes.legend()
+    return bool(rows)
+
+
+@section("nettalk-sweeps")
+def sweeps_section(results: Results) -> str:
+    """Figure 7.8."""
+    rows = found(results, "nettalk-sweeps")
+    head = ["rho1", "active features", "seconds of the sweep", "test error %"]
+    content = [[row["rho1"], row["active"], row["seconds"], row["test error"]] for row in rows]
+    wanted = [
+        Check(
+            "the fewer features are active, the shorter a sweep (rank correlation above 0.8)",
+            lambda: _rank_correlation([row["active"] for row in rows], [row["seconds"] for row in rows]) > 0.8,
+        ),
+        Check(
+            "the sparsest model's sweep takes less than half the time of the densest's",
+            lambda: rows[0]["seconds"] < rows[-1]["seconds"] / 2,
+        ),
+    ]
+    picture = figure("nettalk-sweeps", "Seconds of a sweep against active features")
+    return f"{table(Table(head, content))}\n\n{checks(wanted)}\n\n{picture}"
+
+
+def _rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
+    """Return Spearman's rank correlation of numbers without ties.  Raises ValueError on fewer than three."""
+    if len(a) < 3:
+        raise ValueError(len(a))
+    ranks = [np.argsort(np.argsort(values)).astype(float) for values in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+@drawn("nettalk-sweeps")
+def draw_sweeps(axes: Any, results: Results) -> bool:
+    """Draw the time of a sweep against active features."""
+    rows = found(results, "nettalk-sweeps")
+    axes.plot([row["active"] for row in rows], [row["seconds"] for row in rows], "o-")
+    for row in rows:
+        axes.annotate(f"{row['rho1']:g}", (row["active"], row["seconds"]), xytext=(5, -9), textcoords="offset points")
+    axes.set(xlabel="active features (beside the points: rho1)", ylabel="seconds of a sweep")
+    axes.set_ylim(bottom=0)
+    return bool(rows)

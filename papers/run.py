@@ -1,0 +1,101 @@
+"""One command for the papers' experiments, one page with published beside ours.
+
+    CRFSEQ_DATA=... python papers/run.py [--only NAME ...] [--quick]
+    python papers/run.py --list
+    python papers/run.py --report
+
+Settings are config files in configs/papers.  Results are kept in a JSON file, one entry an experiment, so that a run
+can be done in pieces; each piece writes docs/papers.md and its figures anew from what is there.  Experiments that lack
+a corpus or a plug-in say so and are passed over.  Two run side by side, each on one thread.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Annotated
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:1] = [str(ROOT)]  # so that this checkout is run, and `papers` and `bench` are packages
+
+import typer  # noqa: E402
+
+from papers import _harness  # noqa: E402
+
+RESULTS = ROOT / "papers" / "results.json"
+PAGE = ROOT / "docs" / "papers.md"
+QUICK = ROOT / "output" / "papers"
+"""Where a quick run leaves its results and its page."""
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+def papers(
+    only: Annotated[
+        list[str] | None, typer.Option(help="Experiment, or the beginning of some names; may be repeated.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small parts of the data: to see that all works.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of splits, shuffles and synthetic data.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Experiments side by side.")] = 2,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Only write the page from the results.")] = False,
+    output: Annotated[Path | None, typer.Option(help="File of results [papers/results.json].")] = None,
+    page: Annotated[Path | None, typer.Option(help="Page to write [docs/papers.md].")] = None,
+) -> None:
+    """Run the papers' experiments and write the page that sets published beside ours."""
+    _load_all()
+    output = output or (QUICK / "results.json" if quick else RESULTS)
+    page = page or (QUICK / "papers.md" if quick else PAGE)
+    if list_:
+        for one in _harness.REGISTRY.values():
+            typer.echo(f"{one.name:20} about {one.minutes:g} min  {one.about}")
+        return
+    if not report:
+        data = os.environ.get("CRFSEQ_DATA")
+        _run(_chosen(only or []), _harness.Options(Path(data) if data else None, quick, seed), jobs, output)
+    from papers.page import write
+
+    write(page, _harness.load(output))
+    typer.echo(f"Wrote {page}")
+
+
+def _load_all() -> None:
+    for module in _harness.MODULES:
+        importlib.import_module(f"papers.{module}")
+
+
+def _chosen(names: list[str]) -> list[str]:
+    """Return the experiments whose names begin with one of `names`, all if there are none."""
+    known = list(_harness.REGISTRY)
+    unknown = [name for name in names if not any(one.startswith(name) for one in known)]
+    if unknown:
+        raise typer.BadParameter(f"No experiment is called {', '.join(unknown)}; there are {', '.join(known)}.")
+    return [one for one in known if not names or one.startswith(tuple(names))]
+
+
+def _run(names: list[str], options: _harness.Options, jobs: int, output: Path) -> None:
+    """Run experiments, the longest first, and keep each as soon as it is done."""
+    os.environ.update(ONE_THREAD)  # read by the workers when they import numpy
+    names = sorted(names, key=lambda name: -_harness.REGISTRY[name].minutes)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
+        futures = {pool.submit(_work, name, options): name for name in names}
+        for future in as_completed(futures):
+            name, entry = futures[future], future.result()
+            _harness.save(output, name, entry)
+            what = f"passed over, {entry['skipped']}" if "skipped" in entry else f"{entry['seconds']:.0f} s"
+            typer.echo(f"{name}: {what}")
+
+
+def _work(name: str, options: _harness.Options) -> _harness.Entry:
+    """Run an experiment in a worker."""
+    _load_all()
+    _harness.say(f"{name}: about {_harness.REGISTRY[name].minutes:g} minutes")
+    return _harness.run(_harness.REGISTRY[name], options)
+
+
+if __name__ == "__main__":
+    typer.run(papers)

@@ -1,0 +1,279 @@
+"""The papers' command lists what it has, its page shows made-up results, its data are what they should be.
+
+Nothing is timed, and no corpus is needed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+
+from papers import _harness, altun, chunks, figures, nettalk, page, synthetic, tasks
+from papers._harness import Options, Skip
+from spacy_crfseq.training.selection import thresholded
+
+ROOT = Path(__file__).parent.parent
+MACHINE = {"cpu": "Engine", "cores": 2, "system": "Linux", "python": "3.12", "packages": {"numpy": "2.0"}}
+ACTIVE = {"state": 5, "pair": 2, "shared": 1, "all": 8}
+
+
+def entry(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
+    defaults = {"date": "2030-01-01", "quick": False, "seed": 0, "machine": MACHINE, "processor seconds": 60.0}
+    return {**defaults, "rows": list(rows), **more}
+
+
+def trained(**values: Any) -> dict[str, Any]:
+    defaults = {"iterations": 7, "seconds": 1.5, "size": 40, "active": ACTIVE, "objective": 9.0, "optimality": 0.002}
+    return {**defaults, "reason": "", **values}
+
+
+def losses(*scores: float) -> list[dict[str, Any]]:
+    methods = (*altun.LOSSES, "Perceptron", "Boosting")
+    return [
+        trained(method=method, test=score, dev=score + 1, rho=1.0)
+        for method, score in zip(methods, scores, strict=True)
+    ]
+
+
+def made_up() -> dict[str, Any]:
+    note = {"iteration": 1, "seconds": 0.5, "active": 8, "test error": 15.0}
+    methods = ("L-BFGS", "OWL-QN", "SBCD")
+    return {
+        "entities-S1": entry(*losses(60, 60, 60, 60, 60, 50)),
+        "entities-S2": entry(*losses(70, 70, 70, 70, 70, 60)),
+        "entities-S3": entry(*losses(76, 75, 75, 70, 75, 73)),
+        "nettalk-methods": entry(
+            *(trained(**{"method": name, "test error": 15.0, "dev error": 16.0}, trace=[note]) for name in methods),
+            {"method": "threshold", "active": 4, "test error": 20.0, "dev error": 21.0},
+            {"method": "SGD", "skipped": "spacy_crfseq.SGD.v1 is not registered"},
+        ),
+        "nettalk-sweeps": entry(
+            *({"rho1": 8.0 / n, "active": 10 * n, "seconds": 1.0 * n, "test error": 20.0} for n in (1, 2, 3))
+        ),
+        "chunks-selection": entry(
+            {"how": "all features", "kept": 100, "test": 90.0},
+            {"how": "small weights dropped", "kept": 50, "test": 89.9},
+        ),
+        "chunks-path": entry(
+            trained(rho1=2.0, dev=90.0, test=89.0),
+            trained(dense=True, dev=91.0, test=90.0, active={**ACTIVE, "all": 30}),
+        ),
+        "synthetic": entry(
+            {"repetition": 0, "model": "best possible", "test error": 20.0},
+            *(
+                trained(**{"repetition": n, "model": "M2", "method": "L-BFGS", "test error": 20.0 + n})
+                for n in range(3)
+            ),
+        ),
+        "tags-S1": entry(skipped="CRFSEQ_DATA is not set"),
+    }
+
+
+def test_the_command_lists_its_experiments() -> None:
+    command = [sys.executable, str(ROOT / "papers" / "run.py"), "--list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert {"entities-S3", "nettalk-methods", "chunks-path", "synthetic"} <= set(done.stdout.split())
+
+
+def test_the_page_is_filled_from_results() -> None:
+    text = page.render(page.TEMPLATE.read_text(encoding="utf8"), made_up())
+    assert "<!--" not in text
+    assert "| SequentialLog | S3 | 73.62 | 76 | 77 | 1 | 7 | 1.5 | 8 | 2.0e-03 |" in text
+    assert "- met: SequentialLog on S3 reaches 75.0" in text
+    assert "- **not met**: PointwiseExp on S3 is within 2.5 points of SequentialLog" in text
+    assert "not run, CRFSEQ_DATA is not set: tags-S1" in text
+    assert "| SGD | not run: spacy_crfseq.SGD.v1 is not registered |" in text
+    assert "| M2 | L-BFGS | 21 | 8 | 40 | 7 | 1.5 |" in text
+    assert "Engine, 2 cores" in text
+    assert "quick run" not in text
+
+
+def test_published_numbers_are_there() -> None:
+    for score in (59.92, 69.75, 73.62, 59.68, 67.30, 72.11, 56.73, 68.28, 73.17, 58.26, 69.51, 73.82):
+        assert score in page.PUBLISHED["entities"].values()
+    assert page.PUBLISHED["entities"]["Boosting", "S3"] == 71.07
+    assert page.PUBLISHED["tags"]["PointwiseExp", "S1"] == 94.66
+    assert page.PUBLISHED["nettalk"]["(y,x)"] == 38.7
+    settings = _harness.config("nettalk")
+    names = {block["name"] for block in settings["patterns"].values()}
+    assert set(page.PUBLISHED["nettalk"]) <= names
+
+
+def test_a_page_without_results_says_so() -> None:
+    text = page.render(page.TEMPLATE.read_text(encoding="utf8"), {})
+    assert text.count(page.NOT_RUN) == len(page.SECTIONS)
+    assert "](figures/" not in text
+
+
+def test_a_quick_page_is_marked() -> None:
+    assert page.render("Text.", {"synthetic": entry(quick=True)}).startswith("> **A quick run**")
+
+
+def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for folder in ("a", "b"):
+        figures.draw(made_up(), tmp_path / folder)
+    files = sorted(file.name for file in (tmp_path / "a").iterdir())
+    assert {"nettalk-methods.svg", "path.svg", "selection.svg", "synthetic.svg"} <= set(files)
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in _harness.CONFIGS.glob("*.cfg")))
+def test_configs_name_plugins_that_are_there(name: str) -> None:
+    settings = _harness.config(name)
+    for method in settings["methods"].values():
+        assert set(tasks.resolve({part: method[part] for part in tasks.PLUGINS})) == set(tasks.PLUGINS)
+
+
+def test_what_is_not_registered_is_named() -> None:
+    with pytest.raises(Skip, match=r"spacy_crfseq\.Nothing\.v1"):
+        tasks.resolve({"loss": {"@crf_losses": "spacy_crfseq.Nothing.v1"}})
+
+
+def test_a_missing_corpus_is_said(tmp_path: Path) -> None:
+    with pytest.raises(Skip, match="CRFSEQ_DATA"):
+        Options(None).corpus("conll2000/train.txt")
+    with pytest.raises(Skip, match=r"conll2000/train\.txt is not"):
+        Options(tmp_path).corpus("conll2000/train.txt")
+    result = _harness.run(_harness.REGISTRY["chunks-path"], Options(None))
+    assert result["rows"] == []
+    assert "CRFSEQ_DATA" in result["skipped"]
+
+
+NETTALK = "ab\tAB\t01\t0\nabc\tABC\t012\t0\nab\tA-\t01\t0\nb\tB\t1\t0\n"
+
+
+def test_nettalk_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "nettalk.data"
+    file.write_text(NETTALK)
+    assert tasks.read_nettalk(file) == [("ab", "AB"), ("abc", "ABC"), ("ab", "A-"), ("b", "B")]
+    file.write_text("ab\tA\t01\t0\n")
+    with pytest.raises(ValueError, match=r"line 1: 'ab' has 2 letters, 1 phonemes"):
+        tasks.read_nettalk(file)
+
+
+def test_words_are_split_by_seed_and_stay_together() -> None:
+    pairs = [(f"word{n % 40}", f"{n}") for n in range(60)]
+    parts = tasks.split_words(pairs, (0.5, 0.25), seed=3)
+    assert parts == tasks.split_words(pairs, (0.5, 0.25), seed=3)
+    assert parts != tasks.split_words(pairs, (0.5, 0.25), seed=4)
+    assert sorted(pair for part in parts for pair in part) == sorted(pairs)
+    words = [{word for word, _ in part} for part in parts]
+    assert [len(part) for part in words] == [20, 10, 10]
+    assert len(set.union(*words)) == 40
+
+
+def test_the_first_symbol_alone_has_a_lemma() -> None:
+    (example,) = tasks.as_examples(spacy.blank("en"), [("abc", "ABC")])
+    assert [token.lemma_ for token in example.predicted] == ["a", "", ""]
+    assert [token.tag_ for token in example.reference] == ["A", "B", "C"]
+
+
+def hmm() -> synthetic.HiddenMarkov:
+    return synthetic.make_hmm(**_harness.config("synthetic")["hmm"])
+
+
+def test_the_hidden_markov_model_is_one() -> None:
+    model = hmm()
+    for table in (model.start[None], model.step, model.emit):
+        np.testing.assert_allclose(table.sum(axis=1), 1)
+        assert (table > 0).all()
+    np.testing.assert_array_equal(model.emit[4], model.emit[5])
+
+
+def test_synthetic_data_are_reproducible_and_follow_the_model() -> None:
+    model = hmm()
+    labels, symbols = model.sample(np.random.default_rng(0), 4000, 6)
+    again = model.sample(np.random.default_rng(0), 4000, 6)
+    np.testing.assert_array_equal(labels, again[0])
+    np.testing.assert_array_equal(symbols, again[1])
+    seen = np.zeros_like(model.emit)
+    np.add.at(seen, (labels.ravel(), symbols.ravel()), 1)
+    np.testing.assert_allclose(seen / seen.sum(axis=1, keepdims=True), model.emit, atol=0.03)
+    steps = np.zeros_like(model.step)
+    np.add.at(steps, (labels[:, :-1].ravel(), labels[:, 1:].ravel()), 1)
+    np.testing.assert_allclose(steps / steps.sum(axis=1, keepdims=True), model.step, atol=0.03)
+
+
+def test_the_best_labels_have_the_highest_posterior() -> None:
+    model = hmm()
+    _, symbols = model.sample(np.random.default_rng(1), 3, 4)
+    for row, found in zip(symbols, model.best_labels(symbols), strict=True):
+        posterior = np.zeros((4, 6))
+        for path in np.ndindex(6, 6, 6, 6):
+            probability = model.start[path[0]] * np.prod([model.step[a, b] for a, b in pairwise(path)])
+            probability *= np.prod([model.emit[label, symbol] for label, symbol in zip(path, row, strict=True)])
+            posterior[np.arange(4), path] += probability
+        np.testing.assert_array_equal(found, posterior.argmax(axis=1))
+
+
+def small_task(**component: Any) -> tasks.Task:
+    nlp = spacy.blank("en")
+    settings = _harness.config("synthetic")
+    texts = synthetic.as_texts(*hmm().sample(np.random.default_rng(2), 30, 5))
+    examples = tasks.as_examples(nlp, texts)
+    features = settings["models"]["M5"]["features"]
+    return tasks.Task(nlp, {**settings["component"], **component}, features, examples, {"dev": examples})
+
+
+@pytest.mark.parametrize("support", ["all", "observed"])
+def test_runs_are_watched_and_come_to_the_optimum(support: str) -> None:
+    task = small_task(support=support)
+    method = _harness.config("synthetic")["methods"]["L-BFGS"]
+    result = task.fit(method, watch=lambda theta: {"score": task.score("dev", theta)})
+    assert result.iterations == len(result.trace)
+    assert result.trace[-1]["active"] == task.active(result.theta)["all"] <= task.size
+    assert result.optimality < 0.01
+    assert result.trace[-1]["score"] == task.score("dev", result.theta) > 30
+    again = task.fit(method, start=result.theta)
+    assert again.objective == pytest.approx(result.objective, rel=1e-3)
+
+
+def test_the_best_value_of_a_setting_is_taken() -> None:
+    task = small_task()
+    method = _harness.config("synthetic")["methods"]["L-BFGS"]
+    best = tasks.tuned(task, method, "regularizer", "rho", [1000.0, 1.0])
+    assert best.value == 1.0
+    assert best.seconds >= best.trained.seconds
+
+
+@pytest.mark.parametrize("support", ["all", "observed"])
+def test_parts_of_the_weights_are_found_again(support: str) -> None:
+    task = small_task(support=support)
+    theta = np.random.default_rng(0).normal(size=task.size).astype(np.float32)
+    part, smaller = thresholded(task.layout, theta, 0.7)
+    again = np.zeros_like(theta)
+    again[tasks.within(task.layout, part)] = smaller
+    np.testing.assert_array_equal(again, np.where(np.abs(theta) > 0.7, theta, 0))
+
+
+def test_a_part_of_the_weights_is_trained() -> None:
+    task = small_task()
+    method = _harness.config("synthetic")["methods"]["L-BFGS"]
+    whole = task.fit(method)
+    part = chunks._largest(task, whole.theta, 40)
+    result = task.fit(method, layout=part, start=whole.theta)
+    weights = task.layout.size - task.layout.n_labels * (task.layout.n_labels + 2)
+    assert not result.theta[:weights][np.abs(whole.theta[:weights]) < np.sort(np.abs(whole.theta))[-40]].any()
+    assert result.objective > whole.objective
+
+
+def test_cutting_keeps_the_largest_weights() -> None:
+    theta = np.array([0.1, -3.0, 0.0, 2.0, 0.5])
+    kept = nettalk.cut(theta, (1.0, 0.5))
+    assert [count for count, _ in kept] == [4, 2]
+    np.testing.assert_array_equal(kept[0][1], theta)
+    np.testing.assert_array_equal(kept[1][1], [0, -3.0, 0, 2.0, 0])
+
+
+def test_what_cannot_be_told_is_said() -> None:
+    wanted = [page.Check("a", lambda: True), page.Check("b", lambda: False), page.Check("c", lambda: bool({}["x"]))]
+    assert page.checks(wanted) == "- met: a\n- **not met**: b\n- not known: c"
