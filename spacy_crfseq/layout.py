@@ -299,16 +299,6 @@ class Layout(NamedTuple):
             theta[end:],
         )
 
-    def learnt(self) -> Bools:
-        """Return which of the L * (L + 2) scores that all positions share are learnt."""
-        n = self.n_labels
-        learnt = np.ones(n * (n + 2), np.bool_)
-        if self.steps is not None:
-            learnt[: n * n] = self.steps.ravel()
-        if not self.boundaries:
-            learnt[n * n :] = False
-        return learnt
-
     def restricted(self, kept: Bools) -> Layout:
         """Return a layout that has and learns only the parameters that kept [D] marks.
 
@@ -334,6 +324,16 @@ class Layout(NamedTuple):
     def without_empty(self) -> Layout:
         """Return the layout without attributes that have no weight; all parameters stay where they are."""
         return self._replace(state=without_empty(self.state), pair=without_empty(self.pair))
+
+    def learnt(self) -> Bools:
+        """Return which of the L * (L + 2) scores that all positions share are learnt."""
+        n = self.n_labels
+        learnt = np.ones(n * (n + 2), np.bool_)
+        if self.steps is not None:
+            learnt[: n * n] = self.steps.ravel()
+        if not self.boundaries:
+            learnt[n * n :] = False
+        return learnt
 
     def hold(self, grad: Floats) -> None:
         """Set the gradient of parameters that are not learnt to zero."""

@@ -223,6 +223,7 @@ def _use(setup: Setup, name: str, pipe: CRFComponent, result: PathResult, rho2: 
 
     rho1 = result.steps[result.chosen].rho1
     pipe.set_parameters(result.theta)
+    pipe.prune()  # zeros and the attributes that have nothing else take room
     pipe.method = pipe.method._replace(regularizer=ElasticNet(rho1, rho2))
     block = {"@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": rho1, "rho2": rho2}
     setup.nlp.get_pipe_config(name)["regularizer"] = block

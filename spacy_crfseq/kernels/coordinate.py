@@ -677,6 +677,8 @@ def sweep(
     rows: Rows,
     pairs: bool,
     order: Offsets,
+    low: int,
+    high: int,
     single: bool,
     zeros: bool,
     theta: Floats,
@@ -687,7 +689,7 @@ def sweep(
     """Visit the rows `order` once; return (squared norm of the gradient as it was met, sequences passed through).
 
     pairs: The rows score label pairs.
-    single: Move the weights of a row one after another, not all at once.
+    single: Move the weights of a row one after another, not all at once, and only those in the columns low..high - 1.
     zeros: Visit weights that are zero too.
     theta [D] and factors, the factor k of each row or, if single, of each weight [D], are updated.
     """
@@ -698,6 +700,8 @@ def sweep(
         listed = _list_weights(rows, r, theta, zeros, places, cols)
         each = 1 if single else max(1, listed)
         for first in range(0, listed, each):
+            if single and not (low <= cols[first] < high):
+                continue
             work.places[:each], work.cols[:each] = places[first : first + each], cols[first : first + each]
             visited += _measure(chains, lattices, rows, r, pairs, each, work)
             violation += _violation(theta, each, l1, l2, work)

@@ -166,13 +166,12 @@ class BlockCoordinateDescent:
         if not len(state.factors):
             state.factors = np.full(len(state.theta) if self._single else work.n_rows, self.kappa)
         violation, visited = 0.0, 0
-        for pairs, order in work.chunks(state.rng if self.shuffle else None):
+        for pairs, order, low, high in work.chunks(state.rng if self.shuffle else None, self._single):
             rows, factors = (work.pair if pairs else work.state), state.factors
             if not self._single and pairs:
                 factors = factors[work.n_state_rows :]
-            found = coordinate.sweep(
-                work.chains, work.lattices, rows, pairs, order, self._single, full, state.theta, factors, *strengths
-            )
+            how = order, low, high, self._single, full
+            found = coordinate.sweep(work.chains, work.lattices, rows, pairs, *how, state.theta, factors, *strengths)
             violation, visited = violation + found[0], visited + found[1]
         return violation, visited
 
@@ -252,6 +251,8 @@ class _Work:
         from ..kernels import coordinate
 
         self.lattices.emissions.fill(0)
+        if self.objective.allowed is not None:
+            self.lattices.emissions[~self.objective.allowed] = -np.inf
         self.lattices.steps.fill(0)
         for rows, pairs in ((self.state, False), (self.pair, True)):
             coordinate.add_scores(self.lattices, rows, pairs, theta)
@@ -274,14 +275,16 @@ class _Work:
         shrunk = np.sign(gradient) * np.maximum(np.abs(gradient) - strengths.l1, 0)
         return float(np.linalg.norm(np.where(theta == 0, shrunk, gradient)))
 
-    def chunks(self, rng: np.random.Generator | None) -> Iterator[tuple[bool, Offsets]]:
-        """Yield (whether they score label pairs, numbers of rows to be visited by one call)."""
+    def chunks(self, rng: np.random.Generator | None, single: bool) -> Iterator[tuple[bool, Offsets, int, int]]:
+        """Yield (whether they score label pairs, numbers of rows, first and last column + 1) for each kernel call."""
         for pairs, rows in ((False, self.state), (True, self.pair)):
-            sizes = np.diff(rows.row_ptr)
-            order = np.arange(len(sizes)) if rng is None else rng.permutation(len(sizes))
-            chunk = np.cumsum(sizes[order]) // CHUNK_TOKENS
+            costs = np.diff(rows.row_ptr) * (rows.width if single else 1)
+            order = np.arange(len(costs)) if rng is None else rng.permutation(len(costs))
+            chunk = np.cumsum(costs[order]) // CHUNK_TOKENS
             for part in np.split(order, np.flatnonzero(np.diff(chunk)) + 1):
-                yield pairs, part
+                pieces = min(rows.width, 1 + int(costs[part].sum()) // CHUNK_TOKENS) if single and len(part) == 1 else 1
+                for i in range(pieces):
+                    yield pairs, part, rows.width * i // pieces, rows.width * (i + 1) // pieces
 
 
 def _kinds(batch: Batch) -> NDArray[np.int8]:

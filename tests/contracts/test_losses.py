@@ -110,6 +110,23 @@ def test_both_kinds_of_transitions_agree(loss: Loss, problem: Problem) -> None:
     np.testing.assert_allclose(copied.emissions, gradient.emissions, atol=1e-9)
 
 
+@EVERY_LOSS
+@given(problems(missing=False))
+def test_a_loss_that_gives_likelihood_is_a_sum_of_links(loss: Any, problem: Problem) -> None:
+    if "likelihood" not in loss.gives:
+        return
+    nll = np.zeros(len(problem.batch.weights))
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        one, gold = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last]
+        nll[n] = reference.log_partition(one) - reference.log_partition(one, gold)
+    phi, slope = loss.link(nll)
+    value, _ = evaluate(loss, problem)
+    assert value == pytest.approx(float(problem.batch.weights @ phi), rel=1e-9, abs=1e-9)
+    assert (slope > 0).all()
+    above, below = loss.link(nll + 1e-6)[0], loss.link(nll - 1e-6)[0]
+    np.testing.assert_allclose((above - below) / 2e-6, slope, rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("name", "cost"),
     [("Perceptron", 0.0), ("Hinge", 1.0), ("Hinge", 0.3), ("SoftmaxMargin", 1.0), ("SoftmaxMargin", 0.3)],
@@ -137,20 +154,3 @@ def test_hinge_bounds_the_perceptron_and_softmax_margin_both(problem: Problem) -
     assert values[0] <= values[1] + 1e-9
     assert log_loss <= values[2] + 1e-9
     assert not known or values[1] <= values[2] + 1e-9
-
-
-@EVERY_LOSS
-@given(problems(missing=False))
-def test_a_loss_that_gives_likelihood_is_a_sum_of_links(loss: Any, problem: Problem) -> None:
-    if "likelihood" not in loss.gives:
-        return
-    nll = np.zeros(len(problem.batch.weights))
-    for n, (first, last) in enumerate(problem.sequence_bounds()):
-        one, gold = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last]
-        nll[n] = reference.log_partition(one) - reference.log_partition(one, gold)
-    phi, slope = loss.link(nll)
-    value, _ = evaluate(loss, problem)
-    assert value == pytest.approx(float(problem.batch.weights @ phi), rel=1e-9, abs=1e-9)
-    assert (slope > 0).all()
-    above, below = loss.link(nll + 1e-6)[0], loss.link(nll - 1e-6)[0]
-    np.testing.assert_allclose((above - below) / 2e-6, slope, rtol=1e-4)

@@ -196,13 +196,24 @@ def test_parameters_that_are_not_learnt_stay_zero(name: str) -> None:
 @EVERY_OPTIMIZER
 @pytest.mark.parametrize(
     "change",
-    [{"boundaries": False}, {"support": "all"}, {"pair_templates": ("TAG[0]",)}, {"missing": 0.3}, {"weighted": True}],
+    [
+        {"boundaries": False},
+        {"support": "all"},
+        {"transitions": False},
+        {"pair_templates": ("TAG[0]",)},
+        {"missing": 0.3},
+        {"weighted": True},
+        {"dictionary_size": 3},
+    ],
     ids=lambda change: next(iter(change)),
 )
 def test_no_kind_of_problem_is_refused(name: str, change: dict[str, Any]) -> None:
     training = training_problem(5, n_sequences=6, **change, **declared(name))
-    theta, _ = run(make(name, max_iterations=3), training)
-    assert training.objective.value(theta) < training.objective.value(np.zeros_like(theta))
+    optimizer = make(name, max_iterations=3)
+    theta, reports = run(optimizer, training)
+    value = training.objective.value(theta)
+    assert value < training.objective.value(np.zeros_like(theta))
+    assert optimizer.online or reports[-1].value == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", registry.optimizers.get_all())

@@ -1,0 +1,56 @@
+"""Coordinate descent: settings, order of visits and memory; what every optimizer must do is in the contracts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.optimizers import coordinate
+from spacy_crfseq.optimizers.coordinate import BlockCoordinateDescent, CoordinateDescent
+from tests.problems import training_problem
+
+
+@pytest.mark.parametrize(
+    "settings", [{"kappa": 0.0}, {"revisit": 0}, {"max_iterations": 0}, {"tolerance": -1.0}], ids=str
+)
+@pytest.mark.parametrize("kind", [BlockCoordinateDescent, CoordinateDescent])
+def test_settings_out_of_range_are_refused(kind: type[BlockCoordinateDescent], settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"{kind.__name__}: .*{next(iter(settings))}"):
+        kind(**settings)
+
+
+def test_too_many_matrices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = training_problem(1, pair_templates=("LOWER",))
+    monkeypatch.setattr(coordinate, "MATRIX_BYTES", 100)
+    optimizer = BlockCoordinateDescent()
+    with pytest.raises(ConfigError, match="3 x 3 label pairs"):
+        optimizer.iterate(training.objective, optimizer.start(np.zeros(training.layout.size)))
+
+
+def test_the_order_of_visits_does_not_matter_in_the_end() -> None:
+    training = training_problem(2, n_sequences=10, pair_templates=("TAG[0]",))
+    values = []
+    for settings in ({}, {"shuffle": True}, {"shuffle": True, "seed": 1}):
+        optimizer = BlockCoordinateDescent(tolerance=1e-12, gradient_tolerance=1e-8, **settings)
+        state = optimizer.start(np.zeros(training.layout.size))
+        while not (report := optimizer.iterate(training.objective, state)).converged:
+            pass
+        values.append(report.value)
+    assert values == pytest.approx(values[:1] * 3, rel=1e-9)
+    assert len(set(values)) == 3  # they came on different ways
+
+
+def test_large_rows_are_visited_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = training_problem(2, n_sequences=10, pair_templates=("TAG[0]",))
+    found = []
+    for tokens in (5, 1 << 14):
+        monkeypatch.setattr(coordinate, "CHUNK_TOKENS", tokens)
+        optimizer = CoordinateDescent(max_iterations=3)
+        state = optimizer.start(np.zeros(training.layout.size))
+        while not optimizer.iterate(training.objective, state).converged:
+            pass
+        found.append(state.theta)
+    np.testing.assert_array_equal(*found)
