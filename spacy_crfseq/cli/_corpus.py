@@ -16,7 +16,8 @@ class Corpus:
     """Examples that can be gone through any number of times.
 
     read (Callable): Reads the corpus anew.
-    keep, keeps (bool): Whether to read once and hold all examples, so that what is written to their docs stays.
+    keep, keeps (bool): Whether to read once, when first gone through, and hold all examples, so that what is written
+        to their docs stays.
     tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known, which without `keep`
         is at the end of the first pass.
     """
@@ -28,12 +29,14 @@ class Corpus:
         self._read, self._tell = read, tell
         self._kept: list[Example] | None = None
         self._n_tokens: int | None = None
-        if keep:
-            with _collector_paused():
-                self._kept = list(self._counted())
 
     def __iter__(self) -> Iterator[Example]:
-        return self._counted() if self._kept is None else iter(self._kept)
+        if not self.keeps:
+            return self._counted()
+        if self._kept is None:
+            with _collector_paused():
+                self._kept = list(self._counted())
+        return iter(self._kept)
 
     def _counted(self) -> Iterator[Example]:
         n_docs = n_tokens = 0

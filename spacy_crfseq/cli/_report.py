@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -53,7 +54,7 @@ def reported_errors(config: Path | None = None) -> Iterator[None]:
     except BrokenPipeError:
         raise  # whoever read our output has left; typer ends quietly
     except (OSError, ValueError, ImportError) as error:
-        if str(error).startswith("[E"):  # spaCy numbers its messages to users
+        if re.match(r"\[E\d", str(error)):  # spaCy numbers its messages to users
             fail("spaCy cannot go on", str(error))
         if not isinstance(error, OSError):
             raise

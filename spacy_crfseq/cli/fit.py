@@ -95,7 +95,7 @@ class Outcome(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """An initialized pipeline and its corpora.
+    """A pipeline and its corpora, of which nothing is read before `encode`.
 
     training (dict): The resolved block [training].
     to_train (dict[str, CRFComponent]): Components to train, in the order of the pipeline.
@@ -122,10 +122,8 @@ def fit(
 
     RAISES CrfError: On a config, corpus or combination of components that cannot be trained so.
     """
-    if str(config_path) != "-" and not Path(config_path).is_file():
-        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
-    config = util.load_config(config_path, overrides=overrides or {}, interpolate=False)
-    setup = initialize(config)
+    setup = set_up(config_path, output, overrides or {})
+    encode(setup)
     output.mkdir(parents=True, exist_ok=True)
     reporter = Reporter(output / LOG)
     try:
@@ -159,15 +157,21 @@ def _is_number(text: str) -> bool:
 # Setting up
 
 
-def initialize(config: Any) -> Setup:
-    """Make the pipeline of a config, read its corpora and initialize its components, as ``spacy train`` does.
+def set_up(config_path: Path, output: Path, overrides: dict[str, Any]) -> Setup:
+    """Make the pipeline and the corpora of a config, as ``spacy train`` does.
 
-    RAISES CrfError: If components are to be trained that are no CRFs, or none is, or the training corpus is empty.
+    output (Path): Folder for the results; not made yet.
+    RAISES CrfError: If there is no such config, the output is a file, components are to be trained that are no CRFs, or
+        none is, or the training corpus is empty.
     """
     from spacy.schemas import ConfigSchemaTraining
     from thinc.api import fix_random_seed
 
-    msg = printer()
+    if str(config_path) != "-" and not Path(config_path).is_file():
+        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"--output {output} is a file. Give a folder.")
+    config = util.load_config(config_path, overrides=overrides, interpolate=False)
     seed = config.interpolate().get("training", {}).get("seed", 0)
     if seed is not None:
         fix_random_seed(seed)
@@ -178,17 +182,21 @@ def initialize(config: Any) -> Setup:
     to_train = _to_train(nlp, training["frozen_components"])
     resumed = {name for name in to_train if name in sourced}
     read_train, read_dev = _corpora(nlp, filled, training)
-    if is_cold():
-        msg.info("Kernels are compiled on their first use: half a minute, once on a machine")
-    msg.text("Reading and encoding the training corpus")
     train = Corpus(
         read_train,
         _annotated(nlp, training["annotating_components"], to_train),
-        lambda docs, tokens: msg.info(f"Encoded {docs:,} documents, {tokens:,} tokens"),
+        lambda docs, tokens: printer().info(f"Encoded {docs:,} documents, {tokens:,} tokens"),
     )
-    with nlp.select_pipes(disable=[*training["frozen_components"], *resumed]):
-        nlp.initialize(lambda: train)
     return Setup(nlp, training, to_train, resumed, train, read_dev)
+
+
+def encode(setup: Setup) -> None:
+    """Read the training corpus and initialize the components that are to be trained."""
+    if is_cold():
+        printer().info("Kernels are compiled on their first use: half a minute, once on a machine")
+    printer().text("Reading and encoding the training corpus")
+    with setup.nlp.select_pipes(disable=[*setup.training["frozen_components"], *setup.resumed]):
+        setup.nlp.initialize(lambda: setup.train)
 
 
 def _annotated(nlp: Language, annotating: list[str], to_train: Iterable[str]) -> bool:

@@ -21,12 +21,12 @@ from ..errors import ConfigError, DataError
 from ..files import replace_folder, replacing
 from ._app import crfseq_cli
 from ._report import INTERRUPTED, load_code, printer, reported_errors
-from .fit import BEST, Setup, Walk, initialize, read_overrides, score
+from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up
 
 if TYPE_CHECKING:
     from ..pipeline.component import CRFComponent
     from ..training.path import PathResult, PathStep
-    from ..types import Optimizer, StepReport
+    from ..types import StepReport
 
 LOG = "path.jsonl"
 COLUMNS = ("rho1", "Objective", "Unigrams", "Label pairs", "Dev score", "Iterations", "Seconds", "")
@@ -132,10 +132,12 @@ def path(
         schedule(settings.first, settings.last, settings.steps)  # refuses before anything is read
     if not (settings.last > 0 and settings.rho2 >= 0 and settings.within >= 0):
         raise ConfigError("--to must be above 0, --rho2 and --within 0 or more.")
-    if str(config_path) != "-" and not Path(config_path).is_file():
-        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
-    setup = initialize(util.load_config(config_path, overrides=overrides or {}, interpolate=False))
+    setup = set_up(config_path, output, overrides or {})
     name = _component(setup, settings.component)
+    _choose_method(setup, name, settings.rho2)
+    if next(iter(setup.read_dev()), None) is None:
+        raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
+    encode(setup)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     output.mkdir(parents=True, exist_ok=True)
     follower = Follower(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
@@ -167,8 +169,6 @@ class Follower(Walk):
 
     def __init__(self, setup: Setup, settings: Settings, reporter: PathReporter) -> None:
         super().__init__(setup)
-        if not self._scored:
-            raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
         self._settings, self._reporter = settings, reporter
         self.result: PathResult | None = None
 
@@ -179,7 +179,7 @@ class Follower(Walk):
         from ..training.path import follow, schedule, smallest_empty
 
         self._prepare(name, pipe)
-        optimizer, reporter, wish = _optimizer(self._setup, name, pipe), self._reporter, self._settings
+        optimizer, reporter, wish = pipe.method.optimizer, self._reporter, self._settings
         with pipe.training_on(self._examples(name), self._dev) as (objective, evaluate):
             assert evaluate is not None
             theta = 0 * pipe.crf.theta
@@ -204,17 +204,22 @@ class Follower(Walk):
         self.interrupted = self.result is None or self.result.interrupted
 
 
-def _optimizer(setup: Setup, name: str, pipe: CRFComponent) -> Optimizer:
-    """Return the optimizer of the config if it can follow a path; else put OWL-QN in its place, there too."""
-    from ..optimizers.owlqn import OWLQN
+def _choose_method(setup: Setup, name: str, rho2: float) -> None:
+    """Give a component the penalty of a path, and OWL-QN, in its config too, if its own optimizer cannot follow one.
 
+    RAISES ConfigError: If OWL-QN cannot minimise the component's loss.
+    """
+    from ..optimizers.owlqn import OWLQN
+    from ..regularizers.elastic_net import ElasticNet
+
+    pipe = setup.to_train[name]
     optimizer = pipe.method.optimizer
-    if optimizer.penalties & {"elastic", "prox"} and not optimizer.online:
-        return optimizer
-    printer().info(f"{type(optimizer).__name__} cannot follow a path: OWLQN takes its place")
-    pipe.method = pipe.method._replace(optimizer=OWLQN())
-    setup.nlp.get_pipe_config(name)["optimizer"] = {"@crf_optimizers": "spacy_crfseq.OWLQN.v1"}
-    return pipe.method.optimizer
+    pipe.method = pipe.method._replace(regularizer=ElasticNet(1.0, rho2))
+    if optimizer.online or not optimizer.penalties & {"elastic", "prox"}:
+        printer().info(f"{type(optimizer).__name__} cannot follow a path: OWLQN takes its place")
+        pipe.method = pipe.method._replace(optimizer=OWLQN())
+        setup.nlp.get_pipe_config(name)["optimizer"] = {"@crf_optimizers": "spacy_crfseq.OWLQN.v1"}
+    pipe.method.check(name)
 
 
 def _use(setup: Setup, name: str, pipe: CRFComponent, result: PathResult, rho2: float) -> None:

@@ -109,6 +109,7 @@ def test_one_component_of_several(run: Run, configure: Any, paths: list[str], tm
 def refused(result: Any, *parts: str) -> None:
     assert result.exit_code == 1, result.output
     assert "Traceback" not in result.stderr
+    assert "Encoded" not in result.stdout  # said before a large corpus is read
     for part in parts:
         assert part in result.stderr
 
@@ -130,10 +131,21 @@ def test_settings_out_of_range(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_loss_that_no_optimizer_of_a_path_can_minimise(
+    run: Run, configure: Any, paths: list[str], tmp_path: Path
+) -> None:
+    block = '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.Hinge.v1"\n'
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
+    result = run("path", config, "--output", tmp_path / "out", *paths, *SHORT)
+    refused(result, "OWLQN cannot minimise the loss Hinge", "OWLQN with spacy_crfseq.SequentialLog.v1")
+    assert not (tmp_path / "out").exists()
+
+
 def test_it_needs_a_dev_corpus_and_a_config(run: Run, configure: Any, corpus: Any, tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
     refused(run("path", config, "--output", tmp_path / "out", "--paths.train", corpus.train), "--paths.dev")
     refused(run("path", tmp_path / "no.cfg", "--output", tmp_path / "out"), "no.cfg: no such config file")
+    refused(run("path", config, "--output", config, "--paths.train", corpus.train), "c.cfg is a file")
 
 
 def test_ctrl_c_keeps_the_choice_so_far(
