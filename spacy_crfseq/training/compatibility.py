@@ -52,7 +52,7 @@ _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
 def check_plugins(component: str, *, loss: object, regularizer: object, optimizer: object, decoder: object) -> None:
     """Check that each plug-in is of its kind and that they fit together.
 
-    RAISES ConfigError: Naming the component, the parts and what to use instead.
+    RAISES ConfigError: Naming the component, the parts and what to use instead, for all pairs that do not fit.
     """
     for kind, part in (("loss", loss), ("decoder", decoder)):
         if not callable(part):
@@ -67,43 +67,52 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
             f"[components.{component}.optimizer] is {part_name(optimizer)}, which is no optimizer (it lacks "
             "needs, penalties, online, max_iterations, start, iterate, export). Use for example spacy_crfseq.LBFGS.v1."
         )
-    _check_penalty(component, optimizer, regularizer)
-    _check_loss(component, optimizer, loss)
-    _check_decoder(component, loss, decoder)
+    wrong = [_penalty_problem(optimizer, regularizer), _loss_problem(optimizer, loss), _decoder_problem(loss, decoder)]
+    if any(wrong):
+        raise ConfigError("\n".join(f"[components.{component}]: {problem}" for problem in wrong if problem))
 
 
-def _check_penalty(component: str, optimizer: Optimizer, regularizer: Regularizer) -> None:
+def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
+    """Return why a penalty cannot be minimised, nothing if it can."""
     known = [_PENALTIES[kind] for kind in sorted(optimizer.penalties) if kind in _PENALTIES]
     if any(kind.fits(regularizer) for kind in known):
-        return
+        return ""
     wanted = " or ".join(kind.meaning for kind in known)
-    partner = "FISTA" if regularizer.strengths is None else "OWLQN"
-    raise ConfigError(
-        f"[components.{component}]: the optimizer {part_name(optimizer)} cannot minimise the regularizer "
+    partner = "AdaGrad"
+    if regularizer.strengths is None:
+        partner = "FISTA"
+    elif regularizer.strengths.l1:
+        partner = "OWLQN"
+    return (
+        f"the optimizer {part_name(optimizer)} cannot minimise the regularizer "
         f"{part_name(regularizer)}: it needs {wanted}. A pair that works: {part_name(optimizer)} with "
         f"spacy_crfseq.{known[0].example}.v1; or {part_name(regularizer)} with spacy_crfseq.{partner}.v1."
     )
 
 
-def _check_loss(component: str, optimizer: Optimizer, loss: object) -> None:
-    lacking = sorted(optimizer.needs - getattr(loss, "gives", _GIVEN_BY_ALL))
+def _loss_problem(optimizer: Optimizer, loss: object) -> str:
+    """Return why a loss cannot be minimised, nothing if it can."""
+    gives = getattr(loss, "gives", _GIVEN_BY_ALL)
+    lacking = sorted(optimizer.needs - gives)
     if not lacking:
-        return
+        return ""
     need = _NEEDS.get(lacking[0], _Need(repr(lacking[0]), "SequentialLog"))
-    raise ConfigError(
-        f"[components.{component}]: the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: "
-        f"it needs {need.meaning}. A pair that works: {part_name(optimizer)} with spacy_crfseq.{need.example}.v1."
+    other = f"; or {part_name(loss)} with spacy_crfseq.AdaGrad.v1" if "minibatches" in gives else ""
+    return (
+        f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {need.meaning}. "
+        f"A pair that works: {part_name(optimizer)} with spacy_crfseq.{need.example}.v1{other}."
     )
 
 
-def _check_decoder(component: str, loss: object, decoder: object) -> None:
+def _decoder_problem(loss: object, decoder: object) -> str:
+    """Return why a decoder does not fit the loss, nothing if it does."""
     local = is_local(loss)
     if local == getattr(decoder, "local", False):
-        return
+        return ""
     which, pair = ("at each token", "LocalViterbi") if local else ("over whole sequences", "Viterbi")
-    raise ConfigError(
-        f"[components.{component}]: the decoder {part_name(decoder)} cannot decode for the loss {part_name(loss)}, "
-        f"whose scores are normalised {which}. A pair that works: {part_name(loss)} with spacy_crfseq.{pair}.v1."
+    return (
+        f"the decoder {part_name(decoder)} cannot decode for the loss {part_name(loss)}, whose scores are normalised "
+        f"{which}. A pair that works: {part_name(loss)} with spacy_crfseq.{pair}.v1."
     )
 
 

@@ -308,7 +308,10 @@ def test_no_gold_annotation(run: Run, configure: Any, tmp_path: Path) -> None:
 
 def test_output_is_a_file(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    refused(run("fit", configure(tmp_path / "c.cfg", "crf_ner"), "--output", tmp_path / "out", *paths), "out is a file. Give a folder")
+    refused(
+        run("fit", configure(tmp_path / "c.cfg", "crf_ner"), "--output", tmp_path / "out", *paths),
+        "out is a file. Give a folder",
+    )
 
 
 # Saving and interrupts

@@ -68,3 +68,17 @@ def test_passive_aggressive_steps_need_a_margin() -> None:
         blank(loss=PERCEPTRON, regularizer=NONE, optimizer=PASSIVE)
     with pytest.raises(ConfigError, match=r"PassiveAggressive cannot minimise the regularizer L2.*NoRegularizer"):
         blank(loss=PERCEPTRON, optimizer=PASSIVE)
+
+
+def test_all_that_does_not_fit_is_said_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        blank(loss=LOSS, optimizer=AVERAGED)
+    penalty, loss, decoder = str(caught.value).splitlines()
+    assert penalty.endswith("with spacy_crfseq.NoRegularizer.v1; or L2 with spacy_crfseq.AdaGrad.v1.")
+    assert loss.endswith("with spacy_crfseq.Perceptron.v1; or LocalLog with spacy_crfseq.AdaGrad.v1.")
+    assert decoder.endswith("LocalLog with spacy_crfseq.LocalViterbi.v1.")
+
+
+@pytest.mark.parametrize("loss", ["SequentialLog", "PointwiseExp", "Perceptron", "Hinge"])
+def test_the_pairs_that_messages_name_work(loss: str) -> None:
+    blank(loss={"@crf_losses": f"spacy_crfseq.{loss}.v1"}, optimizer={"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"})
