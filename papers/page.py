@@ -100,7 +100,7 @@ class Check(NamedTuple):
 
 
 def checks(wanted: Sequence[Check]) -> str:
-    """Return a list of what holds and what does not; what cannot be told, for want of a run, is left out."""
+    """Return a list of what holds, what does not, and what cannot be told for want of a run."""
     lines = []
     for one in wanted:
         try:

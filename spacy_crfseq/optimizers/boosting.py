@@ -89,10 +89,12 @@ class Boosting:
 
     bound (str): "loose" and "tight", the bounds of the paper on whole sequences, or "position", under which steps are
         longer; see the module's text.
-    rounds (int): Steps of an iteration, after which the run reports, and may be scored and stopped.
+    rounds (int): Steps of an iteration, after which the run reports, and may be scored and stopped.  Training data that
+        can be separated are learnt by heart in some thousand rounds: let the score on other data end the run.
     max_iterations (int): Iterations of a run.
     max_step (float): Longest step; a feature that is never wrong would get an infinite one.
     tolerance (float): Stop when the best step promises to lower the loss by less than this fraction.
+    gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||) after an iteration.
     RAISES ConfigError: On a setting out of range.
     """
 
@@ -101,14 +103,15 @@ class Boosting:
     max_iterations: int = 100
     max_step: float = 2.0
     tolerance: float = 1e-6
+    gradient_tolerance: float = 1e-4
 
     def __post_init__(self) -> None:
         if self.bound not in BOUNDS:
             raise ConfigError(f'Boosting: bound must be "position", "tight" or "loose", but {self.bound!r} was given.')
         if min(self.rounds, self.max_iterations) < 1:
             raise ConfigError("Boosting: rounds and max_iterations must be at least 1.")
-        if not self.max_step > 0 or not self.tolerance >= 0:
-            raise ConfigError("Boosting: max_step must be positive, and tolerance 0 or more.")
+        if not self.max_step > 0 or not min(self.tolerance, self.gradient_tolerance) >= 0:
+            raise ConfigError("Boosting: max_step must be positive, tolerance and gradient_tolerance 0 or more.")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -151,13 +154,21 @@ class Boosting:
             if memory.value < SHRUNK * state.shrunk:
                 memory.begin(objective)
                 state.shrunk = memory.value
+        norm = memory.grad_norm()
         if not state.done:
             state.iterations += 1
-            if state.iterations >= self.max_iterations:
-                state.done = f"{self.max_iterations} iterations of {self.rounds} rounds were run"
+            state.done = self._reason_to_stop(state, norm)
         state.memory = memory  # an interrupt would have left it None
         passes = -(-(memory.visited - visited) // max(1, memory.n_tokens))
-        return StepReport(memory.value, memory.value, memory.grad_norm(), passes, bool(state.done), state.done)
+        return StepReport(memory.value, memory.value, norm, passes, bool(state.done), state.done)
+
+    def _reason_to_stop(self, state: BoostingState, gradient_norm: float) -> str:
+        """Return why the run ends after a whole iteration, nothing if it goes on."""
+        if gradient_norm < self.gradient_tolerance * max(1.0, float(np.linalg.norm(state.theta))):
+            return f"the gradient norm is below {self.gradient_tolerance:g} of the parameters' norm"
+        if state.iterations >= self.max_iterations:
+            return f"{self.max_iterations} iterations of {self.rounds} rounds were run"
+        return ""
 
     def _take(self, objective: Objective, memory: Memory, step: Step) -> None:
         """Make a step; by the bound on positions a longer one, unless the loss falls by less than was promised."""

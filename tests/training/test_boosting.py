@@ -319,6 +319,18 @@ def test_it_stops_where_no_step_is_worth_while() -> None:
     assert again.value == report.value
 
 
+def test_it_stops_where_all_is_learnt_by_heart() -> None:
+    training = make("sparse")
+    optimizer = Boosting(max_iterations=1000)
+    state = optimizer.start(np.zeros(training.layout.size))
+    report = optimizer.iterate(training.objective, state)
+    while not report.converged:
+        report = optimizer.iterate(training.objective, state)
+    assert "the gradient norm is below 0.0001" in report.message
+    assert report.grad_norm < 1e-4 * max(1.0, float(np.linalg.norm(state.theta)))
+    assert state.iterations < 100
+
+
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 def test_it_starts_where_it_is_told_to(precision: type) -> None:
     training = make("sparse")
@@ -403,7 +415,8 @@ def test_pairs_that_cannot_work_are_refused(loss: Any, regularizer: Any) -> None
         ({"rounds": 0}, "rounds and max_iterations must be at least 1"),
         ({"max_iterations": 0}, "rounds and max_iterations must be at least 1"),
         ({"max_step": 0.0}, "max_step must be positive"),
-        ({"tolerance": -1.0}, "tolerance 0 or more"),
+        ({"tolerance": -1.0}, "tolerance and gradient_tolerance 0 or more"),
+        ({"gradient_tolerance": -1.0}, "tolerance and gradient_tolerance 0 or more"),
     ],
 )
 def test_settings_out_of_range_are_refused(change: dict[str, Any], message: str) -> None:
