@@ -40,6 +40,15 @@ def test_the_project_runs_from_end_to_end(tmp_path: Path) -> None:
     assert len(list((tmp_path / "packages").glob("*/setup.py"))) == 1
 
 
+def test_the_readme_shows_the_project_as_it_is(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "README.md", tmp_path)
+    shutil.copy(ROOT / "project.yml", tmp_path)
+    command = [sys.executable, "-m", "spacy", "project", "document", "--output", "README.md"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "README.md").read_text(encoding="utf8") == README
+
+
 @pytest.mark.parametrize("config", sorted((ROOT / "configs").glob("*.cfg")), ids=lambda path: path.stem)
 def test_configs_make_a_pipeline(config: Path) -> None:
     nlp = spacy.util.load_model_from_config(Config().from_disk(config), auto_fill=True)
