@@ -1,1 +1,4 @@
-"""Losses: functions of scores, one a file.  See `types.Loss` for the contract."""
+"""Losses: functions of scores, one a file.  See `types.Loss` for the contract.
+
+`_sums` is no loss: it adds up those that are functions of likelihoods.
+"""

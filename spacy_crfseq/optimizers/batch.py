@@ -188,3 +188,11 @@ def add_scaled(x: Floats, factor: float, y: Floats, out: Floats, n_threads: int)
     from ..kernels import vectors
 
     shared(lambda part: vectors.add_scaled(x[part], factor, y[part], out[part]), len(x), n_threads)
+
+
+def pseudo_gradient(point: Point, l1: float, out: Floats, n_threads: int) -> None:
+    """Write the subgradient of least norm to out [D], under an L1 norm of strength `l1`; without one, the gradient."""
+    from ..kernels import penalties
+
+    theta, gradient = point.theta, point.gradient
+    shared(lambda p: penalties.pseudo_gradient(theta[p], gradient[p], l1, out[p]), len(out), n_threads)

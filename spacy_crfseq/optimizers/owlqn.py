@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..types import NONE, Floats, Objective, StepReport
-from .batch import OPTIMUM, BatchMethod, BatchState, add_scaled, dot, evaluate, shared
+from .batch import OPTIMUM, BatchMethod, BatchState, add_scaled, dot, evaluate, pseudo_gradient, shared
 from .history import History
 from .line_search import Point
 
@@ -70,7 +70,8 @@ class OWLQN(BatchMethod):
         l1 = (objective.regularizer.strengths or NONE).l1
         if state.point is None:
             first = state.begin(evaluate(objective, state.theta, state.take()))
-            pseudo = _pseudo_gradient(first, l1, state.take(), threads)
+            pseudo = state.take()
+            pseudo_gradient(first, l1, pseudo, threads)
             history.begin(pseudo, threads)
             state.free.append(pseudo)
             state.gradient_norm = history.gradient_norm
@@ -87,22 +88,14 @@ class OWLQN(BatchMethod):
                 state.done = OPTIMUM
             history.forget()  # it may be at fault: begin again with the gradient
             return state.report(evaluations)
-        old, pseudo = state.current, _pseudo_gradient(found, l1, state.take(), threads)
+        old, pseudo = state.current, state.take()
+        pseudo_gradient(found, l1, pseudo, threads)
         history.remember(old.theta, found.theta, old.gradient, found.gradient, pseudo, threads)
         state.free.append(pseudo)
         state.gradient_norm = history.gradient_norm
         state.move(found)
         state.done = self.reason_to_stop(state, threads)
         return state.report(evaluations)
-
-
-def _pseudo_gradient(point: Point, l1: float, out: Floats, n_threads: int) -> Floats:
-    """Write the subgradient of least norm to out [D]."""
-    from ..kernels import penalties
-
-    theta, gradient = point.theta, point.gradient
-    shared(lambda p: penalties.pseudo_gradient(theta[p], gradient[p], l1, out[p]), len(out), n_threads)
-    return out
 
 
 def _direction(history: History, out: Floats, has_corners: bool, n_threads: int) -> None:

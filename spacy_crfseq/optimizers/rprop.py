@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..types import NONE, Floats, Objective, StepReport
-from .batch import OPTIMUM, BatchMethod, BatchState, evaluate, norm, shared
+from .batch import OPTIMUM, BatchMethod, BatchState, evaluate, norm, pseudo_gradient, shared
 from .line_search import Point
 
 UP, DOWN, LONGEST = 1.2, 0.5, 50.0
@@ -74,13 +74,13 @@ class RPROP(BatchMethod):
         if state.done:
             return state.report(0)
         pseudo = state.take()
-        _pseudo_gradient(state.current, l1, pseudo, threads)
+        pseudo_gradient(state.current, l1, pseudo, threads)
         state.gradient_norm = norm(pseudo, threads)
         _adapt(pseudo, state, threads)
         for _ in range(MAX_RETREATS):
             point = _step(objective, state, bool(l1))
             evaluations += 1
-            _pseudo_gradient(point, l1, pseudo, threads)
+            pseudo_gradient(point, l1, pseudo, threads)
             if point.value <= state.current.value:
                 break
             _retreat(state, point, pseudo, threads)
@@ -93,14 +93,6 @@ class RPROP(BatchMethod):
         state.move(point)
         state.done = self.reason_to_stop(state, threads)
         return state.report(evaluations)
-
-
-def _pseudo_gradient(point: Point, l1: float, out: Floats, n_threads: int) -> None:
-    """Write the subgradient of least norm to out [D]."""
-    from ..kernels import penalties
-
-    theta, gradient = point.theta, point.gradient
-    shared(lambda p: penalties.pseudo_gradient(theta[p], gradient[p], l1, out[p]), len(out), n_threads)
 
 
 def _adapt(pseudo: Floats, state: RPROPState, n_threads: int) -> None:
