@@ -14,6 +14,9 @@ import pytest
 import spacy
 from thinc.api import Config
 
+from spacy_crfseq import registry
+from spacy_crfseq.regularizers.elastic_net import ElasticNet
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf8")
 
@@ -61,14 +64,25 @@ def test_the_python_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.strip() == "[('Ada Lovelace', 'PERSON'), ('London', 'GPE')]"
 
 
-def test_the_config_of_the_readme_is_valid(tmp_path: Path) -> None:
-    (snippet,) = blocks("ini")
+def test_the_configs_of_the_readme_are_valid(tmp_path: Path) -> None:
     (tmp_path / "cities.txt").write_text("Paris\n")
-    config = Config().from_str(
-        "[components]\n[components.crf_ner]\n" + snippet.replace("cities.txt", f"{tmp_path}/cities.txt")
+    features, method = (
+        Config().from_str(
+            "[components]\n[components.crf_ner]\n" + snippet.replace("cities.txt", f"{tmp_path}/cities.txt")
+        )
+        for snippet in blocks("ini")
     )
-    pipe = spacy.blank("en").add_pipe("crf_ner", config=config["components"]["crf_ner"])
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe("crf_ner", config=features["components"]["crf_ner"])
     assert pipe.method.features.functions["CITY"]("paris") == "1"
+    pipe = nlp.add_pipe("crf_ner", "small", config=method["components"]["crf_ner"])
+    assert pipe.method.regularizer == ElasticNet(1.0, 0.01)
+
+
+def test_the_readme_names_every_registered_method() -> None:
+    named = set(re.findall(r"`(\w+)[`(]", README))
+    for kind in (registry.losses, registry.regularizers, registry.optimizers, registry.decoders):
+        assert {name.split(".")[1] for name in kind.get_all()} <= named
 
 
 def test_the_two_commands_are_where_ci_looks_for_them() -> None:
