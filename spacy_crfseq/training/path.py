@@ -71,7 +71,7 @@ def smallest_empty(objective: CRFObjective, dtype: DTypeLike = np.float32) -> fl
 
 
 def schedule(first: float, last: float, steps: int) -> list[float]:
-    """Return strengths from `first` down to `last`, each the same part of the one before.
+    """Return strengths from `first` down to `last`, each the same part of the one before; one if they are equal.
 
     RAISES ConfigError: If they do not go down, the last is not positive, or there is no step.
     """
@@ -81,7 +81,7 @@ def schedule(first: float, last: float, steps: int) -> list[float]:
         raise ConfigError(
             f"A path goes from a larger strength down to a smaller one above 0, but not from {first:g} to {last:g}."
         )
-    return [first] if steps == 1 else [float(rho) for rho in np.geomspace(first, last, steps)]
+    return [first] if steps == 1 or first == last else [float(rho) for rho in np.geomspace(first, last, steps)]
 
 
 def choose(steps: Sequence[PathStep], within: float = 0.0) -> int:

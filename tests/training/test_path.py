@@ -82,6 +82,7 @@ def test_another_penalty_leaves_the_objective_as_it_is() -> None:
 def test_schedules() -> None:
     assert schedule(8, 1, 4) == pytest.approx([8, 4, 2, 1])
     assert schedule(8, 1, 1) == [8]
+    assert schedule(8, 8, 3) == [8]
     for first, last, steps in ((1, 2, 3), (1, 0, 3), (float("nan"), 1, 3), (2, 1, 0)):
         with pytest.raises(ConfigError, match=r"path (needs|goes)"):
             schedule(first, last, steps)
