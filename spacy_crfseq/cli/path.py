@@ -134,11 +134,12 @@ def path(
         raise ConfigError("--to must be above 0, --rho2 and --within 0 or more.")
     setup = set_up(config_path, output, overrides or {})
     name = _component(setup, settings.component)
+    untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
+    _check_inputs(setup, name, untrained)
     _choose_method(setup, name, settings.rho2)
     if next(iter(setup.read_dev()), None) is None:
         raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     encode(setup)
-    untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     output.mkdir(parents=True, exist_ok=True)
     follower = Follower(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
     follower.run()
@@ -159,6 +160,23 @@ def _component(setup: Setup, name: str | None) -> str:
         return name
     said = f"--component {name}: no such" if name else "There is more than one"
     raise ConfigError(f"{said} CRF component to train. Choose one: --component {' or '.join(names)}.")
+
+
+def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
+    """Check that no component without training writes what the features of the one to train look at.
+
+    RAISES ConfigError: If one may.
+    """
+    before = setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)]
+    annotating = set(setup.training["annotating_components"]) & set(before)
+    blind = [other for other in untrained if other in annotating]
+    columns = sorted(setup.to_train[name].reads - {"NORM", "SPACY"})
+    if blind and columns:
+        raise ConfigError(
+            f"{name} reads {', '.join(columns)}, but {', '.join(blind)}, which [training] annotating_components lists, "
+            "is not trained by a path. Train it first and take it from there (source = FOLDER), or take it out of "
+            "annotating_components and list the columns under `given` of the corpus readers."
+        )
 
 
 class Follower(Walk):

@@ -106,6 +106,20 @@ def test_one_component_of_several(run: Run, configure: Any, paths: list[str], tm
     assert not nlp.get_pipe("crf_tagger").crf.theta.any()
 
 
+def test_features_that_an_untrained_component_would_write(
+    run: Run, configure: Any, paths: list[str], trained: Path, tmp_path: Path
+) -> None:
+    annotating = 'annotating_components = ["crf_tagger"]'
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", training=annotating)
+    arguments = ("--output", tmp_path / "out", *paths, *SHORT, "--component", "crf_chunker")
+    refused(run("path", config, *arguments), "crf_chunker reads TAG, but crf_tagger", "source = FOLDER")
+    text = config.read_text().replace('factory = "crf_tagger"', f'source = "{trained / "model-best"}"')
+    config.write_text(text)
+    result = run("path", config, *arguments)
+    assert result.exit_code == 0, result.stderr
+    assert table_of(tmp_path / "out")[-1]["score"] > 0.9
+
+
 def refused(result: Any, *parts: str) -> None:
     assert result.exit_code == 1, result.output
     assert "Traceback" not in result.stderr
