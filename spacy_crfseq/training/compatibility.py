@@ -37,7 +37,7 @@ _PENALTIES = {
     "smooth": _Penalty(lambda penalty: penalty.smooth, "a differentiable penalty", "L2"),
     "prox": _Penalty(lambda penalty: True, "any penalty", "L2"),
 }
-_NEEDS = {
+_NEEDS = {  # the most demanding ones last
     "value_and_grad": _Need("a differentiable loss", "SequentialLog"),
     "minibatches": _Need("a loss with a gradient", "SequentialLog"),
     "likelihood": _Need("a function of the likelihood of whole sequences", "SequentialLog"),
@@ -76,6 +76,11 @@ def _check_penalty(component: str, optimizer: Optimizer, regularizer: Regularize
     known = [_PENALTIES[kind] for kind in sorted(optimizer.penalties) if kind in _PENALTIES]
     if any(kind.fits(regularizer) for kind in known):
         return
+    if not known:
+        raise ConfigError(
+            f"[components.{component}]: the optimizer {part_name(optimizer)} can minimise the penalties "
+            f"{sorted(optimizer.penalties)}, none of which is known. It should name some of: {', '.join(_PENALTIES)}."
+        )
     wanted = " or ".join(kind.meaning for kind in known)
     partner = "FISTA" if regularizer.strengths is None else "OWLQN"
     raise ConfigError(
@@ -86,10 +91,12 @@ def _check_penalty(component: str, optimizer: Optimizer, regularizer: Regularize
 
 
 def _check_loss(component: str, optimizer: Optimizer, loss: object) -> None:
-    lacking = sorted(optimizer.needs - getattr(loss, "gives", _GIVEN_BY_ALL))
+    lacking = optimizer.needs - getattr(loss, "gives", _GIVEN_BY_ALL)
     if not lacking:
         return
-    need = _NEEDS.get(lacking[0], _Need(repr(lacking[0]), "SequentialLog"))
+    known = [need for need in _NEEDS if need in lacking]
+    name = known[-1] if known else min(lacking)  # the example of the most demanding need meets the others, too
+    need = _NEEDS.get(name, _Need(repr(name), "SequentialLog"))
     raise ConfigError(
         f"[components.{component}]: the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: "
         f"it needs {need.meaning}. A pair that works: {part_name(optimizer)} with spacy_crfseq.{need.example}.v1."
