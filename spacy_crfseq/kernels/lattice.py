@@ -336,12 +336,12 @@ def _accumulate(
     log_z, exact = -np.inf, maxima > -np.inf
     if exact:
         log_z, exact = _forward(transitions, base, length, work)
-    if exact:
-        exact = _backward(transitions, length, work, HUGE)
+    share = factor * _link(log_z + maxima - gold_log_sum, cap)[1]
+    if exact:  # what comes of it is still to be multiplied by the share, up to e^30
+        exact = _backward(transitions, length, work, HUGE / max(1.0, abs(share)))
     if not exact:
         return _accumulate_in_log_space(scores, gold, factor, gold_log_sum, cap, grad)
-    factor *= _link(log_z + maxima - gold_log_sum, cap)[1]
-    _add_counts(transitions, length, scores[0].dtype.type(factor), work, grad)
+    _add_counts(transitions, length, scores[0].dtype.type(share), work, grad)
     return log_z + maxima
 
 

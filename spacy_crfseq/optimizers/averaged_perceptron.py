@@ -64,17 +64,16 @@ class AveragedPerceptron:
         from ..kernels.updates import perceptron
 
         parts = [(block.ptr, block.cols, block.of(state.weights), block.of(state.sums)) for block in objective.blocks]
-        loss, mistakes, clock = 0.0, 0, state.clock
+        loss, mistakes = 0.0, 0
         for batch in objective.minibatches(1, state.rng):
             batch_loss, gradients = batch.loss_and_grad(state.weights)
             loss += batch_loss
             for number, ptr, ids, d in gradients:
                 row_ptr, cols, weights, sums = parts[number]
-                wrong = perceptron(ptr, ids, d, row_ptr, cols, clock, weights, sums)
+                wrong = perceptron(ptr, ids, d, row_ptr, cols, state.clock, weights, sums)
                 if number == 0:
                     mistakes += wrong
                     if not wrong:
                         break  # where the labels of all tokens are right, so is whatever else depends on them
-            clock += 1.0
-        state.clock = clock
+            state.clock += 1.0  # here, so that the average is sound if an interrupt ends the epoch
         return state.report(loss, mistakes, self.max_iterations, self.tolerance)

@@ -37,7 +37,7 @@ _PENALTIES = {
     "smooth": _Penalty(lambda penalty: penalty.smooth, "a differentiable penalty", "L2"),
     "prox": _Penalty(lambda penalty: True, "any penalty", "L2"),
 }
-_NEEDS = {
+_NEEDS = {  # the most demanding ones last
     "value_and_grad": _Need("a differentiable loss", "SequentialLog"),
     "minibatches": _Need("a loss with a gradient", "SequentialLog"),
     "likelihood": _Need("a function of the likelihood of whole sequences", "SequentialLog"),
@@ -77,6 +77,11 @@ def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
     known = [_PENALTIES[kind] for kind in sorted(optimizer.penalties) if kind in _PENALTIES]
     if any(kind.fits(regularizer) for kind in known):
         return ""
+    if not known:
+        return (
+            f"the optimizer {part_name(optimizer)} can minimise the penalties {sorted(optimizer.penalties)}, none of "
+            f"which is known. It should name some of: {', '.join(_PENALTIES)}."
+        )
     wanted = " or ".join(kind.meaning for kind in known)
     partner = "AdaGrad"
     if regularizer.strengths is None:
@@ -93,10 +98,12 @@ def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
 def _loss_problem(optimizer: Optimizer, loss: object) -> str:
     """Return why a loss cannot be minimised, nothing if it can."""
     gives = getattr(loss, "gives", _GIVEN_BY_ALL)
-    lacking = sorted(optimizer.needs - gives)
+    lacking = optimizer.needs - gives
     if not lacking:
         return ""
-    need = _NEEDS.get(lacking[0], _Need(repr(lacking[0]), "SequentialLog"))
+    known = [need for need in _NEEDS if need in lacking]
+    name = known[-1] if known else min(lacking)  # the example of the most demanding need meets the others, too
+    need = _NEEDS.get(name, _Need(repr(name), "SequentialLog"))
     other = f"; or {part_name(loss)} with spacy_crfseq.AdaGrad.v1" if "minibatches" in gives else ""
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {need.meaning}. "

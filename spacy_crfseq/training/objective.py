@@ -158,7 +158,7 @@ class CRFObjective:
     def sample(self) -> CRFObjective:
         """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
         data = (self._sample or self.data).sample(SAMPLE_SEQUENCES)
-        scaled = _Scaled(self._regularizer, data.n_sequences / self.n_total)
+        scaled = _Scaled(self._regularizer, data.n_sequences / max(1, self.n_total))
         return CRFObjective(self.layout, data, self._loss, scaled, dictionary=self.dictionary)
 
 

@@ -165,3 +165,19 @@ def test_long_sequences_are_additive() -> None:
     )
     assert posterior(two)[1][0] == pytest.approx(2 * posterior(one)[1][0], rel=1e-12)
     assert np.isfinite(log_loss(two)[0])
+
+
+def test_steep_slopes_do_not_overflow() -> None:
+    """Backward scores up to 1e30 times a slope of e^30 would be more than float32 can hold."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(
+            rng, n_labels=9, lengths=rng.integers(1, 40, 20), shared=True, dtype=np.float32, scale=10, weighted=False
+        )
+        found = problem.scores.zeros_like()
+        lattice.log_loss(*problem.scores, *problem.batch, *found, 30.0)
+        exact = Scores(*(array.astype(np.float64) for array in problem.scores))
+        wanted = exact.zeros_like()
+        lattice.log_loss(*exact, *problem.batch, *wanted, 30.0)
+        for array, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(array, other, rtol=0, atol=1e-3 * np.exp(30))

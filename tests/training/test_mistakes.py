@@ -17,6 +17,8 @@ from spacy_crfseq.optimizers.averaged_perceptron import AveragedPerceptron
 from spacy_crfseq.optimizers.passive_aggressive import PassiveAggressive
 from spacy_crfseq.optimizers.sgd import SGD
 from spacy_crfseq.regularizers.none import NoRegularizer
+from spacy_crfseq.training.fit import fit
+from spacy_crfseq.training.minibatch import MiniBatch
 from spacy_crfseq.training.objective import CRFObjective
 from spacy_crfseq.types import Floats, Loss, Optimizer, RowGradient
 from tests.problems import PAIR_TEMPLATES, Training, plain_scores, training_problem
@@ -150,3 +152,29 @@ def test_with_the_perceptron_loss_they_tell_labels_apart(optimizer: Optimizer) -
             optimizer.iterate(training.objective, state)
         optimizer.export(state, theta)
     assert wrong[1] < 0.5 * wrong[0]
+
+
+@pytest.mark.parametrize("optimizer", [AveragedPerceptron(), PassiveAggressive(), AROW()])
+def test_an_interrupt_within_an_epoch_leaves_an_average_of_what_was_seen(
+    optimizer: Optimizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = training_problem(3, n_sequences=20, loss=Hinge(), regularizer=NoRegularizer())
+    loss_and_grad, seen = MiniBatch.loss_and_grad, list[Floats]()
+
+    def interrupted(batch: MiniBatch, theta: Floats, scale: float = 1.0) -> tuple[float, list[RowGradient]]:
+        if len(seen) == 33:
+            raise KeyboardInterrupt
+        seen.append(theta.copy())
+        return loss_and_grad(batch, theta, scale)
+
+    monkeypatch.setattr(MiniBatch, "loss_and_grad", interrupted)
+    start = np.zeros(training.layout.size)
+    result = fit(training.objective, optimizer, start)
+    state = optimizer.start(start)
+    seen.clear()
+    optimizer.iterate(training.objective, state)
+    with pytest.raises(KeyboardInterrupt):
+        optimizer.iterate(training.objective, state)
+    after_each = np.array([*seen[1:], state.weights])
+    assert result.reason == "interrupted"
+    np.testing.assert_allclose(result.best, after_each.mean(0), atol=1e-9)

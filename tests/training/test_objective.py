@@ -10,6 +10,8 @@ import pytest
 from spacy_crfseq import layout as layout_module
 from spacy_crfseq.kernels import updates
 from spacy_crfseq.layout import SparseRows
+from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.optimizers.sgd import SGD
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training import full_pass
@@ -223,3 +225,13 @@ def test_occurrences_list_rows_of_tokens_and_tokens_of_rows(block: int) -> None:
     assert [sorted(part.tolist()) for part in np.split(ids, ptr[1:-1])] == expected
     rows = [[t for t, found in enumerate(expected) for a in found if a == r] for r in range(len(row_ptr) - 1)]
     assert [part.tolist() for part in np.split(tokens, row_ptr[1:-1])] == rows
+
+
+def test_a_sample_of_no_sequences_is_one_of_none() -> None:
+    training = training_problem(3)
+    nothing = CRFObjective(training.layout, training.objective.data.slice(0, 0), SequentialLog(), L2(1.0))
+    theta = np.ones(training.layout.size)
+    assert nothing.sample().n_sequences == 0
+    assert nothing.sample().value(theta) == 0
+    optimizer = SGD()
+    assert optimizer.iterate(nothing, optimizer.start(np.zeros_like(theta))).loss == 0
