@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import spacy
 
-from papers import _harness, altun, chunks, figures, nettalk, page, synthetic, tasks
-from papers._harness import Options, Skip
+from scripts.papers import _harness, altun, chunks, figures, nettalk, page, synthetic, tasks
+from scripts.papers._harness import Options, Skip
 from spacy_crfseq.training.selection import thresholded
 
 ROOT = Path(__file__).parent.parent
@@ -77,7 +77,7 @@ def made_up() -> dict[str, Any]:
 
 
 def test_the_command_lists_its_experiments() -> None:
-    command = [sys.executable, str(ROOT / "papers" / "run.py"), "--list"]
+    command = [sys.executable, str(ROOT / "scripts" / "papers" / "run.py"), "--list"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert {"entities-S3", "nettalk-methods", "chunks-path", "synthetic"} <= set(done.stdout.split())
 

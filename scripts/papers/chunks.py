@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from papers import _harness
-from papers._harness import Options, Results, Row, Skip, experiment
-from papers.figures import drawn
-from papers.nettalk import cut
-from papers.page import Check, Table, checks, figure, found, section, table
-from papers.tasks import Examples, Task, changed, read
+from scripts.papers import _harness
+from scripts.papers._harness import Options, Results, Row, Skip, experiment
+from scripts.papers.figures import drawn
+from scripts.papers.nettalk import cut
+from scripts.papers.page import Check, Table, checks, figure, found, section, table
+from scripts.papers.tasks import Examples, Task, changed, read
 
 if TYPE_CHECKING:
     from spacy_crfseq.layout import Layout

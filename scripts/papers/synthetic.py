@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from papers import _harness
-from papers._harness import Options, Results, Row, Skip, experiment
-from papers.figures import drawn
-from papers.page import Check, Table, checks, figure, found, section, table
-from papers.tasks import Task, as_examples
+from scripts.papers import _harness
+from scripts.papers._harness import Options, Results, Row, Skip, experiment
+from scripts.papers.figures import drawn
+from scripts.papers.page import Check, Table, checks, figure, found, section, table
+from scripts.papers.tasks import Task, as_examples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

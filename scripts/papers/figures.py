@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from papers._harness import Results, say
+from scripts.papers._harness import Results, say
 
 COLOURS = ("#0b6e99", "#d1495b", "#4f772d", "#8d5a97", "#e09f3e", "#555555")
 """Distinct in print and for most eyes."""

@@ -1,8 +1,8 @@
 """One command for the papers' experiments, one page with published beside ours.
 
-    CRFSEQ_DATA=... python papers/run.py [--only NAME ...] [--quick]
-    python papers/run.py --list
-    python papers/run.py --report
+    CRFSEQ_DATA=... python scripts/papers/run.py [--only NAME ...] [--quick]
+    python scripts/papers/run.py --list
+    python scripts/papers/run.py --report
 
 Settings are config files in configs/papers.  Results are kept in a JSON file, one entry an experiment, so that a run
 can be done in pieces; each piece writes docs/papers.md and its figures anew from what is there.  Experiments that lack
@@ -19,14 +19,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Annotated
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:1] = [str(ROOT)]  # so that this checkout is run, and `papers` and `bench` are packages
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:1] = [str(ROOT)]  # so that this checkout is run, and scripts.papers and bench are packages
 
 import typer  # noqa: E402
 
-from papers import _harness  # noqa: E402
+from scripts.papers import _harness  # noqa: E402
 
-RESULTS = ROOT / "papers" / "results.json"
+RESULTS = ROOT / "scripts" / "papers" / "results.json"
 PAGE = ROOT / "docs" / "papers.md"
 QUICK = ROOT / "output" / "papers"
 """Where a quick run leaves its results and its page."""
@@ -42,7 +42,7 @@ def papers(
     jobs: Annotated[int, typer.Option(min=1, help="Experiments side by side.")] = 2,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Only write the page from the results.")] = False,
-    output: Annotated[Path | None, typer.Option(help="File of results [papers/results.json].")] = None,
+    output: Annotated[Path | None, typer.Option(help="File of results [scripts/papers/results.json].")] = None,
     page: Annotated[Path | None, typer.Option(help="Page to write [docs/papers.md].")] = None,
 ) -> None:
     """Run the papers' experiments and write the page that sets published beside ours."""
@@ -56,7 +56,7 @@ def papers(
     if not report:
         data = os.environ.get("CRFSEQ_DATA")
         _run(_chosen(only or []), _harness.Options(Path(data) if data else None, quick, seed), jobs, output)
-    from papers.page import write
+    from scripts.papers.page import write
 
     write(page, _harness.load(output))
     typer.echo(f"Wrote {page}")
@@ -64,7 +64,7 @@ def papers(
 
 def _load_all() -> None:
     for module in _harness.MODULES:
-        importlib.import_module(f"papers.{module}")
+        importlib.import_module(f"scripts.papers.{module}")
 
 
 def _chosen(names: list[str]) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from papers._harness import Options, Results, Row, Skip, config, experiment
-from papers.page import PUBLISHED, Check, Table, checks, found, section, table
-from papers.tasks import Task, Trained, read, tuned
+from scripts.papers._harness import Options, Results, Row, Skip, config, experiment
+from scripts.papers.page import PUBLISHED, Check, Table, checks, found, section, table
+from scripts.papers.tasks import Task, Trained, read, tuned
 
 LOSSES = ("SequentialLog", "SequentialExp", "PointwiseLog", "PointwiseExp")
 FEATURES = ("S1", "S2", "S3")

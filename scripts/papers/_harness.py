@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from bench._harness import Skip, load, machine, save, say
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs" / "papers"
 MODULES = ("altun", "nettalk", "chunks", "synthetic")
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from papers._harness import REGISTRY, ROOT, Results, Row
+from scripts.papers._harness import REGISTRY, ROOT, Results, Row
 
-TEMPLATE = ROOT / "papers" / "papers.md.in"
+TEMPLATE = ROOT / "scripts" / "papers" / "papers.md.in"
 FIGURES = "figures"
 NOT_RUN = "Not run yet."
 _MARKER = re.compile(r"<!-- (section|runs|machine): ([\w-]+) -->")
@@ -145,7 +145,7 @@ def runs(results: Results, prefix: str) -> str:
     """Return which experiments made a section, their command, seed and time."""
     names = _named(prefix)
     done = [name for name in names if found(results, name)]
-    lines = [f"`python papers/run.py --only {prefix}`"]
+    lines = [f"`python scripts/papers/run.py --only {prefix}`"]
     skipped: dict[str, list[str]] = {}
     for name in names:
         if "skipped" in results.get(name, {}):
@@ -175,7 +175,7 @@ def _describe(machine: dict[str, Any]) -> str:
 
 def write(page: Path, results: Results) -> None:
     """Write the page and its figures."""
-    from papers import figures
+    from scripts.papers import figures
 
     figures.draw(results, page.parent / FIGURES)
     page.parent.mkdir(parents=True, exist_ok=True)

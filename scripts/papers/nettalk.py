@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from papers import _harness
-from papers._harness import Options, Results, Row, Skip, experiment
-from papers.figures import drawn
-from papers.page import PUBLISHED, Check, Table, checks, figure, found, section, table
-from papers.tasks import Task, as_examples, changed, read_nettalk, split_words
+from scripts.papers import _harness
+from scripts.papers._harness import Options, Results, Row, Skip, experiment
+from scripts.papers.figures import drawn
+from scripts.papers.page import PUBLISHED, Check, Table, checks, figure, found, section, table
+from scripts.papers.tasks import Task, as_examples, changed, read_nettalk, split_words
 
 LARGEST = "(y,x) + (y',y,x)"
 SHARES = (1.0, 0.5, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)

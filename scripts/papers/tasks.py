@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from papers._harness import Options, Row, Skip, say
+from scripts.papers._harness import Options, Row, Skip, say
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
