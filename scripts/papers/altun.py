@@ -41,11 +41,11 @@ def _with_scores(task: Task, name: str, trained: Trained, **more: Any) -> Row:
     return task.row(trained, method=name, **scores, **more)
 
 
-for _features, _minutes in zip(FEATURES, (4, 7, 12), strict=True):
+for _features, _minutes in zip(FEATURES, (5, 7, 9), strict=True):
     experiment(f"entities-{_features}", f"Spanish entities, features {_features}", _minutes)(
         partial(_rows, "entities", _features, "es")
     )
-for _features, _minutes in zip(FEATURES[:2], (3, 5), strict=True):
+for _features, _minutes in zip(FEATURES[:2], (2, 3), strict=True):
     experiment(f"tags-{_features}", f"English tags, features {_features}", _minutes)(
         partial(_rows, "tags", _features, "en")
     )

@@ -50,7 +50,7 @@ def _f1(task: Task, theta: Any, part: str = "test") -> float:
     return round(task.score(part, theta), 2)
 
 
-@experiment("chunks-patterns", "CoNLL-2000, patterns of features under an L2 norm", 6)
+@experiment("chunks-patterns", "CoNLL-2000, patterns of features under an L2 norm", 5)
 def patterns(options: Options) -> list[Row]:
     """Return a row for each pattern."""
     corpus = _Corpus(options)
@@ -65,7 +65,7 @@ def patterns(options: Options) -> list[Row]:
     return rows
 
 
-@experiment("chunks-selection", "CoNLL-2000, fewer features by thresholds, count cut-offs and mutual information", 4)
+@experiment("chunks-selection", "CoNLL-2000, fewer features by thresholds, count cut-offs and mutual information", 2)
 def selection(options: Options) -> list[Row]:
     """Return a row for each way and strength of leaving features out."""
     from spacy_crfseq.training.selection import most_informative
@@ -109,7 +109,7 @@ def _fewer(task: Task, method: Mapping[str, Any], part: Layout, start: Any, how:
     return task.row(trained, how=how, kept=kept, test=_f1(task, trained.theta))
 
 
-@experiment("chunks-path", "CoNLL-2000, active features along rho1", 4)
+@experiment("chunks-path", "CoNLL-2000, active features along rho1", 25)
 def path(options: Options) -> list[Row]:
     """Return a row for each rho1, from the largest on, each run begun where the last one ended; and the L2 model."""
     corpus = _Corpus(options)

@@ -38,7 +38,7 @@ def _errors(task: Task, theta: Any) -> Row:
     return {f"{part} error": round(100 - task.score(part, theta), 2) for part in ("dev", "test")}
 
 
-@experiment("nettalk-patterns", "NetTalk, patterns of features under an L2 norm", 6)
+@experiment("nettalk-patterns", "NetTalk, patterns of features under an L2 norm", 10)
 def patterns(options: Options) -> list[Row]:
     """Return a row for each pattern but the largest, which is one of the methods' rows."""
     settings = _harness.config("nettalk")
@@ -57,7 +57,7 @@ def patterns(options: Options) -> list[Row]:
     return rows
 
 
-@experiment("nettalk-methods", "NetTalk, (y,x) + (y',y,x): error, active features and time of four methods", 20)
+@experiment("nettalk-methods", "NetTalk, (y,x) + (y',y,x): error, active features and time of four methods", 14)
 def methods(options: Options) -> list[Row]:
     """Return a row for each method, with its course, and rows for the L2 model cut down to its largest weights."""
     settings = _harness.config("nettalk")
@@ -92,7 +92,7 @@ def cut(theta: Any, shares: Sequence[float]) -> list[tuple[int, Any]]:
     return kept
 
 
-@experiment("nettalk-sweeps", "NetTalk, block coordinate descent: time of a sweep against active features", 5)
+@experiment("nettalk-sweeps", "NetTalk, block coordinate descent: time of a sweep against active features", 1)
 def sweeps(options: Options) -> list[Row]:
     """Return a row for each value of a falling rho1, begun where the last one ended, with its last sweep but one.
 

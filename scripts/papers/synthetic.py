@@ -83,7 +83,7 @@ def as_texts(labels: NDArray[Any], symbols: NDArray[Any]) -> list[tuple[list[str
     ]
 
 
-@experiment("synthetic", "Synthetic HMM data: error, active features and time of M1 to M8, L2 against L1", 4)
+@experiment("synthetic", "Synthetic HMM data: error, active features and time of M1 to M8, L2 against L1", 1)
 def synthetic(options: Options) -> list[Row]:
     """Return a row for each repetition, model and penalty, and one for the best that is possible."""
     settings = _harness.config("synthetic")
