@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..types import Floats, Objective, StepReport
-from .mistakes import Collector, MistakeState
+from .mistakes import MistakeState, learn_from_mistakes
 
 
 @dataclass(frozen=True)
@@ -70,19 +70,9 @@ class AROW:
 
     def iterate(self, objective: Objective, state: MistakeState) -> StepReport:
         """Pass once over the data of `objective`."""
-        from ..kernels import updates
-
-        collector = Collector(objective, state.weights)
-        loss, mistakes = 0.0, 0
-        for batch in objective.minibatches(1, state.rng):
-            batch_loss, gradients = batch.loss_and_grad(state.weights)
-            if batch_loss > 0:
-                loss += batch_loss
-                mistakes += 1
-                n = collector.collect(gradients)
-                places, values = collector.places, collector.values
-                share = 1 / (updates.weighted_square(places, values, n, state.variances) + self.regularization)
-                step = batch_loss * share
-                updates.step_at(places, values, n, step, share, state.clock, state.weights, state.variances, state.sums)
-            state.clock += 1.0
+        loss, mistakes = learn_from_mistakes(objective, state, self._step)
         return state.report(loss, mistakes, self.max_iterations, self.tolerance)
+
+    def _step(self, loss: float, square: float) -> tuple[float, float]:
+        share = 1 / (square + self.regularization)
+        return loss * share, share

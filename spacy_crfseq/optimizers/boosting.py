@@ -316,8 +316,9 @@ class Memory:
         n = self.n_labels
         start, end = self.theta[self.shared][n * n :].reshape(2, n)
         kernels.local_scores(self.theta, self.rows, self.text, start, end, self.local)
-        if objective.allowed is not None:
-            self.local[~objective.allowed] = -np.inf
+        allowed = objective.allowed
+        if allowed is not None:
+            self.local[~allowed] = -np.inf
         for chain in (self.free, self.clamped):
             for array in chain:
                 array.fill(np.nan)

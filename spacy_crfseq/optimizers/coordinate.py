@@ -212,7 +212,7 @@ class _Work:
     def __init__(self, objective: Objective) -> None:
         from ..kernels import coordinate
 
-        self.objective = objective
+        self.objective, self.allowed = objective, objective.allowed
         state, pair, shared = objective.blocks
         batch, n = objective.batch, state.width
         lengths = np.diff(batch.offsets)
@@ -251,8 +251,8 @@ class _Work:
         from ..kernels import coordinate
 
         self.lattices.emissions.fill(0)
-        if self.objective.allowed is not None:
-            self.lattices.emissions[~self.objective.allowed] = -np.inf
+        if self.allowed is not None:
+            self.lattices.emissions[~self.allowed] = -np.inf
         self.lattices.steps.fill(0)
         for rows, pairs in ((self.state, False), (self.pair, True)):
             coordinate.add_scores(self.lattices, rows, pairs, theta)

@@ -1,7 +1,8 @@
-"""What methods that learn from mistakes share: the gradient of a sequence as a list, the average, and when to stop."""
+"""What methods that learn from mistakes share: the pass over the sequences, the average, and when to stop."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,3 +91,30 @@ class Collector:
                 self._make_room(-2 * n)
                 return self.collect(gradients)
         return n
+
+
+def learn_from_mistakes(
+    objective: Objective, state: MistakeState, step: Callable[[float, float], tuple[float, float]]
+) -> tuple[float, int]:
+    """Pass over the sequences, make a step for each that has a loss; return the sum of the losses and their number.
+
+    step (Callable): Maps a loss and the squared norm of its gradient g, weighted by the variances where there are any,
+        to the length of the step along g and to how much of g's direction is taken off the variances.
+    """
+    from ..kernels import updates
+
+    collector = Collector(objective, state.weights)
+    loss, mistakes = 0.0, 0
+    for batch in objective.minibatches(1, state.rng):
+        batch_loss, gradients = batch.loss_and_grad(state.weights)
+        if batch_loss > 0:
+            loss += batch_loss
+            mistakes += 1
+            n = collector.collect(gradients)
+            places, values = collector.places, collector.values
+            square = updates.weighted_square(places, values, n, state.variances)
+            if square > 0:
+                by, share = step(batch_loss, square)
+                updates.step_at(places, values, n, by, share, state.clock, state.weights, state.variances, state.sums)
+        state.clock += 1.0
+    return loss, mistakes

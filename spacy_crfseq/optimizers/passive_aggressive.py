@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..types import Floats, Objective, StepReport
-from .mistakes import Collector, MistakeState
+from .mistakes import MistakeState, learn_from_mistakes
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 
@@ -72,27 +72,10 @@ class PassiveAggressive:
 
     def iterate(self, objective: Objective, state: MistakeState) -> StepReport:
         """Pass once over the data of `objective`."""
-        from ..kernels import updates
-
-        collector = Collector(objective, state.weights)
-        loss, mistakes = 0.0, 0
-        for batch in objective.minibatches(1, state.rng):
-            batch_loss, gradients = batch.loss_and_grad(state.weights)
-            if batch_loss > 0:
-                loss += batch_loss
-                mistakes += 1
-                n = collector.collect(gradients)
-                places, values = collector.places, collector.values
-                square = updates.weighted_square(places, values, n, state.variances)
-                if square > 0:
-                    step = self._step(batch_loss, square)
-                    updates.step_at(
-                        places, values, n, step, 0.0, state.clock, state.weights, state.variances, state.sums
-                    )
-            state.clock += 1.0
+        loss, mistakes = learn_from_mistakes(objective, state, self._step)
         return state.report(loss, mistakes, self.max_iterations, self.tolerance)
 
-    def _step(self, loss: float, square: float) -> float:
+    def _step(self, loss: float, square: float) -> tuple[float, float]:
         if self.variant == "PA-II":
-            return loss / (square + 0.5 / self.aggressiveness)
-        return loss / square if self.variant == "PA" else min(self.aggressiveness, loss / square)
+            return loss / (square + 0.5 / self.aggressiveness), 0.0
+        return loss / square if self.variant == "PA" else min(self.aggressiveness, loss / square), 0.0
