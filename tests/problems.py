@@ -142,15 +142,22 @@ def random_constraints(rng: np.random.Generator, problem: Problem, share: float)
 
 def finite_differences(value: Callable[[], float], array: Floats, step: float = 1e-5) -> Floats:
     """Return d value() / d array, by central differences; `array` is changed in place and put back."""
-    flat, out = array.reshape(-1), np.zeros(array.size)
+    below, above = one_sided_differences(value, array, step)
+    return (below + above) / 2
+
+
+def one_sided_differences(value: Callable[[], float], array: Floats, step: float = 1e-5) -> tuple[Floats, Floats]:
+    """Return the slopes of value() below and above each number of `array`, which is changed in place and put back."""
+    flat, here = array.reshape(-1), value()
+    below, above = np.zeros(array.size), np.zeros(array.size)
     for i in range(flat.size):
         before = flat[i]
         flat[i] = before + step
-        above = value()
+        above[i] = (value() - here) / step
         flat[i] = before - step
-        out[i] = (above - value()) / (2 * step)
+        below[i] = (here - value()) / step
         flat[i] = before
-    return out.reshape(array.shape)
+    return below.reshape(array.shape), above.reshape(array.shape)
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------
