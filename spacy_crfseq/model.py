@@ -1,4 +1,4 @@
-"""The linear-chain CRF: parameters, scores, decoding, marginals, and their place on disk.
+"""The linear-chain CRF: parameters, and their place on disk.
 
     score(y | x) = start(y_1) + sum_t [ sum_{a in x_t} W(a, y_t) + A(y_{t-1}, y_t) + sum_{b in x_t} V(b, y_{t-1}, y_t) ]
                  + end(y_T)
@@ -9,23 +9,20 @@ are the transitions; `layout` says where each lies in the flat array theta [D].
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import srsly
 from numpy.typing import NDArray
 
 from .errors import ModelFileError
-from .features.encoder import Encoded, Ids
-from .features.index import BagStore
-from .layout import BagRows, DenseRows, Layout, Rows, SparseRows, Views, shards, used_rows
+from .features.encoder import Encoded
+from .layout import DenseRows, Layout, Rows, SparseRows, Views, used_rows
+from .posterior import Posterior, make_posterior
+from .scorer import Scorer, Table
 from .tag_dictionary import EmissionMask, TagDictionary
-from .threads import over
-from .types import Bools, Constraints, Decoder, Floats, Hashes, Ints, Offsets, Scores
-
-THREAD_TOKENS = 1 << 12
-"""Tokens from which on decoding is worth a thread of its own."""
+from .types import Bools, Constraints, Floats, Hashes
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
 VERSION, DICTIONARY_VERSION = 1, 2
@@ -63,7 +60,7 @@ class LinearChainCRF:
     def set_theta(self, theta: Floats) -> None:
         """Use these parameters from now on."""
         views = self.layout.views(theta)
-        tables = _Table(self.layout.state, views.state), _Table(self.layout.pair, views.pair)
+        tables = Table(self.layout.state, views.state), Table(self.layout.pair, views.pair)
         self._theta, self._views, self._tables = theta, views, tables
 
     @property
@@ -72,31 +69,18 @@ class LinearChainCRF:
         return self._views
 
     def scorer(self, encoded: Encoded) -> Scorer:
-        """Return what computes the scores of a text, under the parameters of now.
-
-        This adds to shared tables; the scorer does not, so other threads may encode, score and train beside it.
-        """
+        """Return what computes the scores of a text, under the parameters of now."""
         sums = self._tables[0].sums(encoded.state.store), self._tables[1].sums(encoded.pair.store)
         return Scorer(self.layout, self._views, encoded, self._tables, sums, self._mask)
 
-    def scores(self, encoded: Encoded, first: int, last: int) -> tuple[Scores, Offsets]:
-        """Return the scores of the sequences first..last-1 and their own offsets."""
-        return self.scorer(encoded).scores(first, last)
+    def posterior(
+        self, encoded: Encoded, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
+    ) -> Posterior:
+        """Return the distribution of a text's labels, under the parameters of now; arguments as `Posterior` has them.
 
-    def shards(self, encoded: Encoded) -> Iterator[tuple[int, int]]:
-        """Yield ranges of sequences to be scored together."""
-        n = self.layout.n_labels
-        return shards(encoded.offsets, n * n if self.layout.pair.n_rows else n)
-
-    def decode(
-        self, encoded: Encoded, decoder: Decoder, constraints: Constraints, allowed: Bools | None = None
-    ) -> Ints:
-        """Return the chosen label of every token [T]; `allowed` [T, L] restricts single tokens."""
-        return self.scorer(encoded).decode(decoder, constraints, allowed)
-
-    def marginals(self, encoded: Encoded) -> Floats:
-        """Return P(y_t = k | x) as [T, L]."""
-        return self.scorer(encoded).marginals()
+        This adds to shared tables; the result does not, so other threads may encode, score and train beside it.
+        """
+        return make_posterior(self.scorer(encoded), constraints, allowed, temperature)
 
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
         """Return a model that has more labels, its weights for them zero; old labels keep theirs.
@@ -182,163 +166,6 @@ class LinearChainCRF:
             ) from error
         _check(layout, theta, keys, source)
         return cls(labels, layout, theta, keys, dictionary)
-
-
-class Scorer(NamedTuple):
-    """Computes the scores of one encoded text; made by `LinearChainCRF.scorer`."""
-
-    layout: Layout
-    views: Views
-    encoded: Encoded
-    tables: tuple[_Table, _Table]
-    sums: tuple[Floats, Floats]
-    mask: EmissionMask | None = None
-
-    def scores(self, first: int, last: int) -> tuple[Scores, Offsets]:
-        """Return the scores of the sequences first..last-1 and their own offsets."""
-        offsets = self.encoded.offsets[first : last + 1]
-        tokens = slice(int(offsets[0]), int(offsets[-1]))
-        n_tokens = tokens.stop - tokens.start
-        n, views = self.layout.n_labels, self.views
-        emissions = np.zeros((n_tokens, n), views.state.dtype)
-        if self.mask is not None and self.encoded.words is not None:
-            self.mask.write(self.encoded.words[tokens], emissions)
-        self.tables[0].add(self.encoded.state, tokens, self.sums[0], emissions)
-        transitions = views.transitions[None]
-        if self.layout.pair.n_rows:
-            transitions = np.empty((n_tokens, n, n), views.state.dtype)
-            transitions[:] = views.transitions
-            self.tables[1].add(self.encoded.pair, tokens, self.sums[1], transitions.reshape(n_tokens, n * n))
-        return Scores(emissions, transitions, views.start, views.end), offsets - offsets[0]
-
-    def decode(
-        self, decoder: Decoder, constraints: Constraints, allowed: Bools | None = None, n_threads: int = 1
-    ) -> Ints:
-        """Return the chosen label of every token [T].
-
-        allowed (Bools | None): [T, L] restricts single tokens; where it does, a tag dictionary has no say.
-        """
-        if allowed is not None and self.encoded.words is not None:
-            words = np.where(allowed.all(1), self.encoded.words, np.int32(-1))
-            free = self._replace(encoded=self.encoded._replace(words=words))
-            return free._decode(decoder, constraints, allowed, n_threads)
-        return self._decode(decoder, constraints, allowed, n_threads)
-
-    def _decode(self, decoder: Decoder, constraints: Constraints, allowed: Bools | None, n_threads: int) -> Ints:
-        labels = np.empty(self.encoded.n_tokens, np.int32)
-        n_threads = max(1, min(n_threads, self.encoded.n_tokens // THREAD_TOKENS))
-
-        def fill(shard: tuple[int, int]) -> None:
-            scores, offsets = self.scores(*shard)
-            tokens = self._tokens(slice(*shard))
-            labels[tokens] = decoder(scores, offsets, constraints, None if allowed is None else allowed[tokens])
-
-        over(fill, list(shards(self.encoded.offsets, self._floats, n_threads=n_threads)), n_threads)
-        return labels
-
-    def marginals(self) -> Floats:
-        """Return P(y_t = k | x) as [T, L]."""
-        from .kernels import lattice
-
-        out = np.empty((self.encoded.n_tokens, self.layout.n_labels), self.views.state.dtype)
-        for scores, offsets, sequences in self._shards():
-            lattice.posterior(*scores, offsets, out[self._tokens(sequences)], np.empty(len(offsets) - 1))
-        return out
-
-    def span_probabilities(
-        self, labels: Ints, starts: Offsets, ends: Offsets, followers: Bools, constraints: Constraints
-    ) -> NDArray[np.float64]:
-        """Return the exact probability of spans [S] as labelled in `labels` [T], their end included.
-
-        starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
-        followers (Bools): [L, L] whether label j after label i means that the span of i has ended at i.
-        constraints (Constraints): Labellings that break them have no part in the probabilities.
-        Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
-        """
-        from .kernels import lattice
-
-        out = np.empty(len(starts))
-        for scores, offsets, sequences in self._shards():
-            tokens = self._tokens(sequences)
-            here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
-            lattice.span_probabilities(
-                *scores.constrained(constraints),
-                offsets,
-                labels[tokens],
-                starts[here] - tokens.start,
-                ends[here] - tokens.start,
-                followers,
-                out[here],
-            )
-        return out
-
-    def _shards(self) -> Iterator[tuple[Scores, Offsets, slice]]:
-        """Yield the scores of all sequences, a shard at a time, with the shard's offsets and sequences."""
-        for first, last in shards(self.encoded.offsets, self._floats):
-            yield *self.scores(first, last), slice(first, last)
-
-    @property
-    def _floats(self) -> int:
-        """Scores of a token."""
-        return self.layout.n_labels ** (2 if self.layout.pair.n_rows else 1)
-
-    def _tokens(self, sequences: slice) -> slice:
-        bounds = self.encoded.offsets
-        return slice(int(bounds[sequences.start]), int(bounds[sequences.stop]))
-
-
-class _Split(NamedTuple):
-    """Sparse rows sorted for reading, see `kernels.gather.split_rows`."""
-
-    heads: Floats
-    dense: Floats
-
-
-class _Table:
-    """The weight rows of a block, and what is derived from them for quick reading while the weights stay."""
-
-    DENSE_SHARE = 8
-    """A sparse row is read as a dense one where it has at least one in so many weights: memory stays in bounds."""
-
-    def __init__(self, rows: Rows, weights: Floats) -> None:
-        self._rows, self._weights = rows, weights
-        self._store: BagStore | None = None
-        self._bags = BagRows(rows, weights)
-        self._split: _Split | None = None
-
-    def sums(self, store: BagStore) -> Floats:
-        """Return [bags, C] sums of the rows of each bag; a later call leaves the array as it is."""
-        if store is not self._store:
-            self._store, self._bags = store, BagRows(self._rows, self._weights)
-        if self._split is None and isinstance(self._rows, SparseRows):
-            self._split = self._sorted(self._rows)
-        return self._bags.sums(store)
-
-    def add(self, ids: Ids, tokens: slice, sums: Floats, out: Floats) -> None:
-        """Add the rows of some tokens to out [T, C]."""
-        from .kernels import gather, rows
-
-        if ids.bags.shape[1]:
-            rows.add_fixed(ids.bags[tokens], sums, out)
-        if not ids.attrs.shape[1]:
-            return
-        if isinstance(self._rows, SparseRows):
-            assert self._split is not None
-            gather.add_split(ids.attrs[tokens], *self._split, self._rows.ptr, self._rows.cols, self._weights, out)
-        elif self._rows.n_rows:
-            self._rows.add(self._weights, ids.attrs[tokens], out)
-
-    def _sorted(self, rows: SparseRows) -> _Split:
-        from .kernels import gather
-
-        heads = np.empty((rows.n_rows, 2), self._weights.dtype)
-        dense = np.zeros((0, rows.width), self._weights.dtype)
-        least = max(2, -(-rows.width // self.DENSE_SHARE))
-        size = gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
-        if size:
-            dense = np.zeros((size, rows.width), self._weights.dtype)
-            gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
-        return _Split(heads, dense)
 
 
 DENSE_FROM = 0.8

@@ -204,20 +204,28 @@ def tags_of(types: Iterable[str], scheme: str) -> list[str]:
 
 
 def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
-    """Return which of the L labels may begin a sequence, follow each other and end a sequence.
+    """Return which of the L labels may begin a sequence, follow each other and end one, and which make up spans.
 
-    Plain labels may all.  Raises DataError naming a label that is no tag of the scheme, ConfigError on an
-    unknown scheme.
+    Plain labels may all, each a span of its own.  Raises DataError naming a label that is no tag of the scheme,
+    ConfigError on an unknown scheme.
     """
     _check_labels(labels, scheme)
     size = len(labels)
     start = [may_follow(OUTSIDE, label, scheme) for label in labels]
     step = [[may_follow(a, b, scheme) for b in labels] for a in labels]
     end = [may_follow(label, OUTSIDE, scheme) for label in labels]
+    inside, outside = np.zeros((size, size), np.bool_), np.zeros(size, np.bool_)
+    if scheme != "plain":
+        parts = [split_tag(label) for label in labels]
+        outside[:] = [label == OUTSIDE for label in labels]
+        for i, (before, label) in enumerate(parts):
+            inside[i] = [before in "BI" and prefix in "IL" and other == label for prefix, other in parts]
     return Constraints(
         np.array(start, dtype=np.bool_),
         np.array(step, dtype=np.bool_).reshape(size, size),
         np.array(end, dtype=np.bool_),
+        inside,
+        outside,
     )
 
 

@@ -24,16 +24,20 @@ MISSING = -1
 
 
 class Constraints(NamedTuple):
-    """Which labels may stand where, for decoding.
+    """Which labels may stand where, and which belong together.
 
     start (Bools): [L], may begin a sequence.
     step (Bools): [L, L], ``step[i, j]`` tells whether j may follow i.
     end (Bools): [L], may end a sequence.
+    inside (Bools): [L, L], ``inside[i, j]`` tells whether j right after i goes on with the span that i is part of.
+    outside (Bools): [L], labels of tokens that are in no span; a plain label is a span of one token.
     """
 
     start: Bools
     step: Bools
     end: Bools
+    inside: Bools
+    outside: Bools
 
 
 class Scores(NamedTuple):

@@ -122,14 +122,16 @@ def problems(
 
 
 def all_allowed(n_labels: int) -> Constraints:
-    """Return constraints that forbid nothing."""
-    return Constraints(
-        np.ones(n_labels, np.bool_), np.ones((n_labels, n_labels), np.bool_), np.ones(n_labels, np.bool_)
-    )
+    """Return constraints that forbid nothing; each label is a span of its own."""
+    ones, square = np.ones(n_labels, np.bool_), np.ones((n_labels, n_labels), np.bool_)
+    return Constraints(ones, square, ones, ~square, ~ones)
 
 
 def random_constraints(rng: np.random.Generator, problem: Problem, share: float) -> tuple[Constraints, np.ndarray]:
-    """Return constraints and an `allowed` mask that forbid about `share`, and leave each sequence a labelling."""
+    """Return constraints and an `allowed` mask that forbid about `share`, and leave each sequence a labelling.
+
+    Spans are made up of random labels.
+    """
     n_tokens, n_labels = problem.scores.emissions.shape
     flags = Scores(
         np.zeros((n_tokens, n_labels)), np.zeros((1, n_labels, n_labels)), np.zeros(n_labels), np.zeros(n_labels)
@@ -137,7 +139,9 @@ def random_constraints(rng: np.random.Generator, problem: Problem, share: float)
     path = rng.integers(0, n_labels, n_tokens).astype(np.int32)
     _mask(rng, flags, path, problem.batch.offsets, share)
     allowed, steps, start, end = (np.isfinite(array) for array in flags)
-    return Constraints(start, steps[0], end), allowed
+    inside, outside = steps[0] & (rng.random(steps[0].shape) < 0.5), rng.random(n_labels) < 0.3
+    inside[outside] = inside[:, outside] = False
+    return Constraints(start, steps[0], end, inside, outside), allowed
 
 
 def finite_differences(value: Callable[[], float], array: Floats, step: float = 1e-5) -> Floats:

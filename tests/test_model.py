@@ -15,12 +15,13 @@ from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.features.encoder import Encoded
 from spacy_crfseq.layout import DenseRows, SparseRows
 from spacy_crfseq.model import LinearChainCRF
-from spacy_crfseq.types import Constraints, Scores
+from spacy_crfseq.types import Scores
 from tests import reference
 from tests.problems import (
     PAIR_TEMPLATES,
     TEMPLATES,
     Training,
+    all_allowed,
     columns_of,
     make_encoder,
     plain_scores,
@@ -30,7 +31,7 @@ from tests.problems import (
 LABELS = ["A", "B", "Ünï-code"]
 KINDS = list(product(["observed", "all"], [(), PAIR_TEMPLATES]))
 EVERY_KIND = pytest.mark.parametrize(("support", "pair_templates"), KINDS)
-FREE = Constraints(np.ones(3, np.bool_), np.ones((3, 3), np.bool_), np.ones(3, np.bool_))
+FREE = all_allowed(3)
 
 
 def make_model(
@@ -43,7 +44,7 @@ def make_model(
 
 
 def all_scores(model: LinearChainCRF, training: Training) -> Scores:
-    return model.scores(training.encoded, 0, training.objective.n_sequences)[0]
+    return model.scorer(training.encoded).scores(0, training.objective.n_sequences)[0]
 
 
 def plain(model: LinearChainCRF, training: Training) -> Scores:
@@ -63,8 +64,8 @@ def test_scores_are_sums_of_weights(support: str, pair_templates: tuple[str, ...
 def test_decoding_and_marginals_equal_the_enumeration(support: str, pair_templates: tuple[str, ...]) -> None:
     model, training = make_model(support, pair_templates)
     scores, offsets = plain(model, training), training.encoded.offsets
-    labels = model.decode(training.encoded, Viterbi(), FREE)
-    marginals = model.marginals(training.encoded)
+    posterior = model.posterior(training.encoded, FREE)
+    labels, marginals = posterior.decode(Viterbi()), posterior.marginals()
     for first, last in pairwise(offsets):
         one = reference.sequence(scores, first, last)
         assert reference.path_score(one, labels[first:last].tolist()) == pytest.approx(
@@ -85,11 +86,12 @@ def test_shards_of_any_size_give_the_same(
     def outputs() -> tuple[Any, ...]:
         encoded, objective = training.encoded, training.objective
         value, loss, gradient = objective.value_and_grad(model.theta)
-        return model.decode(encoded, Viterbi(), FREE, allowed), model.marginals(encoded), value, loss, gradient
+        labels = model.posterior(encoded, FREE, allowed).decode(Viterbi())
+        return labels, model.posterior(encoded, FREE).marginals(), value, loss, gradient
 
     expected = outputs()
     monkeypatch.setattr(layout, "SHARD_FLOATS", shard)
-    assert len(list(model.shards(training.encoded))) > 1
+    assert len(list(model.scorer(training.encoded).shards())) > 1
     for found, wanted in zip(outputs(), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
@@ -333,12 +335,14 @@ def test_a_compact_model_has_only_the_weights_that_count(
     model, compact, training, encoded = compact_model(support, pair_templates, share, threshold)
     large = np.where(np.abs(model.theta) > threshold, model.theta, 0)
     expected = plain_scores(model.layout, large, training.encoded)
-    found = compact.scores(encoded, 0, len(encoded.offsets) - 1)[0]
+    found = compact.scorer(encoded).scores(0, len(encoded.offsets) - 1)[0]
     for array, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(np.broadcast_to(array, wanted.shape), wanted, atol=1e-12)
     assert compact.layout.size == len(compact.theta)
     again = LinearChainCRF.from_bytes(compact.to_bytes())
-    np.testing.assert_array_equal(again.scores(encoded, 0, 5)[0].emissions, compact.scores(encoded, 0, 5)[0].emissions)
+    np.testing.assert_array_equal(
+        again.scorer(encoded).scores(0, 5)[0].emissions, compact.scorer(encoded).scores(0, 5)[0].emissions
+    )
     for rows, keys, old, weights in zip(
         (compact.layout.state, compact.layout.pair), compact.keys, model.keys, compact.views, strict=False
     ):
@@ -356,7 +360,7 @@ def test_a_compact_model_has_only_the_weights_that_count(
 def test_without_zeros_the_scores_are_the_same(support: str, pair_templates: tuple[str, ...], share: float) -> None:
     model, compact, training, encoded = compact_model(support, pair_templates, share, 0.0)
     n_sequences = training.objective.n_sequences
-    before, after = all_scores(model, training), compact.scores(encoded, 0, n_sequences)[0]
+    before, after = all_scores(model, training), compact.scorer(encoded).scores(0, n_sequences)[0]
     for array, expected in zip(after, before, strict=True):
         np.testing.assert_array_equal(array, expected)
     assert len(compact.to_bytes()) <= len(model.to_bytes()) + 100  # which transitions are learnt

@@ -181,11 +181,17 @@ def test_transition_table_biluo() -> None:
     assert table.start.astype(int).tolist() == free
     assert table.step.astype(int).tolist() == [free, inside, inside, free, free]
     assert table.end.astype(int).tolist() == [1, 0, 0, 1, 1]
+    none = [0] * 5
+    assert table.inside.astype(int).tolist() == [none, inside, inside, none, none]
+    assert table.outside.astype(int).tolist() == [1, 0, 0, 0, 0]
 
 
 def test_transition_table_without_labels_and_plain() -> None:
     assert transition_table([], "IOB2").step.shape == (0, 0)
-    assert all(part.all() for part in transition_table(["NN", "B", ""], "plain"))
+    table = transition_table(["NN", "B", ""], "plain")
+    assert all(part.all() for part in (table.start, table.step, table.end))
+    assert not table.inside.any()
+    assert not table.outside.any()
 
 
 @given(span_lists(), st.sampled_from(SPAN_SCHEMES))

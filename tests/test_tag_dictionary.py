@@ -111,8 +111,8 @@ def test_decoding_and_marginals_equal_the_enumeration(pair_templates: tuple[str,
     model, training = make_model(pair_templates=pair_templates)
     scores = plainly_masked(model, training)
     assert np.isneginf(scores.emissions).any()  # type: ignore[attr-defined]
-    labels = model.decode(training.encoded, Viterbi(), all_allowed(N_LABELS))
-    marginals = model.marginals(training.encoded)
+    posterior = model.posterior(training.encoded, all_allowed(N_LABELS))
+    labels, marginals = posterior.decode(Viterbi()), posterior.marginals()
     for first, last in pairwise(training.encoded.offsets):
         one = reference.sequence(scores, first, last)  # type: ignore[arg-type]
         best = reference.best_score(one) if last > first else 0
@@ -126,7 +126,7 @@ def test_what_restricts_a_token_alone_decides_there() -> None:
     forbidden = np.flatnonzero(~plainly_allowed(training).all(1))
     allowed = np.ones((training.encoded.n_tokens, N_LABELS), np.bool_)
     allowed[forbidden] = ~plainly_allowed(training)[forbidden]
-    labels = model.decode(training.encoded, Viterbi(), all_allowed(N_LABELS), allowed)
+    labels = model.posterior(training.encoded, all_allowed(N_LABELS), allowed).decode(Viterbi())
     assert len(forbidden)
     assert allowed[np.arange(len(labels)), labels].all()
 
@@ -169,7 +169,8 @@ def test_a_stored_model_keeps_it(dtype: type) -> None:
     assert again.dictionary is not None
     for mine, theirs in zip(again.dictionary, model.dictionary or (), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    np.testing.assert_array_equal(again.marginals(training.encoded), model.marginals(training.encoded))
+    one, other = (m.posterior(training.encoded, all_allowed(N_LABELS)) for m in (again, model))
+    np.testing.assert_array_equal(one.marginals(), other.marginals())
 
 
 def test_only_models_that_have_one_need_a_release_that_knows_it() -> None:

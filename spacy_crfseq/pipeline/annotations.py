@@ -227,15 +227,6 @@ def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:
     return next((tag for tag in tags if tag != "O" and not (tag[:1] in prefixes and tag[1:2] == "-")), None)
 
 
-def ends_span(tags: Sequence[str]) -> Bools:
-    """Return [L, L] whether tag j after tag i means that the span of i does not go on."""
-    goes_on = [
-        [before[:1] in "BI" and tag[:1] in "IL" and split_tag(tag)[1] == split_tag(before)[1] for tag in tags]
-        for before in tags
-    ]
-    return ~np.array(goes_on, np.bool_)
-
-
 class SpanGroups(_Spans):
     """Non-overlapping spans in ``doc.spans[spans_key]``, for `crf_chunker`."""
 

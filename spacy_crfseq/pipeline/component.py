@@ -29,7 +29,8 @@ from ..features.index import HashIndex
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
 from ..layout import Layout, make_layout, used_rows
-from ..model import LinearChainCRF, Scorer
+from ..model import LinearChainCRF
+from ..posterior import Posterior, make_posterior
 from ..schemes import TagTable, span_f1, spans_of
 from ..tag_dictionary import TagDictionary, make_dictionary
 from ..training.compatibility import check_global
@@ -39,7 +40,7 @@ from ..training.objective import CRFObjective
 from ..training.selection import most_informative
 from ..types import Constraints, Floats, Ints
 from . import storage
-from .annotations import Annotation, Prediction, Tags, ends_span, tag_table
+from .annotations import Annotation, Prediction, Tags, tag_table
 from .collect import Collected, collect, gold_tags
 from .extract import DocColumns, lexeme_reader, read_docs
 from .method import Method
@@ -188,24 +189,21 @@ class CRFComponent(TrainablePipe):
             self._sync()
             crf, encoder = self._trained()
             self._use_words_of(docs)
-            encoded = encoder.encode(columns.text)
-            scorer, tags, constraints = crf.scorer(encoded), self._tags, self._constraints
+            scorer, tags, constraints = crf.scorer(encoder.encode(columns.text)), self._tags, self._constraints
         assert constraints is not None
         allowed = self.annotation.allowed(docs, columns.state, columns.doc_offsets, tags)
-        n_threads = self.method.n_threads or threads.available()
-        labels = scorer.decode(self.method.decoder, constraints, allowed, n_threads)
-        keep = self._sure_enough(scorer, labels, tags, constraints)
-        return Prediction(labels, encoded.offsets, columns.doc_offsets, columns.state, keep)
+        posterior = make_posterior(scorer, constraints, allowed)
+        labels = posterior.decode(self.method.decoder, self.method.n_threads or threads.available())
+        keep = self._sure_enough(posterior, labels, tags)
+        return Prediction(labels, posterior.offsets, columns.doc_offsets, columns.state, keep)
 
-    def _sure_enough(
-        self, scorer: Scorer, labels: Ints, tags: Sequence[str], constraints: Constraints
-    ) -> NDArray[np.bool_] | None:
+    def _sure_enough(self, posterior: Posterior, labels: Ints, tags: Sequence[str]) -> NDArray[np.bool_] | None:
         threshold = self.cfg["threshold"]
         if not threshold or not hasattr(self.annotation, "scheme"):
             return None
         check_global(self.name, self.method.loss, f"threshold = {threshold}")  # it may have come with the weights
-        spans = spans_of(labels, scorer.encoded.offsets, tag_table(tuple(tags), self.annotation.scheme))
-        probabilities = scorer.span_probabilities(labels, spans.start, spans.end, ends_span(tags), constraints)
+        spans = spans_of(labels, posterior.offsets, tag_table(tuple(tags), self.annotation.scheme))
+        probabilities = posterior.span_probabilities(labels, spans.start, spans.end)
         sure: NDArray[np.bool_] = probabilities >= threshold
         return sure
 
@@ -221,15 +219,16 @@ class CRFComponent(TrainablePipe):
         check_global(self.name, self.method.loss, "marginals")
         with self._lock:
             encoded, columns = self._encode(docs)
-            scorer = self.crf.scorer(encoded)
-        return np.split(scorer.marginals(), columns.doc_offsets[1:-1])
+            assert self._constraints is not None
+            posterior = self.crf.posterior(encoded, self._constraints)
+        return np.split(posterior.marginals(), columns.doc_offsets[1:-1])
 
     def _emissions(self, docs: list[Doc]) -> list[Floats]:
         with self._lock:
             encoded, columns = self._encode(docs)
-            crf = self.crf
-            parts = [crf.scores(encoded, first, last)[0].emissions for first, last in crf.shards(encoded)]
-        whole = np.concatenate([np.zeros((0, len(self._tags)), crf.theta.dtype), *parts])
+            scorer, dtype = self.crf.scorer(encoded), self.crf.theta.dtype
+            parts = [scorer.scores(first, last)[0].emissions for first, last in scorer.shards()]
+        whole = np.concatenate([np.zeros((0, len(self._tags)), dtype), *parts])
         return np.split(whole, columns.doc_offsets[1:-1])
 
     def _encode(self, docs: Iterable[Doc]) -> tuple[Encoded, DocColumns]:
@@ -561,7 +560,7 @@ class CRFComponent(TrainablePipe):
 
         def evaluate(theta: Floats) -> float:
             trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys, crf.dictionary)
-            labels = trial.decode(encoded, self.method.decoder, constraints, allowed)
+            labels = trial.posterior(encoded, constraints, allowed).decode(self.method.decoder)
             if table is None:
                 return float((labels == gold)[known].mean()) if known.any() else 0.0
             return span_f1(np.where(known, labels, -1), gold, encoded.offsets, table).f1

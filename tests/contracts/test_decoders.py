@@ -14,7 +14,7 @@ from spacy_crfseq import registry
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.types import Constraints, Decoder
 from tests import reference
-from tests.problems import Problem, problems, random_constraints, random_problem
+from tests.problems import Problem, all_allowed, problems, random_constraints, random_problem
 
 ARGUMENTS: dict[str, dict[str, Any]] = {}
 """Arguments of decoders that cannot be made without."""
@@ -23,12 +23,6 @@ EVERY_DECODER = pytest.mark.parametrize(
     "decoder", [make(**ARGUMENTS.get(name, {})) for name, make in DECODERS.items()], ids=DECODERS
 )
 PROBLEMS = problems(maskable=False, missing=False, scales=(1.0, 100.0), dtypes=(np.float32, np.float64))
-
-
-def free(n_labels: int) -> Constraints:
-    return Constraints(
-        np.ones(n_labels, np.bool_), np.ones((n_labels, n_labels), np.bool_), np.ones(n_labels, np.bool_)
-    )
 
 
 def is_allowed(path: list[int], constraints: Constraints, allowed: np.ndarray) -> bool:
@@ -64,7 +58,7 @@ def test_scores_are_left_alone(decoder: Decoder, problem: Problem) -> None:
 def test_labels_far_above_the_others_are_chosen(decoder: Decoder) -> None:
     problem = random_problem(np.random.default_rng(0), n_labels=4, lengths=[3, 0, 5], shared=True)
     problem.scores.emissions[np.arange(8), problem.batch.gold] += 50
-    labels = decoder(problem.scores, problem.batch.offsets, free(4))
+    labels = decoder(problem.scores, problem.batch.offsets, all_allowed(4))
     assert labels.tolist() == problem.batch.gold.tolist()
 
 
@@ -72,7 +66,7 @@ def test_labels_far_above_the_others_are_chosen(decoder: Decoder) -> None:
 @pytest.mark.parametrize("forbidden", ["start", "step", "end", "token"])
 def test_where_nothing_is_allowed_it_says_so(decoder: Decoder, forbidden: str) -> None:
     problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[2, 2], shared=True)
-    constraints, allowed = free(3), np.ones((4, 3), np.bool_)
+    constraints, allowed = all_allowed(3), np.ones((4, 3), np.bool_)
     if forbidden == "token":
         allowed[2] = False
     else:
@@ -121,7 +115,7 @@ def test_posterior_has_most_labels_right_by_expectation(problem: Problem, seed: 
 @given(PROBLEMS)
 def test_posterior_without_constraints_takes_the_most_probable_label_of_each_token(problem: Problem) -> None:
     decoder = registry.decoders.get("spacy_crfseq.Posterior.v1")()
-    labels = decoder(problem.scores, problem.batch.offsets, free(problem.scores.start.shape[0]))
+    labels = decoder(problem.scores, problem.batch.offsets, all_allowed(problem.scores.start.shape[0]))
     for first, last in problem.sequence_bounds():
         marginals = reference.marginals(reference.sequence(problem.scores, first, last))
         found = marginals[np.arange(last - first), labels[first:last]]

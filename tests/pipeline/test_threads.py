@@ -9,7 +9,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_crfseq import layout, model
+from spacy_crfseq import layout, posterior
 from tests.pipeline.helpers import FACTORIES, annotation, examples, inputs
 
 
@@ -27,7 +27,7 @@ def trained(factory: str, **config: Any) -> Language:
 def test_threads_share_the_docs(
     factory: str, threshold: float, n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model, "THREAD_TOKENS", 3)
+    monkeypatch.setattr(posterior, "THREAD_TOKENS", 3)
     monkeypatch.setattr(layout, "SHARD_FLOATS", 40)
     config = {} if factory == "crf_tagger" else {"threshold": threshold}
     nlp = trained(factory, **config)

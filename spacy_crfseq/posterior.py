@@ -1,0 +1,112 @@
+"""The distribution of a text's labels, P(y | x), under constraints: decoding, and all that can be asked about it.
+
+Labellings that break a constraint have probability zero, and the others share what is left: every probability here is
+one given the constraints, so that what is asked agrees with what is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .scorer import Scorer
+from .threads import over
+from .types import Bools, Constraints, Decoder, Floats, Ints, Offsets, Scores
+
+THREAD_TOKENS = 1 << 12
+"""Tokens from which on decoding is worth a thread of its own."""
+
+
+class Posterior(NamedTuple):
+    """P(y | x) of N sequences with T tokens and L labels; made by `make_posterior`.
+
+    scorer (Scorer): Computes the scores.
+    constraints (Constraints): Which labels may begin, follow each other and end, and which make up spans.
+    allowed (Bools | None): [T, L] restricts single tokens; None allows all.
+    temperature (float): Scores are divided by it, so that probabilities fit what is observed (Guo et al. 2017).
+    """
+
+    scorer: Scorer
+    constraints: Constraints
+    allowed: Bools | None
+    temperature: float
+
+    @property
+    def n_tokens(self) -> int:
+        """T."""
+        return self.scorer.encoded.n_tokens
+
+    @property
+    def offsets(self) -> Offsets:
+        """Offsets [N + 1] of the sequences."""
+        return self.scorer.encoded.offsets
+
+    def decode(self, decoder: Decoder, n_threads: int = 1) -> Ints:
+        """Return the chosen label of every token [T]."""
+        labels = np.empty(self.n_tokens, np.int32)
+        n_threads = max(1, min(n_threads, self.n_tokens // THREAD_TOKENS))
+
+        def fill(shard: tuple[int, int]) -> None:
+            scores, offsets = self._scores(*shard)
+            tokens = self.scorer.tokens(*shard)
+            labels[tokens] = decoder(scores, offsets, self.constraints, self._allowed(tokens))
+
+        over(fill, list(self.scorer.shards(n_threads)), n_threads)
+        return labels
+
+    def marginals(self) -> Floats:
+        """Return P(y_t = k | x) as [T, L]."""
+        from .kernels import lattice
+
+        out = np.empty((self.n_tokens, self.scorer.layout.n_labels), self.scorer.views.state.dtype)
+        for scores, offsets, tokens in self._constrained():
+            lattice.posterior(*scores, offsets, out[tokens], np.empty(len(offsets) - 1))
+        return out
+
+    def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
+        """Return the exact probability of spans [S] as labelled in `labels` [T], their end included.
+
+        starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
+        Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
+        """
+        from .kernels import lattice
+
+        out, followers = np.empty(len(starts)), ~self.constraints.inside
+        for scores, offsets, tokens in self._constrained():
+            here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
+            begins, stops = starts[here] - tokens.start, ends[here] - tokens.start
+            lattice.span_probabilities(*scores, offsets, labels[tokens], begins, stops, followers, out[here])
+        return out
+
+    def _constrained(self) -> Iterator[tuple[Scores, Offsets, slice]]:
+        """Yield the scores of all sequences, a shard at a time, minus infinity where something is forbidden.
+
+        With the shard's offsets and tokens.
+        """
+        for first, last in self.scorer.shards():
+            scores, offsets = self._scores(first, last)
+            tokens = self.scorer.tokens(first, last)
+            yield scores.constrained(self.constraints, self._allowed(tokens)), offsets, tokens
+
+    def _scores(self, first: int, last: int) -> tuple[Scores, Offsets]:
+        scores, offsets = self.scorer.scores(first, last)
+        if self.temperature != 1:
+            scores = Scores(*(array / array.dtype.type(self.temperature) for array in scores))
+        return scores, offsets
+
+    def _allowed(self, tokens: slice) -> Bools | None:
+        return None if self.allowed is None else self.allowed[tokens]
+
+
+def make_posterior(
+    scorer: Scorer, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
+) -> Posterior:
+    """Return the distribution of the labels that a scorer scores; where `allowed` restricts, no tag dictionary does."""
+    words = scorer.encoded.words
+    if allowed is not None and words is not None:
+        words = np.where(allowed.all(1), words, np.int32(-1))
+        scorer = scorer._replace(encoded=scorer.encoded._replace(words=words))
+    return Posterior(scorer, constraints, allowed, temperature)
