@@ -9,6 +9,7 @@ from spacy.cli._util import app
 
 from ..pipeline import factories as _factories  # noqa: F401
 from ._app import crfseq_cli
+from .augment import augment, augment_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
 from .fit import fit, fit_cli
@@ -17,6 +18,8 @@ from .prune import prune, prune_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
+    "augment",
+    "augment_cli",
     "convert",
     "convert_cli",
     "crfseq_cli",

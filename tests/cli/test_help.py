@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("convert", "evaluate", "fit", "path", "prune", "warmup")
+COMMANDS = ("augment", "convert", "evaluate", "fit", "path", "prune", "warmup")
 
 
 def python(*args: object) -> subprocess.CompletedProcess[str]:
