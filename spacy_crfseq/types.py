@@ -407,7 +407,7 @@ class ExtrinsicLoss(Protocol):
     def __call__(self, evidence: Evidence) -> Cost | None:
         """Return the cost of labels of a text; None where the evidence does not tell good labels from bad ones.
 
-        The gold labels, if all are known, cost 0.
+        The gold labels, if all are known, cost 0, unless something that errs judges them.
         """
         ...
 

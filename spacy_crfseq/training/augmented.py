@@ -12,17 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..decoders.viterbi import Viterbi
 from ..errors import ConfigError, DataError, suggest
 from ..losses.perceptron import Perceptron
 from ..model import LinearChainCRF
 from ..optimizers.mistakes import MistakeState
+from ..posterior import NBest
 from ..tag_dictionary import EmissionMask
 from ..types import Batch, Bools, Constraints, Floats, Ints, Offsets, Scores, StepReport
 from .dataset import Dataset
@@ -342,47 +341,16 @@ class _Ranker:
 
 
 def k_best(scores: Scores, offsets: Offsets, k: int) -> Ints:
-    """Return the labellings [up to k, T] of some sequences together that score best, best first."""
-    labels, totals = sequence_k_best(scores, offsets, k)
-    ranks, sums = np.zeros((1, 0), np.int64), np.zeros(1)
-    for n in range(len(offsets) - 1):
-        joint = (sums[:, None] + totals[:, n]).ravel()
-        best = np.argsort(-joint, kind="stable")[:k]
-        best = best[joint[best] > -np.inf]
-        before, here = np.divmod(best, len(totals))
-        ranks, sums = np.concatenate([ranks[before], here[:, None]], axis=1), joint[best]
-    parts = [labels[ranks[:, n], begin:end] for n, (begin, end) in enumerate(pairwise(offsets.tolist()))]
-    return np.concatenate([np.zeros((len(ranks), 0), np.int32), *parts], axis=1)
+    """Return the labellings [up to k, T] of some sequences together that score best, best first.
 
-
-def sequence_k_best(scores: Scores, offsets: Offsets, k: int) -> tuple[Ints, NDArray[np.float64]]:
-    """Return the labellings [k, T] that score best for each sequence, and their scores [k, N], minus infinity for none.
-
-    A stand-in in plain numpy.
+    Where a score is minus infinity, the label or step is forbidden.
     """
-    emissions, transitions, start, end = (array.astype(np.float64) for array in scores)
-    n_labels = emissions.shape[1]
-    labels = np.zeros((k, len(emissions)), np.int32)
-    totals = np.full((k, len(offsets) - 1), -np.inf)
-    for n, (b, e) in enumerate(pairwise(offsets.tolist())):
-        if b == e:
-            totals[0, n] = 0
-            continue
-        best = np.full((n_labels, k), -np.inf)
-        best[:, 0] = start + emissions[b]
-        back = np.zeros((e - b, n_labels, k), np.int64)
-        for t in range(b + 1, e):
-            step = transitions[0 if len(transitions) == 1 else t]
-            joint = (best[:, :, None] + step[:, None, :]).reshape(n_labels * k, n_labels)
-            order = np.argsort(-joint, axis=0, kind="stable")[:k]
-            back[t - b] = order.T
-            best = np.take_along_axis(joint, order, 0).T + emissions[t][:, None]
-        final = (best + end[:, None]).ravel()
-        order = np.argsort(-final, kind="stable")[:k]
-        totals[:, n] = final[order]
-        for r, place in enumerate(order.tolist()):
-            for t in range(e - 1, b - 1, -1):
-                label, rank = divmod(place, k)
-                labels[r, t] = label
-                place = int(back[t - b, label, rank])
-    return labels, totals
+    from ..kernels import kbest
+
+    n = len(offsets) - 1
+    labels, values = np.empty((k, len(scores.emissions)), np.int32), np.empty((k, n))
+    exact = Scores(*(array.astype(np.float64) for array in scores))
+    kbest.best_labellings(*exact, offsets, labels, values, np.empty(n))
+    if n > 1:
+        labels, values = NBest(labels, values).merged(offsets, np.array([0, n]))
+    return labels[(values > -np.inf).all(1)]
