@@ -7,7 +7,7 @@ learn from partly annotated sentences so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..errors import ConfigError, suggest
 from ..types import Cost, Evidence
@@ -22,18 +22,18 @@ class Hamming:
     RAISES ConfigError: If the component has no such label.
     """
 
-    labels: list[str] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
+    labels: list[str] | None = None
+    words: list[str] | None = None
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
         """Check that the component has all the labels."""
-        for label in self.labels:
+        for label in self.labels or ():
             if label not in labels:
                 raise ConfigError(f"Hamming: labels: {label!r} is no label of the component. {suggest(label, labels)}")
 
     def __call__(self, evidence: Evidence) -> Cost | None:
         """Return the number of errors as a cost, None where no token is counted."""
-        words = {word.lower() for word in self.words}
+        words = {word.lower() for word in self.words or ()}
         counted = [
             (t, gold)
             for t, (word, gold) in enumerate(zip(evidence.words, evidence.gold, strict=True))
