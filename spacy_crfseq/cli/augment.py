@@ -284,7 +284,7 @@ def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path)
     scores: dict[str, Any] = {}
     for folder, theta in ((LAST, result.last), (BEST, result.best)):
         pipe.set_parameters(theta)
-        if plan.read_dev is not None:
+        if plan.read_dev is not None and not (scores and (result.best == result.last).all()):
             scores = nlp.evaluate(list(plan.read_dev()))
             kept = {key: scores[key] for key in weights if key in scores}
             nlp.meta["performance"] = {**nlp.meta.get("performance", {}), **kept}

@@ -65,13 +65,16 @@ def augment(
         sets = [maker.loss_set(source) for source in sources]
         if not sets:
             raise ConfigError("There is no data set to train on.")
-        evaluate = None if dev is None else maker.evaluator(dev)
-        crf = pipe.crf
-        if begin is not None:
-            begin(sets, None if evaluate is None else evaluate(crf.theta))
-        constraints = pipe.annotation.constraints(pipe.tags)
         result = train(
-            crf, constraints, sets, settings, evaluate=evaluate, patience=patience, callback=callback, watch=watch
+            pipe.crf,
+            pipe.annotation.constraints(pipe.tags),
+            sets,
+            settings,
+            evaluate=None if dev is None else maker.evaluator(dev),
+            patience=patience,
+            begin=None if begin is None else partial(begin, sets),
+            callback=callback,
+            watch=watch,
         )
         pipe.set_parameters(result.best)
     return result

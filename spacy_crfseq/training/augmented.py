@@ -131,19 +131,24 @@ def train(
     *,
     evaluate: Callable[[Floats], float] | None = None,
     patience: int = 0,
+    begin: Callable[[float | None], None] | None = None,
     callback: Callable[[Progress, list[SetReport]], None] | None = None,
     watch: Callable[[], None] | None = None,
 ) -> FitResult:
-    """Train from a model's parameters, which stay as they are; return others that are better by `evaluate`, if any.
+    """Train from a model's parameters, which stay as they are and may be the best ones by `evaluate`.
 
     evaluate (Callable): Maps parameters to a score, higher is better.
     patience (int): Rounds without a better score before stopping; 0 waits for ever.
+    begin (Callable): Called before the first round, with the model's own score.
     callback (Callable): Called after each round.
     watch (Callable): Called after each step.
     RAISES ConfigError: If the schedule names a set that is not there.
     """
     trainer = Trainer(crf, constraints, sets, settings, watch)
-    result = repeat(
+    score = None if evaluate is None else evaluate(crf.theta)
+    if begin is not None:
+        begin(score)
+    return repeat(
         trainer.round,
         trainer.export,
         crf.theta,
@@ -151,10 +156,8 @@ def train(
         evaluate_every=1,
         patience=patience,
         callback=None if callback is None else lambda progress: callback(progress, trainer.reports),
+        score=-np.inf if score is None else score,
     )
-    if evaluate is not None and result.best_score is not None and evaluate(crf.theta) > result.best_score:
-        return result._replace(best=crf.theta.copy())
-    return result
 
 
 class Trainer:

@@ -95,13 +95,15 @@ def repeat(
     evaluate_every: int,
     patience: int,
     callback: Callable[[Progress], None] | None,
+    score: float = -np.inf,
 ) -> FitResult:
     """Iterate until a report says `converged`, patience runs out, or Ctrl-C; keep the best parameters.
 
     export (Callable): Writes the parameters to predict with to an array like theta [D].
+    score (float): That of theta itself, which is the best as long as no other exceeds it.
     The other arguments are those of `fit`.
     """
-    run = _Run(export, theta, evaluate, evaluate_every, patience)
+    run = _Run(export, theta, evaluate, evaluate_every, patience, score)
     reason = ""
     try:
         while not reason:
@@ -127,12 +129,13 @@ class _Run:
         evaluate: Callable[[Floats], float] | None,
         every: int,
         patience: int,
+        score: float,
     ) -> None:
         self.export, self.evaluate, self.every, self.patience = export, evaluate, max(1, every), patience
         self.history: list[Progress] = []
-        self.best: Floats | None = None
+        self.best: Floats | None = theta.copy() if score > -np.inf else None
         self._current = np.empty_like(theta)
-        self._best_score = -np.inf
+        self._best_score = score
         self._without_gain = 0
         self._started = perf_counter()
 

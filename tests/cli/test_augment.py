@@ -21,7 +21,7 @@ ENTITIES = """
 @crf_features = "spacy_crfseq.Templates.v1"
 templates = ["LOWER[-1..1]", "SHAPE[0]", "TAG[-1..1]"]
 """
-HAMMING = '@crf_extrinsic_losses = "spacy_crfseq.Hamming.v1"\nlabels = ["NN", "VB", "JJ"]'
+HAMMING = '@crf_extrinsic_losses = "spacy_crfseq.Hamming.v1"'
 F1 = '@crf_extrinsic_losses = "spacy_crfseq.F1.v1"'
 AGREEMENT = '@crf_extrinsic_losses = "spacy_crfseq.EntityAgreement.v1"\ncomponent = "crf_ner"\nf1 = true'
 KEYS = {"round", "seconds", "sets", "score", "best"}
@@ -82,7 +82,7 @@ def score(model: Path, key: str, **settings: Any) -> float:
 @pytest.fixture(scope="module")
 def augmented(run: Run, model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     folder = tmp_path_factory.mktemp("augmented")
-    config = write_config(folder / "a.cfg", "crf_tagger", *blocks(), rounds=4, k=5)
+    config = write_config(folder / "a.cfg", "crf_tagger", *blocks(), rounds=4, k=5, rate=0.3)
     result = run("augment", model, config, "--output", folder / "out")
     assert result.exit_code == 0, result.stderr
     return folder / "out", result
@@ -102,7 +102,7 @@ def test_it_writes_two_models_and_a_log(augmented: tuple[Path, Any], model: Path
     assert [part["name"] for part in log[1]["sets"]] == ["gold", "more"]
     assert {part["examples"] for entry in log[1:] for part in entry["sets"]} == {log[1]["sets"][0]["examples"]}
     costs = [entry["sets"][1]["cost"] for entry in log[1:]]
-    assert costs[-1] < 0.5 * costs[0]
+    assert costs[-1] < 0.75 * costs[0]
     best = max(entry["score"] for entry in log)
     assert best > log[0]["score"]
     assert score(folder / "model-best", "tag_acc") == pytest.approx(best)
@@ -137,7 +137,16 @@ def test_seeds_reproduce_and_overrides_are_heard(
 ) -> None:
     config = augmented[0].parent / "a.cfg"
     for seed in (0, 1):
-        arguments = ("--augment.seed", seed, "--augment.rounds", 2, "--augment.schedule", '{"more": 2}')
+        arguments = (
+            "--augment.seed",
+            seed,
+            "--augment.rounds",
+            1,
+            "--augment.turns",
+            20,
+            "--augment.schedule",
+            '{"more": 2}',
+        )
         result = run("augment", model, config, "--output", tmp_path / str(seed), *arguments)
         assert result.exit_code == 0, result.stderr
     again = run("augment", model, config, "--output", tmp_path / "again", *arguments)
@@ -277,10 +286,10 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     ("crf_tagger", ["--augment.sets", "{}"], ["[augment] has no data set"]),
     ("crf_tagger", ["--augment.sets.more.los", "1"], ["[augment.sets.more] los: no such setting", "'loss'"]),
     ("crf_tagger", ["--augment.sets.more.corpus", "{}"], ["[augment.sets.more.corpus] must name a reader"]),
-    ("crf_tagger", [f"--{LOSS}", "1"], ["must name a loss of crf_extrinsic_losses"]),
+    ("crf_tagger", [f"--{LOSS}", "{}"], ["must name a loss of crf_extrinsic_losses"]),
     ("crf_tagger", ["--augment.annotating_components", '["crf_tagger"]'], ["no component 'crf_tagger' beside"]),
     ("crf_tagger", [f"--{LOSS}.labels", '["NNX"]'], ["'NNX' is no label of the component"]),
-    ("crf_tagger", [f"--{LOSS}.labels", '["RBS"]', "--augment.sets.more.corpus.limit", "1"], ["holds no evidence"]),
+    ("crf_tagger", [f"--{LOSS}.labels", '["UH"]', "--augment.sets.more.corpus.limit", "1"], ["holds no evidence"]),
     ("crf_ner", [f"--{LOSS}.labels", '["NN"]'], ["'NN' is no label of the component", "B-PER"]),
     ("crf_tagger", [f"--{LOSS}", '{"@crf_extrinsic_losses": "spacy_crfseq.F1.v1"}'], ["a tagger predicts no spans"]),
     (

@@ -86,7 +86,15 @@ def evidence_of(gold: Sequence[str | None], truth: Sequence[str], root: int = 0)
 
 def labellings(scheme: str, size: int) -> st.SearchStrategy[list[str]]:
     tags = st.lists(st.sampled_from(LABELS[scheme]), min_size=size, max_size=size)
-    return tags.filter(lambda found: find_invalid(found, scheme) is None)
+    return tags.map(lambda found: valid(found, scheme))
+
+
+def valid(tags: Sequence[str], scheme: str) -> list[str]:
+    """Return the tags with each that may not stand where it does turned into one that begins a span."""
+    found = list(tags)
+    while (place := find_invalid(found, scheme)) is not None:
+        found[place] = f"B-{found[place][2:]}"
+    return found
 
 
 @st.composite
