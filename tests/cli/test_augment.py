@@ -337,7 +337,7 @@ def test_a_model_normalised_at_each_token(run: Run, configure: Any, paths: list[
 
 
 def test_the_example_config_is_valid(run: Run, tmp_path: Path, model: Path) -> None:
-    """It names a tagger of another tag set than the bundled corpus has, but nothing before that is wrong."""
+    """On a CoNLL-U file of one question; the bundled corpus has all the verb tags that the config names."""
     config = Path(__file__).parents[2] / "configs" / "augment_questions.cfg"
     conllu = tmp_path / "q.conllu"
     row = "{}\t{}\t_\t_\t{}\t_\t{}\t{}\t_\t_\n"
