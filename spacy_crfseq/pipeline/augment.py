@@ -63,8 +63,6 @@ def augment(
     with pipe.encoding() as encode:
         maker = _Maker(nlp, pipe, encode)
         sets = [maker.loss_set(source) for source in sources]
-        if not sets:
-            raise ConfigError("There is no data set to train on.")
         result = train(
             pipe.crf,
             pipe.annotation.constraints(pipe.tags),
@@ -171,11 +169,16 @@ class _Maker:
         return annotate
 
     def evaluator(self, dev: Source) -> Callable[[Floats], float]:
-        """Return a function that scores parameters on development data."""
+        """Return a function that scores parameters on development data.
+
+        RAISES DataError: If there is nothing to score.
+        """
         examples = [example for example in dev.examples if len(example.predicted)]
         if not examples:
             raise DataError("The dev corpus is empty. Check its path, or leave it out.")
         if dev.loss is None:
+            if not any(tag is not None for example in examples for tag in gold_tags(self._pipe.annotation, example)):
+                raise DataError("The dev corpus holds no gold labels. Give it a loss, or leave it out.")
             return self._pipe.evaluator(examples)
         held, pipe, crf = self._ranked(dev.name, examples, dev.loss), self._pipe, self._pipe.crf
         constraints, offsets = pipe.annotation.constraints(pipe.tags), held.data.encoded.offsets

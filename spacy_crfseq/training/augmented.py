@@ -142,7 +142,7 @@ def train(
     begin (Callable): Called before the first round, with the model's own score.
     callback (Callable): Called after each round.
     watch (Callable): Called after each step.
-    RAISES ConfigError: If the schedule names a set that is not there.
+    RAISES ConfigError: If there is no data set, or the schedule names one that is not there.
     """
     trainer = Trainer(crf, constraints, sets, settings, watch)
     score = None if evaluate is None else evaluate(crf.theta)
@@ -174,6 +174,8 @@ class Trainer:
         settings: Settings,
         watch: Callable[[], None] | None = None,
     ) -> None:
+        if not sets:
+            raise ConfigError("There is no data set to train on.")
         names = [source.name for source in sets]
         for name in settings.schedule:
             if name not in names:

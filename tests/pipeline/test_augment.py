@@ -149,5 +149,7 @@ def test_data_and_losses_that_cannot_be_used() -> None:
             augment(nlp, "crf_tagger", sources, Settings())
     with pytest.raises(DataError, match="dev corpus is empty"):
         augment(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", []))
+    with pytest.raises(DataError, match="dev corpus holds no gold labels"):
+        augment(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", bare))
     with pytest.raises(ConfigError, match=r"no CRF component 'tagger'\. Did you mean 'crf_tagger'"):
         augment(nlp, "tagger", [Source("a", corpus)], Settings())
