@@ -186,3 +186,80 @@ for _attr, _about in (("tag", "the language's own tags"), ("pos", "universal tag
     experiment(f"questions-{_attr}", f"English questions, {_about}, adapted to by their main verbs", 10)(
         partial(_rows, _attr)
     )
+
+
+# The page
+
+
+def _scores(rows: Sequence[Row], known: str, score: str = "questions") -> list[float]:
+    """Return a score for each seed, in their order."""
+    return [row[score] for row in sorted(rows, key=lambda row: row["seed"]) if row["known"] == known]
+
+
+def shares(rows: Sequence[Row], known: str, most: str = ALL) -> list[float]:
+    """Return, for each seed, the share of the gap between nothing and everything known that some knowledge closes."""
+    parts = [_scores(rows, name) for name in (NOTHING, known, most)]
+    return [_part(*scores) for scores in zip(*parts, strict=True)]
+
+
+def _part(low: float, here: float, high: float) -> float:
+    return (here - low) / (high - low) if high != low else float("nan")
+
+
+def share(rows: Sequence[Row], known: str, most: str = ALL) -> float:
+    """Return the share of the gap between mean scores."""
+    low, here, high = (float(np.mean(_some(_scores(rows, name)))) for name in (NOTHING, known, most))
+    return _part(low, here, high)
+
+
+def _some(scores: list[float]) -> list[float]:
+    if not scores:
+        raise ValueError("no scores")
+    return scores
+
+
+def _spread(values: Sequence[float], digits: int = 2) -> str:
+    """Return mean and standard deviation."""
+    if not values:
+        return ""
+    sd = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{sd}"
+
+
+def _lines(rows: Sequence[Row]) -> list[list[str]]:
+    """Return a line for each thing known."""
+    lines = []
+    for known in dict.fromkeys(row["known"] for row in rows):
+        means = [_spread(_scores(rows, known, score)) for score in ("questions", "main verbs", "others")]
+        parts = [""] * 3
+        if known in (VERB, TAG):
+            per_seed = shares(rows, known)
+            spread = f"{min(per_seed):.0%} to {max(per_seed):.0%}"
+            parts = [f"{share(rows, known):.0%}", spread, f"{share(rows, known, MORE):.0%}"]
+        lines.append([known, *means, *parts])
+    return lines
+
+
+@section("questions")
+def questions_section(results: Results) -> str:
+    """Table 1."""
+    head = [
+        "tags", "known of questions", "questions", "main verbs", "other sentences", "share of the gap", "by seed",
+        "share of the gap to other questions' tags",
+    ]  # fmt: skip
+    own, universal = (found(results, f"questions-{attr}") for attr in ("tag", "pos"))
+    content = [[name, *line] for name, rows in (("own", own), ("universal", universal)) for line in _lines(rows)]
+
+    def fall(rows: list[Row]) -> float:
+        before, after = (np.mean(_some(_scores(rows, known, "others"))) for known in (NOTHING, TAG))
+        return float(before - after)
+
+    wanted = [
+        Check("own tags: the main verb's tag closes at least a third of the gap", lambda: share(own, TAG) >= 1 / 3),
+        Check("own tags: it does so with every seed", lambda: min(shares(own, TAG)) >= 1 / 3),
+        Check("own tags: it closes more than half of the gap, as published", lambda: share(own, TAG) > 1 / 2),
+        Check("own tags: that the main verb is a verb closes at least a third", lambda: share(own, VERB) >= 1 / 3),
+        Check("universal tags: the main verb's tag closes at least a third", lambda: share(universal, TAG) >= 1 / 3),
+        Check("other sentences lose less than 0.1 points", lambda: max(fall(own), fall(universal)) < 0.1),
+    ]
+    return f"{table(Table(head, content))}\n\n{checks(wanted)}"
