@@ -107,7 +107,8 @@ def test_the_page_is_filled_from_results() -> None:
     assert "not run, CRFSEQ_DATA is not set: tags-S1" in text
     assert "| SGD | not run: spacy_crfseq.SGD.v1 is not registered |" in text
     assert "| M2 | L-BFGS | 21 | 8 | 40 | 7 | 1.5 |" in text
-    assert "| own | the main verb's tag | 90.50 ± 0.00 | 80.00 ± 0.00 | 95.00 ± 0.00 | 33% | 25% to 50% | 25% |" in text
+    assert "| own | the main verb's tag | 90.50 ± 0.00 | 80.00 ± 0.00 | 85.00 ± 0.00 |" in text
+    assert "| 95.00 ± 0.00 | 33% | 25% to 50% | 25% |" in text
     assert "- met: own tags: the main verb's tag closes at least a third" in text
     assert "- **not met**: own tags: it does so with every seed" in text
     assert "- not known: universal tags: the main verb's tag closes at least a third" in text
