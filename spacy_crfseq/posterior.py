@@ -67,18 +67,18 @@ class Posterior(NamedTuple):
         return out
 
     def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
-        """Return the exact probability of spans [S] as labelled in `labels` [T], their end included.
+        """Return the exact probability of spans [S] as labelled in `labels` [T], both their ends included.
 
         starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
         Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
         """
         from .kernels import lattice
 
-        out, followers = np.empty(len(starts)), ~self.constraints.inside
+        out = np.empty(len(starts))
         for scores, offsets, tokens in self._constrained():
             here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
             begins, stops = starts[here] - tokens.start, ends[here] - tokens.start
-            lattice.span_probabilities(*scores, offsets, labels[tokens], begins, stops, followers, out[here])
+            lattice.span_probabilities(*scores, offsets, labels[tokens], begins, stops, self.constraints.inside, out[here])
         return out
 
     def _constrained(self) -> Iterator[tuple[Scores, Offsets, slice]]:
