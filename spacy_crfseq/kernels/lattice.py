@@ -738,8 +738,8 @@ def span_probabilities(
     """Write the probability of spans [S] as labelled in `labels` [T] to out [S], float64.
 
     That is the probability that the tokens have these labels, and that neither the label before nor the label after
-    belongs to the same span: ``inside[i, j]`` tells whether j right after i goes on with it.  Spans are in order, do not
-    overlap, and lie within their sequences.
+    belongs to the same span: ``inside[i, j]`` tells whether j right after i goes on with it.  Spans are in order, do
+    not overlap, and lie within their sequences.
     """
     unused = emissions[:0], np.empty(len(offsets) - 1)
     scores = (emissions, transitions, start, end)
@@ -820,8 +820,8 @@ def _span_probability(
 ) -> float:
     """Return the probability of the span of the tokens first..after-1, in float64::
 
-        sum_{i not inside} alpha_{first-1}(i) m(i, l_first) * product of m(l_{t-1}, l_t)
-            * sum_{j not inside} m(l_{after-1}, j) beta_after(j)                      m(i, j) = M(i, j) e_t(j) c_t
+    sum_{i not inside} alpha_{first-1}(i) m(i, l_first) * product of m(l_{t-1}, l_t)
+        * sum_{j not inside} m(l_{after-1}, j) beta_after(j)                      m(i, j) = M(i, j) e_t(j) c_t
     """
     potentials, alpha, beta, scale, forward, backward, _ = work
     n, shared = transitions.shape[1], transitions.shape[0] == 1
