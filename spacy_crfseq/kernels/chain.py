@@ -26,7 +26,7 @@ from ._jit import inlined, kernel
 
 FAINT = 1e-200
 """A sum of products above this has lost less than 1e-100 of itself to terms that are rounded to zero."""
-NEGLIGIBLE = 1e-12
+NEGLIGIBLE = 1e-10
 """A span of a smaller probability counts as one of probability zero."""
 
 
@@ -364,7 +364,15 @@ def search(
     """
     n = ahead.shape[1]
     shared = transitions.shape[0] == 1
-    mass, longer = np.zeros(n), np.zeros(n)
+    mass, longer = np.zeros(n), np.zeros(n)  # of the labels now and then, zero for the others
+    now, then, first_link = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n + 1, np.int64)
+    for k in range(links.shape[0]):
+        first_link[links[k, 0] + 1] = k + 1
+    for i in range(n):
+        first_link[i + 1] = max(first_link[i + 1], first_link[i])
+    follows = np.empty((n, n))
+    if shared:
+        _fill_follows(transitions[0], apart, follows)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         for t in range(b, e):
@@ -374,12 +382,13 @@ def search(
             step = transitions[0 if shared else t]
             for j in range(n):
                 begin[t, j] = 0.0 if t == b else -np.inf
+            if not shared:
+                _fill_follows(step, apart, follows)
             for i in range(n if t > b else 0):
-                value = finish[t - 1, i]
+                value, row, here = finish[t - 1, i], follows[i], begin[t]
                 if value > -np.inf:
                     for j in range(n):
-                        possible = apart[i, j] > 0 and step[i, j] > -np.inf
-                        begin[t, j] = max(begin[t, j], value if possible else -np.inf)
+                        here[j] = max(here[j], value + row[j])
             for j in range(n):
                 if ahead[t, j] == -np.inf:  # forbidden, or nothing may follow
                     begin[t, j] = -np.inf
@@ -396,31 +405,40 @@ def search(
             for first in range(n):
                 if outside[first] or begin[t, first] == -np.inf or not opens[t, first] > NEGLIGIBLE:
                     continue
-                for k in range(n):
-                    mass[k] = 0.0
-                mass[first] = opens[t, first]
-                last, alive = t, True
-                while alive:
-                    for j in range(n):
-                        if mass[j] > 0:
-                            value = begin[t, first] + gain * mass[j] * closes[last, j] - cost
-                            if value > finish[last, j]:
-                                finish[last, j] = value
-                                origins[last, j, 0] = t
-                                origins[last, j, 1] = first
-                        longer[j] = 0.0
-                    last, alive = last + 1, False
-                    for k in range(links.shape[0] if last < e else 0):
-                        j = links[k, 1]
-                        product = mass[links[k, 0]] * goes_on[last, k]
-                        if product > max(longer[j], NEGLIGIBLE):
-                            longer[j] = product
-                            alive = True
-                    mass, longer = longer, mass
+                mass[first], now[0], count, last = opens[t, first], first, 1, t
+                while count > 0:
+                    for place in range(count):
+                        j = now[place]
+                        value = begin[t, first] + gain * mass[j] * closes[last, j] - cost
+                        if value > finish[last, j]:
+                            finish[last, j] = value
+                            origins[last, j, 0] = t
+                            origins[last, j, 1] = first
+                    last, found = last + 1, 0
+                    for place in range(count):
+                        i = now[place]
+                        for k in range(first_link[i], first_link[i + 1] if last < e else 0):
+                            j = links[k, 1]
+                            product = mass[i] * goes_on[last, k]
+                            if product > NEGLIGIBLE and product > longer[j]:
+                                if longer[j] == 0:
+                                    then[found] = j
+                                    found += 1
+                                longer[j] = product
+                        mass[i] = 0.0
+                    mass, longer, now, then, count = longer, mass, then, now, found
         if e > b:
             _trace_back(
                 transitions, b, e, apart, links, goes_on, outside, cost, begin, through, finish, origins, labels
             )
+
+
+@inlined
+def _fill_follows(step: Floats, apart: Floats, follows: Floats) -> None:
+    """Write zero to follows [L, L] where one span may end and another begin, minus infinity elsewhere."""
+    for i in range(step.shape[0]):
+        for j in range(step.shape[0]):
+            follows[i, j] = 0.0 if apart[i, j] > 0 and step[i, j] > -np.inf else -np.inf
 
 
 @inlined
