@@ -66,6 +66,17 @@ class Posterior(NamedTuple):
             lattice.posterior(*scores, offsets, out[tokens], np.empty(len(offsets) - 1))
         return out
 
+    def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
+        """Return the marginal probability of the label of each token [T] in `labels` [T]."""
+        from .kernels import lattice
+
+        out = np.empty(len(labels))
+        for scores, offsets, tokens in self._constrained():
+            marginals = np.empty_like(scores.emissions)
+            lattice.posterior(*scores, offsets, marginals, np.empty(len(offsets) - 1))
+            out[tokens] = marginals[np.arange(len(marginals)), labels[tokens]]
+        return out
+
     def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
         """Return the exact probability of spans [S] as labelled in `labels` [T], their end included.
 
