@@ -38,7 +38,7 @@ def read_texts(nlp: Language, path: Path) -> Iterator[Text]:
     """
     check_file(path)
     if path.suffix == ".spacy":
-        texts = (Text(bare(doc), number, {}) for number, doc in enumerate(load_docs(path, nlp.vocab), start=1))
+        texts: Iterator[Text] = (Text(bare(doc), number, {}) for number, doc in enumerate(load_docs(path, nlp.vocab), start=1))
     elif path.suffix == ".jsonl":
         texts = _from_json(nlp, path)
     else:
@@ -70,7 +70,8 @@ def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
     words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
     result = Doc(doc.vocab, words=words, spaces=spaces, sent_starts=starts)
     names: Any = [column.upper() for column in columns]
-    return result.from_array(names, doc.to_array(names).reshape(len(doc), -1)) if names else result
+    values: Any = doc.to_array(names).reshape(len(doc), -1)
+    return result.from_array(names, values) if names else result
 
 
 def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:

@@ -117,7 +117,7 @@ def active(
         with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
             for batch in _batches(read_texts(nlp, texts)):
                 docs = run_between(nlp, [text.doc for text in batch], None, name)
-                answers = pipe.ask(docs)
+                answers = pipe.ask(docs, preset=True)
                 values = MEASURES[by](answers, nbest)
                 best.add(values, lambda: _tasks(batch, docs, answers, by, values))  # noqa: B023
                 bar.update(len(batch))

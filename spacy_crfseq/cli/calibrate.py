@@ -219,7 +219,7 @@ def _calibrated(pipe: CRFComponent, examples: Sequence[Example], table: Table) -
 
     check_global(pipe.name, pipe.method.loss, "a temperature")
     docs = [example.predicted for example in examples]
-    answers = pipe.ask(docs)
+    answers = pipe.ask(docs, preset=True)
     judged = _judge(pipe, answers, examples)
     with tqdm(disable=None, leave=False, file=sys.stderr, desc=f"{pipe.name}: temperatures") as bar:
 
@@ -228,7 +228,7 @@ def _calibrated(pipe: CRFComponent, examples: Sequence[Example], table: Table) -
             return answers.probabilities_at(temperature)[judged.known]
 
         temperature = fit_temperature(probabilities_at, judged.right)
-    after = pipe.ask(docs, temperature=temperature)
+    after = pipe.ask(docs, preset=True, temperature=temperature)
     sections = (
         _section(judged, answers, table),
         _section(_judge(pipe, after, examples), after, table),
@@ -316,8 +316,8 @@ def _store(model: str | Path, output: Path | None, temperatures: dict[str, float
             write_json(file, {**read_settings(file), "temperature": temperature})
         return
     nlp = spacy.load(model)  # anew, since words of the file are in the other one
-    for name, temperature in temperatures.items():
-        nlp.get_pipe(name).cfg["temperature"] = temperature
+    for name, pipe in crfs_of(dict(nlp.pipeline), list(temperatures), str(model)).items():
+        pipe.cfg["temperature"] = temperatures[name]
     replace_folder(output, nlp.to_disk)
 
 
@@ -330,12 +330,12 @@ def _tell(done: Done, target: Path) -> None:
     for name, (unit, before, after) in done.results.items():
         change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
         say.divider(name)
-        say.text(f"Temperature {change}, fitted to {before.whole.count:,} {unit}")
+        say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
         for when, section in (("before", before), ("after", after)):
             say.table(
                 [_bin_cells(part) for part in section.bins],
                 header=(f"{when}: probability", unit, "mean", "right"),
-                aligns="lrrr",
+                aligns=("l", *"rrr"),
                 divider=True,
             )
         say.table(
@@ -350,7 +350,7 @@ def _tell(done: Done, target: Path) -> None:
 
 
 def _bin_cells(part: Bin) -> tuple[str, ...]:
-    return f"{part.low:.3f} to {part.high:.3f}", f"{part.count:,}", f"{part.predicted:.3f}", f"{part.correct:.3f}"
+    return f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", f"{part.predicted:.3f}", f"{part.correct:.3f}"
 
 
 def _label_rows(before: Section, after: Section) -> Iterator[tuple[str, Calibration, Calibration]]:
@@ -365,4 +365,4 @@ def _label_rows(before: Section, after: Section) -> Iterator[tuple[str, Calibrat
 def _label_cells(label: str, before: Calibration, after: Calibration) -> list[str]:
     pairs = [(getattr(before, name), getattr(after, name)) for name in ("predicted", "error", "brier")]
     changes = [cell for old, new in pairs for cell in (f"{old:.3f}", f"-> {new:.3f}")]
-    return [label, f"{before.count:,}", f"{before.correct:.3f}", *changes]
+    return [label, f"{before.total:,}", f"{before.correct:.3f}", *changes]

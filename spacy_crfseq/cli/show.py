@@ -147,7 +147,7 @@ def show(
         raise DataError(f"{str(source)!r} holds no text.")
     kept = texts[:number]
     docs = run_between(nlp, [text.doc for text in kept], None, name)
-    answers = pipe.ask(docs)
+    answers = pipe.ask(docs, preset=True)
     whole = answers.log_probabilities().tolist()
     entries = [
         Entry(text._replace(doc=doc), spans, exp(min(0.0, logarithm)))
@@ -171,7 +171,7 @@ def _texts(nlp: Language, source: str | Path) -> Iterable[Text]:
 
 def page(nlp: Language, component: str, model: str, entries: Sequence[Entry]) -> str:
     """Return the page as HTML."""
-    from spacy.displacy import EntityRenderer
+    from spacy.displacy.render import EntityRenderer
 
     counts = Counter(span.label for entry in entries for span in entry.spans)
     renderer = EntityRenderer({"template": SPAN})
@@ -179,7 +179,7 @@ def page(nlp: Language, component: str, model: str, entries: Sequence[Entry]) ->
     renderer.colors = {label.upper(): color for label, color in colors.items()}
     direction = nlp.vocab.writing_system.get("direction", "ltr")
     return PAGE.format(
-        lang=escape(nlp.lang),
+        lang=escape(nlp.lang or ""),
         dir=direction,
         style=STYLE,
         title=f"How sure {escape(component)} is",

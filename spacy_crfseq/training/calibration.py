@@ -39,14 +39,14 @@ class Bin(NamedTuple):
     """Predictions of like probability.
 
     low, high (float): Limits; a probability p is in here if low < p <= high, the first bin takes its low end, too.
-    count (int): Predictions, at least 1.
+    total (int): Predictions, at least 1.
     predicted (float): Mean probability.
     correct (float): Share that is right.
     """
 
     low: float
     high: float
-    count: int
+    total: int
     predicted: float
     correct: float
 
@@ -54,7 +54,7 @@ class Bin(NamedTuple):
 class Calibration(NamedTuple):
     """How well the probabilities of some predictions fit.
 
-    count (int): Predictions; the other fields are nan where there is none.
+    total (int): Predictions; the other fields are nan where there is none.
     predicted (float): Mean probability.
     correct (float): Share that is right.
     error (float): Expected calibration error.
@@ -62,7 +62,7 @@ class Calibration(NamedTuple):
     log_loss (float): Mean log loss in nats.
     """
 
-    count: int
+    total: int
     predicted: float
     correct: float
     error: float
@@ -107,8 +107,8 @@ def _equal_mass_edges(p: Values, n_bins: int) -> Values:
 
 def calibration_error(bins: Sequence[Bin]) -> float:
     """Return the expected calibration error of a reliability table; nan if it is empty."""
-    total = sum(part.count for part in bins)
-    return sum(part.count * abs(part.correct - part.predicted) for part in bins) / total if total else float("nan")
+    total = sum(part.total for part in bins)
+    return sum(part.total * abs(part.correct - part.predicted) for part in bins) / total if total else float("nan")
 
 
 def calibration(

@@ -48,7 +48,7 @@ def test_tables_hold_each_prediction_once(drawn: Predictions, n_bins: int, equal
         if part is bins[0]:
             here |= p == part.low
         seen += here
-        assert part.count == here.sum()
+        assert part.total == here.sum()
         assert part.predicted == pytest.approx(p[here].mean())
         assert part.correct == pytest.approx(right[here].mean())
     assert (seen == 1).all()
@@ -66,7 +66,7 @@ def test_order_does_not_matter(drawn: Predictions, n_bins: int, equal_mass: bool
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60, unique=True), st.integers(1, 20))
 def test_bins_of_equal_mass(p: list[float], n_bins: int) -> None:
-    counts = [part.count for part in reliability(p, [True] * len(p), n_bins, equal_mass=True)]
+    counts = [part.total for part in reliability(p, [True] * len(p), n_bins, equal_mass=True)]
     assert len(counts) == min(n_bins, len(p))
     assert max(counts) - min(counts) <= 1
 
@@ -79,12 +79,12 @@ def test_a_table_by_hand() -> None:
         Bin(0.5, 1.0, 2, pytest.approx(0.95), 1.0),
     ]
     # equal probabilities stay together: two bins of three and four become one of five and one of two
-    assert [part.count for part in reliability(p, right, 2, equal_mass=True)] == [3, 4]
-    assert [part.count for part in reliability(sorted([*p, 0.5]), [*right, True], 2, equal_mass=True)] == [6, 2]
+    assert [part.total for part in reliability(p, right, 2, equal_mass=True)] == [3, 4]
+    assert [part.total for part in reliability(sorted([*p, 0.5]), [*right, True], 2, equal_mass=True)] == [6, 2]
     found = calibration(p, right, 2)
     assert found.error == pytest.approx((5 * 0.08 + 2 * 0.05) / 7)
     assert found.brier == pytest.approx((0.05**2 + 0.9**2 + 0.45**2 + 2 * 0.5**2 + 0.1**2) / 7)
-    assert (found.count, found.correct) == (7, pytest.approx(4 / 7))
+    assert (found.total, found.correct) == (7, pytest.approx(4 / 7))
     assert found.predicted == pytest.approx(sum(p) / 7)
     losses = [-math.log(0.95), -math.log(0.1), -math.log(0.55), math.log(2), math.log(2), -math.log(0.9), 0]
     assert found.log_loss == pytest.approx(sum(losses) / 7, abs=1e-6)
@@ -104,12 +104,12 @@ def test_a_perfect_table_has_no_error(equal_mass: bool) -> None:
 
 def test_few_predictions() -> None:
     nothing = calibration([], [])
-    assert nothing.count == 0
+    assert nothing.total == 0
     assert all(math.isnan(value) for value in nothing[1:])
     assert reliability([], []) == []
     assert math.isnan(calibration_error([]))
     one = calibration([0.25], [True], equal_mass=True)
-    assert (one.count, one.error, one.brier) == (1, 0.75, 0.75**2)
+    assert (one.total, one.error, one.brier) == (1, 0.75, 0.75**2)
 
 
 def test_single_precision_may_reach_beyond_the_ends() -> None:
