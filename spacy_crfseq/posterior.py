@@ -12,12 +12,39 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import ConfigError, DataError
 from .scorer import Scorer
 from .threads import over
 from .types import Bools, Constraints, Decoder, Floats, Ints, Offsets, Scores
 
 THREAD_TOKENS = 1 << 12
 """Tokens from which on decoding is worth a thread of its own."""
+
+
+class NBest(NamedTuple):
+    """The k best labellings of N sequences with T tokens, best first; made by `Posterior.nbest`.
+
+    labels (Ints): [k, T] labels; -1 in all tokens of a sequence that has fewer labellings.
+    log_probabilities (NDArray[np.float64]): [k, N] log P given the constraints; minus infinity where there is none.
+    """
+
+    labels: Ints
+    log_probabilities: NDArray[np.float64]
+
+    def merged(self, offsets: Offsets, groups: Offsets) -> NBest:
+        """Return the k best labellings of groups of sequences, such as the sentences of each document.
+
+        They are exact: all labellings of a group are combinations of those of its sequences, which are independent, and
+        the k best ones are combinations of k best ones.
+
+        offsets (Offsets): [N + 1] token offsets of the sequences.
+        groups (Offsets): [G + 1], group g consists of the sequences ``groups[g]:groups[g + 1]``; together they are all.
+        """
+        from .kernels import kbest
+
+        labels, values = np.empty_like(self.labels), np.empty((len(self.labels), len(groups) - 1))
+        kbest.best_combinations(*self, offsets, groups, labels, values)
+        return NBest(labels, values)
 
 
 class Posterior(NamedTuple):
@@ -91,6 +118,31 @@ class Posterior(NamedTuple):
             begins, stops = starts[here] - tokens.start, ends[here] - tokens.start
             lattice.span_probabilities(*scores, offsets, labels[tokens], begins, stops, followers, out[here])
         return out
+
+    def nbest(self, k: int) -> NBest:
+        """Return the k most probable labellings of each sequence and their exact probabilities, in float64.
+
+        An empty sequence has one labelling, of probability 1.
+        RAISES ConfigError: If k is less than 1.
+        RAISES DataError: If the constraints leave a sequence without any labelling.
+        """
+        from .kernels import kbest
+
+        if k < 1:
+            raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
+        labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
+        first = 0
+        for scores, offsets, tokens in self._constrained():
+            n = len(offsets) - 1
+            exact = Scores(*(array.astype(np.float64) for array in scores))
+            some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
+            kbest.best_labellings(*exact, offsets, some, best, log_z)
+            if np.isneginf(best[0]).any():
+                number = first + int(np.isneginf(best[0]).argmax())
+                raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
+            labels[:, tokens], values[:, first : first + n] = some, best - log_z
+            first += n
+        return NBest(labels, values)
 
     def _constrained(self) -> Iterator[tuple[Scores, Offsets, slice]]:
         """Yield the scores of all sequences, a shard at a time, minus infinity where something is forbidden.

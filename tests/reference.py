@@ -361,3 +361,20 @@ def local_log_loss(scores: Scores, gold: Sequence[int]) -> float:
     """Return ``-log sum P(z)`` over the completions z of `gold` under a chain of softmaxes."""
     paths = all_paths(*scores.emissions.shape)
     return -log_sum(local_log_probabilities(scores, paths[agrees(paths, gold)]))
+
+
+# --- lists of the best labellings ------------------------------------------------------------------------------------
+
+
+def ranked(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    """Return all possible label sequences [P, n], best first, and their log-probabilities [P]."""
+    paths = all_paths(*scores.emissions.shape)
+    path_scores = all_path_scores(scores, paths)
+    paths, path_scores = paths[path_scores > NONE], path_scores[path_scores > NONE]
+    order = np.argsort(-path_scores, kind="stable")
+    return paths[order], path_scores[order] - log_sum(path_scores)
+
+
+def ranked_sums(lists: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the sums of all choices of one number from each of the lists, the largest first."""
+    return np.sort([sum(choice) for choice in product(*lists)])[::-1]

@@ -137,10 +137,12 @@ class Answers:
 
         RAISES ConfigError: If k is less than 1.
         """
-        from ..posterior import merged
-
-        found = merged(self.posterior.nbest(k), self._posterior.offsets, self._sequence_bounds, k)
-        return [[Labelling(*each) for each in zip(labels, scores.tolist(), strict=True)] for labels, scores in found]
+        labels, scores = self.posterior.nbest(k).merged(self.offsets, self._sequence_bounds)
+        found = zip(self.doc_offsets.tolist(), self.doc_offsets[1:].tolist(), scores.T, strict=False)
+        return [
+            [Labelling(labels[i, first:last], score) for i, score in enumerate(of_doc.tolist()) if score > -np.inf]
+            for first, last, of_doc in found
+        ]
 
     def sample(self, n: int, seed: int = 0) -> list[Ints]:
         """Return n labellings of each Doc [n, tokens], drawn by their probability."""
