@@ -38,7 +38,9 @@ def read_texts(nlp: Language, path: Path) -> Iterator[Text]:
     """
     check_file(path)
     if path.suffix == ".spacy":
-        texts: Iterator[Text] = (Text(bare(doc), number, {}) for number, doc in enumerate(load_docs(path, nlp.vocab), start=1))
+        texts: Iterator[Text] = (
+            Text(bare(doc), number, {}) for number, doc in enumerate(load_docs(path, nlp.vocab), start=1)
+        )
     elif path.suffix == ".jsonl":
         texts = _from_json(nlp, path)
     else:
@@ -69,9 +71,11 @@ def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
     starts: Any = [token.is_sent_start for token in doc] if doc.has_annotation("SENT_START") else None
     words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
     result = Doc(doc.vocab, words=words, spaces=spaces, sent_starts=starts)
-    names: Any = [column.upper() for column in columns]
-    values: Any = doc.to_array(names).reshape(len(doc), -1)
-    return result.from_array(names, values) if names else result
+    if columns:
+        names: Any = [column.upper() for column in columns]
+        values: Any = doc.to_array(names).reshape(len(doc), len(names))
+        result.from_array(names, values)
+    return result
 
 
 def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:

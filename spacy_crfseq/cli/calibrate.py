@@ -227,7 +227,7 @@ def _calibrated(pipe: CRFComponent, examples: Sequence[Example], table: Table) -
             bar.update()
             return answers.probabilities_at(temperature)[judged.known]
 
-        temperature = fit_temperature(probabilities_at, judged.right)
+        temperature = round(fit_temperature(probabilities_at, judged.right), 4)
     after = pipe.ask(docs, preset=True, temperature=temperature)
     sections = (
         _section(judged, answers, table),
