@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from ..pipeline.answers import Scored
 
 SUFFIXES = (".txt", ".jsonl", ".spacy")
-PALETTE = ("#ff9561", "#7aecec", "#aa9cfc", "#e4e7d2", "#feca74", "#9cc9cc", "#c887fb", "#bfe1d9", "#ffeb80", "#f4a6c0")
-SAME = {"PER": "PERSON", "MISC": "NORP"}
-"""Labels without a colour in displaCy, and those whose colour they get."""
+PALETTE = ("#feca74", "#8db9ff", "#f59ab5", "#8fd694", "#c887fb", "#ffe066", "#7aecec", "#ff9561", "#aa9cfc", "#c9b79c")
+"""Colours of labels that displaCy has none for, as far as they are free."""
+SAME = {"PER": "PERSON"}
+"""Labels by other names."""
 PALEST = 0.12
 """What is left of a colour where the probability is next to nothing."""
 LEGEND = (0.3, 0.5, 0.7, 0.9, 0.99, 1.0)
 
 SPAN = (
     '<mark style="background: linear-gradient(rgba(255,255,255,{veil}) 0 0), {bg}" title="{label}, '
-    'probability {score}">{text}<b>{label} <i>{score}</i></b>{kb_link}</mark>'
+    'probability {exact}">{text}<b>{label} <i>{score}</i></b>{kb_link}</mark>'
 )
 """displaCy's template of an entity: the veil lets its colour through as far as the model is sure."""
 
@@ -49,6 +50,7 @@ header p { margin: .25rem 0 .75rem; color: #545b66; }
 ul { display: flex; flex-wrap: wrap; gap: .375rem; list-style: none; margin: 0 0 .5rem; padding: 0; }
 li { border: 1px solid rgba(0, 0, 0, .18); border-radius: .3rem; padding: .05rem .5rem; font-size: .8125rem;
   font-variant-numeric: tabular-nums; }
+li.name { border-color: transparent; padding-inline-start: 0; color: #545b66; min-width: 4.5rem; }
 article { padding: .5rem 0; border-bottom: 1px solid #eceef1; }
 small { color: #6b7280; font-size: .75rem; font-variant-numeric: tabular-nums; }
 .entities { line-height: 2.1 !important; }
@@ -70,8 +72,8 @@ PAGE = """<!DOCTYPE html>
 <header>
 <h1>{title}</h1>
 <p>{about}</p>
-<ul aria-label="Shades">{shades}</ul>
-<ul aria-label="Labels">{labels}</ul>
+<ul><li class="name">Probability</li>{shades}</ul>
+<ul><li class="name">Labels</li>{labels}</ul>
 </header>
 <main>
 {articles}
@@ -184,8 +186,8 @@ def page(nlp: Language, component: str, model: str, entries: Sequence[Entry]) ->
         style=STYLE,
         title=f"How sure {escape(component)} is",
         about=f"{escape(model)}: {len(entries):,} texts, {sum(counts.values()):,} predictions. The fuller the colour, "
-        "the more probable; the number beside a label is the probability of exactly this stretch and label, that above "
-        "a text the probability of everything predicted in it together.",
+        "the more probable. Beside a label: the probability of exactly this stretch and label; above a text: that all "
+        "its predictions are right.",
         shades="".join(f'<li style="{_background("#8d99a6", p)}">{p:g}</li>' for p in LEGEND),
         labels="".join(
             f'<li style="background: {colors[label]}">{escape(label)} {counts[label]:,}</li>'
@@ -202,7 +204,12 @@ def _article(renderer: Any, entry: Entry, direction: str) -> str:
             "start": doc[start].idx,
             "end": doc[end - 1].idx + len(doc[end - 1]),
             "label": label,
-            "params": {"label": escape(label), "veil": f"{1 - strength(p):.3f}", "score": f"{p:.2f}"},
+            "params": {
+                "label": escape(label),
+                "veil": f"{1 - strength(p):.3f}",
+                "score": f"{p:.2f}" if p < 0.995 else "&gt;0.99",
+                "exact": f"{p:.4f}",
+            },
         }
         for start, end, label, p in entry.spans
     ]
@@ -215,14 +222,11 @@ def _article(renderer: Any, entry: Entry, direction: str) -> str:
 
 def _colors(known: dict[str, str], labels: Iterable[str]) -> dict[str, str]:
     """Return a colour for each label: displaCy's, or one of ours."""
-    palette = 0
-    colors = {}
-    for label in sorted(labels):
-        color = known.get(label.upper()) or known.get(SAME.get(label.upper(), ""))
-        if color is None:
-            color, palette = PALETTE[palette % len(PALETTE)], palette + 1
-        colors[label] = color
-    return colors
+    names = {label: SAME.get(label.upper(), label.upper()) for label in sorted(labels)}
+    colors = {label: known[name] for label, name in names.items() if name in known}
+    free = [color for color in PALETTE if color not in colors.values()] or PALETTE
+    others = [label for label in names if label not in colors]
+    return {**colors, **{label: free[i % len(free)] for i, label in enumerate(others)}}
 
 
 def strength(probability: float) -> float:

@@ -34,6 +34,9 @@ TOLERANCE = 1e-3
 SMALLEST = 1e-7
 """Probabilities are kept this far from 0 and 1 in logarithms: scores have single precision."""
 
+SLACK = 1e-4
+"""How far sums in single precision may carry a probability beyond 0 and 1."""
+
 
 class Bin(NamedTuple):
     """Predictions of like probability.
@@ -173,7 +176,7 @@ def _checked(probabilities: ArrayLike, correct: ArrayLike) -> tuple[Values, Valu
     p, right = np.asarray(probabilities, np.float64), np.asarray(correct, np.float64)
     if p.ndim != 1 or p.shape != right.shape:
         raise DataError(f"Probabilities {p.shape} and what is correct {right.shape} must be two lists of one length.")
-    inside = (p > -SMALLEST) & (p < 1 + SMALLEST)
+    inside = (p > -SLACK) & (p < 1 + SLACK)
     if not inside.all() or not np.isin(right, (0, 1)).all():
         raise DataError("Probabilities must lie between 0 and 1, and what is correct be 0 or 1.")
     return np.clip(p, 0, 1), right

@@ -113,7 +113,7 @@ def test_few_predictions() -> None:
 
 
 def test_single_precision_may_reach_beyond_the_ends() -> None:
-    assert reliability([1 + 1e-8, -1e-8], [True, False], 2) == [Bin(0.0, 0.5, 1, 0.0, 0.0), Bin(0.5, 1.0, 1, 1.0, 1.0)]
+    assert reliability([1 + 1e-6, -1e-6], [True, False], 2) == [Bin(0.0, 0.5, 1, 0.0, 0.0), Bin(0.5, 1.0, 1, 1.0, 1.0)]
     assert log_losses([1.0, 0.0], [False, True]) == pytest.approx([-math.log(SMALLEST)] * 2)
 
 
