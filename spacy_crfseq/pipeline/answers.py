@@ -92,10 +92,15 @@ class Answers:
     @cached_property
     def all_probabilities(self) -> NDArray[np.float64]:
         """The probabilities of `all_spans` [S]."""
+        return self.probabilities_at(self._posterior.temperature)
+
+    def probabilities_at(self, temperature: float) -> NDArray[np.float64]:
+        """Return the probabilities of `all_spans` [S] at another temperature; which spans there are stays the same."""
+        posterior = self.posterior._replace(temperature=temperature)
         if self._scheme is None:
-            return self.posterior.label_probabilities(self.all_labels)
+            return posterior.label_probabilities(self.all_labels)
         spans = self.all_spans
-        return self.posterior.span_probabilities(self.all_labels, spans.start, spans.end)
+        return posterior.span_probabilities(self.all_labels, spans.start, spans.end)
 
     # Doc by Doc
 
