@@ -79,6 +79,15 @@ def test_all_probabilities_sum_to_one_whatever_the_precision_of_the_weights(scal
     assert (found <= 0).all()
 
 
+@SHARED_AND_PER_POSITION
+def test_each_labelling_has_the_probability_that_it_has_when_asked_for_alone(pair_templates: tuple[str, ...]) -> None:
+    model, training = make_model(pair_templates)
+    posterior = model.posterior(training.encoded, FREE)
+    long = np.diff(training.encoded.offsets) > 1  # shorter ones have fewer than five labellings
+    for labels, found in zip(*posterior.nbest(5), strict=True):
+        np.testing.assert_allclose(posterior.log_probabilities(np.maximum(labels, 0))[long], found[long], rtol=1e-9)
+
+
 def test_an_empty_sequence_has_one_labelling() -> None:
     model, training = make_model()
     (empty,) = np.flatnonzero(np.diff(training.encoded.offsets) == 0)[:1]
