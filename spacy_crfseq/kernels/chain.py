@@ -324,12 +324,12 @@ def follow_spans(
 def best_spans(chain: Chain, spans: SpanChain, outside: Bools, gain: float, cost: float) -> Ints:
     """Return the labels [T] whose spans have the largest sum of ``gain * P(span | x) - cost``.
 
-    Labels `outside` [L] are in no span.  Scores of minus infinity forbid.  Every sequence must have a
-    labelling, see `Chain.log_z`.
+    Labels `outside` [L] are in no span.  Scores of minus infinity forbid.  Every sequence must have a labelling,
+    see `Chain.log_z`.
     """
-    labels, table = np.zeros(len(chain.ahead), np.int32), (np.empty_like(chain.ahead) for _ in range(3))
-    origins = np.full((*chain.ahead.shape, 2), -1, np.int32)
-    search(chain.transitions, chain.offsets, chain.ahead, *spans, outside, gain, cost, *table, origins, labels)
+    labels, origins = np.zeros(len(chain.ahead), np.int32), np.full((*chain.ahead.shape, 2), -1, np.int32)
+    values = np.empty((3, *chain.ahead.shape))
+    search(chain.transitions, chain.offsets, chain.ahead, *spans, outside, gain, cost, values, origins, labels)
     return labels
 
 
@@ -346,23 +346,22 @@ def search(
     outside: Bools,
     gain: float,
     cost: float,
-    begin: Floats,
-    through: Floats,
-    finish: Floats,
+    values: Floats,
     origins: Ints,
     labels: Ints,
 ) -> None:
     """Do the work of `best_spans`.
 
-    What the best labellings of the tokens up to one are worth, [T, L], by its label: begin, where another span may
-    begin at it; through, where a span goes on through it that counts as improbable; finish, where a span may end there.
-    Where one ends whose probability counts, origins [T, L, 2] tells its first token and its first label, else -1.
+    values [3, T, L] tells what the best labellings of the tokens up to one are worth, by its label: where another span
+    may begin at it; where a span goes on through it that counts as improbable; where a span may end there.  Where one
+    ends whose probability counts, origins [T, L, 2] tells its first token and its first label, else -1.
 
     For each first token and label, the most probable paths of the span's labels are followed to every last token and
     label, as long as they are not negligible.  Spans that are count as having the probability zero, so that there is
     a labelling wherever one is possible.  Where each span could be left out, those that cost more than they gain are
     negligible too, which leaves few.
     """
+    begin, through, finish = values[0], values[1], values[2]
     n = ahead.shape[1]
     shared = transitions.shape[0] == 1
     mass, longer = np.zeros(n), np.zeros(n)  # of the labels now and then, zero for the others
