@@ -818,19 +818,20 @@ def probabilities(
 def _span_probability(
     transitions: Floats, labels: Ints, first: int, after: int, length: int, inside: Bools, work: Work
 ) -> float:
-    """Return the probability of the span of the tokens first..after-1, in float64::
+    """Return the probability of the span of the tokens first..after-1.
 
-    sum_{i not inside} alpha_{first-1}(i) m(i, l_first) * product of m(l_{t-1}, l_t)
-        * sum_{j not inside} m(l_{after-1}, j) beta_after(j)                      m(i, j) = M(i, j) e_t(j) c_t
+    In float64, with m_t(i, j) = M(i, j) e_t(j) c_t and sums over labels that do not go on with the span::
+
+        sum_i alpha_{first-1}(i) m(i, l_first) * product_t m(l_{t-1}, l_t) * sum_j m(l_{after-1}, j) beta_after(j)
     """
     potentials, alpha, beta, scale, forward, backward, _ = work
     n, shared = transitions.shape[1], transitions.shape[0] == 1
-    label = labels[first]
-    total = np.float64(alpha[first, label])
-    if first > 0:
+    label, total = labels[first], 0.0
+    if first == 0:
+        total += alpha[first, label]
+    else:
         if not shared:
             _potentials(transitions[first], forward, backward)
-        total = 0.0
         for i in range(n):
             if not inside[i, label]:
                 total += np.float64(alpha[first - 1, i]) * backward[label, i]
