@@ -379,6 +379,7 @@ def ranked_sums(lists: Sequence[np.ndarray]) -> np.ndarray:
     """Return the sums of all choices of one number from each of the lists, the largest first."""
     return np.sort([sum(choice) for choice in product(*lists)])[::-1]
 
+
 # --- questions about the posterior ------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from ..errors import ConfigError, suggest
+from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
@@ -123,6 +123,8 @@ def active(
                 bar.update(len(batch))
     except KeyboardInterrupt:
         interrupted = True
+    if not best.seen and not interrupted:
+        raise DataError(f"{texts} holds no text.")
     return Chosen(best.tasks(), best.seen, interrupted)
 
 
