@@ -105,7 +105,7 @@ class Posterior(NamedTuple):
             marginals = np.empty_like(scores.emissions)
             lattice.posterior(*scores, offsets, marginals, np.empty(len(offsets) - 1))
             out[tokens] = marginals[np.arange(len(marginals)), labels[tokens]]
-        return out
+        return np.minimum(out, 1.0)  # scores in float32 leave a rest
 
     def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
         """Return the exact probability of spans [S] as labelled in `labels` [T], both their ends included.
@@ -122,7 +122,7 @@ class Posterior(NamedTuple):
             lattice.span_probabilities(
                 *scores, offsets, labels[tokens], begins, stops, self.constraints.inside, out[here]
             )
-        return out
+        return np.minimum(out, 1.0)  # scores in float32 leave a rest
 
     def nbest(self, k: int) -> NBest:
         """Return the k most probable labellings of each sequence and their exact probabilities, in float64.
