@@ -145,7 +145,7 @@ class Posterior(NamedTuple):
             if np.isneginf(best[0]).any():
                 number = first + int(np.isneginf(best[0]).argmax())
                 raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
-            labels[:, tokens], values[:, first : first + n] = some, best - log_z
+            labels[:, tokens], values[:, first : first + n] = some, np.minimum(best - log_z, 0)  # 0 but for rounding
             first += n
         return NBest(labels, values)
 

@@ -52,12 +52,15 @@ def best_labellings(
         longest = max(longest, offsets[s + 1] - offsets[s])
     best, steps = np.empty((longest, padded)), np.full((n, padded), -np.inf)
     potentials, rows = np.zeros((n, padded)), np.empty((3, padded))
-    back, incoming = np.ascontiguousarray(transitions[0].T), np.empty(n)
+    back, incoming = np.empty((n, n)), np.empty(n)
     pairs, costs = np.empty((longest, n, 2), np.int32), np.empty((longest, n))
     values, deviations = np.empty(k), np.empty((k, 3), np.int32)
     base = 0.0
     if transitions.shape[0] == 1:
         base = _load_steps(transitions[0], steps, potentials)
+        for i in range(n):
+            for j in range(n):
+                back[j, i] = transitions[0, i, j]
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         count, values[0], log_z[s] = 1, 0.0, 0.0
