@@ -60,8 +60,8 @@ def active_cli(
 
     Writes them, the most useful first, as JSONL that annotation tools such as Prodigy read: text, tokens, predicted
     spans with their probabilities as "score", and under "meta" the line of the text, the measure and its value.
-    Least confidence, margin and token entropy (a mean over tokens) do not grow with the length of a text as the other
-    measures do. Memory is bounded by -n. Ctrl-C writes the best so far.
+    Only token-entropy, a mean over tokens, does not favour long texts. Memory is bounded by -n. Ctrl-C writes the best
+    so far.
 
     \b
     Example:

@@ -254,6 +254,17 @@ def test_broken_lines(line: str, message: str, run: Run, trained: Path, tmp_path
     assert not out.exists()
 
 
+def test_a_model_without_probabilities(run: Run, texts: Path, tmp_path: Path) -> None:
+    local = {"loss": {"@crf_losses": "spacy_crfseq.LocalLog.v1"}}
+    nlp = helpers.trained(**local, decoder={"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"})
+    nlp.to_disk(tmp_path / "model")
+    for command in (["active"], ["show", "-o", tmp_path / "page.html"]):
+        result = run(*command, tmp_path / "model", texts)
+        assert result.exit_code == 1
+        assert "normalised at each token" in result.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
 def test_other_files(run: Run, trained: Path, tmp_path: Path) -> None:
     model = trained / "model-best"
     with pytest.raises(FormatError, match="no such file"):
