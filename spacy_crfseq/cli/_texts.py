@@ -45,7 +45,7 @@ def read_texts(nlp: Language, path: Path) -> Iterator[Text]:
         texts = _from_json(nlp, path)
     else:
         texts = (Text(nlp.make_doc(line), number, {}) for number, line in read_lines(path, "utf8") if line.strip())
-    return (text for text in texts if len(text.doc))
+    return (text for text in texts if not text.doc.text.isspace() and len(text.doc))
 
 
 def _from_json(nlp: Language, path: Path) -> Iterator[Text]:

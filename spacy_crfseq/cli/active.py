@@ -19,7 +19,7 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from ..errors import ConfigError, suggest
+from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
@@ -60,8 +60,8 @@ def active_cli(
 
     Writes them, the most useful first, as JSONL that annotation tools such as Prodigy read: text, tokens, predicted
     spans with their probabilities as "score", and under "meta" the line of the text, the measure and its value.
-    Least confidence, margin and token entropy (a mean over tokens) do not grow with the length of a text as the other
-    measures do. Memory is bounded by -n. Ctrl-C writes the best so far.
+    Only token-entropy, a mean over tokens, does not favour long texts. Memory is bounded by -n. Ctrl-C writes the best
+    so far.
 
     \b
     Example:
@@ -123,6 +123,8 @@ def active(
                 bar.update(len(batch))
     except KeyboardInterrupt:
         interrupted = True
+    if not best.seen and not interrupted:
+        raise DataError(f"{texts} holds no text.")
     return Chosen(best.tasks(), best.seen, interrupted)
 
 

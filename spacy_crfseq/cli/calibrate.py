@@ -17,7 +17,7 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from ..errors import ConfigError, CrfError, DataError
+from ..errors import ConfigError, CrfError, DataError, suggest
 from ..files import replace_folder, write_json
 from ..formats import PRESETS, get_preset
 from ..schemes import OUTSIDE, decode_lenient
@@ -73,7 +73,8 @@ def calibrate_cli(
     Scores are divided by a temperature, fitted to the predictions on DEV and stored with the model; predictions stay
     the same under Viterbi decoding. The report shows, before and after, how probable predictions are and how many of
     them are right; ECE, the expected calibration error, is the mean distance of the two, Brier the mean squared error
-    of the probabilities. Without --output, one file of MODEL is replaced.
+    of the probabilities. Without --output, MODEL changes: one small file of each component is
+    replaced.
 
     \b
     Example:
@@ -84,10 +85,12 @@ def calibrate_cli(
         names = None if given is None else [name.strip() for name in given.split(",") if name.strip()]
         table = Table(bins, equal_mass)
         done = calibrate(model, file, format_, output=output, components=component or [], table=table, given=names)
+        for name, reason in done.skipped.items():
+            print(f"{name} is left as it is. {reason}", file=sys.stderr)
         if as_json:
             print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
-            return
-        _tell(done, output or Path(model))
+        else:
+            _tell(done, output or Path(model))
 
 
 class Table(NamedTuple):
@@ -200,6 +203,9 @@ def _read(nlp: Language, file: Path, format_name: str, given: Sequence[str] | No
 
     columns = TOKEN_COLUMNS if format_name == DOCBIN else get_preset(format_name).columns
     seen = missing_columns(nlp, columns) if given is None else list(given)
+    unknown = [name for name in seen if name not in TOKEN_COLUMNS]
+    if format_name == DOCBIN and unknown:
+        raise ConfigError(f"--given {unknown[0]}: unknown column. {suggest(unknown[0], TOKEN_COLUMNS)}")
     if format_name == DOCBIN:
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(file, nlp.vocab)]
     else:
@@ -344,8 +350,6 @@ def _tell(done: Done, target: Path) -> None:
             aligns=("l", *"rrrlrlrl"),
             divider=True,
         )
-    for name, reason in done.skipped.items():
-        say.warn(f"{name} is left as it is", reason)
     say.good(f"Saved the temperature of {', '.join(done.results)} to {target}")
 
 

@@ -164,8 +164,7 @@ def _texts(nlp: Language, source: str | Path) -> Iterable[Text]:
     path = Path(source)
     if len(str(source)) < 256 and (path.suffix in SUFFIXES or path.is_file()):
         return read_texts(nlp, path)
-    doc = nlp.make_doc(str(source))
-    return [Text(doc, 1, {})] if len(doc) else []
+    return [Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else []
 
 
 # The page
@@ -186,8 +185,8 @@ def page(nlp: Language, component: str, model: str, entries: Sequence[Entry]) ->
         style=STYLE,
         title=f"How sure {escape(component)} is",
         about=f"{escape(model)}: {len(entries):,} texts, {sum(counts.values()):,} predictions. The fuller the colour, "
-        "the more probable. Beside a label: the probability of exactly this stretch and label; above a text: that all "
-        "its predictions are right.",
+        "the more probable. Beside a label: the probability of exactly this stretch and label; above a text: that its "
+        "whole labelling is right.",
         shades="".join(f'<li style="{_background("#8d99a6", p)}">{p:g}</li>' for p in LEGEND),
         labels="".join(
             f'<li style="background: {colors[label]}">{escape(label)} {counts[label]:,}</li>'
