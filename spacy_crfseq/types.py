@@ -374,5 +374,43 @@ class Decoder(Protocol):
         ...
 
 
+class Evidence(NamedTuple):
+    """What a data set holds about a text of T tokens, for extrinsic losses.
+
+    words (Sequence[str]): [T].
+    gold (Sequence[str | None]): [T] gold labels, in the component's own tags ("B-PER"); None where not known.
+    reference (Any): The gold Doc, for whatever else it holds, such as dependencies; its tokens are `words`.
+    annotated (Callable): Maps the name of a component of the pipeline to a function from labels [T] to the text's Doc
+        as that component leaves it when it finds these labels there.  Raises ConfigError if there is no such component.
+    """
+
+    words: Sequence[str]
+    gold: Sequence[str | None]
+    reference: Any
+    annotated: Callable[[str], Callable[[Sequence[str]], Any]]
+
+
+Cost: TypeAlias = Callable[[Sequence[str]], float]
+"""What labels [T] of a text cost, 0 or more."""
+
+
+class ExtrinsicLoss(Protocol):
+    """A cost of predicted labels against whatever a data set holds; it need not be a sum over tokens or spans."""
+
+    def check(self, labels: Sequence[str], scheme: str) -> None:
+        """Check that the loss fits a component with these labels, in the tags of a scheme ("plain": no spans).
+
+        RAISES ConfigError: If it does not.
+        """
+        ...
+
+    def __call__(self, evidence: Evidence) -> Cost | None:
+        """Return the cost of labels of a text; None where the evidence does not tell good labels from bad ones.
+
+        The gold labels, if all are known, cost 0, unless something that errs judges them.
+        """
+        ...
+
+
 LexemeFunction: TypeAlias = Callable[[str], "str | None"]
 """Maps a word's text to the value of a user-defined attribute; None where it does not fire."""

@@ -680,7 +680,7 @@ class CRFComponent(TrainablePipe):
                 data = self._relabelled(self._collect(examples, encoder))
             encoder.pinned = True
             self._session = Session(self.method.optimizer, data)
-            evaluate = self._evaluator(list(dev)) if dev is not None else None
+            evaluate = self.evaluator(list(dev)) if dev is not None else None
         try:
             yield self._objective(data), evaluate
         finally:
@@ -694,7 +694,24 @@ class CRFComponent(TrainablePipe):
         crf.set_theta(theta)
         show_parameters(self.model, crf)
 
-    def _evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
+    @contextmanager
+    def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns]]]:
+        """Yield a function that turns Docs into numbers, all of which stay valid together until the end.
+
+        For training that goes on from the model as it is; whoever trains calls `set_parameters` within.
+        """
+        _, encoder = self._trained()
+        with self._lock:
+            self._sync()
+            self._session.release()
+            encoder.pinned = True
+        try:
+            yield self._encode
+        finally:
+            with self._lock:
+                encoder.pinned = False
+
+    def evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
         """Return a function that scores parameters on `dev`."""
         crf, encoder = self._trained()
         columns = self._read([example.predicted for example in dev], encoder.columns)
