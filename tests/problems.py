@@ -20,7 +20,7 @@ from spacy_crfseq.layout import Layout, Rows, SparseRows, make_layout
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.tag_dictionary import make_dictionary
-from spacy_crfseq.training.dataset import Dataset
+from spacy_crfseq.training.dataset import CandidateTable, Dataset
 from spacy_crfseq.training.objective import CRFObjective
 from spacy_crfseq.types import (
     MISSING,
@@ -335,6 +335,7 @@ def training_problem(
     boundaries: bool = True,
     transitions: bool = True,
     missing: float = 0.0,
+    candidates: float = 0.0,
     weighted: bool = False,
     dictionary_size: int = 0,
     loss: Loss | None = None,
@@ -352,11 +353,24 @@ def training_problem(
     gold = np.array([len(word) % n_labels for word in words], np.int32)
     noisy = rng.random(len(gold)) < 0.3
     gold[noisy] = rng.integers(0, n_labels, noisy.sum())
+    right = gold.copy()
     gold[rng.random(len(gold)) < missing] = MISSING
     weights = rng.uniform(0.5, 2, n_sequences) if weighted else np.ones(n_sequences)
+    table = CandidateTable()
+    if candidates:
+        table.now = random_candidates(rng, n_labels)
+        partly = rng.random(len(gold)) < candidates
+        gold[partly] = MISSING - 1 - _fitting(rng, table.now, right[partly])
     n_attributes = encoder.state.index.size, encoder.pair.index.size
+    observed = Dataset(encoded, gold, weights, table).observed()
     layout = make_layout(
-        encoded, gold, n_labels, n_attributes, support=support, boundaries=boundaries, transitions=transitions
+        observed.encoded,
+        observed.gold,
+        n_labels,
+        n_attributes,
+        support=support,
+        boundaries=boundaries,
+        transitions=transitions,
     )
     dictionary = None
     if encoder.words is not None:
@@ -365,7 +379,7 @@ def training_problem(
             hashes, encoded.words, gold, constraints, size=dictionary_size, min_count=2
         )
         encoded, encoder.words = encoded._replace(words=numbers), dictionary.word_index()
-    data, loss, regularizer = Dataset(encoded, gold, weights), loss or SequentialLog(), regularizer or L2(1.0)
+    data, loss, regularizer = Dataset(encoded, gold, weights, table), loss or SequentialLog(), regularizer or L2(1.0)
     objective = CRFObjective(layout, data, loss, regularizer, dictionary=dictionary)
     return Training(objective, encoder, encoded, vocabulary, sentences)
 

@@ -50,7 +50,7 @@ def partly_known(batch: Batch) -> Offsets:
     if not len(batch.candidates.sets):
         return np.zeros(0, np.int64)
     tokens = np.flatnonzero(batch.gold < MISSING)
-    numbers = np.unique(np.searchsorted(batch.offsets, tokens, side="right") - 1)
+    numbers: Offsets = np.unique(np.searchsorted(batch.offsets, tokens, side="right") - 1)
     return numbers[batch.weights[numbers] != 0]
 
 
@@ -78,7 +78,9 @@ def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scor
 
 def _losses(views: _Views, log_sums: NDArray[np.float64], n_sequences: int) -> NDArray[np.float64]:
     """Return the loss of each sequence, given the log-sum of each group."""
-    return np.bincount(views.owner, views.factor * log_sums, n_sequences)
+    losses = np.zeros(n_sequences)
+    np.add.at(losses, views.owner, views.factor * log_sums)
+    return losses
 
 
 def _expectations(
