@@ -50,8 +50,9 @@ def partly_known(batch: Batch) -> Offsets:
     if not len(batch.candidates.sets):
         return np.zeros(0, np.int64)
     tokens = np.flatnonzero(batch.gold < MISSING)
-    numbers: Offsets = np.unique(np.searchsorted(batch.offsets, tokens, side="right") - 1)
-    return numbers[batch.weights[numbers] != 0]
+    numbers = np.unique(np.searchsorted(batch.offsets, tokens, side="right") - 1)
+    partly: Offsets = numbers[batch.weights[numbers] != 0]
+    return partly
 
 
 def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scores, link: Link | None) -> float:

@@ -419,8 +419,8 @@ class Entities(_Spans):
         try:
             return list(example.get_aligned_ner())
         except ValueError as error:
-            text = example.reference.text[:60]
-            raise DataError(f"The entities of the gold document {text!r}... cannot be read: {error}") from None
+            text = example.reference.text.strip()[:60]
+            raise DataError(f"The entities of the gold document {text!r} cannot be read: {error}") from None
 
     def gold_content(self, reference: Doc) -> object:
         return reference.to_array([ENT_IOB, ENT_TYPE]).tobytes(), self._incorrect_content(reference)

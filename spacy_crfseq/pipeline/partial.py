@@ -173,7 +173,7 @@ class _Reader:
 
     @property
     def _name(self) -> str:
-        text = self._reference.text
+        text = self._reference.text.strip()
         return f"The gold document {text if len(text) < 60 else text[:57] + '...'!r}"
 
     def _ends(self, token: int) -> bool:
