@@ -64,7 +64,7 @@ def partial_labels(options: Options) -> list[Row]:
             quick=options.quick,
         )  # fmt: skip
         pipe = pipe or task.pipe
-        trained = task.fit(settings["method"])
+        trained = task.fit(settings["methods"]["default"])
         rows.append(
             task.row(trained, removed=share, treatment=treatment, test=round(task.score("test", trained.theta), 2))
         )
