@@ -92,10 +92,15 @@ class Answers:
     @cached_property
     def all_probabilities(self) -> NDArray[np.float64]:
         """The probabilities of `all_spans` [S]."""
+        return self.probabilities_at(self._posterior.temperature)
+
+    def probabilities_at(self, temperature: float) -> NDArray[np.float64]:
+        """Return the probabilities of `all_spans` [S] at another temperature; which spans there are stays the same."""
+        posterior = self.posterior._replace(temperature=temperature)
         if self._scheme is None:
-            return self.posterior.label_probabilities(self.all_labels)
+            return posterior.label_probabilities(self.all_labels)
         spans = self.all_spans
-        return self.posterior.span_probabilities(self.all_labels, spans.start, spans.end)
+        return posterior.span_probabilities(self.all_labels, spans.start, spans.end)
 
     # Doc by Doc
 
@@ -132,10 +137,12 @@ class Answers:
 
         RAISES ConfigError: If k is less than 1.
         """
-        from ..posterior import merged
-
-        found = merged(self.posterior.nbest(k), self._posterior.offsets, self._sequence_bounds, k)
-        return [[Labelling(*each) for each in zip(labels, scores.tolist(), strict=True)] for labels, scores in found]
+        labels, scores = self.posterior.nbest(k).merged(self.offsets, self._sequence_bounds)
+        found = zip(self.doc_offsets.tolist(), self.doc_offsets[1:].tolist(), scores.T, strict=False)
+        return [
+            [Labelling(labels[i, first:last], score) for i, score in enumerate(of_doc.tolist()) if score > -np.inf]
+            for first, last, of_doc in found
+        ]
 
     def sample(self, n: int, seed: int = 0) -> list[Ints]:
         """Return n labellings of each Doc [n, tokens], drawn by their probability."""

@@ -135,8 +135,9 @@ def _clamp(
     if crosses_sentences(doc, start, end):
         raise DataError(f"{where} reaches over the end of a sentence, which no labelling can.")
     wanted = annotation.tags_of_span(end - start, label)
-    if not set(wanted) <= set(tags):
-        raise DataError(f"{where}: the model has no such label. {suggest(label, annotation.public_labels(tags))}")
+    unknown = [tag for tag in wanted if tag not in tags]
+    if unknown:
+        raise DataError(f"{where}: the model has no tag {unknown[0]!r}. {suggest(unknown[0], tags)}")
     numbers = [list(tags).index(tag) for tag in wanted]
     allowed[start:end] = False
     allowed[np.arange(start, end), numbers] = True
@@ -150,5 +151,5 @@ def crosses_sentences(doc: Doc, start: int, end: int) -> bool:
 
 
 def _about(doc: Doc) -> str:
-    text = doc.text
+    text = doc.text.strip()
     return f"The document {text if len(text) < 60 else text[:57] + '...'!r}"

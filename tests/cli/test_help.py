@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("convert", "evaluate", "fit", "path", "prune", "warmup")
+COMMANDS = ("active", "calibrate", "convert", "evaluate", "fit", "path", "prune", "show", "warmup")
 
 
 def python(*args: object) -> subprocess.CompletedProcess[str]:
