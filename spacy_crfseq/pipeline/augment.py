@@ -24,6 +24,7 @@ from .annotations import Prediction
 from .collect import gold_tags, same_words
 from .component import CRFComponent
 from .extract import DocColumns, read_docs
+from .partial import known_tags
 
 
 class Source(NamedTuple):
@@ -96,7 +97,7 @@ class _Maker:
         self, nlp: Language, pipe: CRFComponent, encode: Callable[[list[Doc]], tuple[Encoded, DocColumns]]
     ) -> None:
         self._nlp, self._pipe, self._encode = nlp, pipe, encode
-        self._scheme: str = getattr(pipe.annotation, "scheme", "plain")
+        self._scheme: str = pipe.annotation.scheme or "plain"
 
     def loss_set(self, source: Source) -> LossSet:
         """Return a data set with its loss.
@@ -123,7 +124,7 @@ class _Maker:
             )
         docs, costs = [example.predicted for example, _ in found], [self._on_numbers(cost) for _, cost in found]
         encoded, columns = self._encode(docs)
-        allowed = pipe.annotation.allowed(docs, columns.state, columns.doc_offsets, pipe.tags)
+        allowed = pipe.allowed(docs, columns, preset=True)
         if allowed is not None and encoded.words is not None:  # where this restricts, no tag dictionary does
             encoded = encoded._replace(words=np.where(allowed.all(1), encoded.words, np.int32(-1)))
         gold = np.full(encoded.n_tokens, MISSING, np.int32)
@@ -141,7 +142,8 @@ class _Maker:
                 f"The data set {name!r}: {example.reference.text[:60]!r} has other tokens in its gold document than in "
                 "the predicted one, so that a loss cannot compare them. Use a reader that keeps the file's tokens."
             )
-        gold, words = gold_tags(self._pipe.annotation, example), [token.text for token in example.reference]
+        gold = known_tags(gold_tags(self._pipe.annotation, example, self._pipe.name))
+        words = [token.text for token in example.reference]
         return Evidence(words, gold, example.reference, partial(self._annotated, example.predicted))
 
     def _annotated(self, text: Doc, name: str) -> Callable[[Sequence[str]], Doc]:
@@ -177,7 +179,11 @@ class _Maker:
         if not examples:
             raise DataError("The dev corpus is empty. Check its path, or leave it out.")
         if dev.loss is None:
-            if not any(tag is not None for example in examples for tag in gold_tags(self._pipe.annotation, example)):
+            if not any(
+                tag is not None
+                for example in examples
+                for tag in gold_tags(self._pipe.annotation, example, self._pipe.name)
+            ):
                 raise DataError("The dev corpus holds no gold labels. Give it a loss, or leave it out.")
             return self._pipe.evaluator(examples)
         held, pipe, crf = self._ranked(dev.name, examples, dev.loss), self._pipe, self._pipe.crf

@@ -281,7 +281,7 @@ class CRFComponent(TrainablePipe):
             self._use_words_of(docs)
             scorer, tags, constraints = crf.scorer(encoder.encode(columns.text)), self._tags, self._constraints
         assert constraints is not None
-        allowed = self._allowed(docs, columns, extra or {}, preset)
+        allowed = self.allowed(docs, columns, extra, preset=preset)
         degrees = self.cfg["temperature"] if temperature is None else temperature
         posterior = make_posterior(scorer, constraints, allowed, degrees)
         n_threads = self.method.n_threads or threads.available()
@@ -302,16 +302,21 @@ class CRFComponent(TrainablePipe):
         """RAISES ConfigError: If the loss trains a model that is normalised at each token."""
         check_global(self.name, self.method.loss, "asking for probabilities")
 
-    def _allowed(
-        self, docs: Sequence[Doc], columns: DocColumns, extra: Mapping[int, Given], preset: bool
+    def allowed(
+        self, docs: Sequence[Doc], columns: DocColumns, extra: Mapping[int, Given] | None = None, *, preset: bool
     ) -> Bools | None:
-        """Return which tags tokens may have [T, L], None for all."""
+        """Return which tags the tokens of some Docs may have [T, L], None where all may have all.
+
+        columns (DocColumns): What has been read from the Docs.
+        extra (Mapping[int, Given] | None): What is known about single Docs, by their numbers, besides what is noted.
+        preset (bool): Whether entities and blocked tokens on the Docs are decided.
+        """
         tags, annotation, constraints = self._tags, self.annotation, self._constraints
         assert constraints is not None
         allowed = annotation.allowed(columns.state, tags)
-        known = dict(annotation.preset(docs, columns.state, columns.doc_offsets, tags) if preset else {})
+        known = annotation.preset(docs, columns.state, columns.doc_offsets, tags) if preset else {}
         for number, doc in enumerate(docs):
-            if number in extra:
+            if extra and number in extra:
                 known[number] = known.get(number, given.NOTHING).and_(extra[number])
             if given.KEY in doc.user_data:
                 noted = given.given_of(doc, self.name, ("user",) if preset else ("user", "preset"))
@@ -738,7 +743,7 @@ class CRFComponent(TrainablePipe):
         numbers: dict[str | None, int] = {tag: number for number, tag in enumerate([*self._tags, *unseen])}
         gold = np.array([numbers.get(tag, -1) for tag in tags], np.int32)
         known = gold >= 0
-        allowed = self._allowed([example.predicted for example in dev], columns, {}, preset=True)
+        allowed = self.allowed([example.predicted for example in dev], columns, preset=True)
         scheme = self.annotation.scheme
         table = None if scheme is None else TagTable([*self._tags, *unseen], scheme)
         assert self._constraints is not None
