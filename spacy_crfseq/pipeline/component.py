@@ -711,8 +711,9 @@ class CRFComponent(TrainablePipe):
                 encoder.pinned = False
 
     def set_parameters(self, theta: Floats) -> None:
-        """Predict with these parameters [D] from now on."""
+        """Predict with these parameters [D] from now on; a fitted temperature belonged to others and is forgotten."""
         crf, _ = self._trained()
+        self.cfg["temperature"] = 1.0
         crf.set_theta(theta)
         show_parameters(self.model, crf)
 
