@@ -77,9 +77,8 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -
     assert contents(model) == before
     assert settings(tmp_path / "new", "crf_ner")["temperature"] != 1.0
     assert settings(tmp_path / "new", "crf_tagger")["temperature"] == 1.0
-    # nothing else has changed, not even the words known by the vocab
     after = contents(tmp_path / "new")
-    assert {name for name in before if before[name] != after[name]} <= {"crf_ner/cfg", "config.cfg", "meta.json"}
+    assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == {"crf_ner/cfg"}
     again = run("calibrate", tmp_path / "new", corpus.dev, "-f", "conll2003", "-n", "crf_ner", "-o", tmp_path / "new")
     assert again.exit_code == 0, again.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
