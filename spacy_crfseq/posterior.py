@@ -107,6 +107,14 @@ class Posterior(NamedTuple):
             out[tokens] = marginals[np.arange(len(marginals)), labels[tokens]]
         return np.minimum(out, 1.0)  # scores in float32 leave a rest
 
+    def spans(self, labels: Ints) -> tuple[Offsets, Offsets]:
+        """Return the first tokens and the tokens after the last of the spans [S] that `labels` [T] mark, in order."""
+        bounds = np.zeros(self.n_tokens + 1, np.bool_)
+        bounds[self.offsets] = True
+        bounds[1:-1] |= ~self.constraints.inside[labels[:-1], labels[1:]]
+        within = ~self.constraints.outside[labels]
+        return np.flatnonzero(bounds[:-1] & within), np.flatnonzero(bounds[1:] & within) + 1
+
     def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
         """Return the exact probability of spans [S] as labelled in `labels` [T], both their ends included.
 
@@ -196,18 +204,10 @@ class Posterior(NamedTuple):
         for model, _ in self._chains():
             spans = chain.make_span_chain(model, self.constraints.inside)
             expected += float(spans.opens[:, ~self.constraints.outside].sum())
-        starts, ends = self._spans(labels)
+        starts, ends = self.spans(labels)
         found = float(self.span_probabilities(labels, starts, ends).sum())
         total = len(starts) + beta**2 * expected
         return (1 + beta**2) * found / total if total > 0 else 0.0
-
-    def _spans(self, labels: Ints) -> tuple[Offsets, Offsets]:
-        """Return first tokens and tokens after the last of the spans that `labels` [T] mark."""
-        bounds = np.zeros(self.n_tokens + 1, np.bool_)
-        bounds[self.offsets] = True
-        bounds[1:-1] |= ~self.constraints.inside[labels[:-1], labels[1:]]
-        within = ~self.constraints.outside[labels]
-        return np.flatnonzero(bounds[:-1] & within), np.flatnonzero(bounds[1:] & within) + 1
 
     def _chains(self) -> Iterator[tuple[Chain, slice]]:
         """Yield all sequences as Markov chains, a shard at a time, with the shard's tokens."""

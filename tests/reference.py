@@ -153,6 +153,38 @@ def sequential_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[f
     return total, gradient
 
 
+def partial_nll(scores: Scores, batch: Batch) -> np.ndarray:
+    """Return [N] ``-log P(C_n) - sum_s log(1 - P(s | C_n))`` of each sequence, 0 of those without a token.
+
+    C are the labellings with the gold label or one of the candidates at each token where they are known, and s those
+    spans that a candidate set says are not there.
+    """
+    out = np.zeros(len(batch.weights))
+    for n in range(len(out)):
+        first, last = int(batch.offsets[n]), int(batch.offsets[n + 1])
+        one, gold = sequence(scores, first, last), batch.gold[first:last].tolist()
+        paths = all_paths(*one.emissions.shape)
+        path_scores = all_path_scores(one, paths)
+        agree = np.array([all(_fits(g, k, batch) for g, k in zip(gold, path, strict=True)) for path in paths])
+        out[n] = log_sum(path_scores) - log_sum(path_scores[agree])
+        for t, number in enumerate(gold):
+            for span in batch.candidates.incorrect:
+                if number == -2 - span.number and t + span.n_tokens <= len(gold):
+                    there = agree & np.array([_has_span(path[t:], span.labels) for path in paths])
+                    out[n] += log_sum(path_scores[agree]) - log_sum(path_scores[agree & ~there])
+    return out
+
+
+def _fits(gold: int, label: int, batch: Batch) -> bool:
+    if gold >= -1:
+        return gold in (-1, label)
+    return bool(batch.candidates.sets[-2 - gold, label])
+
+
+def _has_span(labels: Sequence[int], pattern: np.ndarray) -> bool:
+    return all(row[label] for row, label in zip(pattern, labels, strict=False))
+
+
 def pointwise_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[float, float]]) -> tuple[float, Scores]:
     """Return ``sum_n w_n sum_t phi(-log P(y_t = gold_t | x_n))`` over known labels, and its gradient.
 

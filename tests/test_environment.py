@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spacy_crfseq.registry import NAMES
+
 TRAIN = """\
 import spacy
 from spacy.training import Example
@@ -106,7 +108,7 @@ def test_a_language_alone_imports_no_compiler() -> None:
 def test_listing_the_registries_imports_no_compiler() -> None:
     script = (
         "import sys, spacy\nnlp = spacy.blank('en')\n"
-        "for name in ('crf_losses', 'crf_regularizers', 'crf_optimizers', 'crf_decoders', 'crf_features'):\n"
+        f"for name in {NAMES!r}:\n"
         "    assert any(key.startswith('spacy_crfseq.') for key in spacy.registry._get_all(name)) if hasattr("
         "spacy.registry, '_get_all') else getattr(spacy.registry, name).get_all()\n"
         "nlp.get_factory_meta('crf_ner')\nprint('numba' in sys.modules)"

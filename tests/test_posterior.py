@@ -254,14 +254,14 @@ def test_long_sequences_and_large_scores(scale: float, shared: bool, dtype: type
     best = posterior.log_probabilities(posterior.decode(Viterbi()))[0]
     assert max(log_shares) <= best + 1e-6 * abs(best) + 1e-9
     chosen = posterior.decode(MaxExpectedF1())
-    starts, ends = posterior._spans(chosen)
+    starts, ends = posterior.spans(chosen)
     shares = posterior.span_probabilities(chosen, starts, ends)
     assert np.isfinite(shares).all()
     single = ends - starts == 1  # a U- tag is a span
     np.testing.assert_allclose(shares[single], marginals[starts[single], chosen[starts[single]]], atol=precise)
     assert 0 <= posterior.expected_f(chosen) <= 1 + precise
     rival = posterior.decode(Viterbi())
-    rival_shares = posterior.span_probabilities(rival, *posterior._spans(rival))
+    rival_shares = posterior.span_probabilities(rival, *posterior.spans(rival))
     value, rival_value = (2 * found.sum() - 0.8 * len(found) for found in (shares, rival_shares))
     assert value >= rival_value - len(shares) * precise
 

@@ -172,7 +172,7 @@ class Task:
         self.pipe = _made(lambda: add(nlp, factory, **settings, features=dict(features)))
         self.pipe.initialize(lambda: train)
         self.data = join(self.pipe.compile(train))
-        self._scorers = {name: self.pipe._evaluator(list(examples)) for name, examples in parts.items()}
+        self._scorers = {name: self.pipe.evaluator(list(examples)) for name, examples in parts.items()}
 
     @property
     def layout(self) -> Layout:

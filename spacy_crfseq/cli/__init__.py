@@ -10,6 +10,7 @@ from spacy.cli._util import app
 from ..pipeline import factories as _factories  # noqa: F401
 from ._app import crfseq_cli
 from .active import active, active_cli
+from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
@@ -22,6 +23,8 @@ from .warmup import warmup, warmup_cli
 __all__ = [
     "active",
     "active_cli",
+    "augment",
+    "augment_cli",
     "calibrate",
     "calibrate_cli",
     "convert",

@@ -59,4 +59,4 @@ class MaxExpectedF1:
             number = int(np.flatnonzero(np.isneginf(posterior.log_z))[0])
             raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
         spans = chain.make_span_chain(posterior, constraints.inside)
-        return chain.best_spans(posterior, spans, constraints.outside, 1 + self.beta**2, float(self.expected_f))
+        return chain.best_spans(posterior, spans, constraints.outside, float(1 + self.beta**2), float(self.expected_f))

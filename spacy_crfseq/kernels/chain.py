@@ -324,12 +324,12 @@ def follow_spans(
 def best_spans(chain: Chain, spans: SpanChain, outside: Bools, gain: float, cost: float) -> Ints:
     """Return the labels [T] whose spans have the largest sum of ``gain * P(span | x) - cost``.
 
-    Labels `outside` [L] are in no span.  Scores of minus infinity forbid.  Every sequence must have a
-    labelling, see `Chain.log_z`.
+    Labels `outside` [L] are in no span.  Scores of minus infinity forbid.  Every sequence must have a labelling,
+    see `Chain.log_z`.
     """
-    labels, table = np.zeros(len(chain.ahead), np.int32), (np.empty_like(chain.ahead) for _ in range(3))
-    origins = np.full((*chain.ahead.shape, 2), -1, np.int32)
-    search(chain.transitions, chain.offsets, chain.ahead, *spans, outside, gain, cost, *table, origins, labels)
+    labels, origins = np.zeros(len(chain.ahead), np.int32), np.full((*chain.ahead.shape, 2), -1, np.int32)
+    values = np.empty((3, *chain.ahead.shape))
+    search(chain.transitions, chain.offsets, chain.ahead, *spans, outside, gain, cost, values, origins, labels)
     return labels
 
 
@@ -346,22 +346,22 @@ def search(
     outside: Bools,
     gain: float,
     cost: float,
-    begin: Floats,
-    through: Floats,
-    finish: Floats,
+    values: Floats,
     origins: Ints,
     labels: Ints,
 ) -> None:
     """Do the work of `best_spans`.
 
-    What the best labellings of the tokens up to one are worth, [T, L], by its label: begin, where another span may
-    begin at it; through, where a span goes on through it that counts as improbable; finish, where a span may end there.
-    Where one ends whose probability counts, origins [T, L, 2] tells its first token and its first label, else -1.
+    values [3, T, L] tells what the best labellings of the tokens up to one are worth, by its label: where another span
+    may begin at it; where a span goes on through it that counts as improbable; where a span may end there.  Where one
+    ends whose probability counts, origins [T, L, 2] tells its first token and its first label, else -1.
 
     For each first token and label, the most probable paths of the span's labels are followed to every last token and
     label, as long as they are not negligible.  Spans that are count as having the probability zero, so that there is
-    a labelling wherever one is possible.
+    a labelling wherever one is possible.  Where each span could be left out, those that cost more than they gain are
+    negligible too, which leaves few.
     """
+    begin, through, finish = values[0], values[1], values[2]
     n = ahead.shape[1]
     shared = transitions.shape[0] == 1
     mass, longer = np.zeros(n), np.zeros(n)  # of the labels now and then, zero for the others
@@ -371,13 +371,20 @@ def search(
     for i in range(n):
         first_link[i + 1] = max(first_link[i + 1], first_link[i])
     follows = np.empty((n, n))
+    filler = -1
     if shared:
         _fill_follows(transitions[0], apart, follows)
+        filler = _filler(transitions[0], outside, follows)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
+        floor = NEGLIGIBLE
+        if filler >= 0:
+            floor = max(floor, cost / gain * (1 - 1e-9))
         for t in range(b, e):
             for j in range(n):
                 finish[t, j] = -np.inf
+            if filler >= 0 and ahead[t, filler] == -np.inf:
+                floor = NEGLIGIBLE
         for t in range(b, e):
             step = transitions[0 if shared else t]
             for j in range(n):
@@ -403,7 +410,7 @@ def search(
                     finish[t, j] = value
                     origins[t, j, 0] = -1
             for first in range(n):
-                if outside[first] or begin[t, first] == -np.inf or not opens[t, first] > NEGLIGIBLE:
+                if outside[first] or begin[t, first] == -np.inf or not opens[t, first] > floor:
                     continue
                 mass[first], now[0], count, last = opens[t, first], first, 1, t
                 while count > 0:
@@ -420,7 +427,7 @@ def search(
                         for k in range(first_link[i], first_link[i + 1] if last < e else 0):
                             j = links[k, 1]
                             product = mass[i] * goes_on[last, k]
-                            if product > NEGLIGIBLE and product > longer[j]:
+                            if product > floor and product > longer[j]:
                                 if longer[j] == 0:
                                     then[found] = j
                                     found += 1
@@ -439,6 +446,24 @@ def _fill_follows(step: Floats, apart: Floats, follows: Floats) -> None:
     for i in range(step.shape[0]):
         for j in range(step.shape[0]):
             follows[i, j] = 0.0 if apart[i, j] > 0 and step[i, j] > -np.inf else -np.inf
+
+
+@inlined
+def _filler(step: Floats, outside: Bools, follows: Floats) -> int:
+    """Return a label outside that may stand in place of all labels of any span, -1 where there is none."""
+    n = step.shape[0]
+    found = -1
+    for filler in range(n):
+        fits = outside[filler] and follows[filler, filler] == 0
+        for i in range(n):
+            for j in range(n):
+                if follows[i, j] == 0 and not outside[j] and follows[i, filler] < 0:
+                    fits = False
+                if follows[i, j] == 0 and not outside[i] and follows[filler, j] < 0:
+                    fits = False
+        if fits and found < 0:
+            found = filler
+    return found
 
 
 @inlined

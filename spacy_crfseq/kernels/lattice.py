@@ -431,7 +431,7 @@ def log_loss(
     the sum over all completions (Tsuboi et al. 2008, eq. 4).
     """
     scores, grad = (emissions, transitions, start, end), (d_emissions, d_transitions, d_start, d_end)
-    return expectations(*scores, offsets, gold, weights, *grad, cap)
+    return expectations(*scores, offsets, gold, weights, *grad, cap, _NO_NUMBERS)
 
 
 @kernel
@@ -448,8 +448,12 @@ def expectations(
     d_start: Floats,
     d_end: Floats,
     cap: float,
+    log_z: Floats,
 ) -> float:
-    """Do the work of `log_loss`."""
+    """Do the work of `log_loss`; where `gold` is empty, add the weights times the expected counts of all labellings.
+
+    Their log Z goes to log_z [N] then.
+    """
     n = emissions.shape[1]
     work = _workspace(offsets, n, emissions)
     forward, backward, counts = work[4], work[5], work[6]
@@ -468,7 +472,7 @@ def expectations(
             steps, d_steps = transitions[b:e], d_transitions[b:e]
         scores, grad = (emissions[b:e], steps, start, end), (d_emissions[b:e], d_steps, d_start, d_end)
         factor, gold_log_sum, free = weights[s], 0.0, 0.0
-        if missing == 0:
+        if missing == 0 and gold.shape[0] > 0:
             gold_log_sum = _gold_score(scores, gold[b:e])
         # with missing labels, that sum takes a pass too: before the others where phi' depends on it, and after them
         for turn in range(0 if missing > 0 and cap > 0 else 1, 3 if missing > 0 else 2):
@@ -484,7 +488,9 @@ def expectations(
                 gold_log_sum = log_sum
         value, slope = _link(free - gold_log_sum, cap)
         loss += factor * value
-        if missing == 0:
+        if gold.shape[0] == 0:
+            log_z[s] = free
+        elif missing == 0:
             _subtract_gold(gold[b:e], emissions.dtype.type(factor * slope), grad)
     if shared:
         for i in range(n):
@@ -818,19 +824,20 @@ def probabilities(
 def _span_probability(
     transitions: Floats, labels: Ints, first: int, after: int, length: int, inside: Bools, work: Work
 ) -> float:
-    """Return the probability of the span of the tokens first..after-1, in float64::
+    """Return the probability of the span of the tokens first..after-1.
 
-    sum_{i not inside} alpha_{first-1}(i) m(i, l_first) * product of m(l_{t-1}, l_t)
-        * sum_{j not inside} m(l_{after-1}, j) beta_after(j)                      m(i, j) = M(i, j) e_t(j) c_t
+    In float64, with m_t(i, j) = M(i, j) e_t(j) c_t and sums over labels that do not go on with the span::
+
+        sum_i alpha_{first-1}(i) m(i, l_first) * product_t m(l_{t-1}, l_t) * sum_j m(l_{after-1}, j) beta_after(j)
     """
     potentials, alpha, beta, scale, forward, backward, _ = work
     n, shared = transitions.shape[1], transitions.shape[0] == 1
-    label = labels[first]
-    total = np.float64(alpha[first, label])
-    if first > 0:
+    label, total = labels[first], 0.0
+    if first == 0:
+        total += alpha[first, label]
+    else:
         if not shared:
             _potentials(transitions[first], forward, backward)
-        total = 0.0
         for i in range(n):
             if not inside[i, label]:
                 total += np.float64(alpha[first - 1, i]) * backward[label, i]

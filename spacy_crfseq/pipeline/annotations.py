@@ -25,8 +25,9 @@ from ..schemes import SpanArrays, TagTable, encode, spans_of, split_tag, tags_of
 from ..types import Bools, Constraints, Floats, Hashes, Ints, Offsets
 from .confidence import store_token_scores
 from .given import Given, SpanLike, crosses_sentences
+from .partial import Partial
 
-Tags = list["str | None"]
+Tags = list["str | Partial | None"]
 
 
 class Prediction(NamedTuple):
@@ -70,7 +71,11 @@ class Annotation(Protocol):
         ...
 
     def gold_tags(self, example: Example, same_words: bool) -> Tags:
-        """Return the gold tag of each predicted token, None where missing."""
+        """Return the gold tag of each predicted token, None where missing, what is known of it where that is less."""
+        ...
+
+    def incorrect_spans(self, example: Example, same_words: bool) -> list[SpanLike]:
+        """Return spans of predicted tokens that the gold Doc says are not there."""
         ...
 
     def gold_content(self, reference: Doc) -> object:
@@ -79,6 +84,10 @@ class Annotation(Protocol):
 
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         """Return the tags that stand for labels given by a user: types or tags."""
+        ...
+
+    def is_tag(self, label: str) -> bool:
+        """Whether a label is a tag, and not a type that stands for several."""
         ...
 
     def found_tags(self, tags: Iterable[str]) -> list[str]:
@@ -160,6 +169,12 @@ class TokenTags:
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(labels))
 
+    def incorrect_spans(self, example: Example, same_words: bool) -> list[SpanLike]:
+        return []
+
+    def is_tag(self, label: str) -> bool:
+        return True
+
     def found_tags(self, tags: Iterable[str]) -> list[str]:
         return sorted(tags)
 
@@ -219,12 +234,15 @@ def _position_of(value: int) -> str:
 
 
 class _Spans:
-    """What `doc.ents` and `doc.spans` have in common."""
+    """What `doc.ents` and `doc.spans` have in common.
 
-    def __init__(self, scheme: str) -> None:
+    incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong.
+    """
+
+    def __init__(self, scheme: str, incorrect_spans_key: str | None = None) -> None:
         if scheme not in ("IOB2", "BILUO"):
             raise ConfigError(f"scheme {scheme!r} cannot be used inside. {suggest(str(scheme), ('IOB2', 'BILUO'))}")
-        self.scheme = scheme
+        self.scheme, self.incorrect_spans_key = scheme, incorrect_spans_key
 
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         """Return tags as they are, with "O" first; types as all their tags."""
@@ -232,6 +250,24 @@ class _Spans:
         are_tags = "O" in given and find_unreadable(given, self.scheme) is None
         tags = given if are_tags else tags_of(given, self.scheme)
         return self.found_tags(tags)
+
+    def incorrect_spans(self, example: Example, same_words: bool) -> list[SpanLike]:
+        """Return the spans of ``doc.spans[incorrect_spans_key]`` of the gold Doc, in predicted tokens."""
+        reference, key = example.reference, self.incorrect_spans_key
+        if key is None or key not in reference.spans:
+            return []
+        spans: Iterable[Span] = reference.spans[key]
+        if not same_words:
+            spans = example.get_aligned_spans_y2x(list(spans), allow_overlap=True)
+        return [SpanLike(span.start, span.end, span.label_) for span in spans]
+
+    def _incorrect_content(self, reference: Doc) -> object:
+        key = self.incorrect_spans_key
+        return _content(reference, key) if key is not None else None
+
+    def is_tag(self, label: str) -> bool:
+        """Whether a label is a tag of the scheme, and not a type."""
+        return find_unreadable([label], self.scheme) is None
 
     def found_tags(self, tags: Iterable[str]) -> list[str]:
         """Return the tags with "O" first, whether data had it or not."""
@@ -286,6 +322,11 @@ class _Spans:
                 doc.spans[key].attrs["scores"] = scores[first:last]
 
 
+def _content(doc: Doc, key: str) -> object:
+    """Return something hashable that is equal for Docs with equal spans in a group, None without it."""
+    return tuple((span.start, span.end, span.label) for span in doc.spans[key]) if key in doc.spans else None
+
+
 @lru_cache(maxsize=16)
 def tag_table(tags: tuple[str, ...], scheme: str) -> TagTable:
     """Return the tags taken apart, once for many predictions."""
@@ -301,8 +342,10 @@ def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:
 class SpanGroups(_Spans):
     """Non-overlapping spans in ``doc.spans[spans_key]``, for `crf_chunker`."""
 
-    def __init__(self, spans_key: str, scheme: str) -> None:
-        super().__init__(scheme)
+    def __init__(self, spans_key: str, scheme: str, incorrect_spans_key: str | None = None) -> None:
+        super().__init__(scheme, incorrect_spans_key)
+        if spans_key == incorrect_spans_key:
+            raise ConfigError(f"crf_chunker: incorrect_spans_key must differ from spans_key, which is {spans_key!r}.")
         self.spans_key = spans_key
         self.writes: frozenset[str] = frozenset()
         self.reads: tuple[str, ...] = ()
@@ -326,9 +369,7 @@ class SpanGroups(_Spans):
         return tags
 
     def gold_content(self, reference: Doc) -> object:
-        if self.spans_key not in reference.spans:
-            return None
-        return tuple((span.start, span.end, span.label) for span in reference.spans[self.spans_key])
+        return _content(reference, self.spans_key), self._incorrect_content(reference)
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
         self.store(prediction, docs, tags, self.spans_key)
@@ -352,32 +393,45 @@ class Entities(_Spans):
 
     def gold_tags(self, example: Example, same_words: bool) -> Tags:
         if not same_words:
-            return self._from_biluo(list(example.get_aligned_ner()))
+            return self._from_biluo(self._aligned(example))
         reference = example.reference
         strings = reference.vocab.strings
         pairs = reference.to_array([ENT_IOB, ENT_TYPE]).tolist()
+        behind = [*(iob for iob, _ in pairs[1:]), 2]
+        torn = self.scheme == "BILUO" and any(
+            iob == 0 and after == 1 for (iob, _), after in zip(pairs, behind, strict=True)
+        )
         biluo: Tags = []
-        for i, (iob, label) in enumerate(pairs):
+        for (iob, label), after in zip(pairs, behind, strict=True):
             if iob == 0:
                 biluo.append(None)
             elif iob == 2 or not label:
                 biluo.append("O")
+            elif torn and after == 0:  # entities begin before or go on behind missing tokens here; does this one end?
+                biluo.append(Partial(tuple(f"{prefix}-{strings[label]}" for prefix in ("BU" if iob == 3 else "IL"))))
             else:
-                goes_on = i + 1 < len(pairs) and pairs[i + 1][0] == 1
-                prefix = ("B" if goes_on else "U") if iob == 3 else ("I" if goes_on else "L")
+                prefix = ("B" if after == 1 else "U") if iob == 3 else ("I" if after == 1 else "L")
                 biluo.append(f"{prefix}-{strings[label]}")
         return self._from_biluo(biluo)
 
+    def _aligned(self, example: Example) -> Tags:
+        """Return the gold tags of predicted tokens that the gold Doc does not have."""
+        try:
+            return list(example.get_aligned_ner())
+        except ValueError as error:
+            text = example.reference.text.strip()[:60]
+            raise DataError(f"The entities of the gold document {text!r} cannot be read: {error}") from None
+
     def gold_content(self, reference: Doc) -> object:
-        return reference.to_array([ENT_IOB, ENT_TYPE]).tobytes()
+        return reference.to_array([ENT_IOB, ENT_TYPE]).tobytes(), self._incorrect_content(reference)
 
     def _from_biluo(self, tags: Tags) -> Tags:
         """Return the tags in the scheme; tags with a missing type, "U-", mean that nothing is known."""
-        known: Tags = [None if tag is None or tag.endswith("-") or tag == "-" else tag for tag in tags]
+        known: Tags = [None if isinstance(tag, str) and tag.endswith("-") else tag for tag in tags]
         if self.scheme == "BILUO":
             return known
         table = {"L": "I", "U": "B"}
-        return [tag if tag is None or tag == "O" else table.get(tag[0], tag[0]) + tag[1:] for tag in known]
+        return [table.get(tag[0], tag[0]) + tag[1:] if isinstance(tag, str) else tag for tag in known]
 
     def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
         spaces = state[:, 0] != 0

@@ -33,12 +33,12 @@ from ..model import LinearChainCRF
 from ..posterior import make_posterior
 from ..schemes import TagTable, span_f1, spans_of
 from ..tag_dictionary import TagDictionary, make_dictionary
-from ..training.compatibility import check_global
+from ..training.compatibility import check_candidates, check_global
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
 from ..training.selection import most_informative
-from ..types import Bools, Constraints, Floats, Ints
+from ..types import MISSING, Bools, Constraints, Floats, Ints
 from . import given, storage
 from .annotations import Annotation, Prediction, Tags, tag_table
 from .answers import Answers, Labelling
@@ -47,6 +47,7 @@ from .confidence import register
 from .extract import DocColumns, lexeme_reader, read_docs
 from .given import Given
 from .method import Method
+from .partial import Partial, PartialTable, contents, known_tags
 from .session import Session
 from .thinc_model import make_model, show_parameters
 
@@ -136,6 +137,7 @@ class CRFComponent(TrainablePipe):
         self._encoder: Encoder | None = None
         self._constraints: Constraints | None = None
         self._session = Session(method.optimizer)
+        self._partial = PartialTable(annotation)
         register(self)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -177,6 +179,7 @@ class CRFComponent(TrainablePipe):
             return 0
         self._sync()
         self._set_tags([*self._tags, *new])
+        self._partial.resolve(self._tags)
         self._added.append(label)
         if self._crf is not None:
             self._use(self._crf.with_labels(self._tags, self.method.transitions))
@@ -278,7 +281,7 @@ class CRFComponent(TrainablePipe):
             self._use_words_of(docs)
             scorer, tags, constraints = crf.scorer(encoder.encode(columns.text)), self._tags, self._constraints
         assert constraints is not None
-        allowed = self._allowed(docs, columns, extra or {}, preset)
+        allowed = self.allowed(docs, columns, extra, preset=preset)
         degrees = self.cfg["temperature"] if temperature is None else temperature
         posterior = make_posterior(scorer, constraints, allowed, degrees)
         n_threads = self.method.n_threads or threads.available()
@@ -299,16 +302,21 @@ class CRFComponent(TrainablePipe):
         """RAISES ConfigError: If the loss trains a model that is normalised at each token."""
         check_global(self.name, self.method.loss, "asking for probabilities")
 
-    def _allowed(
-        self, docs: Sequence[Doc], columns: DocColumns, extra: Mapping[int, Given], preset: bool
+    def allowed(
+        self, docs: Sequence[Doc], columns: DocColumns, extra: Mapping[int, Given] | None = None, *, preset: bool
     ) -> Bools | None:
-        """Return which tags tokens may have [T, L], None for all."""
+        """Return which tags the tokens of some Docs may have [T, L], None where all may have all.
+
+        columns (DocColumns): What has been read from the Docs.
+        extra (Mapping[int, Given] | None): What is known about single Docs, by their numbers, besides what is noted.
+        preset (bool): Whether entities and blocked tokens on the Docs are decided.
+        """
         tags, annotation, constraints = self._tags, self.annotation, self._constraints
         assert constraints is not None
         allowed = annotation.allowed(columns.state, tags)
-        known = dict(annotation.preset(docs, columns.state, columns.doc_offsets, tags) if preset else {})
+        known = annotation.preset(docs, columns.state, columns.doc_offsets, tags) if preset else {}
         for number, doc in enumerate(docs):
-            if number in extra:
+            if extra and number in extra:
                 known[number] = known.get(number, given.NOTHING).and_(extra[number])
             if given.KEY in doc.user_data:
                 noted = given.given_of(doc, self.name, ("user",) if preset else ("user", "preset"))
@@ -426,6 +434,7 @@ class CRFComponent(TrainablePipe):
         if self.method.tag_dictionary_size:
             encoder.words = HashIndex()
         encoder.pinned = True
+        self._partial = PartialTable(self.annotation)
         found = self._collect(get_examples(), encoder)
         if not found.tags:
             raise DataError(
@@ -458,9 +467,10 @@ class CRFComponent(TrainablePipe):
         method = self.method
         known = encoder.freeze(found.known, method.min_count)
         encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
+        observed = data._replace(encoded=known).observed()
         layout = make_layout(
-            known,
-            data.gold,
+            observed.encoded,
+            observed.gold,
             len(self._tags),
             (encoder.state.index.size, encoder.pair.index.size),
             support=method.support,
@@ -539,7 +549,7 @@ class CRFComponent(TrainablePipe):
 
     def _collect(self, examples: Iterable[Example], encoder: Encoder) -> Collected:
         try:
-            return collect(examples, self.annotation, encoder, self._read)
+            return collect(examples, self.annotation, encoder, self._read, self._partial, self.name)
         except DataError as error:
             raise DataError(f"Component {self.name!r}: {error}") from None
 
@@ -554,16 +564,27 @@ class CRFComponent(TrainablePipe):
 
     def _relabelled(self, found: Collected) -> Dataset:
         """Return the data, its labels changed to the numbers of the component's labels."""
-        numbers = np.append(self._label_ids(list(found.tags)), np.int32(-1))
-        found.data.gold[:] = numbers[found.data.gold]
-        return found.data
+        numbers, gold = np.append(self._label_ids(list(found.tags)), np.int32(MISSING)), found.data.gold
+        gold[:] = np.where(gold < MISSING, gold, numbers[np.maximum(gold, MISSING)])
+        return self._checked(found.data)
+
+    def _checked(self, data: Dataset) -> Dataset:
+        """Return the data, their candidate sets up to date.
+
+        RAISES ConfigError: If there are some, and the component cannot learn from them.
+        """
+        if data.has_candidates:
+            check_candidates(self.name, self.method.loss, self.method.optimizer)
+            self._partial.resolve(self._tags)
+        return data
 
     def _label_ids(self, tags: Tags) -> Ints:
         """RAISES DataError: If a tag is none of the component's labels."""
         numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(self._tags)}
-        numbers[None] = -1
+        numbers[None] = MISSING
+        number = self._partial.number
         try:
-            return np.array([numbers[tag] for tag in tags], np.int32)
+            return np.array([number(tag) if isinstance(tag, Partial) else numbers[tag] for tag in tags], np.int32)
         except KeyError as error:
             label = (*self.annotation.public_labels([error.args[0]]), error.args[0])[0]
             raise DataError(
@@ -577,7 +598,8 @@ class CRFComponent(TrainablePipe):
         _, encoder = self._trained()
         inputs = example.predicted.to_array(["ORTH", "SENT_START", *encoder.columns]).tobytes()
         words = example.reference.to_array(["ORTH"]).tobytes()
-        return hash((inputs, words, self.annotation.gold_content(example.reference)))
+        reference = example.reference
+        return hash((inputs, words, self.annotation.gold_content(reference), contents(reference, self.name)))
 
     def compile(self, examples: Sequence[Example]) -> list[Dataset]:
         """Return each example as a data set, features and gold labels as numbers."""
@@ -585,9 +607,9 @@ class CRFComponent(TrainablePipe):
         encoder.pinned = True
         columns = self._read([example.predicted for example in examples], encoder.columns)
         encoded = encoder.encode(columns.text)
-        gold = self._label_ids([tag for example in examples for tag in gold_tags(self.annotation, example)])
+        gold = self._label_ids([tag for example in examples for tag in gold_tags(self.annotation, example, self.name)])
         bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
-        whole = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1))
+        whole = self._checked(Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1), self._partial.candidates))
         return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
 
     def update(
@@ -680,7 +702,7 @@ class CRFComponent(TrainablePipe):
                 data = self._relabelled(self._collect(examples, encoder))
             encoder.pinned = True
             self._session = Session(self.method.optimizer, data)
-            evaluate = self._evaluator(list(dev)) if dev is not None else None
+            evaluate = self.evaluator(list(dev)) if dev is not None else None
         try:
             yield self._objective(data), evaluate
         finally:
@@ -694,17 +716,34 @@ class CRFComponent(TrainablePipe):
         crf.set_theta(theta)
         show_parameters(self.model, crf)
 
-    def _evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
+    @contextmanager
+    def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns]]]:
+        """Yield a function that turns Docs into numbers, all of which stay valid together until the end.
+
+        For training that goes on from the model as it is; whoever trains calls `set_parameters` within.
+        """
+        _, encoder = self._trained()
+        with self._lock:
+            self._sync()
+            self._session.release()
+            encoder.pinned = True
+        try:
+            yield self._encode
+        finally:
+            with self._lock:
+                encoder.pinned = False
+
+    def evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
         """Return a function that scores parameters on `dev`."""
         crf, encoder = self._trained()
         columns = self._read([example.predicted for example in dev], encoder.columns)
-        tags = [tag for example in dev for tag in gold_tags(self.annotation, example)]
+        tags = known_tags([tag for example in dev for tag in gold_tags(self.annotation, example, self.name)])
         encoded = encoder.encode(columns.text)
         unseen = sorted({tag for tag in tags if tag is not None} - set(self._tags))
         numbers: dict[str | None, int] = {tag: number for number, tag in enumerate([*self._tags, *unseen])}
         gold = np.array([numbers.get(tag, -1) for tag in tags], np.int32)
         known = gold >= 0
-        allowed = self._allowed([example.predicted for example in dev], columns, {}, preset=True)
+        allowed = self.allowed([example.predicted for example in dev], columns, preset=True)
         scheme = self.annotation.scheme
         table = None if scheme is None else TagTable([*self._tags, *unseen], scheme)
         assert self._constraints is not None
@@ -783,6 +822,7 @@ class CRFComponent(TrainablePipe):
         self._use(stored.crf)
         self.attribute_names = stored.names
         self._session = Session(self.method.optimizer, n_total=stored.n_sequences)
+        self._partial = PartialTable(self.annotation)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Return the component's settings, labels and weights as bytes."""

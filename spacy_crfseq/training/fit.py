@@ -74,20 +74,48 @@ def fit(
     """
     if patience is None:
         patience = ONLINE_PATIENCE if optimizer.online else 0
-    run = _Run(optimizer, theta, evaluate, evaluate_every, patience)
     state = optimizer.start(theta)
+    return repeat(
+        lambda: optimizer.iterate(objective, state),
+        lambda out: optimizer.export(state, out),
+        theta,
+        evaluate=evaluate,
+        evaluate_every=evaluate_every,
+        patience=patience,
+        callback=callback,
+    )
+
+
+def repeat(
+    iterate: Callable[[], StepReport],
+    export: Callable[[Floats], None],
+    theta: Floats,
+    *,
+    evaluate: Callable[[Floats], float] | None,
+    evaluate_every: int,
+    patience: int,
+    callback: Callable[[Progress], None] | None,
+    score: float = -np.inf,
+) -> FitResult:
+    """Iterate until a report says `converged`, patience runs out, or Ctrl-C; keep the best parameters.
+
+    export (Callable): Writes the parameters to predict with to an array like theta [D].
+    score (float): That of theta itself, which is the best as long as no other exceeds it.
+    The other arguments are those of `fit`.
+    """
+    run = _Run(export, theta, evaluate, evaluate_every, patience, score)
     reason = ""
     try:
         while not reason:
-            report = optimizer.iterate(objective, state)
-            progress = run.record(report, state)
+            report = iterate()
+            progress = run.record(report)
             if callback is not None:
                 callback(progress)
             reason = report.message if report.converged else run.out_of_patience()
     except KeyboardInterrupt:
         reason = "interrupted"
     last = theta.copy()
-    optimizer.export(state, last)
+    export(last)
     return FitResult(last if run.best is None else run.best, last, run.history, reason)
 
 
@@ -96,26 +124,27 @@ class _Run:
 
     def __init__(
         self,
-        optimizer: Optimizer,
+        export: Callable[[Floats], None],
         theta: Floats,
         evaluate: Callable[[Floats], float] | None,
         every: int,
         patience: int,
+        score: float,
     ) -> None:
-        self.optimizer, self.evaluate, self.every, self.patience = optimizer, evaluate, max(1, every), patience
+        self.export, self.evaluate, self.every, self.patience = export, evaluate, max(1, every), patience
         self.history: list[Progress] = []
-        self.best: Floats | None = None
+        self.best: Floats | None = theta.copy() if score > -np.inf else None
         self._current = np.empty_like(theta)
-        self._best_score = -np.inf
+        self._best_score = score
         self._without_gain = 0
         self._started = perf_counter()
 
-    def record(self, report: StepReport, state: object) -> Progress:
+    def record(self, report: StepReport) -> Progress:
         iteration = len(self.history) + 1
         score, best = None, False
         due = iteration % self.every == 0 or report.converged
         if self.evaluate is not None and due and np.isfinite(report.value):
-            self.optimizer.export(state, self._current)
+            self.export(self._current)
             score = self.evaluate(self._current)
             best = score > self._best_score
             self._without_gain = 0 if best else self._without_gain + 1

@@ -1,0 +1,384 @@
+"""``crfseq augment``: train a component of a trained pipeline further, on several corpora, each with its own loss.
+
+The config has a block [augment], a block [augment.sets.NAME] for each corpus, and [augment.dev].
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import spacy
+import typer
+from spacy import util
+from tqdm import tqdm
+from wasabi.tables import row
+
+from ..errors import ConfigError, suggest
+from ..files import replace_folder
+from ._app import crfseq_cli
+from ._report import INTERRUPTED, load_code, printer, reported_errors
+from .fit import BEST, LAST, LOG, read_overrides
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.training import Example
+
+    from ..pipeline.augment import Source
+    from ..training.augmented import LossSet, SetReport, Settings
+    from ..training.fit import FitResult, Progress
+    from ..types import ExtrinsicLoss
+
+DEV = "dev"
+NUMBERS = {"k": int, "rate": float, "rounds": int, "turns": int, "seed": int}
+PATIENCE = 5
+_KNOWN = ("component", "sets", "dev", "schedule", "annotating_components", "patience", *NUMBERS)
+
+
+@crfseq_cli.command("augment", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def augment_cli(
+    ctx: typer.Context,
+    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
+    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
+    output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LAST} and {LOG}")],
+    code: Annotated[
+        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")] = False,
+) -> None:
+    """Train a component further on several corpora, each with its own loss.
+
+    Corpora without a loss teach their gold labels. For the others a loss of the registry crf_extrinsic_losses tells
+    what predicted labels cost: of the k best labellings the one that costs least becomes the answer to learn. The
+    config has a block [augment] with component, k, rate, rounds, turns, seed, patience and schedule, a block
+    [augment.sets.NAME.corpus] with a reader and perhaps [augment.sets.NAME.loss] for each corpus, and
+    [augment.dev.corpus]. Ctrl-C stops and saves the best so far.
+
+    \b
+    Example: a tagger learns from questions of which only the main verb is known
+      python -m spacy crfseq augment training/model-best \\
+          configs/augment_questions.cfg --output augmented/ \\
+          --paths.train train.conllu --paths.questions questions.conllu \\
+          --paths.dev dev.conllu --augment.k 20
+    """
+    if verbose:
+        util.logger.setLevel(logging.DEBUG)
+    overrides = read_overrides(ctx.args)
+    with reported_errors(config_path):
+        load_code(code)
+        outcome = augment(model, config_path, output, overrides=overrides)
+        _tell(outcome)
+    if outcome.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+class AugmentOutcome(NamedTuple):
+    """What `augment` did.
+
+    best, last (Path | None): The two models; None where the run was interrupted before there was anything to save.
+    scores (dict): Scores of the best model on the dev corpus, by spaCy's names; empty without one.
+    reason (str): Why the training ended.
+    kept (bool): Whether no round was better on the dev corpus than the model as it was, which is then the best one.
+    interrupted (bool): Whether it was interrupted.
+    """
+
+    best: Path | None
+    last: Path | None
+    scores: dict[str, Any]
+    reason: str
+    kept: bool
+    interrupted: bool
+
+
+def augment(
+    model: str | Path, config_path: Path, output: Path, *, overrides: dict[str, Any] | None = None
+) -> AugmentOutcome:
+    """Train a component of a pipeline as a config says, and save the pipeline.
+
+    RAISES CrfError: On a config, corpus or loss that cannot be used.
+    """
+    from ..pipeline.augment import augment as train
+    from ..pipeline.augment import get_crf
+
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"--output {output} is a file. Give a folder.")
+    block = _read_config(config_path, overrides or {})
+    settings, patience = _settings(block)
+    nlp = spacy.load(model)
+    name = block["component"]
+    pipe, plan = get_crf(nlp, name), _plan(nlp, block)
+    _warn_of_empty_columns(nlp, name, plan)
+    before = pipe.crf.theta.copy()
+    output.mkdir(parents=True, exist_ok=True)
+    reporter = AugmentReporter(output / LOG, settings)
+    try:
+        result = train(
+            nlp,
+            name,
+            plan.sources,
+            settings,
+            dev=plan.dev,
+            patience=patience,
+            begin=reporter.begin,
+            callback=reporter,
+            watch=reporter.watch,
+        )
+    finally:
+        reporter.close()
+    interrupted = result.reason == "interrupted"
+    if not result.history:
+        return AugmentOutcome(None, None, {}, result.reason, False, interrupted)
+    scores = _save(nlp, name, result, plan, output)
+    kept = bool((result.best == before).all())
+    return AugmentOutcome(output / BEST, output / LAST, scores, result.reason, kept, interrupted)
+
+
+# Reading the config
+
+
+def _read_config(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Return the block [augment] of a config, its functions not called yet.
+
+    RAISES ConfigError: If there is no such file or block, or it lacks something or has too much.
+    """
+    if str(path) != "-" and not path.is_file():
+        raise ConfigError(f"{path}: no such config file (looked from {Path.cwd()}).")
+    config = util.load_config(path, overrides=overrides, interpolate=True)
+    block = config.get("augment")
+    if not isinstance(block, dict):
+        raise ConfigError(f"{path} has no block [augment]. See configs/augment_questions.cfg for one.")
+    for key in block:
+        if key not in _KNOWN:
+            raise ConfigError(f"[augment] {key}: no such setting. {suggest(key, _KNOWN)}")
+    if not isinstance(block.get("component"), str):
+        raise ConfigError('[augment] must name the component to train, such as component = "crf_tagger".')
+    sets = block.get("sets")
+    if not isinstance(sets, dict) or not sets:
+        raise ConfigError("[augment] has no data set. Add a block [augment.sets.NAME.corpus] with a reader for each.")
+    for name, part in {**{f"sets.{name}": part for name, part in sets.items()}, DEV: block.get(DEV, {})}.items():
+        _check_set(name, part)
+    return dict(block)
+
+
+def _check_set(name: str, block: Any) -> None:
+    """Check that a set has a reader, and beside it nothing but a loss."""
+    keys = list(block) if isinstance(block, dict) else [str(block)]
+    unknown = [key for key in keys if key not in ("corpus", "loss")]
+    if unknown:
+        raise ConfigError(f"[augment.{name}] {unknown[0]}: no such setting. {suggest(unknown[0], ('corpus', 'loss'))}")
+    if keys and "@readers" not in (block.get("corpus") or {}):
+        raise ConfigError(f"[augment.{name}.corpus] must name a reader, such as spacy_crfseq.ConlluReader.v1.")
+    if "loss" in keys and "@crf_extrinsic_losses" not in (block["loss"] or {}):
+        raise ConfigError(f"[augment.{name}.loss] must name a loss of crf_extrinsic_losses, such as Hamming.v1.")
+
+
+def _settings(block: dict[str, Any]) -> tuple[Settings, int]:
+    """Return the settings of the training, and the patience.
+
+    RAISES ConfigError: If one is out of range or no number.
+    """
+    from ..training.augmented import Settings
+
+    numbers = {key: _number(key, block[key], kind) for key, kind in NUMBERS.items() if key in block}
+    schedule = block.get("schedule", {})
+    if not isinstance(schedule, dict):
+        raise ConfigError("[augment.schedule] must be a block with a line NAME = NUMBER for each data set.")
+    repeats = {name: _number(f"schedule.{name}", value, int) for name, value in schedule.items()}
+    patience = _number("patience", block.get("patience", PATIENCE), int)
+    if patience < 0:
+        raise ConfigError("[augment] patience must be 0 (wait for ever) or more.")
+    return Settings(schedule=repeats, **numbers), patience
+
+
+def _number(key: str, value: Any, kind: type) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or kind(value) != value:
+        raise ConfigError(f"[augment] {key} = {value!r} must be {'a whole' if kind is int else 'a'} number.")
+    return kind(value)
+
+
+class Plan(NamedTuple):
+    """Corpora and losses of a run.
+
+    read_dev (Callable | None): Reads the dev corpus anew.
+    """
+
+    sources: list[Source]
+    dev: Source | None
+    read_dev: Callable[[], Iterable[Example]] | None
+
+
+def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
+    """Make the readers and losses, and read the corpora.
+
+    RAISES CrfError: If one cannot be made or read.
+    """
+    from ..pipeline.augment import Source
+
+    annotating = _annotating(nlp, block)
+    corpora = {name: _make(part["corpus"]) for name, part in block["sets"].items()}
+    losses = {name: _loss(part) for name, part in block["sets"].items()}
+    dev_block = block.get(DEV) or {}
+    read_dev: Callable[[], Iterable[Example]] | None = None
+    if dev_block and dev_block["corpus"].get("path", "?") not in (None, ""):
+        reader = _make(dev_block["corpus"])
+        read_dev = lambda: _annotated(reader(nlp), annotating)  # noqa: E731
+    sources = [Source(name, list(_annotated(read(nlp), annotating)), losses[name]) for name, read in corpora.items()]
+    dev = None if read_dev is None else Source(DEV, list(read_dev()), _loss(dev_block))
+    return Plan(sources, dev, read_dev)
+
+
+def _annotating(nlp: Language, block: dict[str, Any]) -> list[Any]:
+    names = block.get("annotating_components", [])
+    for name in names:
+        if name not in nlp.pipe_names or name == block["component"]:
+            others = [other for other in nlp.pipe_names if other != block["component"]]
+            raise ConfigError(
+                f"[augment] annotating_components: no component {name!r} beside the one that is trained. "
+                f"{suggest(str(name), others)}"
+            )
+    return [pipe for name, pipe in nlp.pipeline if name in names]
+
+
+def _annotated(examples: Iterable[Example], pipes: Sequence[Any]) -> Iterable[Example]:
+    """Yield examples as some components annotate them."""
+    for example in examples:
+        for pipe in pipes:
+            example.predicted = pipe(example.predicted)
+        yield example
+
+
+def _make(block: dict[str, Any]) -> Any:
+    """Call the function that a block names."""
+    return util.registry.resolve({"made": block})["made"]
+
+
+def _loss(block: dict[str, Any]) -> ExtrinsicLoss | None:
+    loss: ExtrinsicLoss | None = _make(block["loss"]) if "loss" in block else None
+    return loss
+
+
+def _warn_of_empty_columns(nlp: Language, name: str, plan: Plan) -> None:
+    reads: set[str] = getattr(nlp.get_pipe(name), "reads", set())
+    for source in plan.sources:
+        docs = [example.predicted for example in list(source.examples)[:100]]
+        for column in sorted(reads - {"NORM", "SPACY"}):
+            if not any(doc.has_annotation(column) for doc in docs):
+                printer().warn(
+                    f"{name} reads {column}, which no document of {source.name} has: list the component that sets it "
+                    "in [augment] annotating_components, or the column under `given` of the corpus reader"
+                )
+
+
+# Saving
+
+
+def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path) -> dict[str, Any]:
+    """Write the last and the best parameters as two pipelines, scores in their meta.json; return those of the best."""
+    pipe: Any = nlp.get_pipe(name)
+    weights = (nlp.config.get("training") or {}).get("score_weights") or {}
+    scores: dict[str, Any] = {}
+    for folder, theta in ((LAST, result.last), (BEST, result.best)):
+        pipe.set_parameters(theta)
+        if plan.read_dev is not None and not (scores and (result.best == result.last).all()):
+            scores = nlp.evaluate(list(plan.read_dev()))
+            kept = {key: scores[key] for key in weights if key in scores}
+            nlp.meta["performance"] = {**nlp.meta.get("performance", {}), **kept}
+        replace_folder(output / folder, nlp.to_disk)
+    return scores
+
+
+# Progress
+
+
+class AugmentReporter:
+    """Shows each round and writes it to a log.
+
+    log (Path): A new file, one JSON object a line.
+    """
+
+    def __init__(self, log: Path, settings: Settings) -> None:
+        self._path, self._table, self._settings = log, sys.stdout.isatty(), settings
+        self._log: Any = None
+        self._bar: Any = None
+        self._steps = 0
+        self._widths: list[int] = []
+
+    def begin(self, sets: Sequence[LossSet], score: float | None) -> None:
+        """Say what will be trained on; score: On the dev corpus, before the training."""
+        self._log = self._path.open("w", encoding="utf8")
+        for source in sets:
+            kind = "gold labels" if source.costs is None else "a cost"
+            printer().info(f"{source.name}: {source.n_examples:,} examples with {kind}")
+        self._steps = self._settings.steps_of(sets)
+        header = ["#", *(source.name for source in sets), "Dev score", "Seconds", ""]
+        self._widths = [4, *(max(9, len(source.name)) for source in sets), 9, 8, 1]
+        if self._table:
+            self._print_row(header)
+            self._print_row(["-" * width for width in self._widths])
+        if score is not None:
+            self._show(0, [], score, 0.0, False)
+
+    def watch(self) -> None:
+        """Take in a step; the bar is there on terminals only."""
+        if self._bar is None:
+            self._bar = tqdm(total=self._steps, disable=None, leave=False, file=sys.stderr)
+        self._bar.update(1)
+
+    def __call__(self, progress: Progress, reports: Sequence[SetReport]) -> None:
+        """Take in a round."""
+        self._close_bar()
+        self._show(progress.iteration, reports, progress.score, progress.seconds, progress.best)
+
+    def close(self) -> None:
+        """Close the log and take the bar away."""
+        self._close_bar()
+        if self._log is not None:
+            self._log.close()
+
+    def _close_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _show(self, number: int, reports: Sequence[SetReport], score: float | None, seconds: float, best: bool) -> None:
+        costs = {report.name: report.cost for report in reports}
+        entry = {"round": number, "seconds": round(seconds, 4), "sets": [report._asdict() for report in reports]}
+        known = score is not None and math.isfinite(score)
+        self._log.write(json.dumps({**entry, "score": score if known else None, "best": bool(best)}) + "\n")
+        self._log.flush()
+        shown = "-" if score is None else f"{100 * score:.2f}"
+        if self._table:
+            cells = [f"{cost:.4f}" for cost in costs.values()] or ["-"] * (len(self._widths) - 4)
+            self._print_row([str(number), *cells, shown, f"{seconds:.2f}", "*" if best else ""])
+            return
+        pairs = {"round": number, **{name: f"{cost:.4f}" for name, cost in costs.items()}}
+        pairs.update({} if score is None else {"score": shown})
+        line = [f"{name}={value}" for name, value in pairs.items()] + [f"seconds={seconds:.2f}"]
+        print(" ".join([*line, *(["*"] if best else [])]), flush=True)
+
+    def _print_row(self, cells: Sequence[str]) -> None:
+        aligns = [*"r" * (len(self._widths) - 1), "l"]
+        print(row(list(cells), widths=self._widths, aligns=aligns, spacing=2), flush=True)
+
+
+def _tell(outcome: AugmentOutcome) -> None:
+    """Say what `augment` did."""
+    msg = printer()
+    if outcome.best is None:
+        msg.warn("Interrupted before the end of the first round: nothing is saved")
+        return
+    msg.text(f"Ended: {outcome.reason}")
+    numbers = {name: value for name, value in outcome.scores.items() if isinstance(value, float)}
+    shown = {name: f"{100 * value:.2f}" for name, value in numbers.items() if name != "speed"}
+    if shown:
+        msg.table(shown, title="Scores on the dev corpus", aligns=("l", "r"))
+    if outcome.interrupted:
+        msg.warn("Interrupted: the best parameters so far are saved")
+    if outcome.kept:
+        msg.warn("No round did better on the dev corpus than the model as it was, which is model-best now")
+    msg.good(f"Saved {outcome.best} and {outcome.last}")

@@ -1,0 +1,71 @@
+"""What tags cost the entity recognizer that reads them: errors of its entity tags, and one less its F1.
+
+A tagger is judged by what comes next, as Hall, McDonald, Katz-Brown & Ringgaard (2011), "Training dependency parsers by
+jointly optimizing multiple objectives", judge a parser by what is made of its trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ConfigError
+from ..types import Cost, Evidence
+
+
+@dataclass(frozen=True)
+class EntityAgreement:
+    """Errors of a recognizer that reads the tags (registered as ``spacy_crfseq.EntityAgreement.v1``).
+
+    The cost is the number of tokens whose entity tag, with the beginnings of entities told from their insides, is not
+    the gold one.  Gold tags may cost something, too, where the recognizer errs.  The recognizer runs for every
+    labelling that is judged, which takes up to a millisecond each time.
+
+    component (str): The recognizer's name in the pipeline; it must read what the tagger writes, and write doc.ents.
+    f1 (bool): Add ``1 - F1`` of the entities.
+    RAISES ConfigError: If there is no such component, or the one that is trained is no tagger.
+    """
+
+    component: str
+    f1: bool = False
+
+    def check(self, labels: Sequence[str], scheme: str) -> None:
+        """Check that it is a tagger that is trained."""
+        if scheme != "plain":
+            raise ConfigError("EntityAgreement: it judges the tags of a tagger. Use F1 or Hamming for spans.")
+
+    def __call__(self, evidence: Evidence) -> Cost | None:
+        """Return the recognizer's errors as a cost, None where no gold entities are known."""
+        known = [t for t, token in enumerate(evidence.reference) if token.ent_iob]
+        if not known:
+            return None
+        annotated, wanted = evidence.annotated(self.component), evidence.reference
+        gold_tags, gold_spans = _tags(wanted), _spans(wanted, known)
+
+        def cost(tags: Sequence[str]) -> float:
+            doc = annotated(tags)
+            found = _tags(doc)
+            errors = float(sum(found[t] != gold_tags[t] for t in known))
+            if not self.f1:
+                return errors
+            spans = _spans(doc, known)
+            total = len(spans) + len(gold_spans)
+            return errors + (1 - 2 * len(spans & gold_spans) / total if total else 0.0)
+
+        return cost
+
+
+def _tags(doc: Any) -> list[tuple[bool, str]]:
+    """Return whether an entity begins at each token, and the entity's type."""
+    return [(token.ent_iob_ == "B" and bool(token.ent_type), token.ent_type_) for token in doc]
+
+
+def _spans(doc: Any, known: Sequence[int]) -> set[tuple[int, int, str]]:
+    """Return the entities of tokens that are known."""
+    tokens = frozenset(known)
+    return {
+        (entity.start, entity.end, entity.label_)
+        for entity in doc.ents
+        if tokens.issuperset(range(entity.start, entity.end))
+    }

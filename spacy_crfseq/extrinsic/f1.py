@@ -1,0 +1,42 @@
+"""One less the F1 score of a text's spans, which is no sum over its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import ConfigError
+from ..schemes import OUTSIDE, decode_lenient
+from ..types import Cost, Evidence
+
+
+@dataclass(frozen=True)
+class F1:
+    """``1 - F1`` of predicted spans against gold ones (registered as ``spacy_crfseq.F1.v1``).
+
+    A span counts where type and both ends are right.  Tokens whose gold label is not known are read as outside all
+    spans, in both.  Where there are no spans, predicting none costs 0 and predicting any 1.
+    RAISES ConfigError: If the component predicts no spans.
+    """
+
+    def check(self, labels: Sequence[str], scheme: str) -> None:
+        """Check that the component predicts spans."""
+        if scheme == "plain":
+            raise ConfigError("F1: a tagger predicts no spans. Use Hamming, or train a chunker or entity recognizer.")
+
+    def __call__(self, evidence: Evidence) -> Cost | None:
+        """Return 1 - F1 as a cost, None where no gold label is known."""
+        unknown = [t for t, gold in enumerate(evidence.gold) if gold is None]
+        if len(unknown) == len(evidence.gold):
+            return None
+        wanted = set(decode_lenient([gold or OUTSIDE for gold in evidence.gold]))
+
+        def cost(tags: Sequence[str]) -> float:
+            known = list(tags)
+            for t in unknown:
+                known[t] = OUTSIDE
+            found = set(decode_lenient(known))
+            total = len(found) + len(wanted)
+            return 1 - 2 * len(found & wanted) / total if total else 0.0
+
+        return cost

@@ -1,0 +1,44 @@
+"""Wrong labels among the tokens whose gold label is known, which may be few of them.
+
+Hall, McDonald, Katz-Brown & Ringgaard (2011), "Training dependency parsers by jointly optimizing multiple objectives",
+learn from partly annotated sentences so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import ConfigError, suggest
+from ..types import Cost, Evidence
+
+
+@dataclass(frozen=True)
+class Hamming:
+    """Number of wrong labels on a subset of the tokens (registered as ``spacy_crfseq.Hamming.v1``).
+
+    labels (list[str]): Count tokens with these gold labels only, as the component names them ("B-PER"); none for all.
+    words (list[str]): Count these words only, whatever their case; none for all.
+    RAISES ConfigError: If the component has no such label.
+    """
+
+    labels: list[str] | None = None
+    words: list[str] | None = None
+
+    def check(self, labels: Sequence[str], scheme: str) -> None:
+        """Check that the component has all the labels."""
+        for label in self.labels or ():
+            if label not in labels:
+                raise ConfigError(f"Hamming: labels: {label!r} is no label of the component. {suggest(label, labels)}")
+
+    def __call__(self, evidence: Evidence) -> Cost | None:
+        """Return the number of errors as a cost, None where no token is counted."""
+        words = {word.lower() for word in self.words or ()}
+        counted = [
+            (t, gold)
+            for t, (word, gold) in enumerate(zip(evidence.words, evidence.gold, strict=True))
+            if gold is not None and (not self.labels or gold in self.labels) and (not words or word.lower() in words)
+        ]
+        if not counted:
+            return None
+        return lambda tags: float(sum(tags[t] != gold for t, gold in counted))

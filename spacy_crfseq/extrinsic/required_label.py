@@ -1,0 +1,49 @@
+"""One given token must carry one of some labels, and nothing else is known: the main verb of a question is a verb.
+
+Hall, McDonald, Katz-Brown & Ringgaard (2011), "Training dependency parsers by jointly optimizing multiple objectives",
+adapt to questions so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import ConfigError, suggest
+from ..types import Cost, Evidence
+
+
+@dataclass(frozen=True)
+class RequiredLabel:
+    """1 unless the given token has one of the labels (registered as ``spacy_crfseq.RequiredLabel.v1``).
+
+    labels (list[str]): What it may carry, as the component names its labels.
+    dep (str): The token is the first with this dependency in the gold Doc, whatever the case; for a main verb the root.
+        If its gold label is known and not among `labels`, as where the root is a noun, the text is no evidence.
+    RAISES ConfigError: If there are no labels, or the component lacks one, or there is no dependency.
+    """
+
+    labels: list[str]
+    dep: str = "root"
+
+    def __post_init__(self) -> None:
+        if not self.labels:
+            raise ConfigError('RequiredLabel: labels is empty; say what the token may carry, such as ["VB", "VBZ"].')
+        if not self.dep:
+            raise ConfigError('RequiredLabel: dep is empty; say which token is meant, such as dep = "root".')
+
+    def check(self, labels: Sequence[str], scheme: str) -> None:
+        """Check that the component has all the labels."""
+        for label in self.labels:
+            if label not in labels:
+                raise ConfigError(
+                    f"RequiredLabel: labels: {label!r} is no label of the component. {suggest(label, labels)}"
+                )
+
+    def __call__(self, evidence: Evidence) -> Cost | None:
+        """Return 1 for another label as a cost, None where there is no such token or it carries none of them."""
+        wanted, labels = self.dep.lower(), frozenset(self.labels)
+        place = next((t for t, token in enumerate(evidence.reference) if token.dep_.lower() == wanted), None)
+        if place is None or evidence.gold[place] not in {None, *labels}:
+            return None
+        return lambda tags: float(tags[place] not in labels)

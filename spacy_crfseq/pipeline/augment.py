@@ -1,0 +1,199 @@
+"""Augmented-loss training of a component: from Docs and extrinsic losses to the data sets of `training.augmented`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ..errors import ConfigError, DataError, suggest
+from ..features.encoder import Encoded
+from ..model import LinearChainCRF
+from ..training.augmented import LossSet, SetReport, Settings, intrinsic, train
+from ..training.compatibility import check_global, part_name
+from ..training.dataset import Dataset, join
+from ..training.fit import FitResult, Progress
+from ..types import MISSING, Cost, Evidence, ExtrinsicLoss, Floats, Ints
+from .annotations import Prediction
+from .collect import gold_tags, same_words
+from .component import CRFComponent
+from .extract import DocColumns, read_docs
+from .partial import known_tags
+
+
+class Source(NamedTuple):
+    """Examples with their loss.
+
+    name (str): For progress and the schedule.
+    examples (Iterable[Example]): Input and whatever is known of the answer.
+    loss (ExtrinsicLoss | None): None for the perceptron, which learns the gold labels.
+    """
+
+    name: str
+    examples: Iterable[Example]
+    loss: ExtrinsicLoss | None = None
+
+
+def augment(
+    nlp: Language,
+    component: str,
+    sources: Sequence[Source],
+    settings: Settings,
+    *,
+    dev: Source | None = None,
+    patience: int = 0,
+    begin: Callable[[Sequence[LossSet], float | None], None] | None = None,
+    callback: Callable[[Progress, list[SetReport]], None] | None = None,
+    watch: Callable[[], None] | None = None,
+) -> FitResult:
+    """Train a component of a pipeline on several data sets and leave the best parameters in it.
+
+    dev (Source | None): Without a loss, scored by accuracy or span F1; else by minus the mean cost.
+    begin (Callable): Called with the data sets, examples without evidence left out, and the score before training.
+    The other arguments are those of `training.augmented.train`.
+    RAISES CrfError: If there is no such CRF, a loss does not fit it, or a data set holds nothing to learn from.
+    """
+    pipe = get_crf(nlp, component)
+    check_global(component, pipe.method.loss, "augmented training")
+    with pipe.encoding() as encode:
+        maker = _Maker(nlp, pipe, encode)
+        sets = [maker.loss_set(source) for source in sources]
+        result = train(
+            pipe.crf,
+            pipe.annotation.constraints(pipe.tags),
+            sets,
+            settings,
+            evaluate=None if dev is None else maker.evaluator(dev),
+            patience=patience,
+            begin=None if begin is None else partial(begin, sets),
+            callback=callback,
+            watch=watch,
+        )
+        pipe.set_parameters(result.best)
+    return result
+
+
+def get_crf(nlp: Language, name: str) -> CRFComponent:
+    """Return a CRF component of a pipeline.
+
+    RAISES ConfigError: If there is none of that name.
+    """
+    found = {other: pipe for other, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
+    if name not in found:
+        raise ConfigError(f"The pipeline has no CRF component {name!r}. {suggest(name, found)}")
+    return found[name]
+
+
+class _Maker:
+    """Makes data sets of one component."""
+
+    def __init__(
+        self, nlp: Language, pipe: CRFComponent, encode: Callable[[list[Doc]], tuple[Encoded, DocColumns]]
+    ) -> None:
+        self._nlp, self._pipe, self._encode = nlp, pipe, encode
+        self._scheme: str = pipe.annotation.scheme or "plain"
+
+    def loss_set(self, source: Source) -> LossSet:
+        """Return a data set with its loss.
+
+        RAISES ConfigError: If the loss does not fit.
+        RAISES DataError: If there is nothing to learn from.
+        """
+        examples = [example for example in source.examples if len(example.predicted)]
+        if source.loss is None:
+            if not examples:
+                raise DataError(f"The data set {source.name!r} is empty. Check the path of its corpus.")
+            return intrinsic(source.name, join(self._pipe.compile(examples)))
+        return self._ranked(source.name, examples, source.loss)
+
+    def _ranked(self, name: str, examples: list[Example], loss: ExtrinsicLoss) -> LossSet:
+        """Return the examples that are evidence, without their gold labels."""
+        pipe = self._pipe
+        loss.check(pipe.tags, self._scheme)
+        found = [(example, cost) for example in examples if (cost := loss(self._evidence(name, example))) is not None]
+        if not found:
+            raise DataError(
+                f"The data set {name!r} holds no evidence for {part_name(loss)} in any of its "
+                f"{len(examples)} documents. Check its corpus and the settings of the loss."
+            )
+        docs, costs = [example.predicted for example, _ in found], [self._on_numbers(cost) for _, cost in found]
+        encoded, columns = self._encode(docs)
+        allowed = pipe.allowed(docs, columns, preset=True)
+        if allowed is not None and encoded.words is not None:  # where this restricts, no tag dictionary does
+            encoded = encoded._replace(words=np.where(allowed.all(1), encoded.words, np.int32(-1)))
+        gold = np.full(encoded.n_tokens, MISSING, np.int32)
+        data = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1))
+        return LossSet(name, data, np.searchsorted(encoded.offsets, columns.doc_offsets), costs, allowed)
+
+    def _on_numbers(self, cost: Cost) -> Callable[[Ints], float]:
+        tags = self._pipe.tags
+        return lambda labels: cost([tags[label] for label in labels.tolist()])
+
+    def _evidence(self, name: str, example: Example) -> Evidence:
+        """RAISES DataError: If the predicted and the gold Doc differ in their tokens."""
+        if not same_words(example):
+            raise DataError(
+                f"The data set {name!r}: {example.reference.text[:60]!r} has other tokens in its gold document than in "
+                "the predicted one, so that a loss cannot compare them. Use a reader that keeps the file's tokens."
+            )
+        gold = known_tags(gold_tags(self._pipe.annotation, example, self._pipe.name))
+        words = [token.text for token in example.reference]
+        return Evidence(words, gold, example.reference, partial(self._annotated, example.predicted))
+
+    def _annotated(self, text: Doc, name: str) -> Callable[[Sequence[str]], Doc]:
+        """Return a function from labels to what a component of the pipeline makes of them.
+
+        RAISES ConfigError: If there is no such component, or it is the one that is trained.
+        """
+        others = [other for other in self._nlp.component_names if other != self._pipe.name]
+        if name not in others:
+            raise ConfigError(
+                f"The pipeline has no component {name!r} beside {self._pipe.name!r}. {suggest(name, others)}"
+            )
+        pipe, component = self._pipe, self._nlp.get_pipe(name)
+        numbers = {tag: number for number, tag in enumerate(pipe.tags)}
+
+        def annotate(tags: Sequence[str]) -> Doc:
+            doc = text.copy()
+            columns = read_docs([doc], (), pipe.annotation.reads)
+            labels = np.array([numbers[tag] for tag in tags], np.int32)
+            prediction = Prediction(labels, columns.text.offsets, columns.doc_offsets, columns.state)
+            pipe.annotation.write([doc], prediction, pipe.tags)
+            annotated: Doc = component(doc)
+            return annotated
+
+        return annotate
+
+    def evaluator(self, dev: Source) -> Callable[[Floats], float]:
+        """Return a function that scores parameters on development data.
+
+        RAISES DataError: If there is nothing to score.
+        """
+        examples = [example for example in dev.examples if len(example.predicted)]
+        if not examples:
+            raise DataError("The dev corpus is empty. Check its path, or leave it out.")
+        if dev.loss is None:
+            if not any(
+                tag is not None
+                for example in examples
+                for tag in gold_tags(self._pipe.annotation, example, self._pipe.name)
+            ):
+                raise DataError("The dev corpus holds no gold labels. Give it a loss, or leave it out.")
+            return self._pipe.evaluator(examples)
+        held, pipe, crf = self._ranked(dev.name, examples, dev.loss), self._pipe, self._pipe.crf
+        constraints, offsets = pipe.annotation.constraints(pipe.tags), held.data.encoded.offsets
+        bounds = offsets[held.examples].tolist()
+
+        def evaluate(theta: Floats) -> float:
+            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys, crf.dictionary)
+            labels = trial.posterior(held.data.encoded, constraints, held.allowed).decode(pipe.method.decoder)
+            parts = zip(held.costs or [], pairwise(bounds), strict=True)
+            return -float(np.mean([cost(labels[begin:end]) for cost, (begin, end) in parts]))
+
+        return evaluate

@@ -1,0 +1,388 @@
+"""``crfseq augment``: what it trains, shows, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_crfseq.cli.augment import AugmentReporter
+from spacy_crfseq.features.encoder import Encoded, Ids
+from spacy_crfseq.features.index import BagStore
+from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.training.augmented import LossSet, SetReport, Settings, intrinsic
+from spacy_crfseq.training.dataset import Dataset
+from spacy_crfseq.training.fit import Progress
+from spacy_crfseq.types import StepReport
+
+Run = Callable[..., Any]
+BUNDLED = Path(__file__).parents[2] / "assets" / "corpus"
+ENTITIES = """
+[components.crf_ner.features]
+@crf_features = "spacy_crfseq.Templates.v1"
+templates = ["LOWER[-1..1]", "SHAPE[0]", "TAG[-1..1]"]
+"""
+HAMMING = '@crf_extrinsic_losses = "spacy_crfseq.Hamming.v1"'
+F1 = '@crf_extrinsic_losses = "spacy_crfseq.F1.v1"'
+AGREEMENT = '@crf_extrinsic_losses = "spacy_crfseq.EntityAgreement.v1"\ncomponent = "crf_ner"\nf1 = true'
+KEYS = {"round", "seconds", "sets", "score", "best"}
+
+
+def corpus_block(name: str, path: Path, loss: str = "", **settings: Any) -> str:
+    """Return the block of a corpus, such as "sets.gold" or "dev"."""
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+    reader = f'@readers = "spacy_crfseq.ConllReader.v1"\npath = "{path}"\ncolumns = ["word", "tag", "chunk", "ent"]\n'
+    text = f"\n[augment.{name}]\n\n[augment.{name}.corpus]\n{reader}{lines}"
+    return text + (f"\n[augment.{name}.loss]\n{loss}\n" if loss else "")
+
+
+def write_config(path: Path, component: str, *blocks: str, **settings: Any) -> Path:
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+    text = f'[augment]\ncomponent = "{component}"\n{lines}\n[augment.sets]\n{"".join(blocks)}'
+    path.write_text(text, encoding="utf8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(run: Run, configure: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pipeline trained on a part of the bundled corpus; the chunker and the recognizer read the tagger's tags."""
+    folder = tmp_path_factory.mktemp("augment")
+    config = configure(
+        folder / "c.cfg",
+        "crf_tagger",
+        "crf_chunker",
+        "crf_ner",
+        components=ENTITIES,
+        training='annotating_components = ["crf_tagger"]',
+    )
+    paths = ("--paths.train", BUNDLED / "train.conll", "--corpora.train.limit", "120")
+    result = run("fit", config, "--output", folder / "out", *paths)
+    assert result.exit_code == 0, result.stderr
+    return folder / "out" / "model-last"
+
+
+def blocks(loss: str = HAMMING, **settings: Any) -> tuple[str, str, str]:
+    """Return what the model was trained on, more text with a loss, and a dev corpus."""
+    train, dev = BUNDLED / "train.conll", BUNDLED / "dev.conll"
+    return (
+        corpus_block("sets.gold", train, limit=120, **settings),
+        corpus_block("sets.more", train, loss, **settings),
+        corpus_block("dev", dev, **settings),
+    )
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def score(model: Path, key: str, **settings: Any) -> float:
+    nlp = spacy.load(model)
+    return float(nlp.evaluate(list(read_examples(nlp, BUNDLED / "dev.conll", "conll2003", **settings)))[key])
+
+
+@pytest.fixture(scope="module")
+def augmented(run: Run, model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("augmented")
+    config = write_config(folder / "a.cfg", "crf_tagger", *blocks(), rounds=4, k=5, rate=0.3)
+    result = run("augment", model, config, "--output", folder / "out")
+    assert result.exit_code == 0, result.stderr
+    return folder / "out", result
+
+
+# What comes out
+
+
+def test_it_writes_two_models_and_a_log(augmented: tuple[Path, Any], model: Path) -> None:
+    folder, _ = augmented
+    assert sorted(path.name for path in folder.iterdir()) == ["log.jsonl", "model-best", "model-last"]
+    log = log_of(folder)
+    assert [entry["round"] for entry in log] == [0, 1, 2, 3, 4]
+    assert all(set(entry) == KEYS for entry in log)
+    assert log[0]["sets"] == []
+    assert log[0]["score"] == pytest.approx(score(model, "tag_acc"))
+    assert [part["name"] for part in log[1]["sets"]] == ["gold", "more"]
+    assert {part["examples"] for entry in log[1:] for part in entry["sets"]} == {log[1]["sets"][0]["examples"]}
+    costs = [entry["sets"][1]["cost"] for entry in log[1:]]
+    assert costs[-1] < 0.75 * costs[0]
+    best = max(entry["score"] for entry in log)
+    assert best > log[0]["score"]
+    assert score(folder / "model-best", "tag_acc") == pytest.approx(best)
+    assert score(folder / "model-last", "tag_acc") == pytest.approx(log[-1]["score"])
+    assert spacy.load(folder / "model-best").meta["performance"]["tag_acc"] == pytest.approx(best)
+
+
+def test_other_components_stay_as_they_are(augmented: tuple[Path, Any], model: Path) -> None:
+    before, after = (dict(spacy.load(path).pipeline) for path in (model, augmented[0] / "model-best"))
+    for name in ("crf_chunker", "crf_ner"):
+        np.testing.assert_array_equal(after[name].crf.theta, before[name].crf.theta)  # type: ignore[attr-defined]
+    assert (after["crf_tagger"].crf.theta != before["crf_tagger"].crf.theta).any()  # type: ignore[attr-defined]
+
+
+def test_piped_output_is_a_line_a_round(augmented: tuple[Path, Any]) -> None:
+    folder, result = augmented
+    assert not any(ord(char) < 32 and char != "\n" for char in result.stdout)
+    lines = [line for line in result.stdout.splitlines() if line.startswith("round=")]
+    assert lines[0].startswith("round=0 score=")
+    assert lines[1].startswith("round=1 gold=")
+    assert " more=" in lines[1]
+    assert lines[1].endswith(" *")
+    assert "gold: 120 examples with gold labels" in result.stdout
+    assert "examples with a cost" in result.stdout
+    assert "Ended: 4 rounds were run" in result.stdout
+    assert f"Saved {folder / 'model-best'}" in result.stdout
+    assert result.stderr == ""
+
+
+def test_seeds_reproduce_and_overrides_are_heard(
+    augmented: tuple[Path, Any], run: Run, model: Path, tmp_path: Path
+) -> None:
+    config = augmented[0].parent / "a.cfg"
+    for seed in (0, 1):
+        arguments = (
+            "--augment.seed",
+            seed,
+            "--augment.rounds",
+            1,
+            "--augment.turns",
+            20,
+            "--augment.schedule",
+            '{"more": 2}',
+        )
+        result = run("augment", model, config, "--output", tmp_path / str(seed), *arguments)
+        assert result.exit_code == 0, result.stderr
+    again = run("augment", model, config, "--output", tmp_path / "again", *arguments)
+    assert again.exit_code == 0, again.stderr
+
+    def theta(name: str) -> Any:
+        return spacy.load(tmp_path / name / "model-last").get_pipe("crf_tagger").crf.theta  # type: ignore[attr-defined]
+
+    np.testing.assert_array_equal(theta("1"), theta("again"))
+    assert (theta("0") != theta("1")).any()
+    parts = log_of(tmp_path / "0")[1]["sets"]
+    assert parts[1]["examples"] == 2 * parts[0]["examples"]
+
+
+def test_a_recognizer_learns_whole_documents_by_their_f1(run: Run, model: Path, tmp_path: Path) -> None:
+    given = {"given": ["tag"], "unit": "document"}
+    sets = corpus_block("sets.documents", BUNDLED / "train.conll", F1, **given)
+    dev = corpus_block("dev", BUNDLED / "dev.conll", F1, **given)
+    config = write_config(tmp_path / "a.cfg", "crf_ner", sets, dev, rounds=5, k=40)
+    result = run("augment", model, config, "--output", tmp_path / "out")
+    assert result.exit_code == 0, result.stderr
+    assert "documents: 54 examples with a cost" in result.stdout
+    log = log_of(tmp_path / "out")
+    assert log[-1]["sets"][0]["cost"] < log[1]["sets"][0]["cost"]
+    assert all(-1 <= entry["score"] <= 0 for entry in log)  # minus the mean cost
+    assert max(entry["score"] for entry in log) > log[0]["score"]
+    assert "No round did better" not in result.stdout
+
+
+def test_a_tagger_learns_from_the_recognizer_that_reads_its_tags(run: Run, model: Path, tmp_path: Path) -> None:
+    gold, more, _ = blocks(AGREEMENT)
+    dev = corpus_block("dev", BUNDLED / "dev.conll", AGREEMENT, limit=40)
+    config = write_config(tmp_path / "a.cfg", "crf_tagger", gold, more, dev, rounds=2, turns=150, k=4)
+    result = run("augment", model, config, "--output", tmp_path / "out")
+    assert result.exit_code == 0, result.stderr
+    log = log_of(tmp_path / "out")
+    assert log[1]["sets"][1]["steps"] > 0
+    assert log[0]["score"] < 0
+
+
+def test_without_a_dev_corpus_the_last_is_the_best(run: Run, model: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path / "a.cfg", "crf_tagger", *blocks()[:2], rounds=1, turns=50)
+    result = run("augment", model, config, "--output", tmp_path / "out")
+    assert result.exit_code == 0, result.stderr
+    best, last = (
+        spacy.load(tmp_path / "out" / name).get_pipe("crf_tagger").crf.theta  # type: ignore[attr-defined]
+        for name in ("model-best", "model-last")
+    )
+    np.testing.assert_array_equal(best, last)
+    assert [entry["round"] for entry in log_of(tmp_path / "out")] == [1]
+
+
+def test_columns_that_the_component_reads(run: Run, model: Path, tmp_path: Path) -> None:
+    sets = corpus_block("sets.gold", BUNDLED / "train.conll", limit=30)
+    config = write_config(tmp_path / "a.cfg", "crf_chunker", sets, rounds=1)
+    result = run("augment", model, config, "--output", tmp_path / "out")
+    assert "crf_chunker reads TAG, which no document of gold has" in " ".join(result.stdout.split())
+    first = log_of(tmp_path / "out")[0]["sets"][0]["cost"]
+    result = run(
+        "augment", model, config, "--output", tmp_path / "out", "--augment.annotating_components", '["crf_tagger"]'
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "reads TAG" not in result.stdout
+    assert log_of(tmp_path / "out")[0]["sets"][0]["cost"] < first
+
+
+def test_where_nothing_is_better_the_model_stays(run: Run, model: Path, tmp_path: Path) -> None:
+    """Labels that are all wrong make it worse."""
+    wrong = tmp_path / "wrong.conll"
+    wrong.write_text("".join(f"{word} UH O O\n\n" for word in ("the", "of", "a", "in", ".", "and") * 5))
+    _, _, dev = blocks()
+    config = write_config(tmp_path / "a.cfg", "crf_tagger", corpus_block("sets.wrong", wrong), dev, rounds=1, rate=9)
+    result = run("augment", model, config, "--output", tmp_path / "out")
+    assert result.exit_code == 0, result.stderr
+    assert "No round did better" in result.stdout
+    before, best, last = (
+        spacy.load(path).get_pipe("crf_tagger").crf.theta  # type: ignore[attr-defined]
+        for path in (model, tmp_path / "out" / "model-best", tmp_path / "out" / "model-last")
+    )
+    np.testing.assert_array_equal(best, before)
+    assert (last != before).any()
+
+
+# Interrupts
+
+
+def test_ctrl_c_keeps_the_best_so_far(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = AugmentReporter.__call__
+
+    def stop(reporter: AugmentReporter, progress: Any, reports: Any) -> None:
+        call(reporter, progress, reports)
+        if progress.iteration == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(AugmentReporter, "__call__", stop)
+    config = write_config(tmp_path / "a.cfg", "crf_tagger", *blocks(), rounds=50, turns=100)
+    result = run("augment", model, config, "--output", tmp_path / "out")
+    assert result.exit_code == 130
+    assert "Interrupted: the best parameters so far are saved" in result.stdout
+    best = max(entry["score"] for entry in log_of(tmp_path / "out"))
+    assert score(tmp_path / "out" / "model-best", "tag_acc") == pytest.approx(best)
+
+
+def test_ctrl_c_in_the_first_round(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: AugmentReporter) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AugmentReporter, "watch", stop)
+    config = write_config(tmp_path / "a.cfg", "crf_tagger", *blocks())
+    result = run("augment", model, config, "--output", tmp_path / "out")
+    assert result.exit_code == 130
+    assert "nothing is saved" in result.stdout
+    assert not (tmp_path / "out" / "model-best").exists()
+
+
+# What cannot work
+
+
+def refused(result: Any, *parts: str) -> None:
+    assert result.exit_code == 1, result.output
+    assert "Traceback" not in result.stderr
+    for part in parts:
+        assert part in result.stderr
+
+
+LOSS = "augment.sets.more.loss"
+WRONG: list[tuple[str, list[str], list[str]]] = [
+    ("crf_tager", [], ["no CRF component 'crf_tager'", "Did you mean 'crf_tagger'"]),
+    ("crf_tagger", ["--augment.kk", "3"], ["[augment] kk: no such setting", "Did you mean 'k'"]),
+    ("crf_tagger", ["--augment.k", "1"], ["k = 1 must be at least 2"]),
+    ("crf_tagger", ["--augment.k", "2.5"], ["[augment] k = 2.5 must be a whole number"]),
+    ("crf_tagger", ["--augment.rate", "fast"], ["[augment] rate = 'fast' must be a number"]),
+    ("crf_tagger", ["--augment.patience", "-1"], ["patience must be 0"]),
+    ("crf_tagger", ["--augment.schedule", '{"les": 2}'], ["no data set 'les'"]),
+    ("crf_tagger", ["--augment.schedule", "[1, 3]"], ["[augment.schedule] must be a block"]),
+    ("crf_tagger", ["--augment.schedule", '{"more": 0}'], ["more = 0 must be at least 1"]),
+    ("crf_tagger", ["--augment.sets", "{}"], ["[augment] has no data set"]),
+    ("crf_tagger", ["--augment.sets.more.los", "1"], ["[augment.sets.more] los: no such setting", "'loss'"]),
+    ("crf_tagger", ["--augment.sets.more.corpus", "{}"], ["[augment.sets.more.corpus] must name a reader"]),
+    ("crf_tagger", [f"--{LOSS}", "{}"], ["must name a loss of crf_extrinsic_losses"]),
+    ("crf_tagger", ["--augment.annotating_components", '["crf_tagger"]'], ["no component 'crf_tagger' beside"]),
+    ("crf_tagger", [f"--{LOSS}.labels", '["NNX"]'], ["'NNX' is no label of the component"]),
+    ("crf_tagger", [f"--{LOSS}.labels", '["UH"]', "--augment.sets.more.corpus.limit", "1"], ["holds no evidence"]),
+    ("crf_ner", [f"--{LOSS}.labels", '["NN"]'], ["'NN' is no label of the component", "B-PER"]),
+    ("crf_tagger", [f"--{LOSS}", '{"@crf_extrinsic_losses": "spacy_crfseq.F1.v1"}'], ["a tagger predicts no spans"]),
+    (
+        "crf_tagger",
+        [f"--{LOSS}", '{"@crf_extrinsic_losses": "spacy_crfseq.EntityAgreement.v1", "component": "ner"}'],
+        ["no component 'ner' beside", "Did you mean 'crf_ner'"],
+    ),
+    ("crf_tagger", [f"--{LOSS}", '{"@crf_extrinsic_losses": "spacy_crfseq.Haming.v1"}'], ["Haming.v1"]),
+    ("crf_tagger", ["--augment.sets.more.corpus.path", "no.conll"], ["no.conll"]),
+]
+
+
+@pytest.mark.parametrize(("component", "arguments", "messages"), WRONG, ids=lambda value: " ".join(value))
+def test_configs_that_cannot_work(
+    component: str, arguments: list[str], messages: list[str], run: Run, model: Path, tmp_path: Path
+) -> None:
+    config = write_config(tmp_path / "a.cfg", component, *blocks())
+    refused(run("augment", model, config, "--output", tmp_path / "out", *arguments), *messages)
+    assert not (tmp_path / "out" / "model-best").exists()
+
+
+def test_files_that_are_not_there(run: Run, model: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path / "a.cfg", "crf_tagger", *blocks())
+    refused(run("augment", model, tmp_path / "no.cfg", "--output", tmp_path / "out"), "no.cfg: no such config file")
+    refused(run("augment", model, config, "--output", config), "a.cfg is a file")
+    refused(run("augment", tmp_path / "no-model", config, "--output", tmp_path / "out"), "no-model")
+    (tmp_path / "empty.cfg").write_text("[paths]\n")
+    refused(run("augment", model, tmp_path / "empty.cfg", "--output", tmp_path / "out"), "no block [augment]")
+
+
+def test_a_model_normalised_at_each_token(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    local = (
+        '[components.crf_tagger.loss]\n@crf_losses = "spacy_crfseq.LocalLog.v1"\n'
+        '[components.crf_tagger.decoder]\n@crf_decoders = "spacy_crfseq.LocalViterbi.v1"\n'
+    )
+    fitted = configure(tmp_path / "c.cfg", "crf_tagger", components=local)
+    result = run("fit", fitted, "--output", tmp_path / "local", *paths)
+    assert result.exit_code == 0, result.stderr
+    config = write_config(tmp_path / "a.cfg", "crf_tagger", *blocks())
+    refused(
+        run("augment", tmp_path / "local" / "model-last", config, "--output", tmp_path / "out"),
+        "augmented training",
+        "normalised at each token",
+    )
+
+
+def test_the_example_config_is_valid(run: Run, tmp_path: Path, model: Path) -> None:
+    """On a CoNLL-U file of one question; the bundled corpus has all the verb tags that the config names."""
+    config = Path(__file__).parents[2] / "configs" / "augment_questions.cfg"
+    conllu = tmp_path / "q.conllu"
+    row = "{}\t{}\t_\t_\t{}\t_\t{}\t{}\t_\t_\n"
+    conllu.write_text("".join(row.format(*cells) for cells in QUESTION) + "\n", encoding="utf8")
+    paths = [f"--paths.{name}={conllu}" for name in ("train", "questions", "dev")]
+    result = run("augment", model, config, "--output", tmp_path / "out", *paths)
+    assert result.exit_code == 0, result.stderr
+    assert "questions: 1 examples with a cost" in result.stdout
+
+
+QUESTION = [
+    (1, "Where", "WRB", 4, "advmod"),
+    (2, "did", "VBD", 4, "aux"),
+    (3, "she", "PRP", 4, "nsubj"),
+    (4, "go", "VB", 0, "root"),
+    (5, "?", ".", 4, "punct"),
+]
+
+
+def test_a_terminal_shows_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    data, costs = Dataset(ENCODED, np.zeros(2, np.int32), np.ones(2)), [lambda labels: 0.0] * 2
+    sets = [intrinsic("gold", data), LossSet("a long name", data, np.arange(3), costs)]
+    reporter = AugmentReporter(tmp_path / "log.jsonl", Settings())
+    reporter.begin(sets, 0.5)
+    report = StepReport(1.0, 1.0, float("nan"), 1, False, "")
+    reports = [SetReport("gold", 2, 1, 0.25), SetReport("a long name", 2, 1, 0.75)]
+    reporter(Progress(1, 2.0, report, 0.625, True), reports)
+    reporter.close()
+    header, rule, first, second = capsys.readouterr().out.splitlines()[-4:]
+    assert header.split() == ["#", "gold", "a", "long", "name", "Dev", "score", "Seconds"]
+    assert set(rule) == {"-", " "}
+    assert first.split() == ["0", "-", "-", "50.00", "0.00"]
+    assert second.split() == ["1", "0.2500", "0.7500", "62.50", "2.00", "*"]
+    assert len(header.rstrip()) == len(second.rstrip(" *"))
+
+
+NO_IDS = Ids(np.zeros((2, 0), np.int32), np.zeros((2, 0), np.int32), BagStore())
+ENCODED = Encoded(NO_IDS, NO_IDS, np.arange(3), None)
+"""Two sequences of one token without features."""

@@ -1,0 +1,155 @@
+"""`pipeline.augment`: data sets made of Docs, and what becomes of the component."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.extrinsic.f1 import F1
+from spacy_crfseq.extrinsic.hamming import Hamming
+from spacy_crfseq.extrinsic.required_label import RequiredLabel
+from spacy_crfseq.pipeline.augment import Source, augment
+from spacy_crfseq.schemes import find_invalid
+from spacy_crfseq.training.augmented import LossSet, Settings
+from spacy_crfseq.types import Cost, Evidence
+from tests.pipeline.helpers import FACTORIES, SENTENCES, examples, gold_doc, pipe_of, trained
+
+LOSSES = {"crf_tagger": Hamming(), "crf_chunker": F1(), "crf_ner": F1()}
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_it_learns_from_a_cost_alone(factory: str) -> None:
+    nlp = trained(factory)
+    pipe = pipe_of(nlp)
+    pipe.set_parameters(np.zeros_like(pipe.crf.theta))
+    seen: list[float] = []
+    result = augment(
+        nlp,
+        factory,
+        [Source("some", examples(nlp, factory), LOSSES[factory])],
+        Settings(k=100, rounds=30),
+        dev=Source("dev", examples(nlp, factory), LOSSES[factory]),
+        callback=lambda progress, reports: seen.append(reports[0].cost),
+    )
+    assert seen[-1] < 0.5 * seen[0]
+    np.testing.assert_array_equal(pipe.crf.theta, result.best)
+    assert result.best_score is not None
+    assert result.best_score > -0.5 * seen[0]
+
+
+def test_the_component_can_be_trained_on() -> None:
+    nlp = trained("crf_tagger")
+    pipe = pipe_of(nlp)
+    augment(nlp, "crf_tagger", [Source("gold", examples(nlp, "crf_tagger"))], Settings(rounds=2))
+    before = pipe.crf.theta.copy()
+    pipe.update(examples(nlp, "crf_tagger"), sgd=True)
+    assert (pipe.crf.theta != before).any()
+    pipe.fit(examples(nlp, "crf_tagger"))
+    assert [token.tag_ for token in nlp("Anna lives in New York .")] == ["NNP", "VBZ", "IN", "NNP", "NNP", "."]
+
+
+def test_a_document_is_one_example_and_empty_ones_are_none() -> None:
+    nlp = trained("crf_ner")
+    doc = Doc.from_docs([gold_doc(nlp, rows) for rows in SENTENCES])
+    for rows, sentence in zip(SENTENCES, sentence_starts(), strict=True):
+        for i in range(len(rows)):
+            doc[sentence + i].is_sent_start = i == 0
+    text = Doc(nlp.vocab, words=[token.text for token in doc], sent_starts=[token.is_sent_start for token in doc])
+    empty = Doc(nlp.vocab, words=[])
+    corpus = [Example(text, doc), Example(empty, empty.copy())]
+    sets: list[LossSet] = []
+    sources = [Source("gold", corpus), Source("cost", corpus, F1())]
+    augment(nlp, "crf_ner", sources, Settings(rounds=1), begin=lambda made, score: sets.extend(made))
+    assert [source.n_examples for source in sets] == [len(SENTENCES), 1]
+    assert [source.data.n_sequences for source in sets] == [len(SENTENCES)] * 2
+    assert (sets[1].data.gold == -1).all()
+
+
+def sentence_starts() -> list[int]:
+    return [0, *np.cumsum([len(rows) for rows in SENTENCES[:-1]]).tolist()]
+
+
+def ranked_labels(nlp: Language, text: Doc, k: int) -> list[list[str]]:
+    """Return the labellings of a text that the ranker looks at."""
+    tried: list[list[str]] = []
+
+    class Spy(Hamming):
+        def __call__(self, evidence: Evidence) -> Cost | None:
+            def cost(tags: Sequence[str]) -> float:
+                tried.append(list(tags))
+                return 1.0
+
+            return cost
+
+    source = Source("cost", [Example(text, text.copy())], Spy())
+    augment(nlp, nlp.pipe_names[-1], [source], Settings(k=k, rounds=1, turns=1))
+    assert tried[0] == tried[1]  # the best one is judged, then the first of the list
+    return tried[1:]
+
+
+def test_labels_that_may_not_stand_at_a_token_are_not_ranked() -> None:
+    """No entity begins or ends on whitespace, and entities that are set already stay."""
+    nlp = trained("crf_ner", scheme="BILUO")
+    text = Doc(nlp.vocab, words=["Anna", "\n", "saw", "Oslo"], spaces=[False] * 4)
+    text.ents = [Span(text, 3, 4, "LOC")]
+    tried = ranked_labels(nlp, text, 200)
+    assert {tags[1][0] for tags in tried} == {"O", "I"}
+    assert {tags[3] for tags in tried} == {"U-LOC"}
+    assert len({tags[0] for tags in tried}) > 3
+    assert all(find_invalid(tags, "BILUO") is None for tags in tried)
+
+
+def test_the_tag_dictionary_holds_for_what_is_ranked() -> None:
+    nlp = trained("crf_tagger", tag_dictionary_size=100, tag_dictionary_min_count=1)
+    tried = ranked_labels(nlp, Doc(nlp.vocab, words=["Anna", "ran"]), 5)
+    assert {tags[0] for tags in tried} == {"NNP"}
+    assert len({tags[1] for tags in tried}) == 5
+
+
+def test_labels_that_the_component_lacks() -> None:
+    """A gold label must be known; evidence may hold others, which no labelling meets."""
+    nlp = trained("crf_tagger")
+    words = ["Anna", "ran"]
+    corpus = [Example(Doc(nlp.vocab, words=words), Doc(nlp.vocab, words=words, tags=["NNP", "XYZ"]))]
+    with pytest.raises(DataError, match="'XYZ' is in the data but not among"):
+        augment(nlp, "crf_tagger", [Source("gold", corpus)], Settings())
+    seen: list[float] = []
+    augment(
+        nlp,
+        "crf_tagger",
+        [Source("cost", corpus, Hamming())],
+        Settings(rounds=1),
+        callback=lambda progress, reports: seen.append(reports[0].cost),
+    )
+    assert seen[0] >= 1
+
+
+def test_data_and_losses_that_cannot_be_used() -> None:
+    nlp = trained("crf_tagger")
+    corpus = examples(nlp, "crf_tagger")
+    bare = [Example(example.predicted, example.predicted.copy()) for example in corpus]
+    apart = [Example(Doc(nlp.vocab, words=["New York"]), Doc(nlp.vocab, words=["New", "York"], tags=["NNP"] * 2))]
+    cases: list[tuple[type[Exception], str, list[Source]]] = [
+        (ConfigError, "no data set", []),
+        (DataError, "'a' is empty", [Source("a", [])]),
+        (DataError, "'a' holds no gold labels", [Source("a", bare)]),
+        (DataError, "'a' holds no evidence for Hamming in any of its 5", [Source("a", bare, Hamming())]),
+        (DataError, "'a' holds no evidence for RequiredLabel", [Source("a", corpus, RequiredLabel(["VBZ"]))]),
+        (DataError, "other tokens in its gold document", [Source("a", apart, Hamming())]),
+        (ConfigError, "predicts no spans", [Source("a", corpus, F1())]),
+    ]
+    for kind, message, sources in cases:
+        with pytest.raises(kind, match=message):
+            augment(nlp, "crf_tagger", sources, Settings())
+    with pytest.raises(DataError, match="dev corpus is empty"):
+        augment(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", []))
+    with pytest.raises(DataError, match="dev corpus holds no gold labels"):
+        augment(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", bare))
+    with pytest.raises(ConfigError, match=r"no CRF component 'tagger'\. Did you mean 'crf_tagger'"):
+        augment(nlp, "tagger", [Source("a", corpus)], Settings())
