@@ -6,6 +6,7 @@ Guo, Pleiss, Sun & Weinberger (2017), "On calibration of modern neural networks"
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -190,7 +191,7 @@ def calibrate(
             done.skipped[name] = str(error)
     if not done.results:
         raise ConfigError("\n".join(["No component can be calibrated.", *done.skipped.values()]))
-    _store(model, output, {name: result.after.temperature for name, result in done.results.items()})
+    _store(nlp.path, output, {name: result.after.temperature for name, result in done.results.items()})
     return done
 
 
@@ -312,19 +313,25 @@ def _section(judged: Judged, answers: Answers, table: Table) -> Section:
     )
 
 
-def _store(model: str | Path, output: Path | None, temperatures: dict[str, float]) -> None:
-    """Write the temperatures to a new pipeline, or to the settings of the components of an old one."""
+def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> None:
+    """Write the temperatures to the settings of components, in a copy of the pipeline if `output` is given."""
+    if output is None:
+        _set(model, temperatures)
+        return
+
+    def copy(folder: Path) -> None:
+        shutil.copytree(model, folder)
+        _set(folder, temperatures)
+
+    replace_folder(output, copy)
+
+
+def _set(model: Path, temperatures: dict[str, float]) -> None:
     from ..pipeline.storage import read_settings
 
-    if output is None:
-        for name, temperature in temperatures.items():
-            file = Path(model) / name / "cfg"
-            write_json(file, {**read_settings(file), "temperature": temperature})
-        return
-    nlp = spacy.load(model)  # anew, since words of the file are in the other one
-    for name, pipe in crfs_of(dict(nlp.pipeline), list(temperatures), str(model)).items():
-        pipe.cfg["temperature"] = temperatures[name]
-    replace_folder(output, nlp.to_disk)
+    for name, temperature in temperatures.items():
+        file = model / name / "cfg"
+        write_json(file, {**read_settings(file), "temperature": temperature})
 
 
 # The report

@@ -206,7 +206,7 @@ def _article(renderer: Any, entry: Entry, direction: str) -> str:
             "params": {
                 "label": escape(label),
                 "veil": f"{1 - strength(p):.3f}",
-                "score": f"{p:.2f}" if p < 0.995 else "&gt;0.99",
+                "score": _rounded(p),
                 "exact": f"{p:.4f}",
             },
         }
@@ -214,7 +214,7 @@ def _article(renderer: Any, entry: Entry, direction: str) -> str:
     ]
     parsed = {"text": doc.text, "ents": marks, "settings": {"direction": direction}}
     return (
-        f"<article><small>line {entry.text.line}, probability {entry.probability:.2f}</small>"
+        f"<article><small>line {entry.text.line}, probability {_rounded(entry.probability)}</small>"
         f"{renderer.render([parsed])}</article>"
     )
 
@@ -231,6 +231,10 @@ def _colors(known: dict[str, str], labels: Iterable[str]) -> dict[str, str]:
 def strength(probability: float) -> float:
     """Return how much of a colour is left: differences near 1 show, as 0.9 and 0.99 differ more than 0.5 and 0.59."""
     return max(PALEST, 1 - sqrt(max(0.0, 1 - probability)))
+
+
+def _rounded(probability: float) -> str:
+    return f"{probability:.2f}" if probability < 0.995 else "&gt;0.99"  # nothing is certain
 
 
 def _background(color: str, probability: float) -> str:
