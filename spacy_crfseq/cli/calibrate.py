@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.training import Example
 
-    from ..pipeline.annotations import Tags
     from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
     from ..training.calibration import Bin, Calibration
@@ -255,11 +254,12 @@ def _judge(pipe: CRFComponent, answers: Answers, examples: Sequence[Example]) ->
     RAISES DataError: If there are none, or no gold annotation.
     """
     from ..pipeline.collect import gold_tags
+    from ..pipeline.partial import known_tags
 
     known, right, labels = [], [], []
     some_gold = False
     for scored, example in zip(answers.spans(), examples, strict=True):
-        tags = gold_tags(pipe.annotation, example)
+        tags = known_tags(gold_tags(pipe.annotation, example, pipe.name))
         some_gold = some_gold or any(tag is not None for tag in tags)
         gold = set(_gold_spans(tags, plain=pipe.annotation.scheme is None))
         for start, end, label, _ in scored:
@@ -281,7 +281,7 @@ def _judge(pipe: CRFComponent, answers: Answers, examples: Sequence[Example]) ->
     return Judged(np.array(known, np.bool_), np.array(right, np.bool_), np.array(labels, np.str_))
 
 
-def _gold_spans(tags: Tags, *, plain: bool) -> list[tuple[int, int, str]]:
+def _gold_spans(tags: Sequence[str | None], *, plain: bool) -> list[tuple[int, int, str]]:
     """Return the gold spans of a document; of plain tags, its tokens."""
     if plain:
         return [(i, i + 1, tag) for i, tag in enumerate(tags) if tag is not None]

@@ -431,7 +431,7 @@ def log_loss(
     the sum over all completions (Tsuboi et al. 2008, eq. 4).
     """
     scores, grad = (emissions, transitions, start, end), (d_emissions, d_transitions, d_start, d_end)
-    return expectations(*scores, offsets, gold, weights, *grad, cap)
+    return expectations(*scores, offsets, gold, weights, *grad, cap, _NO_NUMBERS)
 
 
 @kernel
@@ -448,8 +448,13 @@ def expectations(
     d_start: Floats,
     d_end: Floats,
     cap: float,
+    log_z: Floats,
 ) -> float:
-    """Do the work of `log_loss`."""
+    """Do the work of `log_loss`.
+
+    Where `gold` is empty and cap 0, return the sum of ``weight * log Z`` and add its gradient, weights being of either
+    sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.
+    """
     n = emissions.shape[1]
     work = _workspace(offsets, n, emissions)
     forward, backward, counts = work[4], work[5], work[6]
@@ -468,7 +473,7 @@ def expectations(
             steps, d_steps = transitions[b:e], d_transitions[b:e]
         scores, grad = (emissions[b:e], steps, start, end), (d_emissions[b:e], d_steps, d_start, d_end)
         factor, gold_log_sum, free = weights[s], 0.0, 0.0
-        if missing == 0:
+        if missing == 0 and gold.shape[0] > 0:
             gold_log_sum = _gold_score(scores, gold[b:e])
         # with missing labels, that sum takes a pass too: before the others where phi' depends on it, and after them
         for turn in range(0 if missing > 0 and cap > 0 else 1, 3 if missing > 0 else 2):
@@ -484,7 +489,9 @@ def expectations(
                 gold_log_sum = log_sum
         value, slope = _link(free - gold_log_sum, cap)
         loss += factor * value
-        if missing == 0:
+        if gold.shape[0] == 0:
+            log_z[s] = free
+        elif missing == 0:
             _subtract_gold(gold[b:e], emissions.dtype.type(factor * slope), grad)
     if shared:
         for i in range(n):
