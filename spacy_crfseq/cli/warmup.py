@@ -107,7 +107,6 @@ def _example(nlp: Language, text: str) -> Example:
     """Return a sentence with tags, chunks and entities, its tags given."""
     from spacy.tokens import Doc
     from spacy.tokens import Span as DocSpan
-    from spacy.tokens import Doc
     from spacy.training import Example
 
     from ..schemes import decode_lenient

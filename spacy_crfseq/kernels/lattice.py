@@ -450,9 +450,10 @@ def expectations(
     cap: float,
     log_z: Floats,
 ) -> float:
-    """Do the work of `log_loss`; where `gold` is empty, add the weights times the expected counts of all labellings.
+    """Do the work of `log_loss`.
 
-    Their log Z goes to log_z [N] then.
+    Where `gold` is empty and cap 0, return the sum of ``weight * log Z`` and add its gradient, weights being of either
+    sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.
     """
     n = emissions.shape[1]
     work = _workspace(offsets, n, emissions)

@@ -115,23 +115,27 @@ def _make_views(batch: Batch, numbers: Offsets) -> _Views:
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     tokens = np.arange(bounds[-1]) + np.repeat(begins - bounds[:-1], lengths)
     gold = batch.gold[tokens]
-    table = np.concatenate([np.eye(n_labels, dtype=np.bool_), batch.candidates.sets, np.ones((1, n_labels), np.bool_)])
-    known = table[np.where(gold >= 0, gold, np.where(gold == MISSING, len(table) - 1, n_labels + MISSING - 1 - gold))]
+    known = np.ones((len(tokens), n_labels), np.bool_)
+    labelled, partly = np.flatnonzero(gold >= 0), np.flatnonzero(gold < MISSING)
+    known[labelled] = False
+    known[labelled, gold[labelled]] = True
+    known[partly] = batch.candidates.sets[MISSING - 1 - gold[partly]]
+    here = set((MISSING - 1 - gold[partly]).tolist())
     owner, n = np.arange(len(numbers)), len(numbers)
     n_spans = np.zeros(n)
     parts: list[tuple[Offsets, Bools]] = []
     groups: list[int] = []
     owners: list[int] = []
-    for span in batch.candidates.incorrect:
+    for span in (span for span in batch.candidates.incorrect if span.number in here):
         for place in np.flatnonzero(gold == MISSING - 1 - span.number).tolist():
-            here = int(np.searchsorted(bounds, place, side="right")) - 1
-            first, last = int(bounds[here]), int(bounds[here + 1])
+            number = int(np.searchsorted(bounds, place, side="right")) - 1
+            first, last = int(bounds[number]), int(bounds[number + 1])
             partings = _partings(known[first:last], span, place - first)
             parts += [(tokens[first:last], allowed) for allowed in partings]
             groups += [len(owners)] * len(partings)
             if partings:
-                owners.append(here)
-                n_spans[here] += 1
+                owners.append(number)
+                n_spans[number] += 1
     kept = np.flatnonzero(n_spans != 1)  # of a single span, log P(C) drops out
     inner = np.repeat(n_spans, lengths) != 1
     runs = np.cumsum([0, len(tokens), inner.sum(), *(len(part) for part, _ in parts)]).tolist()

@@ -397,7 +397,7 @@ class Entities(_Spans):
         reference = example.reference
         strings = reference.vocab.strings
         pairs = reference.to_array([ENT_IOB, ENT_TYPE]).tolist()
-        behind = [*(iob for iob, _ in pairs[1:]), 2]
+        behind = [*(iob for iob, _ in pairs[1:]), 2][: len(pairs)]
         torn = self.scheme == "BILUO" and any(
             iob == 0 and after == 1 for (iob, _), after in zip(pairs, behind, strict=True)
         )

@@ -141,7 +141,8 @@ def _tags_in(table: PartialTable, annotation: Annotation, known: Sequence[str]) 
     labels = table.labels()
     tags = dict.fromkeys(label for label in labels if annotation.is_tag(label))
     types = set(annotation.public_labels([*known, *tags]))
-    tags.update(dict.fromkeys(annotation.all_tags([label for label in labels if label not in {*types, *tags}])))
+    new = [label for label in labels if label not in {*types, *tags}]
+    tags.update(dict.fromkeys(annotation.all_tags(new) if new else ()))
     return [tag for tag in tags if tag not in known]
 
 

@@ -342,7 +342,8 @@ class CRFComponent(TrainablePipe):
         spans (Iterable[Span]): Spans that are there, with these boundaries; of a tagger, tokens with their tags.
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens may have: tags such as "B-PER" or "O",
             or types such as "PER", which stand for all their tags.
-        The note is kept in ``doc.user_data``.  On a gold Doc, `allowed` says which labels a token may have in training.
+        The note is kept in ``doc.user_data``.  On a gold Doc it says what training knows of tokens whose annotation is
+        missing.
         """
         given.note(doc, self.name, given.make_given(spans, allowed))
 
