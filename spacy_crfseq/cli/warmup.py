@@ -82,7 +82,7 @@ def _exercise(nlp: Language, factory: str) -> None:
     if "threshold" in pipe.cfg:
         pipe.cfg["threshold"] = 0.5  # makes it compute the probabilities of spans
     docs = [example.predicted for example in examples]
-    pipe.marginals(docs)
+    pipe.ask(docs).marginals()
     list(nlp.pipe(docs))
 
 

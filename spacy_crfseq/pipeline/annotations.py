@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import ENT_IOB, ENT_TYPE, IDS
 from spacy.parts_of_speech import IDS as POS_IDS
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError, suggest
 from ..schemes import Span as TagSpan
 from ..schemes import SpanArrays, TagTable, encode, spans_of, split_tag, tags_of, transition_table
-from ..types import Bools, Constraints, Hashes, Ints, Offsets
+from ..types import Bools, Constraints, Floats, Hashes, Ints, Offsets
+from .confidence import store_token_scores
+from .given import Given, SpanLike, crosses_sentences
 
 Tags = list["str | None"]
 
@@ -35,6 +37,8 @@ class Prediction(NamedTuple):
     doc_offsets (Offsets): [docs + 1] Docs.
     state (Hashes): [T, S] what `Annotation.reads` names, as it was before the prediction.
     keep (Bools | None): [spans] which spans are sure enough; None for all.
+    scores (Floats | None): [spans] probabilities to store, of a tagger those of the tokens; None for none.
+    name (str): The component, under whose name scores are stored where a task has no place of its own for them.
     """
 
     labels: Ints
@@ -42,6 +46,8 @@ class Prediction(NamedTuple):
     doc_offsets: Offsets
     state: Hashes
     keep: Bools | None = None
+    scores: Floats | None = None
+    name: str = ""
 
 
 class Annotation(Protocol):
@@ -49,12 +55,15 @@ class Annotation(Protocol):
 
     writes (frozenset[str]): Token attributes that hold the answers.
     reads (tuple[str, ...]): Token attributes that `allowed` and `write` look at; read with the text, once.
+    scheme (str | None): How tags make up spans; None where each token has a label of its own.
     """
 
     @property
     def writes(self) -> frozenset[str]: ...
     @property
     def reads(self) -> tuple[str, ...]: ...
+    @property
+    def scheme(self) -> str | None: ...
 
     def settings(self) -> dict[str, Any]:
         """Return settings that scorers and configs know, to be kept in ``pipe.cfg``."""
@@ -84,11 +93,19 @@ class Annotation(Protocol):
         """Return which tags may follow each other."""
         ...
 
-    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
-        """Return [T, L] which tags single tokens may have, None where all may have all.
+    def tags_of_span(self, length: int, label: str) -> list[str]:
+        """Return the tags of a span's tokens."""
+        ...
+
+    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
+        """Return [T, L] which tags tokens may have by what they are, None where all may have all.
 
         state (Hashes): [T, S] values of what `reads` names.
         """
+        ...
+
+    def preset(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> dict[int, Given]:
+        """Return what earlier components have decided about Docs, by their numbers."""
         ...
 
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
@@ -99,12 +116,22 @@ class Annotation(Protocol):
         """Write predictions to `docs`."""
         ...
 
+    def spans_in(self, doc: Doc) -> Iterable[Span]:
+        """Return the spans of a Doc that this task is about."""
+        ...
+
+    def tag_of(self, token: Token) -> str:
+        """Return the tag that a token has, of tasks whose `scheme` is None."""
+        ...
+
 
 ATTRIBUTES = ("tag", "pos", "morph")
 
 
 class TokenTags:
     """One value of a token attribute a token, for `crf_tagger`."""
+
+    scheme = None
 
     def __init__(self, attr: str, overwrite: bool) -> None:
         if attr not in ATTRIBUTES:
@@ -142,8 +169,14 @@ class TokenTags:
     def constraints(self, tags: Sequence[str]) -> Constraints:
         return transition_table(tags, "plain")
 
-    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
+    def tags_of_span(self, length: int, label: str) -> list[str]:
+        return [label] * length
+
+    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
         return None
+
+    def preset(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> dict[int, Given]:
+        return {}
 
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
         self._values(vocab, tags)
@@ -168,6 +201,14 @@ class TokenTags:
         column: Any = values[:, None]
         for doc, begin, end in _ranges(docs, prediction.doc_offsets):
             doc.from_array(attributes, column[begin:end])
+            if prediction.scores is not None:
+                store_token_scores(doc, prediction.name, prediction.scores[begin:end])
+
+    def spans_in(self, doc: Doc) -> Iterable[Span]:
+        return []
+
+    def tag_of(self, token: Token) -> str:
+        return str(getattr(token, "morph" if self.attr == "morph" else f"{self.attr}_"))
 
 
 _POS_NAMES: dict[int, str] = {int(number): name for name, number in POS_IDS.items()}
@@ -202,17 +243,47 @@ class _Spans:
     def constraints(self, tags: Sequence[str]) -> Constraints:
         return transition_table(tags, self.scheme)
 
+    def tags_of_span(self, length: int, label: str) -> list[str]:
+        """Return the tags of a span's tokens."""
+        return encode([TagSpan(0, length, label)], length, self.scheme)
+
+    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
+        """Return None: all tokens may have all tags."""
+        return None
+
+    def preset(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> dict[int, Given]:
+        """Return nothing: spans that are there already are not looked at."""
+        return {}
+
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
         for label in self.public_labels(tags):
             vocab.strings.add(label)
 
-    def found(self, prediction: Prediction, tags: Sequence[str]) -> tuple[SpanArrays, list[str]]:
-        """Return the predicted spans that are sure enough, and the names of their types."""
+    def found(self, prediction: Prediction, tags: Sequence[str]) -> tuple[SpanArrays, list[str], Floats | None]:
+        """Return the predicted spans that are sure enough, the names of their types, and scores to store."""
         table = tag_table(tuple(tags), self.scheme)
-        spans = spans_of(prediction.labels, prediction.offsets, table)
+        spans, scores = spans_of(prediction.labels, prediction.offsets, table), prediction.scores
         if prediction.keep is not None:
             spans = SpanArrays(*(values[prediction.keep] for values in spans))
-        return spans, list(table.types)
+            scores = None if scores is None else scores[prediction.keep]
+        return spans, list(table.types), scores
+
+    def tag_of(self, token: Token) -> str:
+        """Return nothing: tags are not what these tasks write to tokens."""
+        return ""
+
+    def store(self, prediction: Prediction, docs: Sequence[Doc], tags: Sequence[str], key: str) -> None:
+        """Write the spans to ``doc.spans[key]``, with their scores where they are to be stored."""
+        spans, types, scores = self.found(prediction, tags)
+        bounds = np.searchsorted(spans.start, prediction.doc_offsets).tolist()
+        home = np.repeat(prediction.doc_offsets[:-1], np.diff(bounds))
+        starts, ends = (spans.start - home).tolist(), (spans.end - home).tolist()
+        labels = _hashes(types, docs)[spans.type].tolist()
+        for doc, first, last in zip(docs, bounds, bounds[1:], strict=False):
+            found = zip(starts[first:last], ends[first:last], labels[first:last], strict=True)
+            doc.spans[key] = [Span(doc, start, end, label) for start, end, label in found]
+            if scores is not None:
+                doc.spans[key].attrs["scores"] = scores[first:last]
 
 
 @lru_cache(maxsize=16)
@@ -259,19 +330,12 @@ class SpanGroups(_Spans):
             return None
         return tuple((span.start, span.end, span.label) for span in reference.spans[self.spans_key])
 
-    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
-        return None
-
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
-        spans, types = self.found(prediction, tags)
-        bounds = np.searchsorted(spans.start, prediction.doc_offsets).tolist()
-        home = np.repeat(prediction.doc_offsets[:-1], np.diff(bounds))
-        starts, ends = (spans.start - home).tolist(), (spans.end - home).tolist()
-        labels = _hashes(types, docs)[spans.type].tolist()
-        key = self.spans_key
-        for doc, first, last in zip(docs, bounds, bounds[1:], strict=False):
-            found = zip(starts[first:last], ends[first:last], labels[first:last], strict=True)
-            doc.spans[key] = [Span(doc, start, end, label) for start, end, label in found]
+        self.store(prediction, docs, tags, self.spans_key)
+
+    def spans_in(self, doc: Doc) -> Iterable[Span]:
+        spans: Iterable[Span] = doc.spans.get(self.spans_key, [])
+        return spans
 
 
 class Entities(_Spans):
@@ -315,36 +379,36 @@ class Entities(_Spans):
         table = {"L": "I", "U": "B"}
         return [tag if tag is None or tag == "O" else table.get(tag[0], tag[0]) + tag[1:] for tag in known]
 
-    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
-        preset = _preset_docs(state, doc_offsets)
+    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
         spaces = state[:, 0] != 0
-        if not preset and not spaces.any():
+        if not spaces.any():
             return None
         allowed = np.ones((len(spaces), len(tags)), np.bool_)
         allowed[spaces] = [self._on_space(tag) for tag in tags]
-        for number in preset:
-            self._respect(docs[number], allowed[slice(*doc_offsets[number : number + 2])], list(tags))
         return allowed
 
     def _on_space(self, tag: str) -> bool:
         return tag == "O" or (self.scheme == "BILUO" and tag[0] == "I")
 
-    def _respect(self, doc: Doc, allowed: Bools, tags: list[str]) -> None:
-        """Clamp tokens of entities that are set already, and blocked tokens."""
-        for i, (iob, label) in enumerate(doc.to_array([ENT_IOB, ENT_TYPE]).tolist()):
-            if iob == 3 and not label:
-                allowed[i] = [tag == "O" for tag in tags]
+    def preset(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> dict[int, Given]:
+        """Return entities that are set already and blocked tokens, by the numbers of their Docs.
+
+        Around entities that the model could not have found, its own stay outside.
+        """
+        return {number: self._preset(docs[number], tags) for number in _preset_docs(state, doc_offsets)}
+
+    def _preset(self, doc: Doc, tags: Sequence[str]) -> Given:
+        outside, found = _blocked(doc), []
         for entity in doc.ents:
-            wanted = encode([TagSpan(0, len(entity), entity.label_)], len(entity), self.scheme)
-            if not set(wanted) <= set(tags) or any(token.is_sent_start for token in entity[1:]):
-                wanted = ["O"] * len(entity)
-            allowed[entity.start : entity.end] = [[tag == want for tag in tags] for want in wanted]
-            if entity.end < len(doc) and wanted[0] != "O":
-                goes_on = np.array([tag == f"I-{entity.label_}" for tag in tags])
-                allowed[entity.end] &= ~goes_on
+            known = set(self.tags_of_span(len(entity), entity.label_)) <= set(tags)
+            if known and not crosses_sentences(doc, entity.start, entity.end):
+                found.append(SpanLike(entity.start, entity.end, entity.label_))
+            else:
+                outside += range(entity.start, entity.end)
+        return Given(found, {token: ["O"] for token in outside})
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
-        spans, types = self.found(prediction, tags)
+        spans, types, scores = self.found(prediction, tags)
         table: Any = np.zeros((len(prediction.labels), 2), np.uint64)
         table[:, 0] = 2
         sizes = spans.end - spans.start
@@ -360,6 +424,11 @@ class Entities(_Spans):
                 self._add_entities(doc, table[begin:end])
             else:
                 doc.from_array(attributes, table[begin:end])
+        if scores is not None:
+            self.store(prediction, docs, tags, prediction.name)
+
+    def spans_in(self, doc: Doc) -> Iterable[Span]:
+        return doc.ents
 
     def _add_entities(self, doc: Doc, table: NDArray[np.uint64]) -> None:
         """Add predicted entities to those that are set, which the constraints have kept apart."""

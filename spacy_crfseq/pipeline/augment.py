@@ -19,7 +19,7 @@ from ..training.augmented import LossSet, SetReport, Settings, intrinsic, train
 from ..training.compatibility import check_global, part_name
 from ..training.dataset import Dataset, join
 from ..training.fit import FitResult, Progress
-from ..types import MISSING, Cost, Evidence, ExtrinsicLoss, Floats, Ints
+from ..types import MISSING, Bools, Cost, Evidence, ExtrinsicLoss, Floats, Ints
 from .annotations import Prediction
 from .collect import gold_tags, same_words
 from .component import CRFComponent
@@ -53,6 +53,8 @@ def augment(
 ) -> FitResult:
     """Train a component of a pipeline on several data sets and leave the best parameters in it.
 
+    A temperature that was fitted to other parameters is given up.
+
     dev (Source | None): Without a loss, scored by accuracy or span F1; else by minus the mean cost.
     begin (Callable): Called with the data sets, examples without evidence left out, and the score before training.
     The other arguments are those of `training.augmented.train`.
@@ -74,7 +76,9 @@ def augment(
             callback=callback,
             watch=watch,
         )
-        pipe.set_parameters(result.best)
+        if (result.best != pipe.crf.theta).any():
+            pipe.set_parameters(result.best)
+            pipe.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
     return result
 
 
@@ -93,10 +97,10 @@ class _Maker:
     """Makes data sets of one component."""
 
     def __init__(
-        self, nlp: Language, pipe: CRFComponent, encode: Callable[[list[Doc]], tuple[Encoded, DocColumns]]
+        self, nlp: Language, pipe: CRFComponent, encode: Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]
     ) -> None:
         self._nlp, self._pipe, self._encode = nlp, pipe, encode
-        self._scheme: str = getattr(pipe.annotation, "scheme", "plain")
+        self._scheme: str = pipe.annotation.scheme or "plain"
 
     def loss_set(self, source: Source) -> LossSet:
         """Return a data set with its loss.
@@ -122,8 +126,7 @@ class _Maker:
                 f"{len(examples)} documents. Check its corpus and the settings of the loss."
             )
         docs, costs = [example.predicted for example, _ in found], [self._on_numbers(cost) for _, cost in found]
-        encoded, columns = self._encode(docs)
-        allowed = pipe.annotation.allowed(docs, columns.state, columns.doc_offsets, pipe.tags)
+        encoded, columns, allowed = self._encode(docs)
         if allowed is not None and encoded.words is not None:  # where this restricts, no tag dictionary does
             encoded = encoded._replace(words=np.where(allowed.all(1), encoded.words, np.int32(-1)))
         gold = np.full(encoded.n_tokens, MISSING, np.int32)
@@ -162,7 +165,7 @@ class _Maker:
             columns = read_docs([doc], (), pipe.annotation.reads)
             labels = np.array([numbers[tag] for tag in tags], np.int32)
             prediction = Prediction(labels, columns.text.offsets, columns.doc_offsets, columns.state)
-            pipe.annotation.write([doc], prediction, pipe.tags)
+            pipe.set_annotations([doc], prediction)
             annotated: Doc = component(doc)
             return annotated
 

@@ -32,6 +32,7 @@ METHOD: dict[str, Any] = {
     "precision": "float32",
     "inner_iterations": 1,
     "keep_names": False,
+    "scores": False,
     "n_threads": 0,
 }
 """Settings shared by the three factories; `method.Method` explains them."""
@@ -67,6 +68,7 @@ def create_tagger(
     precision: str,
     inner_iterations: int,
     keep_names: bool,
+    scores: bool,
     n_threads: int,
     scorer: Callable[..., Any] | None,
 ) -> Any:
@@ -74,6 +76,7 @@ def create_tagger(
 
     attr (str): Where labels come from and go to: "tag", "pos" or "morph".
     overwrite (bool): Replace values that are set already.
+    scores (bool): Store the probability of each tag, which ``token._.crf_score`` returns.
     The other settings are explained at `method.Method`.
     """
     from .annotations import TokenTags
@@ -85,7 +88,7 @@ def create_tagger(
         boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
         keep_names, n_threads,
     )  # fmt: skip
-    return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), method, scorer=scorer)
+    return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), method, scores=scores, scorer=scorer)
 
 
 @Language.factory(
@@ -118,6 +121,7 @@ def create_chunker(
     precision: str,
     inner_iterations: int,
     keep_names: bool,
+    scores: bool,
     n_threads: int,
     scorer: Callable[..., Any] | None,
 ) -> Any:
@@ -125,6 +129,7 @@ def create_chunker(
 
     scheme (str): "IOB2" or "BILUO", the tags used inside.
     threshold (float): Spans whose probability is lower are left out; 0 keeps all and computes none.
+    scores (bool): Store the probability of each span in ``doc.spans[spans_key].attrs["scores"]``.
     The other settings are explained at `method.Method`.
     """
     from .annotations import SpanGroups
@@ -136,7 +141,8 @@ def create_chunker(
         boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
         keep_names, n_threads,
     )  # fmt: skip
-    return CRFComponent(nlp.vocab, name, SpanGroups(spans_key, scheme), method, threshold=threshold, scorer=scorer)
+    annotation = SpanGroups(spans_key, scheme)
+    return CRFComponent(nlp.vocab, name, annotation, method, threshold=threshold, scores=scores, scorer=scorer)
 
 
 @Language.factory(
@@ -165,6 +171,7 @@ def create_ner(
     precision: str,
     inner_iterations: int,
     keep_names: bool,
+    scores: bool,
     n_threads: int,
     scorer: Callable[..., Any] | None,
 ) -> Any:
@@ -172,6 +179,8 @@ def create_ner(
 
     scheme (str): "IOB2" or "BILUO", the tags used inside.
     threshold (float): Entities whose probability is lower are left out; 0 keeps all and computes none.
+    scores (bool): Store the entities once more in ``doc.spans``, in a group with the name of the component, their
+        probabilities in its ``attrs["scores"]``.
     The other settings are explained at `method.Method`.
     """
     from .annotations import Entities
@@ -183,4 +192,5 @@ def create_ner(
         boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
         keep_names, n_threads,
     )  # fmt: skip
-    return CRFComponent(nlp.vocab, name, Entities(scheme), method, threshold=threshold, scorer=scorer)
+    annotation = Entities(scheme)
+    return CRFComponent(nlp.vocab, name, annotation, method, threshold=threshold, scores=scores, scorer=scorer)
