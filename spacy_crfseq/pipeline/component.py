@@ -300,7 +300,9 @@ class CRFComponent(TrainablePipe):
 
     def _check_probabilities(self) -> None:
         """RAISES ConfigError: If the loss trains a model that is normalised at each token."""
-        check_global(self.name, self.method.loss, "asking for probabilities")
+        threshold = self.cfg["threshold"]
+        what = "asking for probabilities" if not threshold else f"threshold = {threshold}"
+        check_global(self.name, self.method.loss, what)
 
     def allowed(
         self, docs: Sequence[Doc], columns: DocColumns, extra: Mapping[int, Given] | None = None, *, preset: bool
@@ -719,9 +721,10 @@ class CRFComponent(TrainablePipe):
         show_parameters(self.model, crf)
 
     @contextmanager
-    def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns]]]:
+    def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]]:
         """Yield a function that turns Docs into numbers, all of which stay valid together until the end.
 
+        It returns the labels that tokens may have [T, L], too, or None where all may have all, as a prediction finds.
         For training that goes on from the model as it is; whoever trains calls `set_parameters` within.
         """
         _, encoder = self._trained()
@@ -730,10 +733,14 @@ class CRFComponent(TrainablePipe):
             self._session.release()
             encoder.pinned = True
         try:
-            yield self._encode
+            yield self._encode_allowed
         finally:
             with self._lock:
                 encoder.pinned = False
+
+    def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
+        encoded, columns = self._encode(docs)
+        return encoded, columns, self.allowed(docs, columns, preset=True)
 
     def evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
         """Return a function that scores parameters on `dev`."""
