@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import spacy
 
-from scripts.papers import _harness, altun, chunks, figures, nettalk, page, partial, synthetic, tasks
+from scripts.papers import _harness, altun, chunks, figures, hall, nettalk, page, partial, synthetic, tasks
 from scripts.papers._harness import Options, Skip
 from spacy_crfseq.pipeline.collect import gold_tags
 from spacy_crfseq.training.selection import thresholded
@@ -42,6 +42,21 @@ def losses(*scores: float) -> list[dict[str, Any]]:
     return [
         trained(method=method, test=score, dev=score + 1, rho=1.0)
         for method, score in zip(methods, scores, strict=True)
+    ]
+
+
+def known_questions() -> list[dict[str, Any]]:
+    scores = {hall.NOTHING: 90.0, hall.VERB: 90.1, hall.TAG: 90.5, hall.ALL: 91.0, hall.MORE: 92.0}
+    return [
+        {
+            "seed": seed,
+            "known": known,
+            "questions": score + seed * (known == hall.ALL),
+            "main verbs": 80.0,
+            "others": 95,
+        }
+        for known, score in scores.items()
+        for seed in (0, 1)
     ]
 
 
@@ -80,6 +95,7 @@ def made_up() -> dict[str, Any]:
             trained(removed=0.5, treatment="missing", test=78.0),
             trained(removed=0.5, treatment="O", test=45.0),
         ),
+        "questions-tag": entry(*known_questions()),
         "tags-S1": entry(skipped="CRFSEQ_DATA is not set"),
     }
 
@@ -87,7 +103,7 @@ def made_up() -> dict[str, Any]:
 def test_the_command_lists_its_experiments() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "papers" / "run.py"), "--list"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert {"entities-S3", "nettalk-methods", "chunks-path", "synthetic"} <= set(done.stdout.split())
+    assert {"entities-S3", "nettalk-methods", "chunks-path", "synthetic", "questions-tag"} <= set(done.stdout.split())
 
 
 def test_the_page_is_filled_from_results() -> None:
@@ -101,6 +117,11 @@ def test_the_page_is_filled_from_results() -> None:
     assert "| M2 | L-BFGS | 21 | 8 | 40 | 7 | 1.5 |" in text
     assert "| 50% | O | 45 | 1.5 | 7 |" in text
     assert "- met: with half of the labels missing, F1 is within 3 points of that with all" in text
+
+    assert "| own | the main verb's tag | 90.50 ± 0.00 | 80.00 ± 0.00 | 95.00 ± 0.00 | 33% | 25% to 50% | 25% |" in text
+    assert "- met: own tags: the main verb's tag closes at least a third" in text
+    assert "- **not met**: own tags: it does so with every seed" in text
+    assert "- not known: universal tags: the main verb's tag closes at least a third" in text
     assert "Engine, 2 cores" in text
     assert "quick run" not in text
 
@@ -294,6 +315,73 @@ def test_cutting_keeps_the_largest_weights() -> None:
     assert [count for count, _ in kept] == [4, 2]
     np.testing.assert_array_equal(kept[0][1], theta)
     np.testing.assert_array_equal(kept[1][1], [0, -3.0, 0, 2.0, 0])
+
+
+def test_each_question_is_tested_once() -> None:
+    folds = hall.folds_of(10, 3, seed=0)
+    assert sorted(number for fold in folds for number in fold) == list(range(10))
+    assert [len(fold) for fold in folds] == [4, 3, 3]
+    assert folds != hall.folds_of(10, 3, seed=1)
+
+
+TREES = (
+    (("He", "PRP", 1, "nsubj"), ("sleeps", "VBZ", 1, "ROOT"), (".", ".", 1, "punct")),
+    (("Does", "VBZ", 2, "aux"), ("he", "PRP", 2, "nsubj"), ("sleep", "VB", 2, "ROOT"), ("?", ".", 2, "punct")),
+    (("Why", "WRB", 0, "ROOT"), ("?", ".", 0, "punct")),
+)
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> hall.Questions:
+    folder = tmp_path / "ud-english-ewt"
+    folder.mkdir()
+    rows = [
+        [
+            f"{number}\t{word}\t_\t{'VERB' if tag.startswith('V') else 'X'}\t{tag}\t_"
+            f"\t{0 if dep == 'ROOT' else head + 1}\t{dep.lower()}\t_\t_"
+            for number, (word, tag, head, dep) in enumerate(tree, start=1)
+        ]
+        for tree in TREES
+    ]
+    for part in ("train", "dev", "test"):
+        text = "".join("\n".join(lines) + "\n\n" for lines in rows)
+        (folder / f"en_ewt-ud-{part}.conllu").write_text(text)
+    return hall.Questions("tag", Options(tmp_path, quick=True))
+
+
+def test_questions_are_parted_from_other_sentences(questions: hall.Questions) -> None:
+    counts = [len(part) for part in (questions.source, questions.pool, questions.dev, questions.others)]
+    assert counts == [1, 4, 2, 1]
+    assert questions.task.data.n_sequences == 1
+    assert [str(questions.main_verb(example)) for example in questions.dev] == ["sleep", "None"]
+
+
+@pytest.mark.parametrize(
+    ("known", "kept"),
+    [
+        (hall.VERB, [["", "", "VB", ""]]),
+        (hall.TAG, [["", "", "VB", ""]]),
+        (hall.ALL, [["VBZ", "PRP", "VB", "."]]),
+    ],
+)
+def test_nothing_is_told_of_questions_but_what_is_known(
+    questions: hall.Questions, known: str, kept: list[list[str]]
+) -> None:
+    examples, loss = questions._evidence(questions.dev[:1], known)
+    assert [[token.tag_ for token in example.reference] for example in examples] == kept
+    assert (loss is None) == (known == hall.ALL)
+    assert [token.tag_ for token in questions.dev[0].reference] == ["VBZ", "PRP", "VB", "."]
+
+
+@pytest.mark.parametrize("known", [hall.TAG, hall.ALL])
+def test_a_tagger_learns_what_is_known_of_questions(questions: hall.Questions, known: str) -> None:
+    start = questions.train(seed=0)
+    assert questions.right(start, questions.dev)["right_verbs"] == 0
+    nothing = questions.adapt(start, [], hall.NOTHING, seed=0)
+    assert questions.right(nothing, questions.dev)["right_verbs"] == 0
+    found = questions.right(questions.adapt(start, questions.pool, known, 0, k=200, rounds=20), questions.dev)
+    assert (found["verbs"], found["right_verbs"], found["tokens"]) == (1, 1, 6)
+    assert found["right"] >= (4 if known == hall.ALL else 1)
 
 
 def test_what_cannot_be_told_is_said() -> None:
