@@ -23,7 +23,7 @@ sys.path[:1] = [str(ROOT)]  # so that this checkout is measured, and `bench` is 
 
 from bench import _harness  # noqa: E402
 
-MODULES = ("machine", "lattice", "losses", "training", "tagging", "memory", "startup", "stages")
+MODULES = ("machine", "lattice", "losses", "training", "tagging", "confidence", "memory", "startup", "stages")
 TEMPLATE = ROOT / "bench" / "performance.md.in"
 
 

@@ -7,7 +7,7 @@ one given the constraints, so that what is asked agrees with what is decoded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from .errors import ConfigError, DataError
 from .scorer import Scorer
 from .threads import over
 from .types import Bools, Constraints, Decoder, Floats, Ints, Offsets, Scores
+
+if TYPE_CHECKING:
+    from .kernels.chain import Chain
 
 THREAD_TOKENS = 1 << 12
 """Tokens from which on decoding is worth a thread of its own."""
@@ -93,20 +96,41 @@ class Posterior(NamedTuple):
             lattice.posterior(*scores, offsets, out[tokens], np.empty(len(offsets) - 1))
         return out
 
+    def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
+        """Return the marginal probability of the label of each token [T] in `labels` [T]."""
+        from .kernels import lattice
+
+        out = np.empty(len(labels))
+        for scores, offsets, tokens in self._constrained():
+            marginals = np.empty_like(scores.emissions)
+            lattice.posterior(*scores, offsets, marginals, np.empty(len(offsets) - 1))
+            out[tokens] = marginals[np.arange(len(marginals)), labels[tokens]]
+        return np.minimum(out, 1.0)  # scores in float32 leave a rest
+
+    def spans(self, labels: Ints) -> tuple[Offsets, Offsets]:
+        """Return the first tokens and the tokens after the last of the spans [S] that `labels` [T] mark, in order."""
+        bounds = np.zeros(self.n_tokens + 1, np.bool_)
+        bounds[self.offsets] = True
+        bounds[1:-1] |= ~self.constraints.inside[labels[:-1], labels[1:]]
+        within = ~self.constraints.outside[labels]
+        return np.flatnonzero(bounds[:-1] & within), np.flatnonzero(bounds[1:] & within) + 1
+
     def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
-        """Return the exact probability of spans [S] as labelled in `labels` [T], their end included.
+        """Return the exact probability of spans [S] as labelled in `labels` [T], both their ends included.
 
         starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
         Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
         """
         from .kernels import lattice
 
-        out, followers = np.empty(len(starts)), ~self.constraints.inside
+        out = np.empty(len(starts))
         for scores, offsets, tokens in self._constrained():
             here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
             begins, stops = starts[here] - tokens.start, ends[here] - tokens.start
-            lattice.span_probabilities(*scores, offsets, labels[tokens], begins, stops, followers, out[here])
-        return out
+            lattice.span_probabilities(
+                *scores, offsets, labels[tokens], begins, stops, self.constraints.inside, out[here]
+            )
+        return np.minimum(out, 1.0)  # scores in float32 leave a rest
 
     def nbest(self, k: int) -> NBest:
         """Return the k most probable labellings of each sequence and their exact probabilities, in float64.
@@ -129,9 +153,75 @@ class Posterior(NamedTuple):
             if np.isneginf(best[0]).any():
                 number = first + int(np.isneginf(best[0]).argmax())
                 raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
-            labels[:, tokens], values[:, first : first + n] = some, best - log_z
+            labels[:, tokens], values[:, first : first + n] = some, np.minimum(best - log_z, 0)  # 0 but for rounding
             first += n
         return NBest(labels, values)
+
+    def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
+        """Return log P(labels | x) of each sequence [N], minus infinity where `labels` [T] break a constraint.
+
+        RAISES DataError: As all of the following do, if the constraints leave a sequence without any labelling.
+        """
+        from .kernels import chain
+
+        parts = [np.zeros(0)]
+        for model, tokens in self._chains():
+            parts.append(np.empty(len(model.offsets) - 1))
+            chain.log_probabilities(*model[:4], labels[tokens], parts[-1])
+        return np.concatenate(parts)
+
+    def entropies(self) -> NDArray[np.float64]:
+        """Return the entropy of each sequence's labellings [N], in nats (Mann & McCallum 2007)."""
+        from .kernels import chain
+
+        parts = [np.zeros(0)]
+        for model, _ in self._chains():
+            parts.append(np.empty(len(model.offsets) - 1))
+            chain.entropies(*model[:4], parts[-1])
+        return np.concatenate(parts)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Ints:
+        """Return n independent labellings [n, T], token by token given the one before."""
+        from .kernels import chain
+
+        out = np.empty((n, self.n_tokens), np.int32)
+        for model, tokens in self._chains():
+            part = np.empty((n, len(model.ahead)), np.int32)
+            chain.sample(*model[:4], rng.random((len(model.ahead), n)), part)
+            out[:, tokens] = part
+        return out
+
+    def expected_f(self, labels: Ints, beta: float = 1.0) -> float:
+        """Return the F-measure that the spans of some `labels` [T] are expected to have, with all sequences together.
+
+        That is ``(1 + beta^2) sum_s P(s | x) / (n + beta^2 E[n_true])`` over their n spans s, the ratio of expectations
+        in place of the expectation of the ratio; zero where no span is chosen or expected.  beta = 2 weighs recall,
+        0.5 precision.  A plain label is a span of one token.
+        """
+        from .kernels import chain
+
+        expected = 0.0
+        for model, _ in self._chains():
+            spans = chain.make_span_chain(model, self.constraints.inside)
+            expected += float(spans.opens[:, ~self.constraints.outside].sum())
+        starts, ends = self.spans(labels)
+        found = float(self.span_probabilities(labels, starts, ends).sum())
+        total = len(starts) + beta**2 * expected
+        return (1 + beta**2) * found / total if total > 0 else 0.0
+
+    def _chains(self) -> Iterator[tuple[Chain, slice]]:
+        """Yield all sequences as Markov chains, a shard at a time, with the shard's tokens."""
+        from .kernels import chain
+
+        before = 0
+        for scores, offsets, tokens in self._constrained():
+            model = chain.make_chain(scores, offsets)
+            impossible = np.flatnonzero(np.isneginf(model.log_z))
+            if len(impossible):
+                number = before + int(impossible[0])
+                raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
+            before += len(offsets) - 1
+            yield model, tokens
 
     def _constrained(self) -> Iterator[tuple[Scores, Offsets, slice]]:
         """Yield the scores of all sequences, a shard at a time, minus infinity where something is forbidden.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from .features.index import HashIndex
-from .types import Bools, Constraints, Floats, Hashes, Ints
+from .types import MISSING, Bools, Constraints, Floats, Hashes, Ints
 
 _BLOCK_TOKENS = 1 << 16
 """Tokens that are counted at a time."""
@@ -36,11 +36,15 @@ class TagDictionary(NamedTuple):
         return HashIndex(self.words)
 
     def labels_of(self, words: Ints, gold: Ints | None = None) -> Bools:
-        """Return [T, L] the labels that words [T], given by their numbers, may have, gold ones [T] always."""
+        """Return [T, L] the labels that words [T], given by their numbers, may have, gold ones [T] always.
+
+        Where gold labels are candidate sets, all are allowed.
+        """
         allowed = np.concatenate([self.allowed, np.ones((1, self.allowed.shape[1]), np.bool_)])[words]
         if gold is not None:
             known = np.flatnonzero(gold >= 0)
             allowed[known, gold[known]] = True
+            allowed[gold < MISSING] = True
         return allowed
 
     def widened(self, old_labels: NDArray[np.int64], n_labels: int) -> TagDictionary:
@@ -64,13 +68,17 @@ class EmissionMask:
         return table
 
     def write(self, words: Ints, out: Floats, gold: Ints | None = None) -> None:
-        """Write the first emissions of words [T] to out [T, L]; gold labels [T] are allowed wherever they stand."""
+        """Write the first emissions of words [T] to out [T, L]; gold labels [T] are allowed wherever they stand.
+
+        So are all labels where a candidate set stands, so that none is ruled out altogether.
+        """
         if self._table.dtype != out.dtype:
             self._table = self._make(out.dtype)
         np.take(self._table, words, axis=0, out=out, mode="wrap")
         if gold is not None:
             known = np.flatnonzero(gold >= 0)
             out[known, gold[known]] = 0
+            out[gold < MISSING] = 0
 
 
 def free_standing(constraints: Constraints) -> Bools:

@@ -20,7 +20,7 @@ Hashes: TypeAlias = NDArray[np.uint64]
 Bools: TypeAlias = NDArray[np.bool_]
 
 MISSING = -1
-"""The gold label of a token whose label is not known."""
+"""The gold label of a token whose label is not known.  Gold labels below it number candidate sets, see `Candidates`."""
 
 
 class Constraints(NamedTuple):
@@ -76,17 +76,49 @@ def _masked(scores: Floats, allowed: Bools | None) -> Floats:
     return masked
 
 
+class IncorrectSpan(NamedTuple):
+    """A stretch of labels that is known to be wrong wherever it begins at a token with a certain candidate set.
+
+    number (int): The candidate set, as its row in `Candidates.sets`.
+    n_tokens (int): Length of the span; it is not there where its sequence ends before it does.
+    labels (Bools): [n_tokens or n_tokens + 1, L] labels of the first token and of those after it where the span is
+        there; one row more tells what the token behind it may then have, if the sequence has one.
+    """
+
+    number: int
+    n_tokens: int
+    labels: Bools
+
+
+class Candidates(NamedTuple):
+    """What is known about tokens whose gold label is `MISSING` - 1 - s, for each s below S.
+
+    sets (Bools): [S, L] the labels one of which is right.
+    incorrect (tuple[IncorrectSpan, ...]): Spans that are not there.
+    """
+
+    sets: Bools
+    incorrect: tuple[IncorrectSpan, ...] = ()
+
+
+NO_CANDIDATES = Candidates(np.zeros((0, 0), np.bool_))
+"""Where every token has a label or none."""
+
+
 class Batch(NamedTuple):
     """What a loss knows about the sequences besides their scores.
 
     offsets (Offsets): [N + 1] token offsets of the sequences.
-    gold (Ints): [T] gold labels, `MISSING` where unknown; a loss sums over all labels there.
+    gold (Ints): [T] gold labels, `MISSING` where unknown; a loss sums over all labels there.  Numbers below it say
+        that the label is one of a candidate set.
     weights (Floats): [N] weight of each sequence in the sum, float64.
+    candidates (Candidates): The candidate sets; only losses that give "candidates" are handed any.
     """
 
     offsets: Offsets
     gold: Ints
     weights: NDArray[np.float64]
+    candidates: Candidates = NO_CANDIDATES
 
     @property
     def n_tokens(self) -> int:
@@ -122,7 +154,8 @@ class Loss(Protocol):
         "best_path", a score by which the best rival exceeds the gold labels; "margin", that it is positive until the
         gold labels win by a margin; "likelihood", a sum of functions of
         -log P(gold | x), which the loss has as a method `link`; "log_likelihood", the sum of -log P itself; "local",
-        probabilities normalised at each token given the label before, which a decoder must know.
+        probabilities normalised at each token given the label before, which a decoder must know; "candidates", that it
+        is defined where gold labels are candidate sets.
     """
 
     @property

@@ -20,9 +20,20 @@ from spacy_crfseq.layout import Layout, Rows, SparseRows, make_layout
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.tag_dictionary import make_dictionary
-from spacy_crfseq.training.dataset import Dataset
+from spacy_crfseq.training.dataset import CandidateTable, Dataset
 from spacy_crfseq.training.objective import CRFObjective
-from spacy_crfseq.types import MISSING, Batch, Constraints, Floats, Ints, Loss, Regularizer, Scores
+from spacy_crfseq.types import (
+    MISSING,
+    Batch,
+    Candidates,
+    Constraints,
+    Floats,
+    IncorrectSpan,
+    Ints,
+    Loss,
+    Regularizer,
+    Scores,
+)
 
 # --- scores ---------------------------------------------------------------------------------------------------------
 
@@ -46,9 +57,17 @@ class Problem(NamedTuple):
             transitions=steps if len(steps) == 1 else steps[first:last].copy(),
         )
         batch = Batch(
-            np.array([0, last - first]), self.batch.gold[first:last].copy(), self.batch.weights[n : n + 1].copy()
+            np.array([0, last - first]),
+            self.batch.gold[first:last].copy(),
+            self.batch.weights[n : n + 1].copy(),
+            self.batch.candidates,
         )
         return Problem(scores, batch)
+
+    def without_candidates(self) -> Problem:
+        """Return the problem with missing labels in place of candidate sets."""
+        gold = np.maximum(self.batch.gold, MISSING).astype(np.int32)
+        return Problem(self.scores, Batch(self.batch.offsets, gold, self.batch.weights))
 
 
 def random_problem(
@@ -61,12 +80,14 @@ def random_problem(
     scale: float = 1.0,
     masked: float = 0.0,
     missing: float = 0.0,
+    candidates: float = 0.0,
     weighted: bool = True,
 ) -> Problem:
     """Return random scores of the size `scale`.
 
     masked: Share of scores that are minus infinity; the gold labels stay possible, and no token shares all its scores.
     missing: Share of gold labels that are missing; the first sequence misses all where it is above a half.
+    candidates: Share of tokens of which a candidate set is known, perhaps with spans that are not there.
     weighted: Weights between 0 and 3, of which about a quarter are zero; else all are one.
     """
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -77,13 +98,39 @@ def random_problem(
     scores = Scores(*((scale * rng.standard_normal(shape)).astype(dtype) for shape in shapes))
     if masked:
         _mask(rng, scores, gold, offsets, masked)
+    right = gold.copy()
     gold[rng.random(n_tokens) < missing] = MISSING
     if missing > 0.5 and len(lengths):
         gold[: lengths[0]] = MISSING
     weights = np.ones(len(lengths))
     if weighted:
         weights = rng.uniform(0, 3, len(lengths)) * (rng.random(len(lengths)) < 0.75)
-    return Problem(scores, Batch(offsets, gold, weights))
+    batch = Batch(offsets, gold, weights)
+    if candidates:
+        batch = batch._replace(candidates=random_candidates(rng, n_labels))
+        partly = rng.random(n_tokens) < candidates
+        gold[partly] = MISSING - 1 - _fitting(rng, batch.candidates, right[partly])
+    return Problem(scores, batch)
+
+
+def random_candidates(rng: np.random.Generator, n_labels: int) -> Candidates:
+    """Return sets with each label, and patterns of one to three tokens, which begin at some of them."""
+    sets = rng.random((2 * n_labels, n_labels)) < 0.5
+    sets[np.arange(2 * n_labels), np.arange(2 * n_labels) % n_labels] = True
+    incorrect = []
+    for number in range(n_labels, 2 * n_labels):
+        for _ in range(rng.integers(0, 3)):
+            labels = rng.random((rng.integers(1, 4), n_labels)) < 0.5
+            incorrect.append(IncorrectSpan(number, max(1, len(labels) - int(rng.integers(2))), labels))
+    return Candidates(sets, tuple(incorrect))
+
+
+def _fitting(rng: np.random.Generator, candidates: Candidates, right: Ints) -> np.ndarray:
+    """Return for each token a random set that has its right label, with which no wrong pattern begins."""
+    fits = candidates.sets[:, right].T
+    for span in candidates.incorrect:
+        fits[span.labels[0, right], span.number] = False
+    return np.array([rng.choice(np.flatnonzero(row)) for row in fits], np.int64)
 
 
 def _mask(rng: np.random.Generator, scores: Scores, gold: Ints, offsets: np.ndarray, share: float) -> None:
@@ -104,6 +151,7 @@ def problems(
     scales: Sequence[float] = (1.0,),
     maskable: bool = True,
     missing: bool = True,
+    candidates: bool = False,
     dtypes: Sequence[type] = (np.float64,),
 ) -> st.SearchStrategy[Problem]:
     """Draw batches of up to four sequences of up to five tokens, one to four labels."""
@@ -117,6 +165,7 @@ def problems(
         scale=st.sampled_from(scales),
         masked=st.sampled_from([0.0, 0.3] if maskable else [0.0]),
         missing=st.sampled_from([0.0, 0.3, 0.8] if missing else [0.0]),
+        candidates=st.sampled_from([0.0, 0.3] if candidates else [0.0]),
         weighted=st.booleans(),
     )
 
@@ -286,6 +335,7 @@ def training_problem(
     boundaries: bool = True,
     transitions: bool = True,
     missing: float = 0.0,
+    candidates: float = 0.0,
     weighted: bool = False,
     dictionary_size: int = 0,
     loss: Loss | None = None,
@@ -303,11 +353,24 @@ def training_problem(
     gold = np.array([len(word) % n_labels for word in words], np.int32)
     noisy = rng.random(len(gold)) < 0.3
     gold[noisy] = rng.integers(0, n_labels, noisy.sum())
+    right = gold.copy()
     gold[rng.random(len(gold)) < missing] = MISSING
     weights = rng.uniform(0.5, 2, n_sequences) if weighted else np.ones(n_sequences)
+    table = CandidateTable()
+    if candidates:
+        table.now = random_candidates(rng, n_labels)
+        partly = rng.random(len(gold)) < candidates
+        gold[partly] = MISSING - 1 - _fitting(rng, table.now, right[partly])
     n_attributes = encoder.state.index.size, encoder.pair.index.size
+    observed = Dataset(encoded, gold, weights, table).observed()
     layout = make_layout(
-        encoded, gold, n_labels, n_attributes, support=support, boundaries=boundaries, transitions=transitions
+        observed.encoded,
+        observed.gold,
+        n_labels,
+        n_attributes,
+        support=support,
+        boundaries=boundaries,
+        transitions=transitions,
     )
     dictionary = None
     if encoder.words is not None:
@@ -316,7 +379,7 @@ def training_problem(
             hashes, encoded.words, gold, constraints, size=dictionary_size, min_count=2
         )
         encoded, encoder.words = encoded._replace(words=numbers), dictionary.word_index()
-    data, loss, regularizer = Dataset(encoded, gold, weights), loss or SequentialLog(), regularizer or L2(1.0)
+    data, loss, regularizer = Dataset(encoded, gold, weights, table), loss or SequentialLog(), regularizer or L2(1.0)
     objective = CRFObjective(layout, data, loss, regularizer, dictionary=dictionary)
     return Training(objective, encoder, encoded, vocabulary, sentences)
 

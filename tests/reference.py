@@ -153,6 +153,38 @@ def sequential_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[f
     return total, gradient
 
 
+def partial_nll(scores: Scores, batch: Batch) -> np.ndarray:
+    """Return [N] ``-log P(C_n) - sum_s log(1 - P(s | C_n))`` of each sequence, 0 of those without a token.
+
+    C are the labellings with the gold label or one of the candidates at each token where they are known, and s those
+    spans that a candidate set says are not there.
+    """
+    out = np.zeros(len(batch.weights))
+    for n in range(len(out)):
+        first, last = int(batch.offsets[n]), int(batch.offsets[n + 1])
+        one, gold = sequence(scores, first, last), batch.gold[first:last].tolist()
+        paths = all_paths(*one.emissions.shape)
+        path_scores = all_path_scores(one, paths)
+        agree = np.array([all(_fits(g, k, batch) for g, k in zip(gold, path, strict=True)) for path in paths])
+        out[n] = log_sum(path_scores) - log_sum(path_scores[agree])
+        for t, number in enumerate(gold):
+            for span in batch.candidates.incorrect:
+                if number == -2 - span.number and t + span.n_tokens <= len(gold):
+                    there = agree & np.array([_has_span(path[t:], span.labels) for path in paths])
+                    out[n] += log_sum(path_scores[agree]) - log_sum(path_scores[agree & ~there])
+    return out
+
+
+def _fits(gold: int, label: int, batch: Batch) -> bool:
+    if gold >= -1:
+        return gold in (-1, label)
+    return bool(batch.candidates.sets[-2 - gold, label])
+
+
+def _has_span(labels: Sequence[int], pattern: np.ndarray) -> bool:
+    return all(row[label] for row, label in zip(pattern, labels, strict=False))
+
+
 def pointwise_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[float, float]]) -> tuple[float, Scores]:
     """Return ``sum_n w_n sum_t phi(-log P(y_t = gold_t | x_n))`` over known labels, and its gradient.
 
@@ -378,3 +410,74 @@ def ranked(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
 def ranked_sums(lists: Sequence[np.ndarray]) -> np.ndarray:
     """Return the sums of all choices of one number from each of the lists, the largest first."""
     return np.sort([sum(choice) for choice in product(*lists)])[::-1]
+
+
+# --- questions about the posterior ------------------------------------------------------------------------------------
+
+
+def probabilities(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    """Return all label sequences that are possible [P, n], and the probability of each [P]."""
+    paths = all_paths(*scores.emissions.shape)
+    path_scores = all_path_scores(scores, paths)
+    possible = path_scores > NONE
+    return paths[possible], np.exp(path_scores[possible] - log_sum(path_scores))
+
+
+def log_probability(scores: Scores, path: Sequence[int]) -> float:
+    """Return log P(path)."""
+    return path_score(scores, path) - log_partition(scores)
+
+
+def entropy(scores: Scores) -> float:
+    """Return ``-sum_y P(y) log P(y)``."""
+    _, shares = probabilities(scores)
+    return float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
+
+
+Span = tuple[int, tuple[int, ...]]
+"""First token and labels of a span."""
+
+
+def spans_of(path: Sequence[int], inside: np.ndarray, outside: np.ndarray) -> list[Span]:
+    """Return the spans of a label sequence: labels that go on with each other, but for those that are outside."""
+    spans: list[list[int]] = []
+    for t, label in enumerate(path):
+        if t and inside[path[t - 1], label]:
+            spans[-1].append(t)
+        else:
+            spans.append([t])
+    return [(tokens[0], tuple(int(path[t]) for t in tokens)) for tokens in spans if not outside[path[tokens[0]]]]
+
+
+def span_probabilities(scores: Scores, inside: np.ndarray, outside: np.ndarray) -> dict[Span, float]:
+    """Return the probability of every span: the sum of those of the label sequences that have it."""
+    found: dict[Span, float] = {}
+    for path, share in zip(*probabilities(scores), strict=True):
+        for span in spans_of(path, inside, outside):
+            found[span] = found.get(span, 0.0) + share
+    return found
+
+
+def expected_f(parts: Sequence[tuple[Scores, Sequence[int]]], inside: np.ndarray, outside: np.ndarray, beta: float
+               ) -> float:  # fmt: skip
+    """Return ``(1 + beta^2) sum_s P(s) / (n + beta^2 E[n_true])`` of labelled sequences, s being their n spans."""
+    right, chosen, true = 0.0, 0, 0.0
+    for scores, path in parts:
+        shares = span_probabilities(scores, inside, outside)
+        spans = spans_of(path, inside, outside)
+        right += sum(shares.get(span, 0.0) for span in spans)
+        chosen += len(spans)
+        true += sum(shares.values())
+    total = chosen + beta**2 * true
+    return (1 + beta**2) * right / total if total else 0.0
+
+
+def span_values(
+    scores: Scores, inside: np.ndarray, outside: np.ndarray, gain: float, cost: float
+) -> dict[tuple, float]:
+    """Return ``sum_s (gain P(s) - cost)`` over the spans s of every possible label sequence."""
+    shares = span_probabilities(scores, inside, outside)
+    return {
+        tuple(path.tolist()): sum(gain * shares[span] - cost for span in spans_of(path, inside, outside))
+        for path in probabilities(scores)[0]
+    }

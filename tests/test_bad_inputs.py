@@ -478,7 +478,7 @@ def test_extreme_weights(scale: float) -> None:
     pipe.set_parameters((signs * scale).astype(np.float32))
     doc = nlp("Anna lives in New York . Bank of Norway")
     assert all(token.ent_iob != 0 for token in doc)
-    table = pipe.marginals([doc])[0]
+    table = pipe.marginals(doc)
     assert table.shape == (len(doc), len(pipe.tags))
 
 
@@ -492,7 +492,7 @@ def test_a_very_long_sentence() -> None:
     gold = Doc(nlp.vocab, words=words, ents=["B-PER", "O", "O", "B-LOC", "I-LOC", "O"] * 16_667)
     losses = nlp.update([Example(bare_doc(nlp, words), gold)])
     assert np.isfinite(losses["crf_ner"])
-    assert pipe_of(nlp).marginals([doc])[0].shape[0] == len(words)
+    assert pipe_of(nlp).marginals(doc).shape[0] == len(words)
     assert time.perf_counter() - started < 10
 
 

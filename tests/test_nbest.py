@@ -74,8 +74,18 @@ def test_shards_of_any_size_give_the_same(pair_templates: tuple[str, ...], monke
 @pytest.mark.parametrize("scale", [0.5, 5.0, 100.0])
 def test_all_probabilities_sum_to_one_whatever_the_precision_of_the_weights(scale: float) -> None:
     model, training = make_model(dtype=np.float32, scale=scale)
-    sums = np.exp(model.posterior(training.encoded, FREE).nbest(3**6).log_probabilities).sum(0)
-    np.testing.assert_allclose(sums, 1, atol=1e-9)
+    found = model.posterior(training.encoded, FREE).nbest(3**6).log_probabilities
+    np.testing.assert_allclose(np.exp(found).sum(0), 1, atol=1e-9)
+    assert (found <= 0).all()
+
+
+@SHARED_AND_PER_POSITION
+def test_each_labelling_has_the_probability_that_it_has_when_asked_for_alone(pair_templates: tuple[str, ...]) -> None:
+    model, training = make_model(pair_templates)
+    posterior = model.posterior(training.encoded, FREE)
+    long = np.diff(training.encoded.offsets) > 1  # shorter ones have fewer than five labellings
+    for labels, found in zip(*posterior.nbest(5), strict=True):
+        np.testing.assert_allclose(posterior.log_probabilities(np.maximum(labels, 0))[long], found[long], rtol=1e-9)
 
 
 def test_an_empty_sequence_has_one_labelling() -> None:

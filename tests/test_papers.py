@@ -15,9 +15,12 @@ import numpy as np
 import pytest
 import spacy
 
-from scripts.papers import _harness, altun, chunks, figures, hall, nettalk, page, synthetic, tasks
+from scripts.papers import _harness, altun, chunks, figures, hall, nettalk, page, partial, synthetic, tasks
 from scripts.papers._harness import Options, Skip
+from spacy_crfseq.pipeline.collect import gold_tags
 from spacy_crfseq.training.selection import thresholded
+from tests.pipeline.helpers import blank, pipe_of
+from tests.pipeline.helpers import examples as corpus_of
 
 ROOT = Path(__file__).parent.parent
 MACHINE = {"cpu": "Engine", "cores": 2, "system": "Linux", "python": "3.12", "packages": {"numpy": "2.0"}}
@@ -87,6 +90,11 @@ def made_up() -> dict[str, Any]:
                 for n in range(3)
             ),
         ),
+        "partial": entry(
+            trained(removed=0.0, treatment="missing", test=80.0),
+            trained(removed=0.5, treatment="missing", test=78.0),
+            trained(removed=0.5, treatment="O", test=45.0),
+        ),
         "questions-tag": entry(*known_questions()),
         "tags-S1": entry(skipped="CRFSEQ_DATA is not set"),
     }
@@ -107,6 +115,8 @@ def test_the_page_is_filled_from_results() -> None:
     assert "not run, CRFSEQ_DATA is not set: tags-S1" in text
     assert "| SGD | not run: spacy_crfseq.SGD.v1 is not registered |" in text
     assert "| M2 | L-BFGS | 21 | 8 | 40 | 7 | 1.5 |" in text
+    assert "| 50% | O | 45 | 1.5 | 7 |" in text
+    assert "- met: with half of the labels missing, F1 is within 3 points of that with all" in text
     assert "| own | the main verb's tag | 90.50 ± 0.00 | 80.00 ± 0.00 | 85.00 ± 0.00 |" in text
     assert "| 95.00 ± 0.00 | 33% | 25% to 50% | 25% |" in text
     assert "- met: own tags: the main verb's tag closes at least a third" in text
@@ -167,6 +177,18 @@ def test_a_missing_corpus_is_said(tmp_path: Path) -> None:
     result = _harness.run(_harness.REGISTRY["chunks-path"], Options(None))
     assert result["rows"] == []
     assert "CRFSEQ_DATA" in result["skipped"]
+
+
+def test_labels_are_removed_or_become_outside() -> None:
+    nlp = blank("crf_ner")
+    pipe, examples = pipe_of(nlp), corpus_of(nlp)
+    whole = [tag for example in examples for tag in gold_tags(pipe.annotation, example, pipe.name)]
+    for treatment, instead in ((partial.MISSING, None), (partial.OUTSIDE, "O")):
+        made = partial.thinned(nlp, pipe, examples, 0.5, treatment, np.random.default_rng(0))
+        left = [tag for example in made for tag in gold_tags(pipe.annotation, example, pipe.name)]
+        assert 0 < sum(tag is None for tag in left) < len(left) or instead
+        assert all(tag in (full, instead) for tag, full in zip(left, whole, strict=True))
+        assert left != whole
 
 
 NETTALK = "ab\tAB\t01\t0\nabc\tABC\t012\t0\nab\tA-\t01\t0\nb\tB\t1\t0\n"

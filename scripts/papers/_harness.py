@@ -17,7 +17,7 @@ from bench._harness import Skip, load, machine, save, say
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs" / "papers"
-MODULES = ("altun", "nettalk", "chunks", "synthetic", "hall")
+MODULES = ("altun", "nettalk", "chunks", "synthetic", "partial", "hall")
 
 Row: TypeAlias = dict[str, Any]
 Entry: TypeAlias = dict[str, Any]

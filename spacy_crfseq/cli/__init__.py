@@ -9,17 +9,24 @@ from spacy.cli._util import app
 
 from ..pipeline import factories as _factories  # noqa: F401
 from ._app import crfseq_cli
+from .active import active, active_cli
 from .augment import augment, augment_cli
+from .calibrate import calibrate, calibrate_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
 from .fit import fit, fit_cli
 from .path import path, path_cli
 from .prune import prune, prune_cli
+from .show import show, show_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
+    "active",
+    "active_cli",
     "augment",
     "augment_cli",
+    "calibrate",
+    "calibrate_cli",
     "convert",
     "convert_cli",
     "crfseq_cli",
@@ -32,6 +39,8 @@ __all__ = [
     "path_cli",
     "prune",
     "prune_cli",
+    "show",
+    "show_cli",
     "warmup",
     "warmup_cli",
 ]

@@ -24,7 +24,7 @@ def is_cold() -> bool:
 
 
 def _stats() -> list[Any]:
-    from ..kernels import blocks, gather, hashing, lattice, local, rows, updates, vectors, viterbi
+    from ..kernels import blocks, chain, gather, hashing, kbest, lattice, local, rows, updates, vectors, viterbi
 
-    modules = (blocks, gather, hashing, lattice, local, rows, updates, vectors, viterbi)
+    modules = (blocks, chain, gather, hashing, kbest, lattice, local, rows, updates, vectors, viterbi)
     return [kernel.stats for module in modules for kernel in vars(module).values() if hasattr(kernel, "stats")]

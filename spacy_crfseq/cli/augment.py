@@ -113,7 +113,7 @@ def augment(
     name = block["component"]
     pipe, plan = get_crf(nlp, name), _plan(nlp, block)
     _warn_of_empty_columns(nlp, name, plan)
-    before = pipe.crf.theta.copy()
+    before, temperature = pipe.crf.theta.copy(), pipe.cfg["temperature"]
     output.mkdir(parents=True, exist_ok=True)
     reporter = AugmentReporter(output / LOG, settings)
     try:
@@ -133,8 +133,8 @@ def augment(
     interrupted = result.reason == "interrupted"
     if not result.history:
         return AugmentOutcome(None, None, {}, result.reason, False, interrupted)
-    scores = _save(nlp, name, result, plan, output)
     kept = bool((result.best == before).all())
+    scores = _save(nlp, name, result, plan, output, temperature if kept else 1.0)
     return AugmentOutcome(output / BEST, output / LAST, scores, result.reason, kept, interrupted)
 
 
@@ -277,13 +277,17 @@ def _warn_of_empty_columns(nlp: Language, name: str, plan: Plan) -> None:
 # Saving
 
 
-def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path) -> dict[str, Any]:
-    """Write the last and the best parameters as two pipelines, scores in their meta.json; return those of the best."""
+def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path, temperature: float) -> dict[str, Any]:
+    """Write the last and the best parameters as two pipelines, scores in their meta.json; return those of the best.
+
+    temperature (float): Of the best.
+    """
     pipe: Any = nlp.get_pipe(name)
     weights = (nlp.config.get("training") or {}).get("score_weights") or {}
     scores: dict[str, Any] = {}
-    for folder, theta in ((LAST, result.last), (BEST, result.best)):
+    for folder, theta, degrees in ((LAST, result.last, 1.0), (BEST, result.best, temperature)):
         pipe.set_parameters(theta)
+        pipe.cfg["temperature"] = degrees
         if plan.read_dev is not None and not (scores and (result.best == result.last).all()):
             scores = nlp.evaluate(list(plan.read_dev()))
             kept = {key: scores[key] for key in weights if key in scores}

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ..errors import ConfigError, DataError, FormatError, suggest
+from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
 from ..formats import PRESETS, Preset, Sentence, check_scheme, read_columns, read_conllu, write_columns
 from ..schemes import Span, decode_lenient, encode
 from ._app import crfseq_cli
 from ._report import printer, reported_errors
+from ._texts import load_docs
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -212,8 +213,10 @@ def _write_docs(target: Path, docs: Iterable[Doc]) -> int:
 
 def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
     """Yield the sentences of a DocBin file, without white space tokens, which columns cannot hold."""
+    import spacy
+
     line = 1
-    for number, doc in enumerate(_load_docs(source, settings.lang)):
+    for number, doc in enumerate(load_docs(source, spacy.blank(settings.lang).vocab)):
         columns = {name: _column(doc, name, settings) for name in LAYOUTS[settings.target].columns}
         document = number if settings.unit == "document" else 0
         for start, end in _bounds(doc):
@@ -226,19 +229,6 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
                     parts[name] = _span_tags(doc, name, start, end, parts[name], settings.scheme)
             yield Sentence(parts.pop("word"), parts, None, line, document, {})
             line += len(kept) + 1
-
-
-def _load_docs(source: Path, lang: str) -> Iterator[Doc]:
-    import spacy
-    from spacy.tokens import DocBin
-
-    if not source.is_file():
-        raise FormatError(source, 0, f"no such file (looked from {Path.cwd()}).")
-    try:
-        binary = DocBin().from_disk(source)
-    except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
-        raise FormatError(source, 0, f"this is no file in spaCy's binary format ({error!r}).") from error
-    return binary.get_docs(spacy.blank(lang).vocab)
 
 
 def _bounds(doc: Doc) -> list[tuple[int, int]]:

@@ -98,7 +98,7 @@ def evaluate(
     preset = get_preset(format_name)
     nlp = spacy.load(model)
     predicted, key = predicted_columns(nlp), chunks_key(nlp)
-    seen = list(given) if given is not None else _missing_columns(nlp, predicted, preset.columns)
+    seen = list(given) if given is not None else missing_columns(nlp, preset.columns)
     columns = [name for name in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if name in preset.columns and name not in seen]
     scored = [name for name in columns if name in predicted]
     if not scored:
@@ -134,7 +134,9 @@ def chunks_key(nlp: Language) -> str:
     return str(keys[0]) if keys else "chunks"
 
 
-def _missing_columns(nlp: Language, predicted: set[str], columns: Sequence[str]) -> list[str]:
+def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
+    """Return the columns of a file that the features of a pipeline read and none of its components sets."""
+    predicted = predicted_columns(nlp)
     reads = {column.lower() for _, pipe in nlp.pipeline for column in getattr(pipe, "reads", ())}
     return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]
 

@@ -11,10 +11,11 @@ import typer
 from ..errors import ConfigError
 from ..files import replace_folder
 from ._app import crfseq_cli
+from ._components import crfs_of
 from ._report import load_code, printer, reported_errors
 
 if TYPE_CHECKING:
-    from ..pipeline.component import CRFComponent, Pruned
+    from ..pipeline.component import Pruned
 
 
 @crfseq_cli.command("prune")
@@ -69,21 +70,10 @@ def prune(
     if output.exists() and not (output / "config.cfg").is_file():
         raise ConfigError(f"{output} exists and is no pipeline. Give a folder that does not exist yet.")
     nlp = spacy.load(model)
-    pipes = _crfs(dict(nlp.pipeline), components or [], str(model))
+    pipes = crfs_of(dict(nlp.pipeline), components or [], str(model))
     reports = {name: pipe.prune(threshold) for name, pipe in pipes.items()}
     replace_folder(output, nlp.to_disk)
     return reports
-
-
-def _crfs(pipes: dict[str, object], wanted: list[str], model: str) -> dict[str, CRFComponent]:
-    from ..pipeline.component import CRFComponent
-
-    found = {name: pipe for name, pipe in pipes.items() if isinstance(pipe, CRFComponent)}
-    unknown = [name for name in wanted if name not in found]
-    if unknown or not found:
-        which = f"no CRF component {unknown[0]!r}" if unknown else "no CRF component"
-        raise ConfigError(f"{model} has {which}. Its components are {', '.join(pipes) or 'none'}.")
-    return {name: pipe for name, pipe in found.items() if name in wanted or not wanted}
 
 
 def _cells(report: Pruned) -> list[str]:

@@ -14,6 +14,7 @@ from ._report import printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.tokens import Doc
     from spacy.training import Example
 
 COMPONENTS = ("crf_tagger", "crf_chunker", "crf_ner")
@@ -22,25 +23,30 @@ SENTENCES = (
     "the/DT/B-NP/O old/JJ/I-NP/O engine/NN/I-NP/O was/VBD/B-VP/O never/RB/I-VP/O built/VBN/I-VP/O ././O/O",
     "Mary/NNP/B-NP/B-PER reads/VBZ/B-VP/O",
 )
+COPIES = 8
+"""So many sentences of like length are trained on in lockstep, which has kernels of its own."""
 
 
 @crfseq_cli.command("warmup")
 def warmup_cli(
     lang: Annotated[str, typer.Option("--lang", "-l", help="Language code")] = "en",
+    questions: Annotated[
+        bool, typer.Option("--questions", "-q", help="Also the kernels of probabilities, alternatives and samples")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON")] = False,
 ) -> None:
     """Compile the kernels of the three components with their default settings and keep them on disk.
 
-    Trains and runs each component on three sentences. The first time takes half a minute, later ones seconds. Set
+    Trains and runs each component on a few sentences. The first time takes half a minute, later ones seconds. Set
     NUMBA_CACHE_DIR to choose where the compiled code is kept.
 
     \b
     Example, in a Dockerfile:
       ENV NUMBA_CACHE_DIR=/opt/numba
-      RUN python -m spacy crfseq warmup
+      RUN python -m spacy crfseq warmup --questions
     """
     with reported_errors():
-        result = warmup(lang)
+        result = warmup(lang, questions=questions)
         if as_json:
             print(json.dumps(result._asdict(), indent=2))
             return
@@ -59,8 +65,11 @@ class Warmth(NamedTuple):
     cache: str | None
 
 
-def warmup(lang: str = "en") -> Warmth:
-    """Train and run the three default components, with each optimizer, on a few made-up sentences."""
+def warmup(lang: str = "en", *, questions: bool = False) -> Warmth:
+    """Train and run the three default components, with each optimizer, on a few made-up sentences.
+
+    questions (bool): Ask them all that `Answers` can tell, too.
+    """
     import spacy
 
     started = perf_counter()
@@ -69,21 +78,29 @@ def warmup(lang: str = "en") -> Warmth:
             nlp = spacy.blank(lang)
             block = {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 2}
             nlp.add_pipe(factory, config={"optimizer": block})
-            _exercise(nlp, factory)
+            docs = _exercise(nlp, factory)
+            if questions:
+                _ask(nlp.get_pipe(factory), docs)
     compiled, loaded = cache_counts()
     return Warmth(round(perf_counter() - started, 3), compiled, loaded, cache_folder())
 
 
-def _exercise(nlp: Language, factory: str) -> None:
-    examples = [_example(nlp, text) for text in SENTENCES]
+def _exercise(nlp: Language, factory: str) -> list[Doc]:
+    examples = [_example(nlp, text) for text in SENTENCES for _ in range(COPIES)]
     nlp.initialize(lambda: examples)
     pipe: Any = nlp.get_pipe(factory)
     pipe.fit(dev=examples)
-    if "threshold" in pipe.cfg:
-        pipe.cfg["threshold"] = 0.5  # makes it compute the probabilities of spans
-    docs = [example.predicted for example in examples]
-    pipe.marginals(docs)
-    list(nlp.pipe(docs))
+    return list(nlp.pipe([example.predicted for example in examples]))
+
+
+def _ask(pipe: Any, docs: list[Doc]) -> None:
+    answers = pipe.ask(docs)
+    answers.spans()
+    answers.marginals()
+    answers.log_probabilities()
+    answers.entropies()
+    answers.nbest(2)
+    answers.sample(1)
 
 
 def _example(nlp: Language, text: str) -> Example:

@@ -20,7 +20,7 @@ class EntityAgreement:
 
     The cost is the number of tokens whose entity tag, with the beginnings of entities told from their insides, is not
     the gold one.  Gold tags may cost something, too, where the recognizer errs.  The recognizer runs for every
-    labelling that is judged, a millisecond or so each.
+    labelling that is judged, which takes up to a millisecond each time.
 
     component (str): The recognizer's name in the pipeline; it must read what the tagger writes, and write doc.ents.
     f1 (bool): Add ``1 - F1`` of the entities.

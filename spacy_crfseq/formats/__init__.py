@@ -1,6 +1,6 @@
 """Readers and writers of annotated corpora: plain Python, no spaCy."""
 
-from ._lines import Sentence
+from ._lines import Sentence, check_file, read_lines
 from .columns import check_columns, check_scheme, read_columns, write_columns
 from .conllu import UPOS, read_conllu
 from .presets import PRESETS, Preset, get_preset, read_preset
@@ -11,10 +11,12 @@ __all__ = [
     "Preset",
     "Sentence",
     "check_columns",
+    "check_file",
     "check_scheme",
     "get_preset",
     "read_columns",
     "read_conllu",
+    "read_lines",
     "read_preset",
     "write_columns",
 ]

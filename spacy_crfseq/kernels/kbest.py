@@ -52,12 +52,15 @@ def best_labellings(
         longest = max(longest, offsets[s + 1] - offsets[s])
     best, steps = np.empty((longest, padded)), np.full((n, padded), -np.inf)
     potentials, rows = np.zeros((n, padded)), np.empty((3, padded))
-    back, incoming = np.ascontiguousarray(transitions[0].T), np.empty(n)
+    back, incoming = np.empty((n, n)), np.empty(n)
     pairs, costs = np.empty((longest, n, 2), np.int32), np.empty((longest, n))
     values, deviations = np.empty(k), np.empty((k, 3), np.int32)
     base = 0.0
     if transitions.shape[0] == 1:
         base = _load_steps(transitions[0], steps, potentials)
+        for i in range(n):
+            for j in range(n):
+                back[j, i] = transitions[0, i, j]
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         count, values[0], log_z[s] = 1, 0.0, 0.0
@@ -157,25 +160,26 @@ def _forward(
 def _log_sum_of_paths(emissions: Floats, transitions: Floats, start: Floats, end: Floats, b: int, e: int) -> float:
     """Return log Z of the tokens b..e-1 by sums in log space: L x L exponentials a token."""
     n = emissions.shape[1]
-    alpha, here, terms = np.empty(n), np.empty(n), np.empty(n)
+    rows, terms = np.empty((2, n)), np.empty(n)
     for j in range(n):
-        alpha[j] = start[j] + emissions[b, j]
-    for t in range(b + 1, e):
-        step = transitions[0 if transitions.shape[0] == 1 else t]
-        for j in range(n):
+        rows[0, j] = start[j] + emissions[b, j]
+    for t in range(b + 1, e + 1):
+        before, here = rows[(t - b - 1) % 2], rows[(t - b) % 2]
+        step = transitions[0 if transitions.shape[0] == 1 or t == e else t]
+        for j in range(n if t < e else 1):
             for i in range(n):
-                terms[i] = alpha[i] + step[i, j]
-            here[j] = _log_sum(terms) + emissions[t, j]
-        alpha[:] = here
-    return _log_sum(alpha + end)
+                terms[i] = before[i] + (step[i, j] if t < e else end[i])
+            here[j] = _log_sum(terms) + (emissions[t, j] if t < e else 0.0)
+    return rows[(e - b) % 2, 0]
 
 
 @inlined
 def _log_sum(terms: Floats) -> float:
-    largest = terms.max()
+    largest, total = -np.inf, 0.0
+    for i in range(terms.shape[0]):
+        largest = max(largest, terms[i])
     if largest == -np.inf:
         return largest
-    total = 0.0
     for i in range(terms.shape[0]):
         total += np.exp(terms[i] - largest)
     return largest + np.log(total)
@@ -214,7 +218,7 @@ def _backward(
     values[0], deviations[0, 0], deviations[0, 1], deviations[0, 2] = incoming[first], 0, length, first
     count, r = 1 if incoming[first] > -np.inf else 0, 0
     while r < count:
-        earlier, place, label = deviations[r]
+        earlier, place, label = deviations[r, 0], deviations[r, 1], deviations[r, 2]
         row = labels[r, b:e]
         for t in range(place, length):
             row[t] = labels[earlier, b + t]
@@ -290,7 +294,8 @@ def _insert(values: Floats, deviations: Ints, count: int, earlier: int, value: f
     at = min(count, k - 1)
     while values[at - 1] < value:
         values[at] = values[at - 1]
-        deviations[at] = deviations[at - 1]
+        for c in range(3):
+            deviations[at, c] = deviations[at - 1, c]
         at -= 1
     values[at] = value
     deviations[at, 0], deviations[at, 1], deviations[at, 2] = earlier, place, label
@@ -319,45 +324,44 @@ def best_combinations(
     for g in range(groups.shape[0] - 1):
         longest = max(longest, groups[g + 1] - groups[g])
     chosen, at = np.empty((longest, k, 2), np.int32), np.empty(k, np.int64)
-    sums, before = np.empty(k), np.empty(k)
+    sums = np.empty((2, k))
     for g in range(groups.shape[0] - 1):
         first, last = groups[g], groups[g + 1]
-        count = 1
-        sums[0] = 0.0
+        here, count = 0, 1
+        sums[0, 0] = 0.0
         for s in range(first, last):
-            n_here = 0
-            while n_here < k and values[n_here, s] > -np.inf:
-                n_here += 1
-            before[:count] = sums[:count]
-            count = _combine(before[:count], values[:n_here, s], at, sums, chosen[s - first])
+            here = 1 - here
+            count = _combine(sums, 1 - here, count, values, s, at, chosen[s - first])
         for r in range(k):
-            out_values[r, g] = sums[r] if r < count else -np.inf
+            out_values[r, g] = sums[here, r] if r < count else -np.inf
             place = r
             for s in range(last - 1, first - 1, -1):
                 own = NONE
                 if r < count:
-                    own = chosen[s - first, place, 1]
-                    place = chosen[s - first, place, 0]
+                    own, place = chosen[s - first, place, 1], chosen[s - first, place, 0]
                 for t in range(offsets[s], offsets[s + 1]):
                     out_labels[r, t] = labels[own, t] if r < count else NONE
 
 
 @inlined
-def _combine(rows: Floats, columns: Floats, at: Offsets, sums: Floats, chosen: Ints) -> int:
-    """Write the largest sums of a row and a column [k] and which they are to chosen [k, 2]; return how many."""
-    count, n_open = 0, min(1, rows.shape[0])
+def _combine(sums: Floats, old: int, n_rows: int, values: Floats, s: int, at: Offsets, chosen: Ints) -> int:
+    """Write the k largest ``sums[old, i] + values[j, s]``, i < n_rows, to ``sums[1 - old]``; return how many there are.
+
+    chosen [k, 2] receives i and j of each; at [k] is work space.
+    """
+    count, n_open, k = 0, 1, sums.shape[1]
     at[0] = 0
-    while count < sums.shape[0]:
+    while count < k:
         best, largest = -1, -np.inf
         for i in range(n_open):
-            if at[i] < columns.shape[0] and rows[i] + columns[at[i]] > largest:
-                best, largest = i, rows[i] + columns[at[i]]
+            if at[i] < k and sums[old, i] + values[at[i], s] > largest:
+                best, largest = i, sums[old, i] + values[at[i], s]
         if best < 0:
             break
-        sums[count], chosen[count, 0], chosen[count, 1] = largest, best, at[best]
+        sums[1 - old, count], chosen[count, 0], chosen[count, 1] = largest, best, at[best]
         at[best] += 1
         count += 1
-        if best == n_open - 1 and n_open < rows.shape[0]:
+        if best == n_open - 1 and n_open < n_rows:
             at[n_open] = 0
             n_open += 1
     return count

@@ -303,7 +303,7 @@ def _accumulate_in_log_space(
         return log_z
     factor *= _link(log_z - gold_log_sum, cap)[1]
     length, n = shape
-    for t in range(1, length if d_transitions.shape[0] > 0 else 0):
+    for t in range(1, length):
         s = 0 if shared else t
         for j in range(n):
             ahead = local[t, j] + beta[t, j] - log_z
@@ -347,10 +347,7 @@ def _accumulate(
 
 @inlined
 def _add_counts(transitions: Floats, length: int, factor: float, work: Work, grad: Four) -> None:
-    """Add factor times the marginals and expected transitions to `grad`, shared transitions to the counts of `work`.
-
-    Where the gradient of the transitions is empty, they are not counted.
-    """
+    """Add factor times the marginals and expected transitions to `grad`, shared transitions to the counts of `work`."""
     potentials, alpha, beta, scale, forward, backward, counts = work
     d_emissions, d_transitions, d_start, d_end = grad
     padded, n = potentials.shape[1], transitions.shape[1]
@@ -361,8 +358,6 @@ def _add_counts(transitions: Floats, length: int, factor: float, work: Work, gra
         row, a, z = d_emissions[t], alpha[t], beta[t]
         for k in range(n):
             row[k] += factor * a[k] * z[k]
-    if d_transitions.shape[0] == 0:
-        return
     for t in range(1, length):
         before, ends, here = alpha[t - 1], beta[t], potentials[t]
         for k in range(padded):
@@ -439,26 +434,6 @@ def log_loss(
     return expectations(*scores, offsets, gold, weights, *grad, cap, _NO_NUMBERS)
 
 
-def posterior(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    offsets: Offsets,
-    marginals: Floats,
-    log_z: Floats,
-) -> None:
-    """Write P(y_t = k | x) to marginals [T, L] and log Z of each sequence to log_z [N]."""
-    marginals[:] = 0
-    log_z[:] = 0
-    scores, unused = (emissions, transitions, start, end), np.zeros_like(start)
-    grad = (marginals, transitions[:0].copy(), unused, unused)
-    expectations(*scores, offsets, _NO_LABELS, np.ones(len(log_z)), *grad, 0.0, log_z)
-
-
-_NO_LABELS, _NO_NUMBERS = np.zeros(0, np.int32), np.zeros(0)
-
-
 @kernel
 def expectations(
     emissions: Floats,
@@ -475,9 +450,10 @@ def expectations(
     cap: float,
     log_z: Floats,
 ) -> float:
-    """Do the work of `log_loss`; or that of `posterior` where `gold` is empty.
+    """Do the work of `log_loss`.
 
-    One kernel, since most of the time that compiling takes goes to the recursions that both need.
+    Where `gold` is empty and cap 0, return the sum of ``weight * log Z`` and add its gradient, weights being of either
+    sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.
     """
     n = emissions.shape[1]
     work = _workspace(offsets, n, emissions)
@@ -517,7 +493,7 @@ def expectations(
             log_z[s] = free
         elif missing == 0:
             _subtract_gold(gold[b:e], emissions.dtype.type(factor * slope), grad)
-    if shared and d_transitions.shape[0] > 0:
+    if shared:
         for i in range(n):
             for j in range(n):
                 d_transitions[0, i, j] += counts[i, j] * forward[i, j]
@@ -740,7 +716,20 @@ def _pointwise_in_log_space(scores: Four, gold: Ints, weight: float, cap: float,
     return loss
 
 
-@kernel
+def posterior(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    offsets: Offsets,
+    marginals: Floats,
+    log_z: Floats,
+) -> None:
+    """Write P(y_t = k | x) to marginals [T, L] and log Z of each sequence to log_z [N]."""
+    spans = (_NO_LABELS, _NO_OFFSETS, _NO_OFFSETS, _NO_LINKS, _NO_NUMBERS)
+    probabilities(emissions, transitions, start, end, offsets, marginals, log_z, *spans)
+
+
 def span_probabilities(
     emissions: Floats,
     transitions: Floats,
@@ -750,41 +739,168 @@ def span_probabilities(
     labels: Ints,
     span_starts: Offsets,
     span_ends: Offsets,
-    followers: Bools,
+    inside: Bools,
     out: Floats,
 ) -> None:
-    """Write the probability that each span [S] carries its `labels` [T] and ends where it does to out [S].
+    """Write the probability of spans [S] as labelled in `labels` [T] to out [S], float64.
 
-    Spans are in order and inside their sequences.  With forward and backward scores a and b in log space, the span
-    s..e-1 has log P = a_s(l_s) + sum of its inner scores + log sum_{j follows} exp(A(l_{e-1}, j) + b_e(j)) - log Z;
-    followers [L, L] tells which labels j may follow a span whose last label is i.
+    That is the probability that the tokens have these labels, and that neither the label before nor the label after
+    belongs to the same span: ``inside[i, j]`` tells whether j right after i goes on with it.  Spans are in order, do
+    not overlap, and lie within their sequences.
+    """
+    unused = emissions[:0], np.empty(len(offsets) - 1)
+    scores = (emissions, transitions, start, end)
+    probabilities(*scores, offsets, *unused, labels, span_starts, span_ends, inside, out)
+
+
+_NO_LABELS, _NO_NUMBERS, _NO_OFFSETS = np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64)
+_NO_LINKS = np.zeros((0, 0), np.bool_)
+
+
+@kernel
+def probabilities(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    end: Floats,
+    offsets: Offsets,
+    marginals: Floats,
+    log_z: Floats,
+    labels: Ints,
+    span_starts: Offsets,
+    span_ends: Offsets,
+    inside: Bools,
+    out: Floats,
+) -> None:
+    """Do the work of `posterior`, and of `span_probabilities` where there are spans.
+
+    One kernel, since most of the time that compiling takes goes to the recursions that both need.  Without marginals,
+    sequences that have no span are left out.
     """
     n = emissions.shape[1]
+    work = _workspace(offsets, n, emissions)
+    potentials, alpha, beta, forward, backward = work[0], work[1], work[2], work[4], work[5]
     shared = transitions.shape[0] == 1
-    nothing = np.zeros(0, np.int32)
-    terms = np.empty(n)
+    base = 0.0
+    if shared:
+        base = _potentials(transitions[0], forward, backward)
     p = 0
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        if p >= span_starts.shape[0] or span_starts[p] >= e:
+        log_z[s] = 0
+        first = p
+        while p < span_starts.shape[0] and span_starts[p] < e:
+            p += 1
+        if e == b or (first == p and marginals.shape[0] == 0):
             continue
-        steps = transitions
+        length, steps = e - b, transitions
         if not shared:
             steps = transitions[b:e]
-        local, alpha, beta = np.empty((e - b, n)), np.empty((e - b, n)), np.empty((e - b, n))
-        _local_scores((emissions[b:e], steps, start, end), nothing, local)
-        log_z = _log_forward_backward(local, steps, alpha, beta)
-        while p < span_starts.shape[0] and span_starts[p] < e:
-            first, last = span_starts[p] - b, span_ends[p] - b - 1
-            score = alpha[first, labels[b + first]]
-            for t in range(first + 1, last + 1):
-                score += steps[0 if shared else t, labels[b + t - 1], labels[b + t]] + local[t, labels[b + t]]
-            if last + 1 < e - b:
-                step = steps[0 if shared else last + 1]
-                for j in range(n):
-                    terms[j] = -np.inf
-                    if followers[labels[b + last], j]:
-                        terms[j] = step[labels[b + last], j] + local[last + 1, j] + beta[last + 1, j]
-                score += _log_sum(terms)
-            out[p] = np.exp(score - log_z)
-            p += 1
+        local = potentials[:length]
+        _local_scores((emissions[b:e], steps, start, end), labels[:0], local)
+        maxima = _to_potentials(local)
+        log_sum, exact = -np.inf, maxima > -np.inf
+        if exact:
+            log_sum, exact = _forward(steps, base, length, work)
+        if exact:
+            exact = _backward(steps, length, work, HUGE)
+        if exact:
+            log_z[s] = log_sum + maxima
+            for t in range(b, e if marginals.shape[0] > 0 else b):
+                row, a, z = marginals[t], alpha[t - b], beta[t - b]
+                for k in range(n):
+                    row[k] = a[k] * z[k]
+            for q in range(first, p):
+                out[q] = _span_probability(
+                    steps, labels[b:e], span_starts[q] - b, span_ends[q] - b, length, inside, work
+                )
+        else:
+            scores = (emissions[b:e], steps, start, end)
+            log_z[s] = _probabilities_in_log_space(
+                scores, b, marginals, labels[b:e], span_starts[first:p], span_ends[first:p], inside, out[first:p]
+            )
+
+
+@inlined
+def _span_probability(
+    transitions: Floats, labels: Ints, first: int, after: int, length: int, inside: Bools, work: Work
+) -> float:
+    """Return the probability of the span of the tokens first..after-1.
+
+    In float64, with m_t(i, j) = M(i, j) e_t(j) c_t and sums over labels that do not go on with the span::
+
+        sum_i alpha_{first-1}(i) m(i, l_first) * product_t m(l_{t-1}, l_t) * sum_j m(l_{after-1}, j) beta_after(j)
+    """
+    potentials, alpha, beta, scale, forward, backward, _ = work
+    n, shared = transitions.shape[1], transitions.shape[0] == 1
+    label, total = labels[first], 0.0
+    if first == 0:
+        total += alpha[first, label]
+    else:
+        if not shared:
+            _potentials(transitions[first], forward, backward)
+        for i in range(n):
+            if not inside[i, label]:
+                total += np.float64(alpha[first - 1, i]) * backward[label, i]
+        total *= np.float64(potentials[first, label]) * scale[first]
+    for t in range(first + 1, after):
+        if not shared:
+            _potentials(transitions[t], forward, backward)
+        total *= np.float64(forward[label, labels[t]]) * potentials[t, labels[t]] * scale[t]
+        label = labels[t]
+    if after < length:
+        if not shared:
+            _potentials(transitions[after], forward, backward)
+        rest = 0.0
+        for j in range(n):
+            if not inside[label, j]:
+                rest += np.float64(forward[label, j]) * potentials[after, j] * beta[after, j]
+        total *= rest * scale[after]
+    return total
+
+
+@kernel
+def _probabilities_in_log_space(
+    scores: Four,
+    b: int,
+    marginals: Floats,
+    labels: Ints,
+    span_starts: Offsets,
+    span_ends: Offsets,
+    inside: Bools,
+    out: Floats,
+) -> float:
+    """Do what `probabilities` does for one sequence, whose first token is b, that scaling cannot represent.
+
+    Return its log Z; where that is minus infinity, all probabilities are zero.
+    """
+    transitions, shape = scores[1], scores[0].shape
+    length, n = shape
+    shared = transitions.shape[0] == 1
+    local, alpha, beta = np.empty(shape), np.empty(shape), np.empty(shape)
+    _local_scores(scores, labels[:0], local)
+    log_z = _log_forward_backward(local, transitions, alpha, beta)
+    offset = log_z if log_z > -np.inf else 0.0
+    for t in range(length if marginals.shape[0] > 0 else 0):
+        for k in range(n):
+            marginals[b + t, k] = np.exp(alpha[t, k] + beta[t, k] - offset)
+    terms = np.empty(n)
+    for p in range(out.shape[0]):
+        first, after = span_starts[p] - b, span_ends[p] - b
+        label = labels[first]
+        score = local[first, label]
+        if first > 0:
+            step = transitions[0 if shared else first]
+            for i in range(n):
+                terms[i] = -np.inf if inside[i, label] else alpha[first - 1, i] + step[i, label]
+            score += _log_sum(terms)
+        for t in range(first + 1, after):
+            score += transitions[0 if shared else t, label, labels[t]] + local[t, labels[t]]
+            label = labels[t]
+        if after < length:
+            step = transitions[0 if shared else after]
+            for j in range(n):
+                terms[j] = -np.inf if inside[label, j] else step[label, j] + local[after, j] + beta[after, j]
+            score += _log_sum(terms)
+        out[p] = np.exp(score - offset)
+    return log_z

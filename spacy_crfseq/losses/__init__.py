@@ -1,4 +1,5 @@
 """Losses: functions of scores, one a file.  See `types.Loss` for the contract.
 
-`_sums` is no loss: it adds up those that are functions of likelihoods.
+`_sums` is no loss: it adds up those that are functions of likelihoods; `_candidates` does where labels are candidate
+sets.
 """

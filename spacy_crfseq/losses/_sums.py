@@ -6,11 +6,14 @@ cap of zero that is u itself.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
 from ..types import Batch, Ints, Scores
+from ._candidates import over_partly_known, partly_known
 
 MANY = 16
 """From this many sequences on, blocks of them are faster than one after another."""
@@ -36,6 +39,17 @@ def capped_exponential(u: NDArray[np.float64], cap: float) -> tuple[NDArray[np.f
 
 def over_sequences(scores: Scores, batch: Batch, grad: Scores, cap: float) -> float:
     """Return the weighted sum of phi(-log P(y_n | x_n)) and add its gradient to `grad`."""
+    partly = partly_known(batch)
+    if not len(partly):
+        return _over_known(scores, batch, grad, cap)
+    weights = batch.weights.copy()
+    weights[partly] = 0
+    loss = _over_known(scores, batch._replace(weights=weights), grad, cap)
+    return loss + over_partly_known(scores, batch, partly, grad, partial(capped_exponential, cap=cap) if cap else None)
+
+
+def _over_known(scores: Scores, batch: Batch, grad: Scores, cap: float) -> float:
+    """Do that for sequences each of whose labels is known or missing."""
     from ..kernels import blocks, lattice
 
     weights, loss = batch.weights, 0.0

@@ -25,8 +25,8 @@ class SequentialExp:
     there.  Sequences above the cap weigh e^cap each, so that early iterations are those of e^cap times the log-loss:
     a warm start.
 
-    Where gold labels are missing, P is the probability of the known ones, as in `SequentialLog`; a sequence without any
-    contributes nothing.
+    Where gold labels are missing or candidate sets, P is the probability of what is known, as in `SequentialLog`; a
+    sequence of which nothing is known contributes nothing.
 
     cap (float): In nats, from 0 (the log-loss) to 30.
     RAISES ConfigError: On a cap out of range.
@@ -40,7 +40,7 @@ class SequentialExp:
     @property
     def gives(self) -> frozenset[str]:
         """What an optimizer may build on."""
-        return frozenset({"value_and_grad", "minibatches", "likelihood"})
+        return frozenset({"value_and_grad", "minibatches", "likelihood", "candidates"})
 
     def link(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return phi and its derivative at some negative log-likelihoods [N]."""

@@ -19,13 +19,16 @@ class SequentialLog:
     """Negative log-likelihood of whole sequences (registered as ``spacy_crfseq.SequentialLog.v1``).
 
     Where gold labels are missing, the likelihood of the sequence is the sum over all labellings that agree with the
-    known ones (Tsuboi et al. 2008); a sequence without any gold label contributes nothing.
+    known ones (Tsuboi et al. 2008); a sequence without any gold label contributes nothing.  Where candidate sets are
+    known instead, those labellings count that have one of the candidates at each such token.  Of spans known to be
+    wrong, each adds -log(1 - P(span | what else is known)): with one of them in a sequence, the whole is -log P of all
+    that is known, exactly; with several, as if they were independent of each other.
     """
 
     @property
     def gives(self) -> frozenset[str]:
         """What an optimizer may build on."""
-        return frozenset({"value_and_grad", "minibatches", "likelihood", "log_likelihood"})
+        return frozenset({"value_and_grad", "minibatches", "likelihood", "log_likelihood", "candidates"})
 
     def link(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the negative log-likelihoods [N] as they are, and ones."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import Batch, Scores
+from ..types import MISSING, Batch, Scores
 from .sequential_log import SequentialLog
 
 
@@ -21,7 +21,7 @@ class SoftmaxMargin:
 
     cost (float): What a wrong label's score is raised by; 0 is the log-loss.
     Where gold labels are missing, no label is wrong, and the likelihood is that of all labellings that agree with the
-    known ones.
+    known ones; of a candidate set the labels outside are wrong.
     RAISES ConfigError: If the cost is negative.
     """
 
@@ -34,7 +34,7 @@ class SoftmaxMargin:
     @property
     def gives(self) -> frozenset[str]:
         """What an optimizer may build on."""
-        return frozenset({"value_and_grad", "minibatches"})
+        return frozenset({"value_and_grad", "minibatches", "candidates"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         """Return the weighted sum over sequences and add its gradient to `grad`."""
@@ -43,4 +43,7 @@ class SoftmaxMargin:
         gold, cost = batch.gold[known], raised.dtype.type(self.cost)
         raised[known] += cost
         raised[known, gold] = scores.emissions[known, gold]
+        partly = np.flatnonzero(batch.gold < MISSING)
+        if len(partly):
+            raised[partly] += cost * ~batch.candidates.sets[MISSING - 1 - batch.gold[partly]]
         return SequentialLog()(scores._replace(emissions=raised), batch, grad)

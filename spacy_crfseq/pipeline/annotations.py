@@ -15,16 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import ENT_IOB, ENT_TYPE, IDS
 from spacy.parts_of_speech import IDS as POS_IDS
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError, suggest
 from ..schemes import Span as TagSpan
 from ..schemes import SpanArrays, TagTable, encode, spans_of, split_tag, tags_of, transition_table
-from ..types import Bools, Constraints, Hashes, Ints, Offsets
+from ..types import Bools, Constraints, Floats, Hashes, Ints, Offsets
+from .confidence import store_token_scores
+from .given import Given, SpanLike, crosses_sentences
+from .partial import Partial
 
-Tags = list["str | None"]
+Tags = list["str | Partial | None"]
 
 
 class Prediction(NamedTuple):
@@ -35,6 +38,8 @@ class Prediction(NamedTuple):
     doc_offsets (Offsets): [docs + 1] Docs.
     state (Hashes): [T, S] what `Annotation.reads` names, as it was before the prediction.
     keep (Bools | None): [spans] which spans are sure enough; None for all.
+    scores (Floats | None): [spans] probabilities to store, of a tagger those of the tokens; None for none.
+    name (str): The component, under whose name scores are stored where a task has no place of its own for them.
     """
 
     labels: Ints
@@ -42,6 +47,8 @@ class Prediction(NamedTuple):
     doc_offsets: Offsets
     state: Hashes
     keep: Bools | None = None
+    scores: Floats | None = None
+    name: str = ""
 
 
 class Annotation(Protocol):
@@ -49,19 +56,26 @@ class Annotation(Protocol):
 
     writes (frozenset[str]): Token attributes that hold the answers.
     reads (tuple[str, ...]): Token attributes that `allowed` and `write` look at; read with the text, once.
+    scheme (str | None): How tags make up spans; None where each token has a label of its own.
     """
 
     @property
     def writes(self) -> frozenset[str]: ...
     @property
     def reads(self) -> tuple[str, ...]: ...
+    @property
+    def scheme(self) -> str | None: ...
 
     def settings(self) -> dict[str, Any]:
         """Return settings that scorers and configs know, to be kept in ``pipe.cfg``."""
         ...
 
     def gold_tags(self, example: Example, same_words: bool) -> Tags:
-        """Return the gold tag of each predicted token, None where missing."""
+        """Return the gold tag of each predicted token, None where missing, what is known of it where that is less."""
+        ...
+
+    def incorrect_spans(self, example: Example, same_words: bool) -> list[SpanLike]:
+        """Return spans of predicted tokens that the gold Doc says are not there."""
         ...
 
     def gold_content(self, reference: Doc) -> object:
@@ -70,6 +84,10 @@ class Annotation(Protocol):
 
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         """Return the tags that stand for labels given by a user: types or tags."""
+        ...
+
+    def is_tag(self, label: str) -> bool:
+        """Whether a label is a tag, and not a type that stands for several."""
         ...
 
     def found_tags(self, tags: Iterable[str]) -> list[str]:
@@ -84,11 +102,19 @@ class Annotation(Protocol):
         """Return which tags may follow each other."""
         ...
 
-    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
-        """Return [T, L] which tags single tokens may have, None where all may have all.
+    def tags_of_span(self, length: int, label: str) -> list[str]:
+        """Return the tags of a span's tokens."""
+        ...
+
+    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
+        """Return [T, L] which tags tokens may have by what they are, None where all may have all.
 
         state (Hashes): [T, S] values of what `reads` names.
         """
+        ...
+
+    def preset(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> dict[int, Given]:
+        """Return what earlier components have decided about Docs, by their numbers."""
         ...
 
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
@@ -99,12 +125,22 @@ class Annotation(Protocol):
         """Write predictions to `docs`."""
         ...
 
+    def spans_in(self, doc: Doc) -> Iterable[Span]:
+        """Return the spans of a Doc that this task is about."""
+        ...
+
+    def tag_of(self, token: Token) -> str:
+        """Return the tag that a token has, of tasks whose `scheme` is None."""
+        ...
+
 
 ATTRIBUTES = ("tag", "pos", "morph")
 
 
 class TokenTags:
     """One value of a token attribute a token, for `crf_tagger`."""
+
+    scheme = None
 
     def __init__(self, attr: str, overwrite: bool) -> None:
         if attr not in ATTRIBUTES:
@@ -133,6 +169,12 @@ class TokenTags:
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(labels))
 
+    def incorrect_spans(self, example: Example, same_words: bool) -> list[SpanLike]:
+        return []
+
+    def is_tag(self, label: str) -> bool:
+        return True
+
     def found_tags(self, tags: Iterable[str]) -> list[str]:
         return sorted(tags)
 
@@ -142,8 +184,14 @@ class TokenTags:
     def constraints(self, tags: Sequence[str]) -> Constraints:
         return transition_table(tags, "plain")
 
-    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
+    def tags_of_span(self, length: int, label: str) -> list[str]:
+        return [label] * length
+
+    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
         return None
+
+    def preset(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> dict[int, Given]:
+        return {}
 
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
         self._values(vocab, tags)
@@ -168,6 +216,14 @@ class TokenTags:
         column: Any = values[:, None]
         for doc, begin, end in _ranges(docs, prediction.doc_offsets):
             doc.from_array(attributes, column[begin:end])
+            if prediction.scores is not None:
+                store_token_scores(doc, prediction.name, prediction.scores[begin:end])
+
+    def spans_in(self, doc: Doc) -> Iterable[Span]:
+        return []
+
+    def tag_of(self, token: Token) -> str:
+        return str(getattr(token, "morph" if self.attr == "morph" else f"{self.attr}_"))
 
 
 _POS_NAMES: dict[int, str] = {int(number): name for name, number in POS_IDS.items()}
@@ -178,12 +234,15 @@ def _position_of(value: int) -> str:
 
 
 class _Spans:
-    """What `doc.ents` and `doc.spans` have in common."""
+    """What `doc.ents` and `doc.spans` have in common.
 
-    def __init__(self, scheme: str) -> None:
+    incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong.
+    """
+
+    def __init__(self, scheme: str, incorrect_spans_key: str | None = None) -> None:
         if scheme not in ("IOB2", "BILUO"):
             raise ConfigError(f"scheme {scheme!r} cannot be used inside. {suggest(str(scheme), ('IOB2', 'BILUO'))}")
-        self.scheme = scheme
+        self.scheme, self.incorrect_spans_key = scheme, incorrect_spans_key
 
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         """Return tags as they are, with "O" first; types as all their tags."""
@@ -191,6 +250,24 @@ class _Spans:
         are_tags = "O" in given and find_unreadable(given, self.scheme) is None
         tags = given if are_tags else tags_of(given, self.scheme)
         return self.found_tags(tags)
+
+    def incorrect_spans(self, example: Example, same_words: bool) -> list[SpanLike]:
+        """Return the spans of ``doc.spans[incorrect_spans_key]`` of the gold Doc, in predicted tokens."""
+        reference, key = example.reference, self.incorrect_spans_key
+        if key is None or key not in reference.spans:
+            return []
+        spans: Iterable[Span] = reference.spans[key]
+        if not same_words:
+            spans = example.get_aligned_spans_y2x(list(spans), allow_overlap=True)
+        return [SpanLike(span.start, span.end, span.label_) for span in spans]
+
+    def _incorrect_content(self, reference: Doc) -> object:
+        key = self.incorrect_spans_key
+        return _content(reference, key) if key is not None else None
+
+    def is_tag(self, label: str) -> bool:
+        """Whether a label is a tag of the scheme, and not a type."""
+        return find_unreadable([label], self.scheme) is None
 
     def found_tags(self, tags: Iterable[str]) -> list[str]:
         """Return the tags with "O" first, whether data had it or not."""
@@ -202,17 +279,52 @@ class _Spans:
     def constraints(self, tags: Sequence[str]) -> Constraints:
         return transition_table(tags, self.scheme)
 
+    def tags_of_span(self, length: int, label: str) -> list[str]:
+        """Return the tags of a span's tokens."""
+        return encode([TagSpan(0, length, label)], length, self.scheme)
+
+    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
+        """Return None: all tokens may have all tags."""
+        return None
+
+    def preset(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> dict[int, Given]:
+        """Return nothing: spans that are there already are not looked at."""
+        return {}
+
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
         for label in self.public_labels(tags):
             vocab.strings.add(label)
 
-    def found(self, prediction: Prediction, tags: Sequence[str]) -> tuple[SpanArrays, list[str]]:
-        """Return the predicted spans that are sure enough, and the names of their types."""
+    def found(self, prediction: Prediction, tags: Sequence[str]) -> tuple[SpanArrays, list[str], Floats | None]:
+        """Return the predicted spans that are sure enough, the names of their types, and scores to store."""
         table = tag_table(tuple(tags), self.scheme)
-        spans = spans_of(prediction.labels, prediction.offsets, table)
+        spans, scores = spans_of(prediction.labels, prediction.offsets, table), prediction.scores
         if prediction.keep is not None:
             spans = SpanArrays(*(values[prediction.keep] for values in spans))
-        return spans, list(table.types)
+            scores = None if scores is None else scores[prediction.keep]
+        return spans, list(table.types), scores
+
+    def tag_of(self, token: Token) -> str:
+        """Return nothing: tags are not what these tasks write to tokens."""
+        return ""
+
+    def store(self, prediction: Prediction, docs: Sequence[Doc], tags: Sequence[str], key: str) -> None:
+        """Write the spans to ``doc.spans[key]``, with their scores where they are to be stored."""
+        spans, types, scores = self.found(prediction, tags)
+        bounds = np.searchsorted(spans.start, prediction.doc_offsets).tolist()
+        home = np.repeat(prediction.doc_offsets[:-1], np.diff(bounds))
+        starts, ends = (spans.start - home).tolist(), (spans.end - home).tolist()
+        labels = _hashes(types, docs)[spans.type].tolist()
+        for doc, first, last in zip(docs, bounds, bounds[1:], strict=False):
+            found = zip(starts[first:last], ends[first:last], labels[first:last], strict=True)
+            doc.spans[key] = [Span(doc, start, end, label) for start, end, label in found]
+            if scores is not None:
+                doc.spans[key].attrs["scores"] = scores[first:last]
+
+
+def _content(doc: Doc, key: str) -> object:
+    """Return something hashable that is equal for Docs with equal spans in a group, None without it."""
+    return tuple((span.start, span.end, span.label) for span in doc.spans[key]) if key in doc.spans else None
 
 
 @lru_cache(maxsize=16)
@@ -230,8 +342,10 @@ def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:
 class SpanGroups(_Spans):
     """Non-overlapping spans in ``doc.spans[spans_key]``, for `crf_chunker`."""
 
-    def __init__(self, spans_key: str, scheme: str) -> None:
-        super().__init__(scheme)
+    def __init__(self, spans_key: str, scheme: str, incorrect_spans_key: str | None = None) -> None:
+        super().__init__(scheme, incorrect_spans_key)
+        if spans_key == incorrect_spans_key:
+            raise ConfigError(f"crf_chunker: incorrect_spans_key must differ from spans_key, which is {spans_key!r}.")
         self.spans_key = spans_key
         self.writes: frozenset[str] = frozenset()
         self.reads: tuple[str, ...] = ()
@@ -255,23 +369,14 @@ class SpanGroups(_Spans):
         return tags
 
     def gold_content(self, reference: Doc) -> object:
-        if self.spans_key not in reference.spans:
-            return None
-        return tuple((span.start, span.end, span.label) for span in reference.spans[self.spans_key])
-
-    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
-        return None
+        return _content(reference, self.spans_key), self._incorrect_content(reference)
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
-        spans, types = self.found(prediction, tags)
-        bounds = np.searchsorted(spans.start, prediction.doc_offsets).tolist()
-        home = np.repeat(prediction.doc_offsets[:-1], np.diff(bounds))
-        starts, ends = (spans.start - home).tolist(), (spans.end - home).tolist()
-        labels = _hashes(types, docs)[spans.type].tolist()
-        key = self.spans_key
-        for doc, first, last in zip(docs, bounds, bounds[1:], strict=False):
-            found = zip(starts[first:last], ends[first:last], labels[first:last], strict=True)
-            doc.spans[key] = [Span(doc, start, end, label) for start, end, label in found]
+        self.store(prediction, docs, tags, self.spans_key)
+
+    def spans_in(self, doc: Doc) -> Iterable[Span]:
+        spans: Iterable[Span] = doc.spans.get(self.spans_key, [])
+        return spans
 
 
 class Entities(_Spans):
@@ -288,63 +393,76 @@ class Entities(_Spans):
 
     def gold_tags(self, example: Example, same_words: bool) -> Tags:
         if not same_words:
-            return self._from_biluo(list(example.get_aligned_ner()))
+            return self._from_biluo(self._aligned(example))
         reference = example.reference
         strings = reference.vocab.strings
         pairs = reference.to_array([ENT_IOB, ENT_TYPE]).tolist()
+        behind = [*(iob for iob, _ in pairs[1:]), 2][: len(pairs)]
+        torn = self.scheme == "BILUO" and any(
+            iob == 0 and after == 1 for (iob, _), after in zip(pairs, behind, strict=True)
+        )
         biluo: Tags = []
-        for i, (iob, label) in enumerate(pairs):
+        for (iob, label), after in zip(pairs, behind, strict=True):
             if iob == 0:
                 biluo.append(None)
             elif iob == 2 or not label:
                 biluo.append("O")
+            elif torn and after == 0:  # entities begin before or go on behind missing tokens here; does this one end?
+                biluo.append(Partial(tuple(f"{prefix}-{strings[label]}" for prefix in ("BU" if iob == 3 else "IL"))))
             else:
-                goes_on = i + 1 < len(pairs) and pairs[i + 1][0] == 1
-                prefix = ("B" if goes_on else "U") if iob == 3 else ("I" if goes_on else "L")
+                prefix = ("B" if after == 1 else "U") if iob == 3 else ("I" if after == 1 else "L")
                 biluo.append(f"{prefix}-{strings[label]}")
         return self._from_biluo(biluo)
 
+    def _aligned(self, example: Example) -> Tags:
+        """Return the gold tags of predicted tokens that the gold Doc does not have."""
+        try:
+            return list(example.get_aligned_ner())
+        except ValueError as error:
+            text = example.reference.text.strip()[:60]
+            raise DataError(f"The entities of the gold document {text!r} cannot be read: {error}") from None
+
     def gold_content(self, reference: Doc) -> object:
-        return reference.to_array([ENT_IOB, ENT_TYPE]).tobytes()
+        return reference.to_array([ENT_IOB, ENT_TYPE]).tobytes(), self._incorrect_content(reference)
 
     def _from_biluo(self, tags: Tags) -> Tags:
         """Return the tags in the scheme; tags with a missing type, "U-", mean that nothing is known."""
-        known: Tags = [None if tag is None or tag.endswith("-") or tag == "-" else tag for tag in tags]
+        known: Tags = [None if isinstance(tag, str) and tag.endswith("-") else tag for tag in tags]
         if self.scheme == "BILUO":
             return known
         table = {"L": "I", "U": "B"}
-        return [tag if tag is None or tag == "O" else table.get(tag[0], tag[0]) + tag[1:] for tag in known]
+        return [table.get(tag[0], tag[0]) + tag[1:] if isinstance(tag, str) else tag for tag in known]
 
-    def allowed(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> Bools | None:
-        preset = _preset_docs(state, doc_offsets)
+    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
         spaces = state[:, 0] != 0
-        if not preset and not spaces.any():
+        if not spaces.any():
             return None
         allowed = np.ones((len(spaces), len(tags)), np.bool_)
         allowed[spaces] = [self._on_space(tag) for tag in tags]
-        for number in preset:
-            self._respect(docs[number], allowed[slice(*doc_offsets[number : number + 2])], list(tags))
         return allowed
 
     def _on_space(self, tag: str) -> bool:
         return tag == "O" or (self.scheme == "BILUO" and tag[0] == "I")
 
-    def _respect(self, doc: Doc, allowed: Bools, tags: list[str]) -> None:
-        """Clamp tokens of entities that are set already, and blocked tokens."""
-        for i, (iob, label) in enumerate(doc.to_array([ENT_IOB, ENT_TYPE]).tolist()):
-            if iob == 3 and not label:
-                allowed[i] = [tag == "O" for tag in tags]
+    def preset(self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]) -> dict[int, Given]:
+        """Return entities that are set already and blocked tokens, by the numbers of their Docs.
+
+        Around entities that the model could not have found, its own stay outside.
+        """
+        return {number: self._preset(docs[number], tags) for number in _preset_docs(state, doc_offsets)}
+
+    def _preset(self, doc: Doc, tags: Sequence[str]) -> Given:
+        outside, found = _blocked(doc), []
         for entity in doc.ents:
-            wanted = encode([TagSpan(0, len(entity), entity.label_)], len(entity), self.scheme)
-            if not set(wanted) <= set(tags) or any(token.is_sent_start for token in entity[1:]):
-                wanted = ["O"] * len(entity)
-            allowed[entity.start : entity.end] = [[tag == want for tag in tags] for want in wanted]
-            if entity.end < len(doc) and wanted[0] != "O":
-                goes_on = np.array([tag == f"I-{entity.label_}" for tag in tags])
-                allowed[entity.end] &= ~goes_on
+            known = set(self.tags_of_span(len(entity), entity.label_)) <= set(tags)
+            if known and not crosses_sentences(doc, entity.start, entity.end):
+                found.append(SpanLike(entity.start, entity.end, entity.label_))
+            else:
+                outside += range(entity.start, entity.end)
+        return Given(found, {token: ["O"] for token in outside})
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
-        spans, types = self.found(prediction, tags)
+        spans, types, scores = self.found(prediction, tags)
         table: Any = np.zeros((len(prediction.labels), 2), np.uint64)
         table[:, 0] = 2
         sizes = spans.end - spans.start
@@ -360,6 +478,11 @@ class Entities(_Spans):
                 self._add_entities(doc, table[begin:end])
             else:
                 doc.from_array(attributes, table[begin:end])
+        if scores is not None:
+            self.store(prediction, docs, tags, prediction.name)
+
+    def spans_in(self, doc: Doc) -> Iterable[Span]:
+        return doc.ents
 
     def _add_entities(self, doc: Doc, table: NDArray[np.uint64]) -> None:
         """Add predicted entities to those that are set, which the constraints have kept apart."""

@@ -19,11 +19,12 @@ from ..training.augmented import LossSet, SetReport, Settings, intrinsic, train
 from ..training.compatibility import check_global, part_name
 from ..training.dataset import Dataset, join
 from ..training.fit import FitResult, Progress
-from ..types import MISSING, Cost, Evidence, ExtrinsicLoss, Floats, Ints
+from ..types import MISSING, Bools, Cost, Evidence, ExtrinsicLoss, Floats, Ints
 from .annotations import Prediction
 from .collect import gold_tags, same_words
 from .component import CRFComponent
 from .extract import DocColumns, read_docs
+from .partial import known_tags
 
 
 class Source(NamedTuple):
@@ -53,6 +54,8 @@ def augment(
 ) -> FitResult:
     """Train a component of a pipeline on several data sets and leave the best parameters in it.
 
+    A temperature that was fitted to other parameters is given up.
+
     dev (Source | None): Without a loss, scored by accuracy or span F1; else by minus the mean cost.
     begin (Callable): Called with the data sets, examples without evidence left out, and the score before training.
     The other arguments are those of `training.augmented.train`.
@@ -74,7 +77,8 @@ def augment(
             callback=callback,
             watch=watch,
         )
-        pipe.set_parameters(result.best)
+        if (result.best != pipe.crf.theta).any():
+            pipe.set_parameters(result.best)
     return result
 
 
@@ -93,10 +97,10 @@ class _Maker:
     """Makes data sets of one component."""
 
     def __init__(
-        self, nlp: Language, pipe: CRFComponent, encode: Callable[[list[Doc]], tuple[Encoded, DocColumns]]
+        self, nlp: Language, pipe: CRFComponent, encode: Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]
     ) -> None:
         self._nlp, self._pipe, self._encode = nlp, pipe, encode
-        self._scheme: str = getattr(pipe.annotation, "scheme", "plain")
+        self._scheme: str = pipe.annotation.scheme or "plain"
 
     def loss_set(self, source: Source) -> LossSet:
         """Return a data set with its loss.
@@ -122,8 +126,7 @@ class _Maker:
                 f"{len(examples)} documents. Check its corpus and the settings of the loss."
             )
         docs, costs = [example.predicted for example, _ in found], [self._on_numbers(cost) for _, cost in found]
-        encoded, columns = self._encode(docs)
-        allowed = pipe.annotation.allowed(docs, columns.state, columns.doc_offsets, pipe.tags)
+        encoded, columns, allowed = self._encode(docs)
         if allowed is not None and encoded.words is not None:  # where this restricts, no tag dictionary does
             encoded = encoded._replace(words=np.where(allowed.all(1), encoded.words, np.int32(-1)))
         gold = np.full(encoded.n_tokens, MISSING, np.int32)
@@ -141,7 +144,8 @@ class _Maker:
                 f"The data set {name!r}: {example.reference.text[:60]!r} has other tokens in its gold document than in "
                 "the predicted one, so that a loss cannot compare them. Use a reader that keeps the file's tokens."
             )
-        gold, words = gold_tags(self._pipe.annotation, example), [token.text for token in example.reference]
+        gold = known_tags(gold_tags(self._pipe.annotation, example, self._pipe.name))
+        words = [token.text for token in example.reference]
         return Evidence(words, gold, example.reference, partial(self._annotated, example.predicted))
 
     def _annotated(self, text: Doc, name: str) -> Callable[[Sequence[str]], Doc]:
@@ -162,7 +166,7 @@ class _Maker:
             columns = read_docs([doc], (), pipe.annotation.reads)
             labels = np.array([numbers[tag] for tag in tags], np.int32)
             prediction = Prediction(labels, columns.text.offsets, columns.doc_offsets, columns.state)
-            pipe.annotation.write([doc], prediction, pipe.tags)
+            pipe.set_annotations([doc], prediction)
             annotated: Doc = component(doc)
             return annotated
 
@@ -177,7 +181,8 @@ class _Maker:
         if not examples:
             raise DataError("The dev corpus is empty. Check its path, or leave it out.")
         if dev.loss is None:
-            if not any(tag is not None for example in examples for tag in gold_tags(self._pipe.annotation, example)):
+            pipe = self._pipe
+            if all(tag is None for example in examples for tag in gold_tags(pipe.annotation, example, pipe.name)):
                 raise DataError("The dev corpus holds no gold labels. Give it a loss, or leave it out.")
             return self._pipe.evaluator(examples)
         held, pipe, crf = self._ranked(dev.name, examples, dev.loss), self._pipe, self._pipe.crf

@@ -18,8 +18,10 @@ from ..errors import DataError
 from ..features.encoder import Columns, Encoded, Encoder, Ids
 from ..features.index import BagStore, Growable
 from ..training.dataset import Dataset
+from ..types import MISSING
 from .annotations import Annotation, Tags
 from .extract import DocColumns
+from .partial import Partial, PartialTable, with_notes
 
 CHUNK_DOCS = 200
 """Documents that are compiled at a time."""
@@ -33,7 +35,7 @@ class Collected(NamedTuple):
 
     data (Dataset): Ids and gold labels; the labels are numbers of `tags`.
     known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
-    tags (list[str]): The gold tags found, in the order of their first appearance.
+    tags (list[str]): The gold tags found, in the order of their first appearance, then those that are only possible.
     absent (list[str]): Columns that no predicted Doc has but the gold ones, taken from there for `known`.
     n_docs (int): Documents.
     """
@@ -82,12 +84,20 @@ class _Texts:
         return Encoded(Ids(bags, attrs, state), Ids(pair_bags, pair_attrs, pair), self._offsets.array, words)
 
 
-def collect(examples: Iterable[Example], annotation: Annotation, encoder: Encoder, read: Read) -> Collected:
+def collect(
+    examples: Iterable[Example],
+    annotation: Annotation,
+    encoder: Encoder,
+    read: Read,
+    table: PartialTable,
+    component: str,
+) -> Collected:
     """Compile all examples; the attributes of an encoder that is not frozen grow, the gold columns included.
 
+    table (PartialTable): Numbers what gold Docs tell only in part, under the name of the component.
     RAISES DataError: If there are no examples.
     """
-    numbers: dict[str | None, int] = {None: -1}
+    numbers: dict[str | None, int] = {None: MISSING}
     known, gold = _Texts(), Growable(np.int32)
     seen: _Texts | None = None  # what was seen is the same as what is known as long as no column is missing
     absent: dict[str, None] = {}
@@ -109,22 +119,40 @@ def collect(examples: Iterable[Example], annotation: Annotation, encoder: Encode
         if seen is not None:
             # encoding the text as it is adds no attribute: what fires without a column fires with it, too
             seen.append(encoder.encode(columns.text) if missing else encoded)
-        tags = [tag for example in chunk for tag in gold_tags(annotation, example)]
-        gold.append(np.array([numbers.setdefault(tag, len(numbers) - 1) for tag in tags], np.int32))
+        tags = [tag for example in chunk for tag in gold_tags(annotation, example, component)]
+        ids = [
+            table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1) for tag in tags
+        ]
+        gold.append(np.array(ids, np.int32))
         n_docs += len(chunk)
     if not n_docs:
         raise DataError("There are no training examples. Check [corpora.train] and [paths].")
     joined = known.joined()
     encoded = joined if seen is None else seen.joined()
     gold.trim()
-    data = Dataset(encoded, gold.array, np.ones(len(encoded.offsets) - 1))
+    data = Dataset(encoded, gold.array, np.ones(len(encoded.offsets) - 1), table.candidates)
     never = [name for name in absent if name not in present]
-    return Collected(data, joined, [tag for tag in numbers if tag is not None], never, n_docs)
+    found = [tag for tag in numbers if tag is not None]
+    return Collected(data, joined, found + _tags_in(table, annotation, found), never, n_docs)
 
 
-def gold_tags(annotation: Annotation, example: Example) -> Tags:
-    """Return the gold tag of each predicted token, None where missing."""
-    return annotation.gold_tags(example, same_words(example))
+def _tags_in(table: PartialTable, annotation: Annotation, known: Sequence[str]) -> list[str]:
+    """Return tags that are among what tokens may have only: such tags, and all tags of types that have none yet."""
+    labels = table.labels()
+    tags = dict.fromkeys(label for label in labels if annotation.is_tag(label))
+    types = set(annotation.public_labels([*known, *tags]))
+    new = [label for label in labels if label not in {*types, *tags}]
+    tags.update(dict.fromkeys(annotation.all_tags(new) if new else ()))
+    return [tag for tag in tags if tag not in known]
+
+
+def gold_tags(annotation: Annotation, example: Example, component: str) -> Tags:
+    """Return the gold tag of each predicted token, None where missing, what is known of it where that is less.
+
+    component (str): The component under whose name the gold Doc may have notes.
+    """
+    same = same_words(example)
+    return with_notes(annotation.gold_tags(example, same), annotation, example, component, same)
 
 
 def same_words(example: Example) -> bool:

@@ -5,7 +5,7 @@ what training needs between two calls of `update`.  (No deferred annotations her
 `initialize` against its annotations.)
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from spacy import util
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span, Token
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
@@ -30,20 +30,24 @@ from ..features.plan import column_names, lexical_names
 from ..files import replacing
 from ..layout import Layout, make_layout, used_rows
 from ..model import LinearChainCRF
-from ..posterior import Posterior, make_posterior
+from ..posterior import make_posterior
 from ..schemes import TagTable, span_f1, spans_of
 from ..tag_dictionary import TagDictionary, make_dictionary
-from ..training.compatibility import check_global
+from ..training.compatibility import check_candidates, check_global
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
 from ..training.selection import most_informative
-from ..types import Constraints, Floats, Ints
-from . import storage
+from ..types import MISSING, Bools, Constraints, Floats, Ints
+from . import given, storage
 from .annotations import Annotation, Prediction, Tags, tag_table
+from .answers import Answers, Labelling
 from .collect import Collected, collect, gold_tags
+from .confidence import register
 from .extract import DocColumns, lexeme_reader, read_docs
+from .given import Given
 from .method import Method
+from .partial import Partial, PartialTable, contents, known_tags
 from .session import Session
 from .thinc_model import make_model, show_parameters
 
@@ -75,6 +79,19 @@ class Pruned(NamedTuple):
     after: ModelSize
 
 
+class Alternative(NamedTuple):
+    """A labelling of a Doc, one of the most probable.
+
+    probability (float): Of the labelling as a whole.
+    tags (list[str]): A tag a token.
+    spans (list[Span]): The spans that they make up; none of a tagger.
+    """
+
+    probability: float
+    tags: list[str]
+    spans: list[Span]
+
+
 class CRFComponent(TrainablePipe):
     """A linear-chain CRF in a spaCy pipeline, made by ``nlp.add_pipe("crf_ner")`` and its siblings.
 
@@ -83,6 +100,7 @@ class CRFComponent(TrainablePipe):
     annotation (Annotation): Reads gold labels, writes predictions.
     method (Method): Features, loss, regularizer, optimizer, decoder and so on.
     threshold (float): Spans less probable than this are left out.
+    scores (bool): Store the probability of every predicted span or tag.
     scorer (Callable): Called by ``nlp.evaluate``.
     """
 
@@ -94,6 +112,7 @@ class CRFComponent(TrainablePipe):
         method: Method,
         *,
         threshold: float = 0.0,
+        scores: bool = False,
         scorer: Callable[..., Any] | None = None,
     ) -> None:
         method.check(name)
@@ -101,10 +120,14 @@ class CRFComponent(TrainablePipe):
             raise ConfigError(f"[components.{name}]: threshold is a probability, 0 to 1, but {threshold} was given.")
         if threshold:
             check_global(name, method.loss, f"threshold = {threshold}")
+        if scores:
+            check_global(name, method.loss, "scores = true")
         self._lock = RLock()
         self.vocab, self.name, self.scorer = vocab, name, scorer
         self.annotation, self.method = annotation, method
-        self.cfg: dict[str, Any] = {**annotation.settings(), "threshold": threshold}
+        self.cfg: dict[str, Any] = {
+            **annotation.settings(), "threshold": threshold, "scores": scores, "temperature": 1.0,
+        }  # fmt: skip
         self.model = make_model(self._emissions)
         self.attribute_names: list[str] = []
         self._tags: list[str] = []
@@ -114,6 +137,8 @@ class CRFComponent(TrainablePipe):
         self._encoder: Encoder | None = None
         self._constraints: Constraints | None = None
         self._session = Session(method.optimizer)
+        self._partial = PartialTable(annotation)
+        register(self)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         state = self.to_bytes(exclude=["vocab"])
@@ -154,6 +179,7 @@ class CRFComponent(TrainablePipe):
             return 0
         self._sync()
         self._set_tags([*self._tags, *new])
+        self._partial.resolve(self._tags)
         self._added.append(label)
         if self._crf is not None:
             self._use(self._crf.with_labels(self._tags, self.method.transitions))
@@ -182,7 +208,71 @@ class CRFComponent(TrainablePipe):
 
         RAISES ConfigError: If the component has neither been trained nor loaded.
         """
+        answers, columns = self._ask(list(docs), preset=True)
+        threshold, stored = self.cfg["threshold"], self.cfg["scores"]
+        if self.annotation.scheme is None:
+            threshold = 0.0
+        scores = keep = None
+        if threshold or stored:
+            scores = answers.all_probabilities
+            keep = scores >= threshold if threshold else None
+        return Prediction(
+            answers.all_labels,
+            answers.offsets,
+            columns.doc_offsets,
+            columns.state,
+            keep,
+            scores if stored else None,
+            self.name,
+        )
+
+    def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
+        """Write predictions to `docs`."""
         docs = list(docs)
+        preset = self.annotation.preset(docs, scores.state, scores.doc_offsets, self._tags)
+        self.annotation.write(docs, scores, self._tags)
+        for number, doc in enumerate(docs):
+            if number in preset or given.KEY in doc.user_data:
+                given.note(doc, self.name, preset.get(number, given.NOTHING), "preset")
+
+    # Questions
+
+    def ask(
+        self,
+        docs: Iterable[Doc],
+        *,
+        spans: Iterable[Span] = (),
+        allowed: Mapping[int, Iterable[str]] | None = None,
+        preset: bool = False,
+        temperature: float | None = None,
+    ) -> Answers:
+        """Return what the model knows about Docs: labels, spans, probabilities, alternatives.
+
+        spans (Iterable[Span]): Spans of these Docs that are taken to be there: what follows?
+        allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens of each Doc may have.
+        preset (bool): Take the entities and blocked tokens on the Docs as decided, as a prediction does; for Docs that
+            this component has not annotated yet.  It notes by itself what it found on those that it has.
+        temperature (float | None): Divides the scores; None for the one that was fitted.
+        What `restrict` has noted holds as well.
+        RAISES ConfigError: If the component has neither been trained nor loaded.
+        RAISES DataError: If what is given cannot be.
+        """
+        docs, spans = list(docs), list(spans)
+        extra = {
+            number: given.make_given([span for span in spans if span.doc is doc], allowed)
+            for number, doc in enumerate(docs)
+            if spans or allowed
+        }
+        return self._ask(docs, extra, preset=preset, temperature=temperature)[0]
+
+    def _ask(
+        self,
+        docs: list[Doc],
+        extra: Mapping[int, Given] | None = None,
+        *,
+        preset: bool = False,
+        temperature: float | None = None,
+    ) -> tuple[Answers, DocColumns]:
         _, encoder = self._trained()
         columns = read_docs(docs, encoder.columns, self.annotation.reads)
         with self._lock:  # words and sums met for the first time are added to shared tables
@@ -191,37 +281,110 @@ class CRFComponent(TrainablePipe):
             self._use_words_of(docs)
             scorer, tags, constraints = crf.scorer(encoder.encode(columns.text)), self._tags, self._constraints
         assert constraints is not None
-        allowed = self.annotation.allowed(docs, columns.state, columns.doc_offsets, tags)
-        posterior = make_posterior(scorer, constraints, allowed)
-        labels = posterior.decode(self.method.decoder, self.method.n_threads or threads.available())
-        keep = self._sure_enough(posterior, labels, tags)
-        return Prediction(labels, posterior.offsets, columns.doc_offsets, columns.state, keep)
+        allowed = self.allowed(docs, columns, extra, preset=preset)
+        degrees = self.cfg["temperature"] if temperature is None else temperature
+        posterior = make_posterior(scorer, constraints, allowed, degrees)
+        n_threads = self.method.n_threads or threads.available()
+        return (
+            Answers(
+                posterior,
+                columns.doc_offsets,
+                tags,
+                self.annotation.scheme,
+                self.method.decoder,
+                n_threads,
+                self._check_probabilities,
+            ),
+            columns,
+        )
 
-    def _sure_enough(self, posterior: Posterior, labels: Ints, tags: Sequence[str]) -> NDArray[np.bool_] | None:
+    def _check_probabilities(self) -> None:
+        """RAISES ConfigError: If the loss trains a model that is normalised at each token."""
         threshold = self.cfg["threshold"]
-        if not threshold or not hasattr(self.annotation, "scheme"):
-            return None
-        check_global(self.name, self.method.loss, f"threshold = {threshold}")  # it may have come with the weights
-        spans = spans_of(labels, posterior.offsets, tag_table(tuple(tags), self.annotation.scheme))
-        probabilities = posterior.span_probabilities(labels, spans.start, spans.end)
-        sure: NDArray[np.bool_] = probabilities >= threshold
-        return sure
+        what = "asking for probabilities" if not threshold else f"threshold = {threshold}"
+        check_global(self.name, self.method.loss, what)
 
-    def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
-        """Write predictions to `docs`."""
-        self.annotation.write(list(docs), scores, self._tags)
+    def allowed(
+        self, docs: Sequence[Doc], columns: DocColumns, extra: Mapping[int, Given] | None = None, *, preset: bool
+    ) -> Bools | None:
+        """Return which tags the tokens of some Docs may have [T, L], None where all may have all.
 
-    def marginals(self, docs: Iterable[Doc]) -> list[Floats]:
-        """Return P(label of token t | text) for each Doc as [tokens, L], labels in the order of `tags`.
-
-        RAISES ConfigError: If the loss trains a model that is normalised at each token.
+        columns (DocColumns): What has been read from the Docs.
+        extra (Mapping[int, Given] | None): What is known about single Docs, by their numbers, besides what is noted.
+        preset (bool): Whether entities and blocked tokens on the Docs are decided.
         """
-        check_global(self.name, self.method.loss, "marginals")
-        with self._lock:
-            encoded, columns = self._encode(docs)
-            assert self._constraints is not None
-            posterior = self.crf.posterior(encoded, self._constraints)
-        return np.split(posterior.marginals(), columns.doc_offsets[1:-1])
+        tags, annotation, constraints = self._tags, self.annotation, self._constraints
+        assert constraints is not None
+        allowed = annotation.allowed(columns.state, tags)
+        known = annotation.preset(docs, columns.state, columns.doc_offsets, tags) if preset else {}
+        for number, doc in enumerate(docs):
+            if extra and number in extra:
+                known[number] = known.get(number, given.NOTHING).and_(extra[number])
+            if given.KEY in doc.user_data:
+                noted = given.given_of(doc, self.name, ("user",) if preset else ("user", "preset"))
+                known[number] = known.get(number, given.NOTHING).and_(noted)
+        if not known:
+            return allowed
+        if allowed is None:
+            allowed = np.ones((int(columns.doc_offsets[-1]), len(tags)), np.bool_)
+        for number, what in known.items():
+            rows = allowed[slice(*columns.doc_offsets[number : number + 2])]
+            given.restrict(rows, what, docs[number], annotation, tags, constraints)
+        return allowed
+
+    def restrict(
+        self,
+        doc: Doc,
+        *,
+        spans: Iterable[Span] = (),
+        allowed: Mapping[int, Iterable[str]] | None = None,
+    ) -> None:
+        """Note on a Doc what is known about it, for predictions and questions to honour; nothing takes it back.
+
+        spans (Iterable[Span]): Spans that are there, with these boundaries; of a tagger, tokens with their tags.
+        allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens may have: tags such as "B-PER" or "O",
+            or types such as "PER", which stand for all their tags.
+        The note is kept in ``doc.user_data``.  On a gold Doc it says what training knows of tokens whose annotation is
+        missing.
+        """
+        given.note(doc, self.name, given.make_given(spans, allowed))
+
+    def marginals(self, doc: Doc) -> Floats:
+        """Return P(tag of token t | text) as [tokens, L], tags in the order of `tags`; see `ask` for more."""
+        return self.ask([doc]).marginals()[0]
+
+    def nbest(self, doc: Doc, k: int) -> list[Alternative]:
+        """Return the k most probable labellings of a Doc, or as many as there are, best first; see `ask` for more."""
+        return [self._alternative(doc, labelling) for labelling in self.ask([doc]).nbest(k)[0]]
+
+    def _alternative(self, doc: Doc, labelling: Labelling) -> Alternative:
+        tags, scheme, spans = [self._tags[label] for label in labelling.labels], self.annotation.scheme, []
+        if scheme is not None:
+            offsets = np.array([0, len(doc)])
+            table = tag_table(tuple(self._tags), scheme)
+            found = spans_of(labelling.labels, offsets, table)
+            each = zip(found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True)
+            spans = [Span(doc, start, end, table.types[kind]) for start, end, kind in each]
+        return Alternative(float(np.exp(labelling.log_probability)), tags, spans)
+
+    def span_probability(self, span: Span) -> float:
+        """Return the probability that a span is there, with its boundaries and label; 0 across sentences."""
+        doc = span.doc
+        if given.crosses_sentences(doc, span.start, span.end):
+            return 0.0
+        posterior = self.ask([doc]).posterior
+        labels = np.zeros(len(doc), np.int32)
+        tags = self.annotation.tags_of_span(span.end - span.start, span.label_)
+        if not set(tags) <= set(self._tags):
+            return 0.0
+        labels[span.start : span.end] = [self._tags.index(tag) for tag in tags]
+        return float(posterior.span_probabilities(labels, np.array([span.start]), np.array([span.end]))[0])
+
+    def token_probability(self, token: Token) -> float:
+        """Return the probability of the tag that a token has."""
+        answers = self.ask([token.doc])
+        tag = self.annotation.tag_of(token)
+        return float(answers.marginals()[0][token.i, self._tags.index(tag)]) if tag in self._tags else 0.0
 
     def _emissions(self, docs: list[Doc]) -> list[Floats]:
         with self._lock:
@@ -274,6 +437,7 @@ class CRFComponent(TrainablePipe):
         if self.method.tag_dictionary_size:
             encoder.words = HashIndex()
         encoder.pinned = True
+        self._partial = PartialTable(self.annotation)
         found = self._collect(get_examples(), encoder)
         if not found.tags:
             raise DataError(
@@ -296,6 +460,7 @@ class CRFComponent(TrainablePipe):
         streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
         data = data._replace(encoded=encoded)
         self._session = Session(self.method.optimizer, data, n_examples=found.n_docs, streamed=streamed)
+        self.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
@@ -305,9 +470,10 @@ class CRFComponent(TrainablePipe):
         method = self.method
         known = encoder.freeze(found.known, method.min_count)
         encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
+        observed = data._replace(encoded=known).observed()
         layout = make_layout(
-            known,
-            data.gold,
+            observed.encoded,
+            observed.gold,
             len(self._tags),
             (encoder.state.index.size, encoder.pair.index.size),
             support=method.support,
@@ -386,7 +552,7 @@ class CRFComponent(TrainablePipe):
 
     def _collect(self, examples: Iterable[Example], encoder: Encoder) -> Collected:
         try:
-            return collect(examples, self.annotation, encoder, self._read)
+            return collect(examples, self.annotation, encoder, self._read, self._partial, self.name)
         except DataError as error:
             raise DataError(f"Component {self.name!r}: {error}") from None
 
@@ -401,16 +567,27 @@ class CRFComponent(TrainablePipe):
 
     def _relabelled(self, found: Collected) -> Dataset:
         """Return the data, its labels changed to the numbers of the component's labels."""
-        numbers = np.append(self._label_ids(list(found.tags)), np.int32(-1))
-        found.data.gold[:] = numbers[found.data.gold]
-        return found.data
+        numbers, gold = np.append(self._label_ids(list(found.tags)), np.int32(MISSING)), found.data.gold
+        gold[:] = np.where(gold < MISSING, gold, numbers[np.maximum(gold, MISSING)])
+        return self._checked(found.data)
+
+    def _checked(self, data: Dataset) -> Dataset:
+        """Return the data, their candidate sets up to date.
+
+        RAISES ConfigError: If there are some, and the component cannot learn from them.
+        """
+        if data.has_candidates:
+            check_candidates(self.name, self.method.loss, self.method.optimizer)
+            self._partial.resolve(self._tags)
+        return data
 
     def _label_ids(self, tags: Tags) -> Ints:
         """RAISES DataError: If a tag is none of the component's labels."""
         numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(self._tags)}
-        numbers[None] = -1
+        numbers[None] = MISSING
+        number = self._partial.number
         try:
-            return np.array([numbers[tag] for tag in tags], np.int32)
+            return np.array([number(tag) if isinstance(tag, Partial) else numbers[tag] for tag in tags], np.int32)
         except KeyError as error:
             label = (*self.annotation.public_labels([error.args[0]]), error.args[0])[0]
             raise DataError(
@@ -424,7 +601,8 @@ class CRFComponent(TrainablePipe):
         _, encoder = self._trained()
         inputs = example.predicted.to_array(["ORTH", "SENT_START", *encoder.columns]).tobytes()
         words = example.reference.to_array(["ORTH"]).tobytes()
-        return hash((inputs, words, self.annotation.gold_content(example.reference)))
+        reference = example.reference
+        return hash((inputs, words, self.annotation.gold_content(reference), contents(reference, self.name)))
 
     def compile(self, examples: Sequence[Example]) -> list[Dataset]:
         """Return each example as a data set, features and gold labels as numbers."""
@@ -432,9 +610,9 @@ class CRFComponent(TrainablePipe):
         encoder.pinned = True
         columns = self._read([example.predicted for example in examples], encoder.columns)
         encoded = encoder.encode(columns.text)
-        gold = self._label_ids([tag for example in examples for tag in gold_tags(self.annotation, example)])
+        gold = self._label_ids([tag for example in examples for tag in gold_tags(self.annotation, example, self.name)])
         bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
-        whole = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1))
+        whole = self._checked(Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1), self._partial.candidates))
         return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
 
     def update(
@@ -536,15 +714,17 @@ class CRFComponent(TrainablePipe):
                 encoder.pinned = False
 
     def set_parameters(self, theta: Floats) -> None:
-        """Predict with these parameters [D] from now on."""
+        """Predict with these parameters [D] from now on; a fitted temperature belonged to others and is forgotten."""
         crf, _ = self._trained()
+        self.cfg["temperature"] = 1.0
         crf.set_theta(theta)
         show_parameters(self.model, crf)
 
     @contextmanager
-    def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns]]]:
+    def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]]:
         """Yield a function that turns Docs into numbers, all of which stay valid together until the end.
 
+        It returns the labels that tokens may have [T, L], too, or None where all may have all, as a prediction finds.
         For training that goes on from the model as it is; whoever trains calls `set_parameters` within.
         """
         _, encoder = self._trained()
@@ -553,24 +733,27 @@ class CRFComponent(TrainablePipe):
             self._session.release()
             encoder.pinned = True
         try:
-            yield self._encode
+            yield self._encode_allowed
         finally:
             with self._lock:
                 encoder.pinned = False
+
+    def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
+        encoded, columns = self._encode(docs)
+        return encoded, columns, self.allowed(docs, columns, preset=True)
 
     def evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
         """Return a function that scores parameters on `dev`."""
         crf, encoder = self._trained()
         columns = self._read([example.predicted for example in dev], encoder.columns)
-        tags = [tag for example in dev for tag in gold_tags(self.annotation, example)]
+        tags = known_tags([tag for example in dev for tag in gold_tags(self.annotation, example, self.name)])
         encoded = encoder.encode(columns.text)
         unseen = sorted({tag for tag in tags if tag is not None} - set(self._tags))
         numbers: dict[str | None, int] = {tag: number for number, tag in enumerate([*self._tags, *unseen])}
         gold = np.array([numbers.get(tag, -1) for tag in tags], np.int32)
         known = gold >= 0
-        docs = [example.predicted for example in dev]
-        allowed = self.annotation.allowed(docs, columns.state, columns.doc_offsets, self._tags)
-        scheme = getattr(self.annotation, "scheme", None)
+        allowed = self.allowed([example.predicted for example in dev], columns, preset=True)
+        scheme = self.annotation.scheme
         table = None if scheme is None else TagTable([*self._tags, *unseen], scheme)
         assert self._constraints is not None
         constraints = self._constraints
@@ -648,6 +831,7 @@ class CRFComponent(TrainablePipe):
         self._use(stored.crf)
         self.attribute_names = stored.names
         self._session = Session(self.method.optimizer, n_total=stored.n_sequences)
+        self._partial = PartialTable(self.annotation)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Return the component's settings, labels and weights as bytes."""
@@ -726,5 +910,7 @@ def _unpickle(
     scorer: Callable[..., Any] | None,
     state: bytes,
 ) -> "CRFComponent":
-    component = CRFComponent(vocab, name, annotation, method, threshold=cfg["threshold"], scorer=scorer)
+    component = CRFComponent(
+        vocab, name, annotation, method, threshold=cfg["threshold"], scores=cfg["scores"], scorer=scorer
+    )
     return component.from_bytes(state, exclude=["vocab"])

@@ -32,6 +32,7 @@ METHOD: dict[str, Any] = {
     "precision": "float32",
     "inner_iterations": 1,
     "keep_names": False,
+    "scores": False,
     "n_threads": 0,
 }
 """Settings shared by the three factories; `method.Method` explains them."""
@@ -67,6 +68,7 @@ def create_tagger(
     precision: str,
     inner_iterations: int,
     keep_names: bool,
+    scores: bool,
     n_threads: int,
     scorer: Callable[..., Any] | None,
 ) -> Any:
@@ -74,6 +76,7 @@ def create_tagger(
 
     attr (str): Where labels come from and go to: "tag", "pos" or "morph".
     overwrite (bool): Replace values that are set already.
+    scores (bool): Store the probability of each tag, which ``token._.crf_score`` returns.
     The other settings are explained at `method.Method`.
     """
     from .annotations import TokenTags
@@ -85,7 +88,7 @@ def create_tagger(
         boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
         keep_names, n_threads,
     )  # fmt: skip
-    return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), method, scorer=scorer)
+    return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), method, scores=scores, scorer=scorer)
 
 
 @Language.factory(
@@ -93,7 +96,7 @@ def create_tagger(
     assigns=["doc.spans"],
     default_config=_defaults(
         "spacy_crfseq.Chunking.v1", "spacy_crfseq.chunker_scorer.v1",
-        spans_key="chunks", scheme="IOB2", threshold=0.0,
+        spans_key="chunks", scheme="IOB2", threshold=0.0, incorrect_spans_key=None,
     ),
     default_score_weights={"spans_chunks_f": 1.0, "spans_chunks_p": 0.0, "spans_chunks_r": 0.0},
 )  # fmt: skip
@@ -103,6 +106,7 @@ def create_chunker(
     spans_key: str,
     scheme: str,
     threshold: float,
+    incorrect_spans_key: str | None,
     features: Any,
     loss: Any,
     regularizer: Any,
@@ -118,6 +122,7 @@ def create_chunker(
     precision: str,
     inner_iterations: int,
     keep_names: bool,
+    scores: bool,
     n_threads: int,
     scorer: Callable[..., Any] | None,
 ) -> Any:
@@ -125,6 +130,9 @@ def create_chunker(
 
     scheme (str): "IOB2" or "BILUO", the tags used inside.
     threshold (float): Spans whose probability is lower are left out; 0 keeps all and computes none.
+    incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong,
+        with exactly these boundaries and labels, whatever else is known there.
+    scores (bool): Store the probability of each span in ``doc.spans[spans_key].attrs["scores"]``.
     The other settings are explained at `method.Method`.
     """
     from .annotations import SpanGroups
@@ -136,13 +144,20 @@ def create_chunker(
         boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
         keep_names, n_threads,
     )  # fmt: skip
-    return CRFComponent(nlp.vocab, name, SpanGroups(spans_key, scheme), method, threshold=threshold, scorer=scorer)
+    annotation = SpanGroups(spans_key, scheme, incorrect_spans_key)
+    return CRFComponent(nlp.vocab, name, annotation, method, threshold=threshold, scores=scores, scorer=scorer)
 
 
 @Language.factory(
     "crf_ner",
     assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
-    default_config=_defaults("spacy_crfseq.Entities.v1", "spacy.ner_scorer.v1", scheme="BILUO", threshold=0.0),
+    default_config=_defaults(
+        "spacy_crfseq.Entities.v1",
+        "spacy.ner_scorer.v1",
+        scheme="BILUO",
+        threshold=0.0,
+        incorrect_spans_key=None,
+    ),
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
 def create_ner(
@@ -150,6 +165,7 @@ def create_ner(
     name: str,
     scheme: str,
     threshold: float,
+    incorrect_spans_key: str | None,
     features: Any,
     loss: Any,
     regularizer: Any,
@@ -165,6 +181,7 @@ def create_ner(
     precision: str,
     inner_iterations: int,
     keep_names: bool,
+    scores: bool,
     n_threads: int,
     scorer: Callable[..., Any] | None,
 ) -> Any:
@@ -172,6 +189,10 @@ def create_ner(
 
     scheme (str): "IOB2" or "BILUO", the tags used inside.
     threshold (float): Entities whose probability is lower are left out; 0 keeps all and computes none.
+    incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong,
+        with exactly these boundaries and labels, whatever else is known there.
+    scores (bool): Store the entities once more in ``doc.spans``, in a group with the name of the component, their
+        probabilities in its ``attrs["scores"]``.
     The other settings are explained at `method.Method`.
     """
     from .annotations import Entities
@@ -183,4 +204,5 @@ def create_ner(
         boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
         keep_names, n_threads,
     )  # fmt: skip
-    return CRFComponent(nlp.vocab, name, Entities(scheme), method, threshold=threshold, scorer=scorer)
+    annotation = Entities(scheme, incorrect_spans_key)
+    return CRFComponent(nlp.vocab, name, annotation, method, threshold=threshold, scores=scores, scorer=scorer)

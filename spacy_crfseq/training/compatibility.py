@@ -123,6 +123,22 @@ def _decoder_problem(loss: object, decoder: object) -> str:
     )
 
 
+def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None:
+    """Check that a component can learn where gold labels are candidate sets.
+
+    RAISES ConfigError: If its loss is not defined there, or if its optimizer computes likelihoods itself.
+    """
+    computes = optimizer.needs & {"likelihood", "log_likelihood"}
+    if "candidates" in getattr(loss, "gives", _GIVEN_BY_ALL) and not computes:
+        return
+    part = f"the optimizer {part_name(optimizer)}" if computes else f"the loss {part_name(loss)}"
+    raise ConfigError(
+        f"[components.{component}]: the training data tell of some tokens which labels they may have, or of spans that "
+        f"are not there (pipe.restrict, incorrect_spans_key), but {part} learns only from labels that are known or "
+        "missing. A pair that learns from them: spacy_crfseq.SequentialLog.v1 with spacy_crfseq.AdaGrad.v1."
+    )
+
+
 def is_local(loss: object) -> bool:
     """Tell whether a loss trains probabilities that are normalised at each token."""
     return "local" in getattr(loss, "gives", _GIVEN_BY_ALL)

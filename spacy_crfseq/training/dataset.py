@@ -9,23 +9,37 @@ from numpy.typing import NDArray
 
 from ..features.encoder import Encoded, concatenate, take_sequences
 from ..features.index import BagStore
-from ..types import Batch, Ints, Offsets
+from ..types import MISSING, NO_CANDIDATES, Batch, Ints, Offsets
 
 SAMPLE_SEQUENCES = 1000
 """Sequences on which learning rates are tried."""
+
+
+class CandidateTable:
+    """The candidate sets that gold labels below `MISSING` number, one table for all parts of a data set.
+
+    Data sets hold numbers only, so that they are cut, shuffled and joined as if there were no such sets; and sets may
+    be added, or get more labels, while data sets refer to them.
+    now (Candidates): The sets.
+    """
+
+    def __init__(self) -> None:
+        self.now = NO_CANDIDATES
 
 
 class Dataset(NamedTuple):
     """Encoded sequences with their labels.
 
     encoded (Encoded): Ids of N sequences.
-    gold (Ints): [T] labels, -1 where missing.
+    gold (Ints): [T] labels, -1 where missing, lower numbers for candidate sets.
     weights (NDArray): [N] weight of each sequence, float64.
+    table (CandidateTable | None): The candidate sets; the same for all data sets that are joined.
     """
 
     encoded: Encoded
     gold: Ints
     weights: NDArray[np.float64]
+    table: CandidateTable | None = None
 
     @property
     def n_sequences(self) -> int:
@@ -40,13 +54,13 @@ class Dataset(NamedTuple):
     def take(self, sequences: Offsets) -> Dataset:
         """Return some sequences, in the given order."""
         encoded, tokens = take_sequences(self.encoded, sequences)
-        return Dataset(encoded, self.gold[tokens], self.weights[sequences])
+        return Dataset(encoded, self.gold[tokens], self.weights[sequences], self.table)
 
     def slice(self, first: int, last: int) -> Dataset:
         """Return the sequences first..last-1, without a copy."""
         offsets = self.encoded.offsets[first : last + 1]
         gold = self.gold[int(offsets[0]) : int(offsets[-1])]
-        return Dataset(self.encoded.slice(first, last), gold, self.weights[first:last])
+        return Dataset(self.encoded.slice(first, last), gold, self.weights[first:last], self.table)
 
     def sample(self, size: int) -> Dataset:
         """Return at most `size` sequences, always the same ones."""
@@ -58,7 +72,37 @@ class Dataset(NamedTuple):
         """Return the sequences first..last-1 as a loss sees them."""
         offsets = self.encoded.offsets[first : last + 1]
         gold = self.gold[offsets[0] : offsets[-1]]
-        return Batch(offsets - offsets[0], gold, self.weights[first:last])
+        candidates = NO_CANDIDATES if self.table is None else self.table.now
+        return Batch(offsets - offsets[0], gold, self.weights[first:last], candidates)
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether some gold labels are candidate sets."""
+        return bool(self.gold.min(initial=0) < MISSING)
+
+    def observed(self) -> Dataset:
+        """Return the data with what else tells which attributes may need weights for which labels.
+
+        Behind the sequences stands one of a single token for each label that a candidate set or an incorrect span
+        tells of: the labels of a set or, where these are more than the others, the others.
+        """
+        if self.table is None or not self.has_candidates:
+            return self
+        sets, incorrect = self.table.now
+        partly = np.flatnonzero(self.gold < MISSING)
+        numbers = MISSING - 1 - self.gold[partly]
+        told = np.where(2 * sets.sum(1, keepdims=True) > sets.shape[1], ~sets, sets)
+        places, labels = np.nonzero(told[numbers])
+        tokens, found = [partly[places]], [labels]
+        for span in incorrect:
+            steps, labels = np.nonzero(span.labels[: span.n_tokens])
+            begins = partly[(numbers == span.number) & (partly + span.n_tokens <= len(self.gold))]
+            tokens.append((begins[:, None] + steps).ravel())
+            found.append(np.tile(labels, len(begins)))
+        every_token = self.encoded._replace(offsets=np.arange(len(self.gold) + 1))
+        encoded, chosen = take_sequences(every_token, np.concatenate(tokens))
+        extra = Dataset(encoded, np.concatenate(found).astype(np.int32), np.ones(len(chosen)), self.table)
+        return join([self, extra])
 
 
 def join(parts: list[Dataset]) -> Dataset:
@@ -69,4 +113,5 @@ def join(parts: list[Dataset]) -> Dataset:
         concatenate([part.encoded for part in parts]),
         np.concatenate([part.gold for part in parts]),
         np.concatenate([part.weights for part in parts]),
+        parts[0].table,
     )

@@ -12,7 +12,13 @@ import pytest
 import spacy
 
 from spacy_crfseq.cli.augment import AugmentReporter
+from spacy_crfseq.features.encoder import Encoded, Ids
+from spacy_crfseq.features.index import BagStore
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.training.augmented import LossSet, SetReport, Settings, intrinsic
+from spacy_crfseq.training.dataset import Dataset
+from spacy_crfseq.training.fit import Progress
+from spacy_crfseq.types import StepReport
 
 Run = Callable[..., Any]
 BUNDLED = Path(__file__).parents[2] / "assets" / "corpus"
@@ -355,3 +361,28 @@ QUESTION = [
     (4, "go", "VB", 0, "root"),
     (5, "?", ".", 4, "punct"),
 ]
+
+
+def test_a_terminal_shows_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    data, costs = Dataset(ENCODED, np.zeros(2, np.int32), np.ones(2)), [lambda labels: 0.0] * 2
+    sets = [intrinsic("gold", data), LossSet("a long name", data, np.arange(3), costs)]
+    reporter = AugmentReporter(tmp_path / "log.jsonl", Settings())
+    reporter.begin(sets, 0.5)
+    report = StepReport(1.0, 1.0, float("nan"), 1, False, "")
+    reports = [SetReport("gold", 2, 1, 0.25), SetReport("a long name", 2, 1, 0.75)]
+    reporter(Progress(1, 2.0, report, 0.625, True), reports)
+    reporter.close()
+    header, rule, first, second = capsys.readouterr().out.splitlines()[-4:]
+    assert header.split() == ["#", "gold", "a", "long", "name", "Dev", "score", "Seconds"]
+    assert set(rule) == {"-", " "}
+    assert first.split() == ["0", "-", "-", "50.00", "0.00"]
+    assert second.split() == ["1", "0.2500", "0.7500", "62.50", "2.00", "*"]
+    assert len(header.rstrip()) == len(second.rstrip(" *"))
+
+
+NO_IDS = Ids(np.zeros((2, 0), np.int32), np.zeros((2, 0), np.int32), BagStore())
+ENCODED = Encoded(NO_IDS, NO_IDS, np.arange(3), None)
+"""Two sequences of one token without features."""

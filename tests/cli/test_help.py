@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("augment", "convert", "evaluate", "fit", "path", "prune", "warmup")
+COMMANDS = ("active", "augment", "calibrate", "convert", "evaluate", "fit", "path", "prune", "show", "warmup")
 
 
 def python(*args: object) -> subprocess.CompletedProcess[str]:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import spacy
 
 from spacy_crfseq.cli import fit, warmup
 from spacy_crfseq.cli._kernels import cache_counts, is_cold
 
 
 def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any, tmp_path: Path) -> None:
-    result = warmup()
+    result = warmup(questions=True)
     assert result.seconds > 0
     assert result.compiled + result.loaded > 0
     assert result.cache is not None
@@ -24,6 +25,12 @@ def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", components=components)
     overrides = {"paths.train": str(corpus.train), "paths.dev": str(corpus.dev)}
     fit(config, tmp_path / "out", overrides=overrides, patience=1)
+    nlp = spacy.load(tmp_path / "out" / "model-best")
+    doc = nlp("Ada lives in London")
+    for name in nlp.pipe_names:
+        nlp.get_pipe(name).nbest(doc, 3)
+        nlp.get_pipe(name).ask([doc]).entropies()
+    assert all(0 < ent._.crf_score <= 1 for ent in doc.ents)
     assert cache_counts() == before
 
 

@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq import registry
-from spacy_crfseq.errors import DataError
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.losses.local_log import LocalLog
+from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.optimizers.adagrad import AdaGrad
+from spacy_crfseq.regularizers.l2 import L2
+from spacy_crfseq.training.compatibility import check_plugins
 from spacy_crfseq.types import Constraints, Decoder
 from tests import reference
 from tests.problems import Problem, all_allowed, problems, random_constraints, random_problem
@@ -42,6 +47,18 @@ def test_only_allowed_paths(decoder: Decoder, problem: Problem, seed: int, share
     assert labels.shape == problem.batch.gold.shape
     for first, last in problem.sequence_bounds():
         assert is_allowed(labels[first:last].tolist(), constraints, allowed[first:last])
+
+
+@EVERY_DECODER
+@pytest.mark.parametrize("local", [False, True])
+def test_it_is_for_one_kind_of_loss(decoder: Decoder, local: bool) -> None:
+    parts = {"regularizer": L2(), "optimizer": AdaGrad(), "decoder": decoder}
+    loss = LocalLog() if local else SequentialLog()
+    if local == getattr(decoder, "local", False):
+        check_plugins("crf", loss=loss, **parts)
+    else:
+        with pytest.raises(ConfigError, match="cannot decode for the loss"):
+            check_plugins("crf", loss=loss, **parts)
 
 
 @EVERY_DECODER

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spacy_crfseq import registry
-from spacy_crfseq.types import Loss, Scores
+from spacy_crfseq.types import MISSING, Candidates, Loss, Scores
 from tests import reference
 from tests.problems import Problem, one_sided_differences, problems
 
@@ -20,12 +20,15 @@ LOSSES = registry.losses.get_all()
 EVERY_LOSS = pytest.mark.parametrize(
     "loss", [make(**ARGUMENTS.get(name, {})) for name, make in LOSSES.items()], ids=LOSSES
 )
-PROBLEMS = problems()
+PROBLEMS = problems(candidates=True)
 KINK = 1e-2
 """Slopes that differ by more over 2e-5 belong to two pieces of a piecewise linear loss."""
 
 
 def evaluate(loss: Loss, problem: Problem) -> tuple[float, Scores]:
+    """Return the loss and its gradient, without the candidate sets that not every loss is defined for."""
+    if "candidates" not in loss.gives:
+        problem = problem.without_candidates()
     gradient = problem.scores.zeros_like()
     return loss(problem.scores, problem.batch, gradient), gradient
 
@@ -57,9 +60,10 @@ def test_gradient_is_added(loss: Loss, problem: Problem) -> None:
 @EVERY_LOSS
 @given(PROBLEMS)
 def test_scores_and_batch_are_left_alone(loss: Loss, problem: Problem) -> None:
-    before = [array.copy() for array in (*problem.scores, *problem.batch)]
+    arrays = (*problem.scores, *problem.batch[:3], problem.batch.candidates.sets)
+    before = [array.copy() for array in arrays]
     evaluate(loss, problem)
-    for array, copy in zip((*problem.scores, *problem.batch), before, strict=True):
+    for array, copy in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, copy)
 
 
@@ -134,6 +138,34 @@ def test_a_loss_that_gives_likelihood_is_a_sum_of_links(loss: Any, problem: Prob
     np.testing.assert_allclose((above - below) / 2e-6, slope, rtol=1e-4)
 
 
+@EVERY_LOSS
+@given(problems(candidates=True, missing=False))
+def test_the_likelihood_of_candidate_sets_is_that_of_all_labellings_that_agree(loss: Any, problem: Problem) -> None:
+    if not {"likelihood", "candidates"} <= loss.gives:
+        return
+    nll = reference.partial_nll(problem.scores, problem.batch)
+    value, _ = evaluate(loss, problem)
+    assert value == pytest.approx(float(problem.batch.weights @ loss.link(nll)[0]), rel=1e-9, abs=1e-9)
+
+
+@EVERY_LOSS
+@given(problems(candidates=True))
+def test_a_set_of_all_labels_is_a_missing_one_and_a_set_of_one_a_label(loss: Loss, problem: Problem) -> None:
+    if "candidates" not in loss.gives:
+        return
+    n_labels = problem.scores.emissions.shape[1]
+    known = problem.without_candidates().batch
+    sets = np.concatenate([np.eye(n_labels, dtype=np.bool_), np.ones((1, n_labels), np.bool_)])
+    numbers = np.where(known.gold >= 0, known.gold, n_labels)
+    gold = np.where(numbers % 2, known.gold, MISSING - 1 - numbers).astype(np.int32)
+    same = Problem(problem.scores, known._replace(gold=gold, candidates=Candidates(sets)))
+    value, gradient = evaluate(loss, Problem(problem.scores, known))
+    same_value, same_gradient = evaluate(loss, same)
+    assert same_value == pytest.approx(value, rel=1e-9, abs=1e-9)
+    for array, wanted in zip(same_gradient, gradient, strict=True):
+        np.testing.assert_allclose(array, wanted, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("name", "cost"),
     [("Perceptron", 0.0), ("Hinge", 1.0), ("Hinge", 0.3), ("SoftmaxMargin", 1.0), ("SoftmaxMargin", 0.3)],
@@ -152,7 +184,7 @@ def test_losses_of_best_paths_and_margins_equal_their_definitions(name: str, cos
     assert all(np.isfinite(array).all() for array in gradient)
 
 
-@given(PROBLEMS)
+@given(problems())
 def test_hinge_bounds_the_perceptron_and_softmax_margin_both(problem: Problem) -> None:
     names = ("Perceptron", "Hinge", "SoftmaxMargin")
     values = [evaluate(registry.losses.get(f"spacy_crfseq.{name}.v1")(), problem)[0] for name in names]

@@ -15,7 +15,7 @@ DTYPES = (np.float32, np.float64)
 
 def log_loss(problem: Problem) -> tuple[float, tuple[np.ndarray, ...]]:
     grad = problem.scores.zeros_like()
-    return local.log_loss(*problem.scores, *problem.batch, *grad), grad
+    return local.log_loss(*problem.scores, *problem.batch[:3], *grad), grad
 
 
 def expected_loss(problem: Problem) -> float:

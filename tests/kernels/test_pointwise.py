@@ -28,17 +28,17 @@ def phi_of(cap: float) -> Callable[[float], tuple[float, float]]:
 def one_by_one(kind: str, problem: Problem, cap: float, gradient: Scores | None = None) -> tuple[float, Scores]:
     gradient = problem.scores.zeros_like() if gradient is None else gradient
     kernel = lattice.log_loss if kind == "sequences" else lattice.pointwise
-    return float(kernel(*problem.scores, *problem.batch, *gradient, cap)), gradient
+    return float(kernel(*problem.scores, *problem.batch[:3], *gradient, cap)), gradient
 
 
 def with_blocks(kind: str, problem: Problem, cap: float) -> tuple[float, Scores, np.ndarray]:
     """Return loss and gradient of blocks and what they leave, and which sequences that are."""
-    offsets, gold, weights = problem.batch
+    offsets, gold, weights = problem.batch[:3]
     gradient = problem.scores.zeros_like()
     order, left = np.full(len(weights), -1, np.int64), np.ones(len(weights), np.bool_)
     kernel = blocks.log_loss if kind == "sequences" else blocks.pointwise
     size = blocks.select(offsets, gold if kind == "sequences" else gold[:0], weights, order, left)
-    loss = kernel(*problem.scores, *problem.batch, *gradient, order[:size], left, cap)
+    loss = kernel(*problem.scores, *problem.batch[:3], *gradient, order[:size], left, cap)
     rest = problem.batch._replace(weights=np.where(left, weights, 0))
     return loss + one_by_one(kind, Problem(problem.scores, rest), cap, gradient)[0], gradient, left
 

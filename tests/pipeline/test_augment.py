@@ -46,7 +46,10 @@ def test_it_learns_from_a_cost_alone(factory: str) -> None:
 def test_the_component_can_be_trained_on() -> None:
     nlp = trained("crf_tagger")
     pipe = pipe_of(nlp)
+    pipe.set_parameters(0 * pipe.crf.theta)
+    pipe.cfg["temperature"] = 1.5
     augment(nlp, "crf_tagger", [Source("gold", examples(nlp, "crf_tagger"))], Settings(rounds=2))
+    assert pipe.cfg["temperature"] == 1
     before = pipe.crf.theta.copy()
     pipe.update(examples(nlp, "crf_tagger"), sgd=True)
     assert (pipe.crf.theta != before).any()
@@ -103,6 +106,13 @@ def test_labels_that_may_not_stand_at_a_token_are_not_ranked() -> None:
     assert {tags[3] for tags in tried} == {"U-LOC"}
     assert len({tags[0] for tags in tried}) > 3
     assert all(find_invalid(tags, "BILUO") is None for tags in tried)
+
+
+def test_what_is_noted_on_a_document_holds_for_what_is_ranked() -> None:
+    nlp = trained("crf_tagger")
+    text = Doc(nlp.vocab, words=["Anna", "ran"])
+    pipe_of(nlp).restrict(text, allowed={1: ["VBD", "NN"]})
+    assert {tags[1] for tags in ranked_labels(nlp, text, 9)} == {"VBD", "NN"}
 
 
 def test_the_tag_dictionary_holds_for_what_is_ranked() -> None:

@@ -208,7 +208,7 @@ def test_missing_annotation_is_not_learnt_as_outside() -> None:
     corpus = [Example(bare_doc(nlp, [t.text for t in doc]), doc) for doc in docs]
     nlp.initialize(lambda: corpus)
     pipe_of(nlp).fit()
-    table = pipe_of(nlp).marginals([corpus[0].predicted])[0]
+    table = pipe_of(nlp).marginals(corpus[0].predicted)
     outside = pipe_of(nlp).tags.index("O")
     assert table[1, outside] > 0.8  # known to be outside
     assert table[0, outside] < 0.7  # not known: neither outside nor inside was learnt
@@ -405,7 +405,9 @@ def test_stored_and_loaded(factory: str, precision: str, support: str, keep_name
         assert other.attribute_names == mine.attribute_names
         assert other.label_data == mine.label_data
         assert other.crf.theta.dtype == precision
-        for a, b in zip(mine.marginals(inputs(nlp, factory)), other.marginals(inputs(copy, factory)), strict=True):
+        for a, b in zip(
+            mine.ask(inputs(nlp, factory)).marginals(), other.ask(inputs(copy, factory)).marginals(), strict=True
+        ):
             assert (a == b).all()
     assert pipe_of(copies[0]).to_bytes(exclude=["vocab"]) == pipe.to_bytes(exclude=["vocab"])
 
@@ -563,7 +565,7 @@ def test_prediction_before_training(factory: str) -> None:
     for act in (
         lambda: nlp("Anna"),
         lambda: pipe_of(nlp).crf,
-        lambda: pipe_of(nlp).marginals([bare_doc(nlp, ["a"])]),
+        lambda: pipe_of(nlp).marginals(bare_doc(nlp, ["a"])),
         lambda: pipe_of(nlp).update(examples(nlp, factory)),
         lambda: pipe_of(nlp).fit(examples(nlp, factory)),
     ):
@@ -588,7 +590,7 @@ def test_short_docs(factory: str) -> None:
     assert [annotation(doc) for doc in nlp.pipe([Doc(nlp.vocab)])] == [one_by_one[0]]
     assert list(nlp.pipe([])) == []
     pipe = pipe_of(nlp)
-    assert [table.shape for table in pipe.marginals(docs)] == [(len(doc), len(pipe.tags)) for doc in docs]
+    assert [table.shape for table in pipe.ask(docs).marginals()] == [(len(doc), len(pipe.tags)) for doc in docs]
     assert [table.shape for table in pipe.model.predict(docs)] == [(len(doc), len(pipe.tags)) for doc in docs]
     assert len(pipe.predict([]).labels) == 0
 
@@ -746,7 +748,7 @@ def test_marginals_and_threshold_agree_with_enumeration(scheme: str) -> None:
         paths, probabilities = enumerate_paths(nlp, doc)
         valid = np.array([find_invalid([pipe.tags[k] for k in path], scheme) is None for path in paths])
         paths, probabilities = paths[valid], probabilities[valid] / probabilities[valid].sum()
-        table = pipe.marginals([doc])[0]
+        table = pipe.marginals(doc)
         each = range(len(pipe.tags))
         expected = np.array([[probabilities[column == k].sum() for k in each] for column in paths.T])
         np.testing.assert_allclose(table, expected, atol=1e-9)

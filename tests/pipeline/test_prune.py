@@ -44,11 +44,11 @@ def with_small_weights(factory: str, **config: Any) -> Language:
 def test_without_zeros_predictions_are_the_same(factory: str, support: str) -> None:
     nlp = with_small_weights(factory, support=support, keep_names=True)
     pipe = pipe_of(nlp)
-    before, marginals = predictions(nlp, factory), pipe.marginals(inputs(nlp, factory))
+    before, marginals = predictions(nlp, factory), pipe.ask(inputs(nlp, factory)).marginals()
     names = dict(zip(np.concatenate(pipe.crf.keys).tolist(), pipe.attribute_names, strict=True))
     report = pipe.prune()
     assert predictions(nlp, factory) == before
-    for found, wanted in zip(pipe.marginals(inputs(nlp, factory)), marginals, strict=True):
+    for found, wanted in zip(pipe.ask(inputs(nlp, factory)).marginals(), marginals, strict=True):
         np.testing.assert_array_equal(found, wanted)
     assert report.after.weights < report.before.weights
     assert report.after.attributes < report.before.attributes

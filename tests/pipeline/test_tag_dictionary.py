@@ -65,7 +65,7 @@ def test_words_keep_to_their_tags_whatever_the_weights() -> None:
         with_random_weights(nlp, seed)
         doc = nlp(bare_doc(nlp, WORDS[::-1]))
         assert {token.text: token.tag_ for token in doc if token.text in tags} == tags
-        [marginals] = pipe_of(nlp).marginals([doc])
+        marginals = pipe_of(nlp).marginals(doc)
         assert marginals.max(1)[[token.text in tags for token in doc]] == pytest.approx(1, abs=1e-6)
 
 

@@ -16,7 +16,7 @@ from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.registry import losses, optimizers, regularizers
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
-from spacy_crfseq.training.compatibility import check_plugins, is_local
+from spacy_crfseq.training.compatibility import check_candidates, check_plugins, is_local
 
 
 def named(registry: Any, name: str) -> Any:
@@ -56,6 +56,25 @@ def test_the_recommended_penalty_and_optimizer_are_accepted(name: str) -> None:
 
 def fits(loss: Any, optimizer: Any) -> bool:
     return bool(optimizer.needs <= loss.gives)
+
+
+@pytest.mark.parametrize("name", sorted(optimizers.get_all()))
+def test_candidate_sets_are_refused_where_they_cannot_be_learnt_from(name: str) -> None:
+    """By losses that are not defined for them, and by methods that compute likelihoods themselves."""
+    optimizer = named(optimizers, name)
+    for loss_name in sorted(losses.get_all()):
+        loss = named(losses, loss_name)
+        if not fits(loss, optimizer):
+            continue
+        try:
+            check_candidates("crf", loss, optimizer)
+        except ConfigError as error:
+            part, one, other = re.search(r"but the (\w+ \w+) learns only.*: (\S+) with (\S+)\.$", str(error)).groups()
+            assert part in (f"loss {type(loss).__name__}", f"optimizer {type(optimizer).__name__}")
+            check_candidates("crf", named(losses, one), named(optimizers, other))
+        else:
+            assert "candidates" in loss.gives
+            assert not {"likelihood", "log_likelihood"} & optimizer.needs
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ CASES: dict[str, dict[str, Any]] = {
     "only pairs": {"templates": (), "pair_templates": PAIR_TEMPLATES},
     "one label": {"n_labels": 1},
     "tag dictionary": {"dictionary_size": 5, "missing": 0.2, "pair_templates": PAIR_TEMPLATES},
+    "candidates": {"candidates": 0.3, "missing": 0.2, "weighted": True, "pair_templates": PAIR_TEMPLATES},
+    "candidates and a tag dictionary": {"candidates": 0.3, "dictionary_size": 5},
     "no tokens": {"n_sequences": 0},
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
@@ -75,7 +77,10 @@ def test_loss_equals_the_enumeration(case: str) -> None:
     scores = plain_scores(training.layout, theta, data.encoded)
     if training.objective.allowed is not None:
         scores.emissions[~training.objective.allowed] = -np.inf
-    expected, _ = reference.log_loss(scores, data.batch(0, data.n_sequences))
+    batch = data.batch(0, data.n_sequences)
+    expected = float(batch.weights @ reference.partial_nll(scores, batch))
+    if not data.has_candidates:
+        assert reference.log_loss(scores, batch)[0] == pytest.approx(expected)
     assert training.objective.value_and_grad(theta)[1] == pytest.approx(expected, rel=1e-10)
 
 
@@ -179,8 +184,9 @@ def test_float32_gives_the_same_up_to_rounding() -> None:
     np.testing.assert_allclose(narrow_gradient, gradient, atol=1e-4)
 
 
-def test_data_sets_can_be_joined_and_taken_apart() -> None:
-    training = make("weights")
+@pytest.mark.parametrize("case", ["weights", "candidates"])
+def test_data_sets_can_be_joined_and_taken_apart(case: str) -> None:
+    training = make(case)
     data, layout, loss = training.objective.data, training.layout, training.objective.loss
     theta = training.random_theta(np.random.default_rng(0))
     parts = [data.take(np.array(numbers, np.int64)) for numbers in ([5, 1], [0, 2, 7], [], [3, 4, 6])]

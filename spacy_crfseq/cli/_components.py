@@ -1,0 +1,65 @@
+"""What commands that look into a trained pipeline share: its CRF components, and Docs as one of them meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+    from ..pipeline.component import CRFComponent
+
+
+def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> dict[str, CRFComponent]:
+    """Return the CRF components named in `wanted`, all if it is empty, in the order of the pipeline.
+
+    model (str): What to call the pipeline in an error.
+    RAISES ConfigError: If there is no CRF component, or none of a name.
+    """
+    from ..pipeline.component import CRFComponent
+
+    found = {name: pipe for name, pipe in pipes.items() if isinstance(pipe, CRFComponent)}
+    unknown = [name for name in wanted if name not in found]
+    if unknown or not found:
+        which = f"no CRF component {unknown[0]!r}" if unknown else "no CRF component"
+        raise ConfigError(f"{model} has {which}. Its components are {', '.join(pipes) or 'none'}.")
+    return {name: pipe for name, pipe in found.items() if name in wanted or not wanted}
+
+
+def one_crf_of(nlp: Language, wanted: str | None, model: str, *, spans_first: bool = False) -> tuple[str, CRFComponent]:
+    """Return the CRF component of a name, or the only one.
+
+    spans_first (bool): Without a name, take the only one that predicts spans, if there is one.
+    RAISES ConfigError: If there is none, or several and no name.
+    """
+    found = crfs_of(dict(nlp.pipeline), [wanted] if wanted else [], model)
+    if spans_first and not wanted:
+        found = {name: pipe for name, pipe in found.items() if "scheme" in pipe.cfg} or found
+    if len(found) > 1:
+        raise ConfigError(f"{model} has several CRF components. Choose one: --component {' or '.join(found)}.")
+    return next(iter(found.items()))
+
+
+def run_between(nlp: Language, docs: Iterable[Doc], first: str | None, last: str) -> list[Doc]:
+    """Let the components of a pipeline from `first`, or its beginning, up to `last`, not included, annotate docs.
+
+    RAISES DataError: If one changes the tokens.
+    """
+    docs, names = list(docs), nlp.pipe_names
+    between = names[0 if first is None else names.index(first) : names.index(last)]
+    if not between:
+        return docs
+    sizes = [len(doc) for doc in docs]
+    with nlp.select_pipes(enable=between):
+        done = list(nlp.pipe(docs))
+    for doc, size in zip(done, sizes, strict=True):
+        if len(doc) != size:
+            raise DataError(
+                f"The components {between} change the tokens of {doc.text[:60]!r}. Take out the one that merges or "
+                f"splits tokens: what {last} says could not be told of the file's."
+            )
+    return done

@@ -1,0 +1,258 @@
+"""``crfseq active``: rank raw texts by how much their labelling would teach a model, for an annotation tool.
+
+Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling tasks".
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+import spacy
+import typer
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from ..errors import ConfigError, DataError, suggest
+from ..files import replacing
+from ._app import crfseq_cli
+from ._components import one_crf_of, run_between
+from ._report import INTERRUPTED, load_code, printer, reported_errors
+from ._texts import HELP, Text, read_texts
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from ..pipeline.answers import Answers, Scored
+
+BATCH = 128
+STDOUT = "-"
+
+
+@crfseq_cli.command("active")
+def active_cli(
+    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
+    texts: Annotated[Path, typer.Argument(help=HELP)],
+    by: Annotated[
+        str,
+        typer.Option(
+            help="Measure: entropy (of the labelling), least-confidence, margin, token-entropy (mean), "
+            "total-token-entropy, nbest-entropy"
+        ),
+    ] = "entropy",
+    component: Annotated[
+        str | None, typer.Option("--component", help="CRF component to ask [the only one that predicts spans]")
+    ] = None,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Texts to keep")] = 100,
+    nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
+    output: Annotated[str, typer.Option("--output", "-o", help="JSONL file, or - for stdout")] = STDOUT,
+    code: Annotated[
+        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
+    ] = None,
+) -> None:
+    """Choose the texts whose annotation would teach the model most.
+
+    Writes them, the most useful first, as JSONL that annotation tools such as Prodigy read: text, tokens, predicted
+    spans with their probabilities as "score", and under "meta" the line of the text, the measure and its value.
+    Only token-entropy, a mean over tokens, does not favour long texts. Memory is bounded by -n. Ctrl-C writes the best
+    so far.
+
+    \b
+    Example:
+      python -m spacy crfseq active training/model-best news.txt --by margin \\
+          -n 200 --output to_annotate.jsonl
+    """
+    with reported_errors():
+        load_code(code)
+        chosen = active(model, texts, by=by, component=component, number=number, nbest=nbest)
+        _write(output, chosen.tasks)
+        if output != STDOUT:
+            printer().good(f"Saved {len(chosen.tasks):,} of {chosen.seen:,} texts to {output}")
+    if chosen.interrupted:
+        print(f"\nInterrupted: the choice is among the first {chosen.seen:,} texts.", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
+
+
+class Chosen(NamedTuple):
+    """What `active` found.
+
+    tasks (list[dict]): The most useful texts first, as annotation tools take them.
+    seen (int): Texts that were looked at.
+    interrupted (bool): Whether an interrupt ended the search early.
+    """
+
+    tasks: list[dict[str, Any]]
+    seen: int
+    interrupted: bool
+
+
+def active(
+    model: str | Path,
+    texts: Path,
+    *,
+    by: str = "entropy",
+    component: str | None = None,
+    number: int = 100,
+    nbest: int = 10,
+) -> Chosen:
+    """Return the texts of a file that a component is least sure about.
+
+    by (str): A name in `MEASURES`.
+    component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
+    RAISES CrfError: If there is no such measure or component, it has no probabilities, or the file cannot be read.
+    """
+    if by not in MEASURES:
+        raise ConfigError(f"--by {by}: unknown measure. {suggest(by, MEASURES)}")
+    nlp = spacy.load(model)
+    name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
+    best = Best(number)
+    interrupted = False
+    try:
+        with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
+            for batch in _batches(read_texts(nlp, texts)):
+                docs = run_between(nlp, [text.doc for text in batch], None, name)
+                answers = pipe.ask(docs, preset=True)
+                values = MEASURES[by](answers, nbest)
+                best.add(values, lambda: _tasks(batch, docs, answers, by, values))  # noqa: B023
+                bar.update(len(batch))
+    except KeyboardInterrupt:
+        interrupted = True
+    if not best.seen and not interrupted:
+        raise DataError(f"{texts} holds no text.")
+    return Chosen(best.tasks(), best.seen, interrupted)
+
+
+# Measures
+
+
+def _least_confidence(answers: Answers, nbest: int) -> NDArray[np.float64]:
+    from ..training.active import least_confidence
+
+    return least_confidence(answers.log_probabilities())
+
+
+def _margin(answers: Answers, nbest: int) -> NDArray[np.float64]:
+    from ..training.active import margin
+
+    return np.array([margin(_logs(labellings)) for labellings in answers.nbest(2)])
+
+
+def _token_entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
+    from ..training.active import token_entropies
+
+    return np.array([token_entropies(marginals).mean() for marginals in answers.marginals()])
+
+
+def _total_token_entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
+    from ..training.active import token_entropies
+
+    return np.array([token_entropies(marginals).sum() for marginals in answers.marginals()])
+
+
+def _nbest_entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
+    from ..training.active import list_entropy
+
+    return np.array([list_entropy(_logs(labellings)) for labellings in answers.nbest(nbest)])
+
+
+def _entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
+    return answers.entropies()
+
+
+def _logs(labellings: Sequence[Any]) -> list[float]:
+    return [labelling.log_probability for labelling in labellings]
+
+
+MEASURES: Mapping[str, Callable[[Answers, int], NDArray[np.float64]]] = {
+    "entropy": _entropy,
+    "least-confidence": _least_confidence,
+    "margin": _margin,
+    "token-entropy": _token_entropy,
+    "total-token-entropy": _total_token_entropy,
+    "nbest-entropy": _nbest_entropy,
+}
+"""Functions from answers and the length of an N-best list to a value for each Doc, larger where it would teach more."""
+
+
+# The choice
+
+
+class Best:
+    """The texts of the largest values so far; of equal ones, the first.
+
+    size (int): Texts to keep.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.seen = 0
+        self._size = size
+        self._heap: list[tuple[float, int, dict[str, Any]]] = []
+
+    def add(self, values: NDArray[np.float64], tasks: Callable[[], Sequence[dict[str, Any]]]) -> None:
+        """Take in texts; `tasks` makes what is to be kept of them, and is called only if one of them is."""
+        made: Sequence[dict[str, Any]] | None = None
+        for i, value in enumerate(values.tolist()):
+            entry = value, -self.seen - i
+            if len(self._heap) >= self._size and entry < self._heap[0][:2]:
+                continue
+            made = tasks() if made is None else made
+            heapq.heappush(self._heap, (*entry, made[i]))
+            if len(self._heap) > self._size:
+                heapq.heappop(self._heap)
+        self.seen += len(values)
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """Return what was kept, the largest values first."""
+        return [task for *_, task in sorted(self._heap, reverse=True)]
+
+
+def _batches(texts: Iterable[Text]) -> Iterator[list[Text]]:
+    stream = iter(texts)
+    while batch := list(islice(stream, BATCH)):
+        yield batch
+
+
+# What annotation tools read
+
+
+def _tasks(
+    texts: Sequence[Text], docs: Sequence[Doc], answers: Answers, by: str, values: NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    return [
+        task_of(doc, scored, {**text.meta, "score": value, "measure": by, "line": text.line})
+        for text, doc, scored, value in zip(texts, docs, answers.spans(), values.tolist(), strict=True)
+    ]
+
+
+def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str, Any]:
+    """Return a text with its spans as Prodigy reads them, where "token_end" is the number of the last token."""
+    tokens = [
+        {"text": t.text, "start": t.idx, "end": t.idx + len(t), "id": t.i, "ws": bool(t.whitespace_)} for t in doc
+    ]
+    found = [
+        {
+            "start": tokens[start]["start"],
+            "end": tokens[end - 1]["end"],
+            "token_start": start,
+            "token_end": end - 1,
+            "label": label,
+            "score": round(probability, 6),
+        }
+        for start, end, label, probability in spans
+    ]
+    return {"text": doc.text, "tokens": tokens, "spans": found, "meta": meta}
+
+
+def _write(output: str, tasks: Sequence[dict[str, Any]]) -> None:
+    lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in tasks)
+    if output == STDOUT:
+        sys.stdout.write(lines)
+        return
+    with replacing(Path(output)) as temporary:
+        temporary.write_text(lines, encoding="utf8")

@@ -1,0 +1,169 @@
+"""Likelihoods of sequences of which candidate sets, or spans that are not there, are known.
+
+With C the labellings that agree with known labels and candidate sets, and s a span known to be wrong, the loss is
+-log P(C) - sum_s log P(not s | C).  The labellings of C without s are those that part with it at its first token, at
+its second one after the first has agreed, and so on: disjoint sets, each of them again a set of labels at each token.
+So everything is made of log-sums over such *views* of a sequence, that is of forward-backward on masked emissions,
+whose expected counts are weighted by the derivatives of the loss with respect to the log-sums, and no probability is
+ever subtracted from another.  A gold label of a token numbers what is known there (`types.Candidates`), spans that
+begin there included, so that whatever cuts, shuffles and joins gold labels does the right thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import MISSING, Batch, Bools, IncorrectSpan, Offsets, Scores
+
+Link: TypeAlias = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""phi(u) and its derivative."""
+
+
+class _Views(NamedTuple):
+    """Sequences again and again, each time with other labels.
+
+    tokens (Offsets): [V] tokens of the batch.
+    allowed (Bools): [V, L] labels that count.
+    offsets (Offsets): [M + 1] bounds of the views.
+    runs (list[slice]): Parts of `tokens` none of which has a token twice.
+    group (Offsets): [M] views of one group make up a set of labellings.
+    owner (Offsets): [G] number of the sequence of a group among those that are partly known.
+    factor (NDArray): [G] what the loss takes the log-sum of a group times.
+    """
+
+    tokens: Offsets
+    allowed: Bools
+    offsets: Offsets
+    runs: list[slice]
+    group: Offsets
+    owner: Offsets
+    factor: NDArray[np.float64]
+
+
+def partly_known(batch: Batch) -> Offsets:
+    """Return the numbers of sequences with a candidate set and a weight."""
+    if not len(batch.candidates.sets):
+        return np.zeros(0, np.int64)
+    tokens = np.flatnonzero(batch.gold < MISSING)
+    numbers = np.unique(np.searchsorted(batch.offsets, tokens, side="right") - 1)
+    partly: Offsets = numbers[batch.weights[numbers] != 0]
+    return partly
+
+
+def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scores, link: Link | None) -> float:
+    """Return the weighted sum of phi(u), u the loss of a sequence, over some sequences; add its gradient to `grad`.
+
+    numbers (Offsets): The sequences, which are not empty.
+    link (Link | None): phi; None for phi(u) = u.
+    """
+    views, weights = _make_views(batch, numbers), batch.weights[numbers]
+    n_groups = len(views.factor)
+    known = weights[views.owner] * views.factor
+    if link is None and len(views.group) == n_groups:  # the derivatives are known beforehand
+        log_sums = _expectations(scores, views, known, grad)
+        return float(weights @ _losses(views, log_sums, len(weights)))
+    log_sums = _expectations(scores, views, np.ones(len(views.group)), None)
+    groups = np.full(n_groups, -np.inf)
+    np.logaddexp.at(groups, views.group, log_sums)
+    u = _losses(views, groups, len(weights))
+    value, slope = (u, np.ones_like(u)) if link is None else link(u)
+    shares = np.exp(log_sums - np.where(groups > -np.inf, groups, 0)[views.group])
+    _expectations(scores, views, (known * slope[views.owner])[views.group] * shares, grad)
+    return float(weights @ value)
+
+
+def _losses(views: _Views, log_sums: NDArray[np.float64], n_sequences: int) -> NDArray[np.float64]:
+    """Return the loss of each sequence, given the log-sum of each group."""
+    losses = np.zeros(n_sequences)
+    np.add.at(losses, views.owner, views.factor * log_sums)
+    return losses
+
+
+def _expectations(
+    scores: Scores, views: _Views, factors: NDArray[np.float64], grad: Scores | None
+) -> NDArray[np.float64]:
+    """Return the log-sum of each view; add factors [M] times its expected counts to `grad`, unless that is None."""
+    from ..kernels import lattice
+
+    shared, log_sums = len(scores.transitions) == 1, np.zeros(len(factors))
+    masked = np.where(views.allowed, scores.emissions[views.tokens], scores.emissions.dtype.type(-np.inf))
+    steps = scores.transitions if shared else scores.transitions[views.tokens]
+    seen = Scores(masked, steps, scores.start, scores.end)
+    counts = np.zeros_like(masked)
+    if grad is None:
+        lattice.posterior(*seen, views.offsets, counts, log_sums)
+        return log_sums
+    d_steps = grad.transitions if shared else np.zeros_like(steps)
+    d = counts, d_steps, grad.start, grad.end
+    lattice.expectations(*seen, views.offsets, np.zeros(0, np.int32), factors, *d, 0.0, log_sums)
+    for run in views.runs:
+        grad.emissions[views.tokens[run]] += counts[run]
+        if not shared:
+            grad.transitions[views.tokens[run]] += d_steps[run]
+    return log_sums
+
+
+def _make_views(batch: Batch, numbers: Offsets) -> _Views:
+    """Return what the losses of some sequences are made of: all labellings, C, and C without each incorrect span."""
+    n_labels = batch.candidates.sets.shape[1]
+    begins, lengths = batch.offsets[numbers], np.diff(batch.offsets)[numbers]
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    tokens = np.arange(bounds[-1]) + np.repeat(begins - bounds[:-1], lengths)
+    gold = batch.gold[tokens]
+    known = np.ones((len(tokens), n_labels), np.bool_)
+    labelled, partly = np.flatnonzero(gold >= 0), np.flatnonzero(gold < MISSING)
+    known[labelled] = False
+    known[labelled, gold[labelled]] = True
+    known[partly] = batch.candidates.sets[MISSING - 1 - gold[partly]]
+    here = set((MISSING - 1 - gold[partly]).tolist())
+    owner, n = np.arange(len(numbers)), len(numbers)
+    n_spans = np.zeros(n)
+    parts: list[tuple[Offsets, Bools]] = []
+    groups: list[int] = []
+    owners: list[int] = []
+    for span in (span for span in batch.candidates.incorrect if span.number in here):
+        for place in np.flatnonzero(gold == MISSING - 1 - span.number).tolist():
+            number = int(np.searchsorted(bounds, place, side="right")) - 1
+            first, last = int(bounds[number]), int(bounds[number + 1])
+            partings = _partings(known[first:last], span, place - first)
+            parts += [(tokens[first:last], allowed) for allowed in partings]
+            groups += [len(owners)] * len(partings)
+            if partings:
+                owners.append(number)
+                n_spans[number] += 1
+    kept = np.flatnonzero(n_spans != 1)  # of a single span, log P(C) drops out
+    inner = np.repeat(n_spans, lengths) != 1
+    runs = np.cumsum([0, len(tokens), inner.sum(), *(len(part) for part, _ in parts)]).tolist()
+    return _Views(
+        np.concatenate([tokens, tokens[inner], *(part for part, _ in parts)]),
+        np.concatenate([np.ones_like(known), known[inner], *(allowed for _, allowed in parts)]),
+        np.concatenate([bounds, runs[1] + np.cumsum(lengths[kept]), runs[3:]]).astype(np.int64),
+        [slice(first, last) for first, last in pairwise(runs)],
+        np.concatenate([owner, n + np.arange(len(kept)), n + len(kept) + np.array(groups, np.int64)]),
+        np.concatenate([owner, kept, np.array(owners, np.int64)]),
+        np.concatenate([np.ones(n), n_spans[kept] - 1, -np.ones(len(owners))]),
+    )
+
+
+def _partings(known: Bools, span: IncorrectSpan, begin: int) -> list[Bools]:
+    """Return the labels [n, L] of labellings that part with a span at its first token, at its second and so on.
+
+    None of them where the sequence is too short for the span, or where what is known leaves it no other labelling.
+    """
+    if begin + span.n_tokens > len(known):
+        return []
+    found, agreeing = [], known.copy()
+    for token, labels in zip(range(begin, len(known)), span.labels, strict=False):
+        parting = agreeing.copy()
+        parting[token] &= ~labels
+        agreeing[token] &= labels
+        if parting[token].any():
+            found.append(parting)
+        if not agreeing[token].any():
+            break
+    return found

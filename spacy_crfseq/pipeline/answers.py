@@ -1,0 +1,169 @@
+"""What a model knows about some Docs: labels, spans, probabilities, alternatives; made by `CRFComponent.ask`.
+
+All probabilities are given what is known beforehand: the scheme of the tags, whitespace outside of entities, and what
+`given` notes on a Doc.  Nothing is computed before it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..posterior import Posterior
+from ..schemes import SpanArrays, spans_of
+from ..types import Decoder, Floats, Ints, Offsets
+from .annotations import tag_table
+
+
+class Scored(NamedTuple):
+    """A predicted span and its probability: that it is there with these boundaries and this label.
+
+    start, end (int): First token and the token after the last, in its Doc.
+    """
+
+    start: int
+    end: int
+    label: str
+    probability: float
+
+
+class Labelling(NamedTuple):
+    """A labelling of a whole Doc.
+
+    labels (Ints): [tokens] numbers of tags.
+    log_probability (float): In nats.
+    """
+
+    labels: Ints
+    log_probability: float
+
+
+class Answers:
+    """What can be asked about some Docs; lists have an entry for each of them.
+
+    doc_offsets (Offsets): [docs + 1] tokens.
+    tags (tuple[str, ...]): The L labels of the model, in the order of its numbers.
+    """
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        doc_offsets: Offsets,
+        tags: Sequence[str],
+        scheme: str | None,
+        decoder: Decoder,
+        n_threads: int,
+        check: Callable[[], None],
+    ) -> None:
+        self._posterior, self.doc_offsets, self.tags = posterior, doc_offsets, tuple(tags)
+        self._scheme, self._decoder, self._n_threads, self._check = scheme, decoder, n_threads, check
+
+    @property
+    def posterior(self) -> Posterior:
+        """The distribution of all labels.
+
+        RAISES ConfigError: If the model is normalised at each token, and has none of whole labellings.
+        """
+        self._check()
+        return self._posterior
+
+    # Of all Docs together
+
+    @cached_property
+    def all_labels(self) -> Ints:
+        """The numbers of the predicted tags [T]."""
+        return self._posterior.decode(self._decoder, self._n_threads)
+
+    @cached_property
+    def all_spans(self) -> SpanArrays:
+        """The predicted spans [S]; of plain tags, the tokens, their types the numbers of their tags."""
+        labels = self.all_labels
+        if self._scheme is not None:
+            return spans_of(labels, self._posterior.offsets, tag_table(self.tags, self._scheme))
+        tokens = np.arange(len(labels))
+        sequence = np.repeat(np.arange(len(self._posterior.offsets) - 1), np.diff(self._posterior.offsets))
+        return SpanArrays(sequence, tokens, tokens + 1, labels.astype(np.int64))
+
+    @cached_property
+    def all_probabilities(self) -> NDArray[np.float64]:
+        """The probabilities of `all_spans` [S]."""
+        return self.probabilities_at(self._posterior.temperature)
+
+    def probabilities_at(self, temperature: float) -> NDArray[np.float64]:
+        """Return the probabilities of `all_spans` [S] at another temperature; which spans there are stays the same."""
+        posterior = self.posterior._replace(temperature=temperature)
+        if self._scheme is None:
+            return posterior.label_probabilities(self.all_labels)
+        spans = self.all_spans
+        return posterior.span_probabilities(self.all_labels, spans.start, spans.end)
+
+    # Doc by Doc
+
+    @property
+    def labels(self) -> list[Ints]:
+        """The numbers of the predicted tags of each Doc [tokens]."""
+        return self._by_doc(self.all_labels)
+
+    def spans(self) -> list[list[Scored]]:
+        """Return the predicted spans; for a tagger, its tokens with their tags."""
+        found = self.all_spans
+        names = self.tags if self._scheme is None else tag_table(self.tags, self._scheme).types
+        bounds = np.searchsorted(found.start, self.doc_offsets).tolist()
+        home = np.repeat(self.doc_offsets[:-1], np.diff(bounds))
+        starts, ends = (found.start - home).tolist(), (found.end - home).tolist()
+        each = zip(starts, ends, found.type.tolist(), self.all_probabilities.tolist(), strict=True)
+        scored = [Scored(start, end, names[kind], probability) for start, end, kind, probability in each]
+        return [scored[first:last] for first, last in pairwise(bounds)]
+
+    def marginals(self) -> list[Floats]:
+        """Return P(tag of token t | text) as [tokens, L]."""
+        return self._by_doc(self.posterior.marginals())
+
+    def log_probabilities(self) -> NDArray[np.float64]:
+        """Return the log-probability of each Doc's predicted labels [docs]."""
+        return self._sums(self.posterior.log_probabilities(self.all_labels))
+
+    def entropies(self) -> NDArray[np.float64]:
+        """Return the entropy of each Doc's labels [docs], in nats."""
+        return self._sums(self.posterior.entropies())
+
+    def nbest(self, k: int) -> list[list[Labelling]]:
+        """Return the k most probable labellings of each Doc, or as many as there are, best first.
+
+        RAISES ConfigError: If k is less than 1.
+        """
+        labels, scores = self.posterior.nbest(k).merged(self.offsets, self._sequence_bounds)
+        found = zip(self.doc_offsets.tolist(), self.doc_offsets[1:].tolist(), scores.T, strict=False)
+        return [
+            [Labelling(labels[i, first:last], score) for i, score in enumerate(of_doc.tolist()) if score > -np.inf]
+            for first, last, of_doc in found
+        ]
+
+    def sample(self, n: int, seed: int = 0) -> list[Ints]:
+        """Return n labellings of each Doc [n, tokens], drawn by their probability."""
+        drawn = self.posterior.sample(n, np.random.default_rng(seed))
+        return np.split(drawn, self.doc_offsets[1:-1], axis=1)
+
+    @property
+    def offsets(self) -> Offsets:
+        """Offsets [N + 1] of the sequences that make up the Docs."""
+        return self._posterior.offsets
+
+    @property
+    def _sequence_bounds(self) -> Offsets:
+        """[docs + 1] the sequences of each Doc."""
+        bounds: Offsets = np.searchsorted(self._posterior.offsets, self.doc_offsets)
+        return bounds
+
+    def _sums(self, of_sequences: NDArray[np.float64]) -> NDArray[np.float64]:
+        n_docs = len(self.doc_offsets) - 1
+        home = np.repeat(np.arange(n_docs), np.diff(self._sequence_bounds))
+        return np.bincount(home, of_sequences, n_docs).astype(np.float64)
+
+    def _by_doc(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        return np.split(values, self.doc_offsets[1:-1])

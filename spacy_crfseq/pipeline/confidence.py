@@ -1,0 +1,83 @@
+"""Scores in spaCy's places: beside spans, and as ``span._.crf_score`` and ``token._.crf_score``.
+
+A component that stores scores writes those of spans to ``doc.spans[key].attrs["scores"]``, as spaCy's span categorizer
+does, and those of tokens to ``doc.user_data``; both travel with the Doc.  Where none are stored, the extension
+attributes ask a component that uses the same vocab.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from spacy.tokens import Doc, Span, Token
+
+from ..errors import ConfigError
+from ..types import Floats
+
+if TYPE_CHECKING:
+    from .component import CRFComponent
+
+KEY = "spacy_crfseq.scores"
+"""Key in ``doc.user_data`` of a dictionary with the token scores [tokens] of each tagger."""
+
+_alive: WeakSet[CRFComponent] = WeakSet()
+
+
+def register(component: CRFComponent) -> None:
+    """Let the extension attributes ask a component about Docs of its vocab, as long as it is in use."""
+    _alive.add(component)
+    if not Span.has_extension("crf_score"):
+        Span.set_extension("crf_score", getter=span_score)
+    if not Token.has_extension("crf_score"):
+        Token.set_extension("crf_score", getter=token_score)
+
+
+def store_token_scores(doc: Doc, component: str, scores: Floats) -> None:
+    """Write the probabilities of a tagger's tags [tokens] to the Doc."""
+    doc.user_data[KEY] = {**doc.user_data.get(KEY, {}), component: scores}
+
+
+def span_score(span: Span) -> float:
+    """Return the probability that a span is there, with its boundaries and label, as ``span._.crf_score``.
+
+    It is the one stored, else what the entity recognizer or chunker says whose span it is, else one that knows the
+    label.  Asking runs the model over the whole Doc: for many spans, let the component store scores.
+    RAISES ConfigError: If no component that uses the vocab of the Doc knows the label.
+    """
+    doc, wanted = span.doc, (span.start, span.end, span.label)
+    for group in doc.spans.values():
+        scores = group.attrs.get("scores")
+        if scores is not None and len(scores) == len(group):
+            for other, score in zip(group, scores, strict=True):
+                if (other.start, other.end, other.label) == wanted:
+                    return float(score)
+    knowing = [pipe for pipe in _with_vocab(doc) if pipe.annotation.scheme and span.label_ in pipe.labels]
+    home = [pipe for pipe in knowing if any((s.start, s.end, s.label) == wanted for s in pipe.annotation.spans_in(doc))]
+    for pipe in (*home, *knowing):
+        return pipe.span_probability(span)
+    raise ConfigError(
+        f"span._.crf_score: no crf_ner or crf_chunker that is loaded for this document knows the label {span.label_!r}."
+    )
+
+
+def token_score(token: Token) -> float:
+    """Return the probability of a token's tag, as ``token._.crf_score``; stored, or else asked of the tagger.
+
+    RAISES ConfigError: If no tagger uses the vocab of the Doc, or there are several and none has stored scores.
+    """
+    stored: dict[str, Any] = token.doc.user_data.get(KEY, {})
+    if stored:
+        return float(next(reversed(list(stored.values())))[token.i])
+    taggers = [pipe for pipe in _with_vocab(token.doc) if pipe.annotation.scheme is None]
+    if len(taggers) != 1:
+        raise ConfigError(
+            f"token._.crf_score: {len(taggers)} taggers are loaded for this document. "
+            + ("Set scores = true in the one that is meant." if taggers else "Load a pipeline with a crf_tagger.")
+        )
+    return taggers[0].token_probability(token)
+
+
+def _with_vocab(doc: Doc) -> list[CRFComponent]:
+    found = [pipe for pipe in list(_alive) if pipe.vocab is doc.vocab and pipe.tags]
+    return sorted(found, key=lambda pipe: pipe.name)

@@ -1,0 +1,173 @@
+"""``crfseq show``: what is on the page, that it is whole by itself, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.tokens import DocBin
+
+from spacy_crfseq.cli import show
+from spacy_crfseq.cli._texts import Text
+from spacy_crfseq.cli.show import PALETTE, Entry, page, strength
+from spacy_crfseq.pipeline.answers import Scored
+from tests.pipeline import helpers
+
+Run = Callable[..., Any]
+TEXT = "Anna saw New York in Oslo ."
+
+
+class Page(HTMLParser):
+    """The marks of a page, its texts without them, and tags that do not match."""
+
+    VOID = ("meta", "br")
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.marks: list[dict[str, Any]] = []
+        self.texts: list[str] = []
+        self.links: list[str] = []
+        self.open: list[str] = []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.links += [value for name, value in attrs if name in ("href", "src", "srcset", "action")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "mark":
+            self.marks.append({**dict(attrs), "text": "", "label": ""})
+        if tag == "article":
+            self.texts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "b" in self.open:
+            self.marks[-1]["label"] += data
+        elif "article" in self.open and "small" not in self.open:
+            self.texts[-1] += data
+            if "mark" in self.open:
+                self.marks[-1]["text"] += data
+
+
+@pytest.fixture(scope="module")
+def nlp() -> Language:
+    return helpers.trained("crf_ner")
+
+
+@pytest.fixture(scope="module")
+def model(nlp: Language, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("show") / "model"
+    nlp.to_disk(folder)
+    return folder
+
+
+def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    result = run("show", model, TEXT, "--output", out)
+    assert result.exit_code == 0, result.stderr
+    assert f"Saved {out}: 1 texts, 3 spans" in result.stdout
+    found = Page(out.read_text(encoding="utf8"))
+    doc = nlp.make_doc(TEXT)
+    spans = helpers.pipe_of(nlp).ask([doc]).spans()[0]
+    assert [mark["text"] for mark in found.marks] == [doc[span.start : span.end].text for span in spans]
+    for mark, span in zip(found.marks, spans, strict=True):
+        label, score = mark["label"].split()
+        assert label == span.label
+        assert mark["title"] == f"{label}, probability {span.probability:.4f}"
+        assert score == (">0.99" if span.probability >= 0.995 else f"{span.probability:.2f}")
+        veil = float(re.findall(r"255,([0-9.]+)\)", mark["style"])[0])
+        assert veil == pytest.approx(1 - strength(span.probability), abs=1e-3)
+    assert " ".join(found.texts[0].split()) == TEXT
+
+
+def test_the_page_asks_nothing_of_the_net(run: Run, model: Path, tmp_path: Path) -> None:
+    assert run("show", model, TEXT, "-o", tmp_path / "page.html").exit_code == 0
+    html = (tmp_path / "page.html").read_text(encoding="utf8")
+    assert Page(html).links == []
+    for word in ("http:", "https:", "url(", "@import", "<script", "<link"):
+        assert word not in html
+
+
+def test_foreign_signs_are_escaped(nlp: Language) -> None:
+    words = ["<b>", "Tom", "&", "Ann", "</article>"]
+    doc = spacy.tokens.Doc(nlp.vocab, words=words)
+    entry = Entry(Text(doc, 1, {}), [Scored(1, 4, "<i>&{x}", 0.5)], 0.25)
+    html = page(nlp, "<ner>", "{0}<model>", [entry])
+    found = Page(html)
+    assert found.marks[0]["text"] == "Tom & Ann"
+    assert found.marks[0]["label"] == "<i>&{x} 0.50"
+    assert found.texts[0].split() == ["<b>", "Tom", "&", "Ann", "</article>"]
+    assert "<ner>" not in html
+    assert "{0}&lt;model&gt;" in html
+
+
+def test_files(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
+    texts = [TEXT, "Rain .", "Bob saw the bridge"]
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    DocBin(docs=nlp.pipe(texts)).to_disk(tmp_path / "texts.spacy")
+    pages = []
+    for name in ("texts.txt", "texts.spacy"):
+        shown = show(model, tmp_path / name, tmp_path / "page.html")
+        assert (shown.texts, shown.more) == (3, False)
+        pages.append((tmp_path / "page.html").read_text(encoding="utf8"))
+    assert pages[0] == pages[1]
+    assert len(Page(pages[0]).texts) == 3
+    result = run("show", model, tmp_path / "texts.txt", "-n", "2", "-o", tmp_path / "page.html")
+    assert "2 texts" in result.stdout
+    assert "the file has more" in result.stdout
+
+
+@pytest.mark.parametrize("component", ["crf_chunker", "crf_tagger"])
+def test_other_components(run: Run, trained: Path, tmp_path: Path, component: str) -> None:
+    """Spans of a chunker, and tokens of a tagger, in a pipeline of three."""
+    out = tmp_path / "page.html"
+    result = run("show", trained / "model-best", "Ada sees a dog in Oslo .", "--component", component, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    marks = Page(out.read_text(encoding="utf8")).marks
+    if component == "crf_tagger":
+        assert [mark["text"] for mark in marks] == ["Ada", "sees", "a", "dog", "in", "Oslo", "."]
+    else:
+        assert [(mark["text"], mark["label"].split()[0]) for mark in marks] == [
+            ("Ada", "NP"), ("sees", "VP"), ("a dog", "NP"), ("in", "PP"), ("Oslo", "NP"),
+        ]  # fmt: skip
+    several = run("show", trained / "model-best", "Ada", "-o", out)
+    assert several.exit_code == 1
+    assert "Choose one: --component crf_chunker or crf_ner" in several.stderr
+
+
+def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
+    labels = ["LOC", "MISC", "ORG", "PER", *(f"L{i}" for i in range(len(PALETTE) - 4))]
+    doc = spacy.tokens.Doc(nlp.vocab, words=labels)
+    spans = [Scored(i, i + 1, label, 1.0) for i, label in enumerate(labels)]
+    html = page(nlp, "ner", "model", [Entry(Text(doc, 1, {}), spans, 1.0)])
+    colors = [mark["style"].rsplit(",", 1)[1] for mark in Page(html).marks]
+    assert len(set(colors)) == len(labels)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_shades(one: float, other: float) -> None:
+    assert 0 < strength(one) <= 1
+    assert strength(min(one, other)) <= strength(max(one, other))
+    assert strength(1 + 1e-7) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [("none.txt", "no such file"), ("   ", "holds no text"), ("", "holds no text")],
+)
+def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Path) -> None:
+    result = run("show", model, source and (tmp_path / source if "." in source else source), "-o", tmp_path / "p.html")
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert not (tmp_path / "p.html").exists()

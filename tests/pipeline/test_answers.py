@@ -1,0 +1,338 @@
+"""What a component knows about Docs: scores in spaCy's places, what is given beforehand, alternatives."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span
+
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.pipeline import given
+from spacy_crfseq.schemes import find_invalid
+from tests.pipeline.helpers import FACTORIES, bare_doc, examples, inputs, pipe_of, trained
+
+WEAK = {"regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}, "precision": "float64"}
+SPANS = ("crf_chunker", "crf_ner")
+WORDS = ["Anna", "saw", "New", "York"]
+
+
+def enumerated(nlp: Language, doc: Doc, keep: Callable[[Sequence[str]], bool] = lambda tags: True) -> tuple:
+    """Return all valid label sequences that are kept, as tags, and their probabilities, from the scores alone."""
+    pipe = pipe_of(nlp)
+    emissions, views = pipe.model.predict([doc])[0].astype(np.float64), pipe.crf.views
+    paths = [list(path) for path in itertools.product(range(len(pipe.tags)), repeat=len(doc))]
+    scheme = getattr(pipe.annotation, "scheme", None) or "plain"
+    tagged = [[pipe.tags[k] for k in path] for path in paths]
+    valid = [i for i, tags in enumerate(tagged) if find_invalid(tags, scheme) is None and keep(tags)]
+    scores = []
+    for i in valid:
+        path = paths[i]
+        steps = sum(views.transitions[a, b] for a, b in itertools.pairwise(path))
+        scores.append(emissions[np.arange(len(doc)), path].sum() + views.start[path[0]] + views.end[path[-1]] + steps)
+    weights = np.exp(np.array(scores) - max(scores))
+    return [tagged[i] for i in valid], weights / weights.sum()
+
+
+def marginals_of(nlp: Language, tagged: list[list[str]], probabilities: np.ndarray) -> np.ndarray:
+    tags = pipe_of(nlp).tags
+    columns = np.array(tagged).T
+    return np.array([[probabilities[column == tag].sum() for tag in tags] for column in columns])
+
+
+# --- scores in spaCy's places ---------------------------------------------------------------------------------------
+
+
+def scored(nlp: Language, factory: str) -> list[tuple]:
+    """Return the stored scores of all Docs, as something to compare."""
+    found = []
+    for doc in nlp.pipe(inputs(nlp, factory)):
+        if factory == "crf_tagger":
+            found.append([(token.tag_, token._.crf_score) for token in doc])
+        else:
+            group = doc.spans["chunks" if factory == "crf_chunker" else factory]
+            found.append([(s.start, s.end, s.label_, p) for s, p in zip(group, group.attrs["scores"], strict=True)])
+    return found
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_stored_scores_are_the_probabilities(factory: str) -> None:
+    nlp = trained(factory, scores=True, **WEAK)
+    pipe = pipe_of(nlp)
+    for doc, found in zip(inputs(nlp, factory), scored(nlp, factory), strict=True):
+        [answer] = pipe.ask([doc]).spans()
+        expected = [(s.start, s.end, s.label, s.probability) for s in answer]
+        wanted = [(label, p) for _, _, label, p in expected] if factory == "crf_tagger" else expected
+        assert [each[:-1] for each in found] == [each[:-1] for each in wanted]
+        np.testing.assert_allclose([each[-1] for each in found], [each[-1] for each in wanted], atol=1e-9)
+
+
+@pytest.mark.parametrize("factory", SPANS)
+def test_stored_entities_are_the_entities(factory: str) -> None:
+    nlp = trained(factory, scores=True, threshold=0.5, **WEAK)
+    for doc in nlp.pipe(inputs(nlp, factory)):
+        group = doc.spans["chunks" if factory == "crf_chunker" else "crf_ner"]
+        assert len(group.attrs["scores"]) == len(group)
+        assert all(score >= 0.5 for score in group.attrs["scores"])
+        if factory == "crf_ner":
+            assert [(s.start, s.end, s.label) for s in group] == [(s.start, s.end, s.label) for s in doc.ents]
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_nothing_is_stored_unless_asked_for(factory: str) -> None:
+    nlp = trained(factory, **WEAK)
+    for doc in nlp.pipe(inputs(nlp, factory)):
+        assert not doc.user_data
+        assert set(doc.spans) <= {"chunks"}
+        assert all("scores" not in group.attrs for group in doc.spans.values())
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("stored", [True, False])
+def test_extension_attributes(factory: str, stored: bool) -> None:
+    nlp = trained(factory, scores=stored, **WEAK)
+    pipe = pipe_of(nlp)
+    for doc in nlp.pipe(inputs(nlp, factory)):
+        [answer] = pipe.ask([doc]).spans()
+        if factory == "crf_tagger":
+            found = [token._.crf_score for token in doc]
+        else:
+            found = [span._.crf_score for span in (doc.ents if factory == "crf_ner" else doc.spans["chunks"])]
+        np.testing.assert_allclose(found, [each.probability for each in answer], atol=1e-9)
+
+
+def test_a_span_that_was_not_predicted_has_a_score() -> None:
+    nlp = trained("crf_ner", **WEAK)
+    doc = nlp(bare_doc(nlp, WORDS))
+    tagged, probabilities = enumerated(nlp, bare_doc(nlp, WORDS))
+    wanted = sum(p for tags, p in zip(tagged, probabilities, strict=True) if tags[2:] == ["B-ORG", "L-ORG"])
+    assert Span(doc, 2, 4, "ORG")._.crf_score == pytest.approx(wanted, abs=1e-9)
+    doc[3].is_sent_start = True
+    assert Span(doc, 2, 4, "ORG")._.crf_score == 0.0
+
+
+def test_extension_attributes_without_a_component() -> None:
+    trained("crf_ner")
+    doc = bare_doc(spacy.blank("en"), WORDS)
+    with pytest.raises(ConfigError, match=r"no crf_ner or crf_chunker .* 'PER'"):
+        _ = Span(doc, 0, 1, "PER")._.crf_score
+    with pytest.raises(ConfigError, match="0 taggers"):
+        _ = doc[0]._.crf_score
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_scores_travel_with_the_doc(factory: str, tmp_path: Path) -> None:
+    nlp = trained(factory, scores=True, **WEAK)
+    docs = list(nlp.pipe(inputs(nlp, factory)))
+    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "docs.spacy")
+    others = [
+        list(DocBin().from_disk(tmp_path / "docs.spacy").get_docs(nlp.vocab)),
+        [Doc(nlp.vocab).from_bytes(doc.to_bytes()) for doc in docs],
+    ]
+    for copies in others:
+        for doc, copy in zip(docs, copies, strict=True):
+            if factory == "crf_tagger":
+                assert [t._.crf_score for t in copy] == [t._.crf_score for t in doc]
+            else:
+                for key, group in doc.spans.items():
+                    assert list(copy.spans[key].attrs["scores"]) == list(group.attrs["scores"])
+
+
+def test_settings_and_temperature_are_stored(tmp_path: Path) -> None:
+    nlp = trained("crf_ner", scores=True)
+    pipe_of(nlp).cfg["temperature"] = 1.7
+    nlp.to_disk(tmp_path)
+    for copy in (pipe_of(spacy.load(tmp_path)), pickle.loads(pickle.dumps(pipe_of(nlp)))):
+        assert copy.cfg["temperature"] == pytest.approx(1.7)
+        assert copy.cfg["scores"]
+    nlp.initialize(lambda: examples(nlp))
+    assert pipe_of(nlp).cfg["temperature"] == 1.0
+
+
+def test_a_temperature_divides_the_scores() -> None:
+    nlp = trained("crf_ner", **WEAK)
+    pipe, doc = pipe_of(nlp), bare_doc(nlp, WORDS)
+    tagged, probabilities = enumerated(nlp, doc)
+    cooled = probabilities ** (1 / 2.5)
+    expected = marginals_of(nlp, tagged, cooled / cooled.sum())
+    np.testing.assert_allclose(pipe.ask([doc], temperature=2.5).marginals()[0], expected, atol=1e-9)
+    pipe.cfg["temperature"] = 2.5
+    np.testing.assert_allclose(pipe.marginals(doc), expected, atol=1e-9)
+
+
+# --- what is given beforehand ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spans", "allowed", "keep"),
+    [
+        ([(2, 4, "ORG")], None, lambda tags: tags[2:4] == ["B-ORG", "L-ORG"]),
+        ([(0, 1, "LOC"), (3, 4, "PER")], None, lambda tags: tags[0] == "U-LOC" and tags[3] == "U-PER"),
+        ([], {0: ["O"], 1: ["O", "PER"]}, lambda tags: tags[0] == "O" and (tags[1] == "O" or tags[1][2:] == "PER")),
+        ([(2, 3, "PER")], {3: ["U-LOC", "O"]}, lambda tags: tags[2] == "U-PER" and tags[3] in ("U-LOC", "O")),
+    ],
+)
+@pytest.mark.parametrize("noted", [True, False])
+def test_what_is_given_conditions_everything(spans: list, allowed: dict, keep: Callable, noted: bool) -> None:
+    nlp = trained("crf_ner", **WEAK)
+    pipe, doc = pipe_of(nlp), bare_doc(nlp, WORDS)
+    tagged, probabilities = enumerated(nlp, doc, keep)
+    known = [Span(doc, *span) for span in spans]
+    if noted:
+        pipe.restrict(doc, spans=known, allowed=allowed)
+        answers = pipe.ask([doc])
+    else:
+        answers = pipe.ask([doc], spans=known, allowed=allowed)
+    np.testing.assert_allclose(answers.marginals()[0], marginals_of(nlp, tagged, probabilities), atol=1e-9)
+    best = tagged[int(probabilities.argmax())]
+    assert [pipe.tags[label] for label in answers.labels[0]] == best
+    assert answers.log_probabilities()[0] == pytest.approx(np.log(probabilities.max()), abs=1e-9)
+    assert answers.entropies()[0] == pytest.approx(-(probabilities * np.log(probabilities)).sum(), abs=1e-9)
+    order = np.argsort(-probabilities)[:5]
+    found = answers.nbest(5)[0]
+    np.testing.assert_allclose(np.exp([each.log_probability for each in found]), probabilities[order], atol=1e-9)
+    assert [[pipe.tags[label] for label in each.labels] for each in found] == [tagged[i] for i in order]
+    for path in answers.sample(20, seed=1)[0]:
+        assert [pipe.tags[label] for label in path] in tagged
+    if noted:
+        entities = [(s.start, s.end, s.label_) for s in nlp(doc).ents]
+        assert set(spans) <= set(entities)
+
+
+def test_a_note_can_be_taken_back_and_travels_with_the_doc() -> None:
+    nlp = trained("crf_ner", **WEAK)
+    pipe, doc = pipe_of(nlp), bare_doc(nlp, WORDS)
+    free = pipe.marginals(doc)
+    pipe.restrict(doc, spans=[Span(doc, 0, 1, "LOC")], allowed={1: ["O"]})
+    bound = pipe.marginals(doc)
+    assert np.abs(bound - free).max() > 0.1
+    np.testing.assert_array_equal(pipe.marginals(Doc(nlp.vocab).from_bytes(doc.to_bytes())), bound)
+    pipe.restrict(doc)
+    assert not doc.user_data
+    np.testing.assert_array_equal(pipe.marginals(doc), free)
+
+
+def test_a_given_span_ends_where_it_ends() -> None:
+    """In IOB2 nothing but the next token tells that a span has ended."""
+    nlp = trained("crf_chunker", **WEAK)
+    doc = bare_doc(nlp, WORDS)
+    doc.spans["given"] = [Span(doc, 2, 3, "NP")]
+    pipe_of(nlp).restrict(doc, spans=doc.spans["given"])
+    assert (2, 3, "NP") in [(s.start, s.end, s.label_) for s in nlp(doc).spans["chunks"]]
+    assert Span(doc, 2, 3, "NP")._.crf_score == pytest.approx(1.0)
+    assert Span(doc, 2, 4, "NP")._.crf_score == 0.0
+
+
+def test_a_tagger_is_restricted() -> None:
+    nlp = trained("crf_tagger", **WEAK)
+    doc = bare_doc(nlp, ["Rain"])
+    pipe_of(nlp).restrict(doc, allowed={0: ["VBZ", "DT"]})
+    assert nlp(doc)[0].tag_ in ("VBZ", "DT")
+    assert pipe_of(nlp).marginals(doc).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("spans", "allowed", "message"),
+    [
+        ([(0, 2, "LOC"), (1, 3, "ORG")], None, "'Anna saw New York': the given span 1-3 'ORG' overlaps another"),
+        ([(0, 1, "PERSON")], None, "given span 0-1 'PERSON': the model has no tag 'U-PERSON'.*U-PER"),
+        ([], {0: ["LOK"]}, "no label 'LOK'.*LOC"),
+        ([], {7: ["LOC"]}, "token 7, but it has 4 tokens"),
+        ([], {1: []}, "no label is left for token 1, 'saw'"),
+        ([(0, 1, "PER")], {0: ["O"]}, "no label is left for token 0, 'Anna'"),
+    ],
+)
+def test_what_cannot_be_given(spans: list, allowed: dict, message: str) -> None:
+    nlp = trained("crf_ner")
+    doc = bare_doc(nlp, WORDS)
+    with pytest.raises(DataError, match=message):
+        pipe_of(nlp).ask([doc], spans=[Span(doc, *span) for span in spans], allowed=allowed)
+
+
+def test_a_given_span_over_the_end_of_a_sentence() -> None:
+    nlp = trained("crf_ner")
+    doc = bare_doc(nlp, WORDS)
+    doc[2].is_sent_start = True
+    with pytest.raises(DataError, match="reaches over the end of a sentence"):
+        pipe_of(nlp).ask([doc], spans=[Span(doc, 1, 3, "PER")])
+
+
+def test_entities_of_earlier_components_are_given(tmp_path: Path) -> None:
+    nlp = trained("crf_ner", **WEAK)
+    nlp.add_pipe("entity_ruler", first=True).add_patterns([{"label": "ORG", "pattern": "New York"}])
+    pipe, doc = pipe_of(nlp, "crf_ner"), bare_doc(nlp, WORDS)
+    tagged, probabilities = enumerated(nlp, doc, lambda tags: tags[2:4] == ["B-ORG", "L-ORG"])
+    expected = marginals_of(nlp, tagged, probabilities)
+    ruled = nlp.get_pipe("entity_ruler")(bare_doc(nlp, WORDS))
+    np.testing.assert_allclose(pipe.ask([ruled], preset=True).marginals()[0], expected, atol=1e-9)
+    free = marginals_of(nlp, *enumerated(nlp, doc))
+    np.testing.assert_allclose(pipe.ask([ruled]).marginals()[0], free, atol=1e-9)
+    done = nlp(doc)
+    assert ("New York", "ORG") in [(s.text, s.label_) for s in done.ents]
+    np.testing.assert_allclose(pipe.marginals(done), expected, atol=1e-9)
+    done.ents = []
+    np.testing.assert_allclose(pipe.marginals(pipe(done)), free, atol=1e-9)
+    assert given.KEY not in done.user_data
+
+
+def test_blocked_tokens_are_given() -> None:
+    nlp = trained("crf_ner", **WEAK)
+    pipe, doc = pipe_of(nlp), bare_doc(nlp, WORDS)
+    doc.set_ents([], blocked=[doc[0:1]], default="unmodified")
+    expected = marginals_of(nlp, *enumerated(nlp, bare_doc(nlp, WORDS), lambda tags: tags[0] == "O"))
+    np.testing.assert_allclose(pipe.ask([doc], preset=True).marginals()[0], expected, atol=1e-9)
+    np.testing.assert_allclose(pipe.marginals(nlp(doc)), expected, atol=1e-9)
+
+
+# --- alternatives ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_alternatives_of_a_document(factory: str) -> None:
+    """Those of a text of two sentences are the combinations of theirs."""
+    nlp = trained(factory, **WEAK)
+    pipe, doc = pipe_of(nlp), bare_doc(nlp, WORDS)
+    parts = [enumerated(nlp, bare_doc(nlp, words)) for words in (WORDS[:2], WORDS[2:])]
+    doc[2].is_sent_start = True
+    for i in (1, 3):
+        doc[i].is_sent_start = False
+    both = sorted(
+        ((p * q, a + b) for a, p in zip(*parts[0], strict=True) for b, q in zip(*parts[1], strict=True)),
+        key=lambda each: -each[0],
+    )
+    found = pipe.nbest(doc, 7)
+    np.testing.assert_allclose([each.probability for each in found], [p for p, _ in both[:7]], atol=1e-9)
+    assert found[0].tags == both[0][1]
+    assert len({tuple(each.tags) for each in found}) == 7
+    first = nlp(bare_doc(nlp, WORDS[:2]))
+    if factory != "crf_tagger":
+        spans = list(first.ents if factory == "crf_ner" else first.spans["chunks"])
+        assert [(s.start, s.end, s.label_) for s in found[0].spans][: len(spans)] == [
+            (s.start, s.end, s.label_) for s in spans
+        ]
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_an_empty_document_has_one_labelling(factory: str) -> None:
+    nlp = trained(factory)
+    answers = pipe_of(nlp).ask([bare_doc(nlp, []), bare_doc(nlp, ["Rain"])])
+    assert answers.entropies()[0] == 0.0
+    assert answers.log_probabilities()[0] == 0.0
+    assert [len(each.labels) for each in answers.nbest(3)[0]] == [0]
+    assert [part.shape for part in answers.sample(2)] == [(2, 0), (2, 1)]
+    assert answers.spans()[0] == []
+
+
+def test_samples_are_reproducible() -> None:
+    nlp = trained("crf_ner", **WEAK)
+    docs = inputs(nlp, "crf_ner")
+    answers = pipe_of(nlp).ask(docs)
+    one, two, other = (answers.sample(50, seed=seed) for seed in (3, 3, 4))
+    assert all((a == b).all() for a, b in zip(one, two, strict=True))
+    assert any((a != b).any() for a, b in zip(one, other, strict=True))

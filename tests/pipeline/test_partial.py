@@ -1,0 +1,362 @@
+"""Gold Docs that tell only something: missing tokens, labels that tokens may have, spans that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
+
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.pipeline.collect import gold_tags
+from spacy_crfseq.pipeline.component import CRFComponent
+from spacy_crfseq.pipeline.given import make_given, note
+from spacy_crfseq.pipeline.partial import Partial
+from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, annotation, bare_doc, blank, examples, pipe_of, trained
+
+each_factory = pytest.mark.parametrize("factory", FACTORIES)
+EVERYTHING = {"features": {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["LOWER[-1..1]"]}}
+
+
+def allow(doc: Doc, factory: str, allowed: dict[int, list[str]], spans: Sequence[tuple[int, int, str]] = ()) -> None:
+    note(doc, factory, make_given([Span(doc, *span) for span in spans], allowed))
+
+
+def tags_of(nlp: Language, gold: Doc, predicted: Doc | None = None) -> list[Any]:
+    pipe = pipe_of(nlp)
+    predicted = bare_doc(nlp, [token.text for token in gold]) if predicted is None else predicted
+    return list(gold_tags(pipe.annotation, Example(predicted, gold), pipe.name))
+
+
+def entities(nlp: Language, words: str, iob: Sequence[tuple[int, str]]) -> Doc:
+    doc = bare_doc(nlp, words.split())
+    table: Any = np.array([(i, nlp.vocab.strings.add(label) if label else 0) for i, label in iob], np.uint64)
+    doc.from_array(["ENT_IOB", "ENT_TYPE"], table)
+    return doc
+
+
+# Missing tokens
+
+
+def test_an_entity_beside_missing_tokens_ends_where_it_does() -> None:
+    """As ``doc.ents`` has it; `set_ents` leaves such Docs."""
+    nlp = blank("crf_ner")
+    doc = bare_doc(nlp, ["a", "b", "c", "d", "e"])
+    doc.set_ents([Span(doc, 0, 1, "PER"), Span(doc, 2, 4, "LOC")], default="missing")
+    assert tags_of(nlp, doc) == ["U-PER", None, "B-LOC", "L-LOC", None]
+    assert tags_of(blank("crf_ner", scheme="IOB2"), doc) == ["B-PER", None, "B-LOC", "I-LOC", None]
+    assert tags_of(nlp, doc, bare_doc(nlp, ["a", "b", "cd", "e"])) == ["U-PER", None, "U-LOC", None]
+    assert tags_of(nlp, doc, bare_doc(nlp, ["a", "bc", "d", "e"])) == ["U-PER", None, None, None]
+
+
+def test_where_missing_tokens_tear_an_entity_its_prefix_is_open() -> None:
+    """An entity that goes on behind missing tokens, as removed labels of single tokens leave it."""
+    torn = [(3, "PER"), (0, ""), (1, "PER"), (0, ""), (3, "LOC"), (1, "LOC"), (2, "")]
+    nlp = blank("crf_ner")
+    first, second = Partial(("B-PER", "U-PER")), Partial(("I-PER", "L-PER"))
+    assert tags_of(nlp, entities(nlp, "a b c d e f g", torn)) == [first, None, second, None, "B-LOC", "L-LOC", "O"]
+    nlp = blank("crf_ner", scheme="IOB2")
+    expected = ["B-PER", None, "I-PER", None, "B-LOC", "I-LOC", "O"]
+    assert tags_of(nlp, entities(nlp, "a b c d e f g", torn)) == expected
+    with pytest.raises(DataError, match=r"gold document 'a b c d e f g'.*I without B"):
+        tags_of(nlp, entities(nlp, "a b c d e f g", torn), bare_doc(nlp, ["a", "bc", "d", "e", "f", "g"]))
+
+
+@each_factory
+def test_documents_of_which_nothing_is_known_teach_nothing(factory: str) -> None:
+    """Through initialize, update and fit."""
+    plain, more = blank(factory), blank(factory)
+    for nlp in (plain, more):
+        corpus = examples(nlp, factory)
+        nothing = [Example(each.predicted, bare_doc(nlp, [t.text for t in each.predicted])) for each in corpus]
+        nlp.initialize(lambda: [*corpus, *(nothing if nlp is more else [])])  # noqa: B023
+        pipe = pipe_of(nlp)
+        result = pipe.compile(nothing)
+        assert all((data.gold == -1).all() for data in result)
+        assert nlp.update(nothing)[pipe.name] == 0
+    results = [pipe_of(nlp).fit(examples(nlp, factory)) for nlp in (plain, more)]
+    np.testing.assert_array_equal(results[0].best, results[1].best)
+
+
+# Labels that tokens may have
+
+
+def test_one_label_that_is_allowed_is_a_gold_tag() -> None:
+    nlp = blank("crf_ner")
+    doc = bare_doc(nlp, ["a", "b", "c", "d"])
+    doc.set_ents([], default="missing")
+    allow(doc, "crf_ner", {0: ["B-PER"], 1: ["PER"], 2: ["O", "B-LOC", "O"]})
+    assert tags_of(nlp, doc) == ["B-PER", Partial(("PER",)), Partial(("B-LOC", "O")), None]
+    allow(doc, "another", {3: ["O"]})
+    assert tags_of(nlp, doc)[3] is None
+
+
+def test_spans_noted_on_a_gold_doc_are_known_while_the_others_are_missing() -> None:
+    """So chunks of some of a document's tokens can be given, which a span group cannot tell."""
+    doc = bare_doc(blank(), ["a", "b", "c", "d"])
+    for scheme, expected in (
+        ("IOB2", [None, "B-NP", "I-NP", Partial(None, ("I-NP",))]),
+        ("BILUO", [None, "B-NP", "L-NP", None]),
+    ):
+        nlp = blank("crf_chunker", scheme=scheme)
+        allow(doc, "crf_chunker", {}, [(1, 3, "NP")])
+        assert tags_of(nlp, doc) == expected
+
+
+def test_a_known_tag_must_be_among_the_allowed_ones() -> None:
+    nlp = blank("crf_ner")
+    doc = bare_doc(nlp, ["Anna", "saw", "Oslo"])
+    doc.set_ents([Span(doc, 2, 3, "LOC")])
+    allow(doc, "crf_ner", {1: ["O", "PER"], 2: ["LOC"]})
+    assert tags_of(nlp, doc) == ["O", "O", "U-LOC"]
+    allow(doc, "crf_ner", {2: ["PER", "B-LOC"]})
+    message = r"'Anna saw Oslo', token 2 \('Oslo'\) is annotated as 'U-LOC', but .* noted to be 'PER' or 'B-LOC'"
+    with pytest.raises(DataError, match=message):
+        tags_of(nlp, doc)
+    allow(doc, "crf_ner", {}, [(1, 2, "PER")])
+    with pytest.raises(DataError, match=r"token 1 \('saw'\) is annotated as 'O', but .* noted to be 'U-PER'"):
+        tags_of(nlp, doc)
+    allow(doc, "crf_ner", {3: ["O"]})
+    with pytest.raises(DataError, match="has 3 tokens, but something is noted of tokens 3-4"):
+        tags_of(nlp, doc)
+    doc.set_ents([], default="missing")
+    allow(doc, "crf_ner", {0: []})
+    with pytest.raises(DataError, match=r"token 0 .*no label is left"):
+        tags_of(nlp, doc)
+
+
+def test_notes_follow_tokens_that_stand_for_each_other() -> None:
+    nlp = blank("crf_tagger")
+    gold = bare_doc(nlp, ["do", "n't", "stop", "it"])
+    predicted = bare_doc(nlp, ["don't", "stop", "i", "t"])
+    allow(gold, "crf_tagger", {0: ["VB"], 1: ["RB"], 2: ["VB", "NN"], 3: ["PRP"]})
+    assert tags_of(nlp, gold, predicted) == [None, Partial(("NN", "VB")), None, None]
+
+
+def test_labels_that_no_component_knows_are_named() -> None:
+    nlp = trained("crf_ner")
+    doc = bare_doc(nlp, ["Anna", "lives"])
+    for allowed in ({0: ["PRE", "O"]}, {0: ["PRE"]}):
+        allow(doc, "crf_ner", allowed)
+        with pytest.raises(DataError, match=r"document 'Anna lives', token 0 .*no label 'PRE'.*'PER'"):
+            nlp.update([Example(bare_doc(nlp, ["Anna", "lives"]), doc)])
+    allow(doc, "crf_ner", {0: ["PER", "LOC"]})
+    nlp.update([Example(bare_doc(nlp, ["Anna", "lives"]), doc)])  # nothing of the bad ones has stayed behind
+
+
+@each_factory
+def test_a_model_learns_from_nothing_but_allowed_labels(factory: str) -> None:
+    """Each token of the corpus may have its own label or one that is never right: the sets leave no other choice."""
+    labels = {"crf_tagger": ["XX", "NN"], "crf_chunker": ["XX", "NP"], "crf_ner": ["XX", "PER"]}[factory]
+    nlp = blank(factory, optimizer=LBFGS_TIGHT)
+    pipe = pipe_of(nlp)
+    corpus = []
+    for number, example in enumerate(examples(nlp, factory, repeat=2)):
+        tags = gold_tags(pipe.annotation, example, factory)
+        gold = bare_doc(nlp, [token.text for token in example.reference])
+        extra = labels[number % 2]
+        others = [f"B-{extra}"] if pipe.annotation.scheme else [extra]
+        allow(gold, factory, {i: [str(tag), *others] for i, tag in enumerate(tags)})
+        corpus.append(Example(example.predicted, gold))
+    nlp.initialize(lambda: corpus)
+    assert set(pipe.labels) >= set(labels)
+    pipe.fit()
+    wanted = [annotation(example.reference) for example in examples(nlp, factory)]
+    key = {"crf_tagger": "tags", "crf_chunker": "spans", "crf_ner": "ents"}[factory]
+    found = [annotation(nlp(example.predicted)) for example in examples(nlp, factory)]
+    hits = [a[key] == b[key] for a, b in zip(found, wanted, strict=True)]
+    assert sum(hits) >= len(hits) - 1
+
+
+def test_both_ways_of_training_make_the_same_model_and_a_docbin_keeps_the_notes() -> None:
+    def data(nlp: Language) -> list[Example]:
+        docs = [example.reference for example in examples(nlp)]
+        docs[0].set_ents([], default="missing")
+        allow(docs[0], "crf_ner", {0: ["PER"], 1: ["O"], 3: ["LOC", "ORG"], 4: ["LOC", "ORG"]})
+        stored = DocBin(docs=docs, store_user_data=True).to_bytes()
+        return [
+            Example(bare_doc(nlp, [token.text for token in doc]), doc)
+            for doc in DocBin(store_user_data=True).from_bytes(stored).get_docs(nlp.vocab)
+        ]
+
+    fitted, stepped = (blank("crf_ner", optimizer={**LBFGS_TIGHT, "max_iterations": 30}) for _ in range(2))
+    for nlp in (fitted, stepped):
+        corpus = data(nlp)
+        nlp.initialize(lambda: corpus)  # noqa: B023
+    pipe_of(fitted).fit()
+    for _ in range(40):
+        stepped.update(data(stepped), sgd=lambda *_: None)
+    thetas = [pipe_of(nlp).crf.theta for nlp in (fitted, stepped)]
+    np.testing.assert_allclose(thetas[0], thetas[1], atol=1e-5)
+
+
+def test_a_change_of_the_notes_is_a_change_of_the_example() -> None:
+    nlp = trained("crf_ner")
+    pipe, doc = pipe_of(nlp), bare_doc(nlp, ["Anna"])
+    example = Example(bare_doc(nlp, ["Anna"]), doc)
+    keys = [pipe._key(example)]
+    allow(doc, "crf_ner", {0: ["O"]})
+    keys.append(pipe._key(example))
+    allow(doc, "crf_ner", {0: ["PER"]})
+    keys.append(pipe._key(example))
+    assert len(set(keys)) == 3
+
+
+def test_labels_may_be_added_beside_candidate_sets() -> None:
+    nlp = blank("crf_ner")
+    doc = bare_doc(nlp, ["Anna"])
+    allow(doc, "crf_ner", {0: ["PER", "LOC"]})
+    corpus = [*examples(nlp), Example(bare_doc(nlp, ["Anna"]), doc)]
+    pipe_of(nlp).add_label("MISC")
+    nlp.initialize(lambda: corpus)
+    assert "MISC" in pipe_of(nlp).labels
+    nlp.update(corpus)
+    pipe_of(nlp).add_label("WORK")
+    nlp.update(corpus)
+    assert np.isfinite(pipe_of(nlp).fit(corpus).history[-1].report.value)
+
+
+@pytest.mark.parametrize(
+    ("block", "name"),
+    [
+        ({"loss": {"@crf_losses": "spacy_crfseq.PointwiseLog.v1"}}, "the loss PointwiseLog"),
+        ({"optimizer": {"@crf_optimizers": "spacy_crfseq.CoordinateDescent.v1"}}, "the optimizer CoordinateDescent"),
+    ],
+)
+def test_methods_that_cannot_learn_from_candidate_sets_say_so(block: dict[str, Any], name: str) -> None:
+    nlp = blank("crf_ner", **block)
+    doc = bare_doc(nlp, ["Anna"])
+    allow(doc, "crf_ner", {0: ["PER", "LOC"]})
+    example = Example(bare_doc(nlp, ["Anna"]), doc)
+    with pytest.raises(ConfigError, match=rf"\[components.crf_ner\].*{name} learns only.*SequentialLog.*AdaGrad"):
+        nlp.initialize(lambda: [*examples(nlp), example])
+    nlp = trained("crf_ner", **block)
+    with pytest.raises(ConfigError, match=f"{name} learns only"):
+        nlp.update([example])
+
+
+# Spans that are not there
+
+
+def wrong_spans(nlp: Language, doc: Doc, *spans: tuple[int, int, str]) -> Doc:
+    doc.spans["wrong"] = [Span(doc, *span) for span in spans]
+    return doc
+
+
+def test_incorrect_spans_are_known_beside_what_else_is() -> None:
+    nlp = blank("crf_ner", incorrect_spans_key="wrong")
+    doc = bare_doc(nlp, ["a", "b", "c", "d"])
+    doc.set_ents([Span(doc, 3, 4, "LOC")], outside=[Span(doc, 2, 3)], default="missing")
+    wrong_spans(nlp, doc, (0, 1, "PER"), (0, 2, "PER"), (1, 3, "PER"), (3, 4, "PER"))
+    assert tags_of(nlp, doc) == [Partial(wrong=(("PER", 1), ("PER", 2))), None, "O", "U-LOC"]
+    assert tags_of(blank("crf_ner"), doc) == [None, None, "O", "U-LOC"]
+    wrong_spans(nlp, doc, (0, 2, "PER"))
+    assert tags_of(nlp, doc, bare_doc(nlp, ["ab", "c", "d"]))[0] == Partial(wrong=(("PER", 1),))
+    assert tags_of(nlp, doc, bare_doc(nlp, ["a", "bc", "d"])) == [None, None, "U-LOC"]  # no such span can be told
+
+
+@pytest.mark.parametrize("scheme", ["BILUO", "IOB2"])
+def test_a_span_cannot_be_gold_and_incorrect(scheme: str) -> None:
+    nlp = blank("crf_ner", scheme=scheme, incorrect_spans_key="wrong")
+    doc = bare_doc(nlp, ["New", "York", "is", "big"])
+    doc.set_ents([Span(doc, 0, 2, "LOC")])
+    message = r"'New York is big', token 0 \('New'\): a span 'LOC' of 2 tokens is both gold and incorrect"
+    with pytest.raises(DataError, match=message):
+        tags_of(nlp, wrong_spans(nlp, doc, (0, 2, "LOC")))
+    assert tags_of(nlp, wrong_spans(nlp, doc, (0, 1, "LOC"), (1, 2, "LOC"), (0, 2, "ORG")))[2:] == ["O", "O"]
+    with pytest.raises(ConfigError, match="incorrect_spans_key must differ from spans_key, which is 'chunks'"):
+        blank("crf_chunker", incorrect_spans_key="chunks")
+
+
+PLACES: dict[str, Callable[[Doc], Any]] = {
+    "crf_ner": lambda doc: doc.ents,
+    "crf_chunker": lambda doc: doc.spans["chunks"],
+}
+"""Where predicted spans are."""
+
+
+def found_in(nlp: Language, factory: str, words: str) -> list[tuple[int, int, str]]:
+    tags = ["NNP"] * len(words.split()) if factory == "crf_chunker" else None
+    doc, places = nlp(bare_doc(nlp, words.split(), tags)), PLACES[factory]
+    return [(span.start, span.end, span.label_) for span in places(doc)]
+
+
+@pytest.mark.parametrize("factory", PLACES)
+@pytest.mark.parametrize("scheme", ["BILUO", "IOB2"])
+@pytest.mark.parametrize(("words", "online"), [("Anna of Norway", True), ("Bank of Norway", False)])
+def test_a_span_that_is_marked_wrong_is_not_predicted_any_more(
+    factory: str, scheme: str, words: str, online: bool
+) -> None:
+    """Of one token and of three; nothing else is known of these documents."""
+    optimizer = {} if online else {"optimizer": LBFGS_TIGHT}
+    nlp = blank(factory, scheme=scheme, incorrect_spans_key="wrong", **optimizer, **EVERYTHING)
+    pipe = pipe_of(nlp)
+    nlp.initialize(lambda: examples(nlp, factory))
+    pipe.fit()
+    before = found_in(nlp, factory, words)
+    assert before
+    tags = ["NNP"] * 3 if factory == "crf_chunker" else None
+    gold = wrong_spans(nlp, bare_doc(nlp, words.split()), before[0])
+    corrected = [Example(bare_doc(nlp, words.split(), tags), gold) for _ in range(20)]
+    corpus = examples(nlp, factory) + corrected
+    nlp.initialize(lambda: corpus)
+    pipe.fit()
+    assert before[0] not in found_in(nlp, factory, words)
+    posterior = probability_of(pipe, bare_doc(nlp, words.split(), tags), before[0])
+    assert posterior < 0.3
+
+
+def probability_of(pipe: CRFComponent, doc: Doc, span: tuple[int, int, str]) -> float:
+    """Return the probability of a span's tags, an upper bound of the product of its marginals' minimum."""
+    table: NDArray[Any] = pipe.marginals(doc)
+    wanted = pipe.annotation.tags_of_span(span[1] - span[0], span[2])
+    return float(min(table[span[0] + i, pipe.tags.index(tag)] for i, tag in enumerate(wanted)))
+
+
+@pytest.mark.parametrize("scheme", ["BILUO", "IOB2"])
+@pytest.mark.parametrize("span", [(1, 2, "LOC"), (1, 3, "LOC"), (0, 3, "LOC")])
+def test_the_loss_of_an_incorrect_span_is_that_of_all_labellings_without_it(
+    scheme: str, span: tuple[int, int, str]
+) -> None:
+    nlp = blank("crf_ner", scheme=scheme, incorrect_spans_key="wrong", precision="float64", optimizer=LBFGS_TIGHT)
+    pipe = pipe_of(nlp)
+    corpus = examples(nlp)
+    nlp.initialize(lambda: corpus)
+    pipe.fit()
+    doc = bare_doc(nlp, ["saw", "New", "York"])
+    doc.set_ents([], outside=[Span(doc, 0, 1)] if span[0] else [], default="missing")
+    (data,) = pipe.compile([Example(bare_doc(nlp, ["saw", "New", "York"]), wrong_spans(nlp, doc, span))])
+    scores, _ = pipe.crf.scorer(data.encoded).scores(0, 1)
+    wanted = pipe.annotation.tags_of_span(span[1] - span[0], span[2])
+    total = right = 0.0
+    for path in product(range(len(pipe.tags)), repeat=3):
+        tags = [pipe.tags[label] for label in path]
+        score = scores.start[path[0]] + scores.end[path[-1]] + sum(scores.emissions[t, k] for t, k in enumerate(path))
+        score += sum(scores.transitions[0][pair] for pair in pairwise(path))
+        total += np.exp(score)
+        there = tags[span[0] : span[1]] == wanted and (span[1] == 3 or tags[span[1]] != f"I-{span[2]}")
+        if not there and (not span[0] or tags[0] == "O"):
+            right += np.exp(score)
+    loss = pipe.method.loss(scores, data.batch(0, 1), scores.zeros_like())
+    assert loss == pytest.approx(np.log(total / right), rel=1e-9)
+
+
+def test_a_word_of_the_tag_dictionary_may_be_marked_wrong() -> None:
+    nlp = spacy.blank("en")
+    config = {
+        "scheme": "IOB2",
+        "incorrect_spans_key": "wrong",
+        "tag_dictionary_size": 50,
+        "tag_dictionary_min_count": 1,
+    }
+    nlp.add_pipe("crf_ner", config=config)
+    wrong = wrong_spans(nlp, bare_doc(nlp, ["Oslo"]), (0, 1, "LOC"))
+    nlp.initialize(lambda: [*examples(nlp), Example(bare_doc(nlp, ["Oslo"]), wrong)])
+    assert np.isfinite(pipe_of(nlp).fit().history[-1].report.value)

@@ -1,0 +1,318 @@
+"""What can be asked of the posterior, against the enumeration of all label sequences."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.decoders.max_expected_f1 import MaxExpectedF1
+from spacy_crfseq.decoders.posterior import Posterior as MostLabelsRight
+from spacy_crfseq.decoders.viterbi import Viterbi
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.posterior import Posterior
+from spacy_crfseq.schemes import tags_of, transition_table
+from spacy_crfseq.types import Constraints, Scores
+from tests import reference
+from tests.problems import Problem, all_allowed, problems, random_constraints, random_problem
+
+
+class StoredScores(NamedTuple):
+    """A scorer of scores that are there already, in shards of two sequences."""
+
+    problem: Problem
+
+    @property
+    def encoded(self) -> Any:
+        return SimpleNamespace(n_tokens=self.problem.batch.n_tokens, offsets=self.problem.batch.offsets)
+
+    @property
+    def layout(self) -> Any:
+        return SimpleNamespace(n_labels=len(self.problem.scores.start))
+
+    @property
+    def views(self) -> Any:
+        return SimpleNamespace(state=self.problem.scores.start)
+
+    def shards(self, n_threads: int = 1) -> Any:
+        n = len(self.problem.batch.weights)
+        return ((first, min(first + 2, n)) for first in range(0, n, 2))
+
+    def tokens(self, first: int, last: int) -> slice:
+        return slice(*self.problem.batch.offsets[[first, last]].tolist())
+
+    def scores(self, first: int, last: int) -> tuple[Scores, np.ndarray]:
+        tokens, scores = self.tokens(first, last), self.problem.scores
+        if len(scores.transitions) > 1 or len(scores.emissions) == 1:
+            scores = scores._replace(transitions=scores.transitions[tokens])
+        offsets = self.problem.batch.offsets[first : last + 1]
+        return scores._replace(emissions=scores.emissions[tokens]), offsets - offsets[0]
+
+
+class Case(NamedTuple):
+    """A posterior, and the scores of each sequence as the reference takes them."""
+
+    posterior: Posterior
+    sequences: list[Scores]
+
+    @property
+    def constraints(self) -> Constraints:
+        return self.posterior.constraints
+
+    @property
+    def spans(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.constraints.inside, self.constraints.outside
+
+    def bounds(self) -> list[tuple[int, int]]:
+        return list(itertools.pairwise(self.posterior.offsets.tolist()))
+
+
+def make_case(problem: Problem, constraints: Constraints, allowed: np.ndarray, temperature: float = 1.0) -> Case:
+    posterior = Posterior(StoredScores(problem), constraints, allowed, temperature)  # type: ignore[arg-type]
+    sequences = []
+    for first, last in problem.sequence_bounds():
+        one = reference.sequence(problem.scores, first, last)
+        one = Scores(*(array / temperature for array in one))
+        masks = constraints.start, constraints.step, constraints.end, allowed[first:last]
+        sequences.append(reference.masked(one, *masks))
+    return Case(posterior, sequences)
+
+
+def random_case(problem: Problem, seed: int, share: float, temperature: float) -> Case:
+    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, share)
+    return make_case(problem, constraints, allowed, temperature)
+
+
+def cases(scales: tuple[float, ...] = (1.0, 100.0), dtype: type = np.float64) -> st.SearchStrategy[Case]:
+    return st.builds(
+        random_case,
+        problems(maskable=False, missing=False, scales=scales, dtypes=(dtype,)),
+        st.integers(0, 2**32 - 1),
+        st.sampled_from([0.0, 0.3, 0.6]),
+        st.sampled_from([1.0, 2.0]),
+    )
+
+
+EXACT: dict[str, float] = {"rtol": 1e-9, "atol": 1e-9}
+
+
+def a_possible_labelling(case: Case, seed: int) -> np.ndarray:
+    rng, labels = np.random.default_rng(seed), [np.zeros(0, np.int64)]
+    for scores in case.sequences:
+        paths, _ = reference.probabilities(scores)
+        labels.append(rng.choice(paths) if scores.emissions.size else paths[0])
+    return np.concatenate(labels).astype(np.int32)
+
+
+@given(cases())
+def test_marginals(case: Case) -> None:
+    marginals = case.posterior.marginals()
+    for (first, last), scores in zip(case.bounds(), case.sequences, strict=True):
+        np.testing.assert_allclose(marginals[first:last], reference.marginals(scores), **EXACT)
+
+
+def check_spans(case: Case, limits: dict[str, float]) -> None:
+    """Compare the probabilities of all spans of the text, a batch of spans that do not overlap at a time."""
+    for number, ((first, _), scores) in enumerate(zip(case.bounds(), case.sequences, strict=True)):
+        for (begin, path), expected in reference.span_probabilities(scores, *case.spans).items():
+            labels = np.zeros(case.posterior.n_tokens, np.int32)
+            labels[first + begin : first + begin + len(path)] = path
+            starts = np.array([first + begin])
+            found = case.posterior.span_probabilities(labels, starts, starts + len(path))
+            assert found.dtype == np.float64
+            np.testing.assert_allclose(found, [expected], **limits, err_msg=f"sequence {number}")
+
+
+@given(cases())
+def test_every_span(case: Case) -> None:
+    check_spans(case, EXACT)
+
+
+@given(cases(dtype=np.float32))
+def test_every_span_in_single_precision(case: Case) -> None:
+    check_spans(case, {"rtol": 1e-3, "atol": 1e-3})
+
+
+@given(cases(), st.integers(0, 2**32 - 1))
+def test_all_spans_of_a_labelling_at_once(case: Case, seed: int) -> None:
+    labels = a_possible_labelling(case, seed)
+    expected, starts, ends = [], [], []
+    for (first, last), scores in zip(case.bounds(), case.sequences, strict=True):
+        shares = reference.span_probabilities(scores, *case.spans)
+        for begin, path in reference.spans_of(labels[first:last].tolist(), *case.spans):
+            expected.append(shares[begin, path])
+            starts.append(first + begin)
+            ends.append(first + begin + len(path))
+    found = case.posterior.span_probabilities(labels, np.array(starts, np.int64), np.array(ends, np.int64))
+    np.testing.assert_allclose(found, expected, **EXACT)
+
+
+@given(cases(), st.integers(0, 2**32 - 1))
+def test_log_probabilities(case: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    anything = rng.integers(0, len(case.constraints.start), case.posterior.n_tokens).astype(np.int32)
+    for labels in (anything, a_possible_labelling(case, seed)):
+        found = case.posterior.log_probabilities(labels)
+        pairs = zip(case.bounds(), case.sequences, strict=True)
+        expected = [reference.log_probability(scores, labels[first:last].tolist()) for (first, last), scores in pairs]
+        np.testing.assert_allclose(found, expected, **EXACT)
+
+
+@given(cases())
+def test_entropies(case: Case) -> None:
+    expected = [reference.entropy(scores) for scores in case.sequences]
+    np.testing.assert_allclose(case.posterior.entropies(), expected, **EXACT)
+
+
+@given(cases(), st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.0, 2.0]))
+def test_expected_f(case: Case, seed: int, beta: float) -> None:
+    labels = a_possible_labelling(case, seed)
+    parts = [
+        (scores, labels[first:last].tolist())
+        for (first, last), scores in zip(case.bounds(), case.sequences, strict=True)
+    ]
+    found = case.posterior.expected_f(labels, beta)
+    assert found == pytest.approx(reference.expected_f(parts, *case.spans, beta), rel=1e-9, abs=1e-9)
+
+
+@given(cases(), st.sampled_from([0.01, 0.5, 0.8, 1.0]), st.sampled_from([0.5, 1.0, 2.0]))
+def test_the_decoder_finds_the_spans_of_most_value(case: Case, expected_f: float, beta: float) -> None:
+    labels = case.posterior.decode(MaxExpectedF1(expected_f, beta))
+    for (first, last), scores in zip(case.bounds(), case.sequences, strict=True):
+        values = reference.span_values(scores, *case.spans, 1 + beta**2, expected_f)
+        assert values[tuple(labels[first:last].tolist())] == pytest.approx(max(values.values()), rel=1e-9, abs=1e-8)
+
+
+@given(problems(maskable=False, missing=False, scales=(1.0, 10.0)))
+def test_on_plain_labels_it_is_the_posterior_decoder(problem: Problem) -> None:
+    constraints = all_allowed(len(problem.scores.start))
+    arguments = problem.scores, problem.batch.offsets, constraints
+    marginals = make_case(problem, constraints, np.ones(problem.scores.emissions.shape, np.bool_)).posterior.marginals()
+    tokens = np.arange(problem.batch.n_tokens)
+    found, expected = (marginals[tokens, decoder(*arguments)] for decoder in (MaxExpectedF1(), MostLabelsRight()))
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_the_fixed_point_is_the_largest_expected_f() -> None:
+    """With the F-measure that it reaches as the one that is expected, no labelling has a larger one (Dinkelbach)."""
+    problem = random_problem(np.random.default_rng(5), n_labels=3, lengths=[4, 3], shared=True)
+    constraints, allowed = random_constraints(np.random.default_rng(1), problem, 0.2)
+    case = make_case(problem, constraints, allowed)
+    expected_f = 0.8
+    for _ in range(20):
+        expected_f = case.posterior.expected_f(case.posterior.decode(MaxExpectedF1(expected_f)))
+    ways = itertools.product(*(reference.probabilities(scores)[0].tolist() for scores in case.sequences))
+    parts = [list(zip(case.sequences, paths, strict=True)) for paths in ways]
+    assert expected_f == pytest.approx(max(reference.expected_f(part, *case.spans, 1.0) for part in parts), abs=1e-9)
+
+
+def test_a_smaller_f_and_a_larger_beta_find_more_spans() -> None:
+    case = tagged_text(lengths=[2_000], scale=1.0)
+    labels = {
+        key: case.posterior.decode(MaxExpectedF1(*key)) for key in ((0.9, 0.5), (0.9, 1.0), (0.9, 2.0), (0.3, 1.0))
+    }
+    found = {key: int((~case.constraints.outside[chosen]).sum()) for key, chosen in labels.items()}
+    assert found[0.9, 0.5] < found[0.9, 1.0] < found[0.9, 2.0]
+    assert found[0.9, 1.0] < found[0.3, 1.0]
+
+
+def tagged_text(lengths: list[int], scale: float, shared: bool = True, dtype: type = np.float64) -> Case:
+    """Return random scores of BILUO tags of three types, under the constraints of the scheme."""
+    tags = tags_of(["A", "B", "C"], "BILUO")
+    problem = random_problem(
+        np.random.default_rng(len(lengths)),
+        n_labels=len(tags),
+        lengths=lengths,
+        shared=shared,
+        scale=scale,
+        dtype=dtype,
+    )
+    allowed = np.ones((problem.batch.n_tokens, len(tags)), np.bool_)
+    posterior = Posterior(StoredScores(problem), transition_table(tags, "BILUO"), allowed, 1.0)  # type: ignore[arg-type]
+    return Case(posterior, [])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("scale", [0.01, 3.0, 100.0])
+def test_long_sequences_and_large_scores(scale: float, shared: bool, dtype: type) -> None:
+    """All answers are finite and agree with each other."""
+    posterior = tagged_text([2_000], scale, shared, dtype).posterior
+    precise = 1e-6 if dtype == np.float64 else 2e-3
+    marginals, samples = posterior.marginals(), posterior.sample(20, np.random.default_rng(0))
+    np.testing.assert_allclose(marginals.sum(1), 1, atol=precise)
+    assert (marginals[np.arange(2_000), samples] > 0).all()
+    entropy, log_shares = posterior.entropies()[0], [posterior.log_probabilities(labels)[0] for labels in samples]
+    assert 0 <= entropy <= 2_000 * np.log(marginals.shape[1])
+    assert np.isfinite(log_shares).all()
+    assert -np.mean(log_shares) == pytest.approx(entropy, abs=5 * np.std(log_shares) / np.sqrt(20) + 1e-6)
+    best = posterior.log_probabilities(posterior.decode(Viterbi()))[0]
+    assert max(log_shares) <= best + 1e-6 * abs(best) + 1e-9
+    chosen = posterior.decode(MaxExpectedF1())
+    starts, ends = posterior.spans(chosen)
+    shares = posterior.span_probabilities(chosen, starts, ends)
+    assert np.isfinite(shares).all()
+    single = ends - starts == 1  # a U- tag is a span
+    np.testing.assert_allclose(shares[single], marginals[starts[single], chosen[starts[single]]], atol=precise)
+    assert 0 <= posterior.expected_f(chosen) <= 1 + precise
+    rival = posterior.decode(Viterbi())
+    rival_shares = posterior.span_probabilities(rival, *posterior.spans(rival))
+    value, rival_value = (2 * found.sum() - 0.8 * len(found) for found in (shares, rival_shares))
+    assert value >= rival_value - len(shares) * precise
+
+
+def test_samples_come_as_often_as_they_are_probable() -> None:
+    problem = random_problem(np.random.default_rng(3), n_labels=3, lengths=[3, 0, 1, 4], shared=False)
+    case = random_case(problem, 7, 0.3, 1.0)
+    n = 20_000
+    samples = case.posterior.sample(n, np.random.default_rng(11))
+    assert samples.shape == (n, 8)
+    for (first, last), scores in zip(case.bounds(), case.sequences, strict=True):
+        paths, shares = reference.probabilities(scores)
+        places = {tuple(path): place for place, path in enumerate(paths.tolist())}
+        counts = np.zeros(len(paths))
+        for path in samples[:, first:last].tolist():
+            counts[places[tuple(path)]] += 1  # each is possible
+        common = n * shares > 5
+        deviation = (counts - n * shares)[common] ** 2 / (n * shares)[common]
+        degrees = int(common.sum())
+        assert deviation.sum() < degrees + 5 * np.sqrt(2 * degrees)
+
+
+def test_samples_of_a_seed_stay_the_same() -> None:
+    case = random_case(random_problem(np.random.default_rng(3), n_labels=3, lengths=[3] * 5, shared=True), 7, 0.3, 1.0)
+    one, same, other = (case.posterior.sample(4, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert one.dtype == np.int32
+    assert one.tolist() == same.tolist() != other.tolist()
+    assert len(np.unique(one, axis=0)) > 1
+
+
+def test_an_empty_text() -> None:
+    case = random_case(random_problem(np.random.default_rng(0), n_labels=2, lengths=[0, 0], shared=True), 0, 0.0, 1.0)
+    nothing = np.zeros(0, np.int32)
+    assert case.posterior.log_probabilities(nothing).tolist() == [0, 0]
+    assert case.posterior.entropies().tolist() == [0, 0]
+    assert case.posterior.sample(3, np.random.default_rng(0)).shape == (3, 0)
+    assert case.posterior.expected_f(nothing) == 0
+
+
+@pytest.mark.parametrize("ask", ["log_probabilities", "entropies", "sample", "expected_f"])
+def test_a_text_without_any_labelling(ask: str) -> None:
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[2, 1, 0, 2], shared=True)
+    allowed = np.ones((5, 3), np.bool_)
+    allowed[4] = False
+    posterior = make_case(problem, all_allowed(3), allowed).posterior
+    arguments: dict[str, tuple[Any, ...]] = {"entropies": (), "sample": (2, np.random.default_rng(0))}
+    with pytest.raises(DataError, match="Sequence 3 of"):
+        getattr(posterior, ask)(*arguments.get(ask, (np.zeros(5, np.int32),)))
+
+
+@pytest.mark.parametrize("setting", [{"expected_f": 0}, {"expected_f": 1.1}, {"beta": 0}, {"beta": float("inf")}])
+def test_settings_out_of_range(setting: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(setting))):
+        MaxExpectedF1(**setting)

@@ -1,0 +1,198 @@
+"""Calibration: tables counted by hand, errors in closed form, and temperatures recovered from data drawn with one."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.training.calibration import (
+    SMALLEST,
+    Bin,
+    calibration,
+    calibration_error,
+    fit_temperature,
+    golden_section,
+    log_losses,
+    reliability,
+)
+
+Predictions = tuple[np.ndarray, np.ndarray]
+
+
+def predictions(smallest: int = 1) -> st.SearchStrategy[Predictions]:
+    """Draw probabilities, many of them equal or on the limits of bins, and what is right."""
+    probability = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.7, 1.0]))
+    rows = st.lists(st.tuples(probability, st.booleans()), min_size=smallest, max_size=60)
+    return rows.map(lambda pairs: (np.array([p for p, _ in pairs], float), np.array([r for _, r in pairs], bool)))
+
+
+def in_order(bins: list[Bin]) -> bool:
+    return all(a.high <= b.low for a, b in pairwise(bins))
+
+
+@given(predictions(), st.integers(1, 20), st.booleans())
+def test_tables_hold_each_prediction_once(drawn: Predictions, n_bins: int, equal_mass: bool) -> None:
+    p, right = drawn
+    bins = reliability(p, right, n_bins, equal_mass=equal_mass)
+    assert 1 <= len(bins) <= n_bins
+    assert in_order(bins)
+    seen = np.zeros(len(p), int)
+    for part in bins:
+        here = (p > part.low) & (p <= part.high)
+        if part is bins[0]:
+            here |= p == part.low
+        seen += here
+        assert part.total == here.sum()
+        assert part.predicted == pytest.approx(p[here].mean())
+        assert part.correct == pytest.approx(right[here].mean())
+    assert (seen == 1).all()
+    assert calibration_error(bins) <= np.abs(p - right).mean() + 1e-12
+    assert calibration_error(bins) >= abs(p.mean() - right.mean()) - 1e-12
+
+
+@given(predictions(), st.integers(1, 20), st.booleans(), st.randoms(use_true_random=False))
+def test_order_does_not_matter(drawn: Predictions, n_bins: int, equal_mass: bool, random: object) -> None:
+    p, right = drawn
+    order = np.array(random.sample(range(len(p)), len(p)))  # type: ignore[attr-defined]
+    once, again = (calibration(p[i], right[i], n_bins, equal_mass=equal_mass) for i in (slice(None), order))
+    assert once == pytest.approx(again)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=60, unique=True), st.integers(1, 20))
+def test_bins_of_equal_mass(p: list[float], n_bins: int) -> None:
+    counts = [part.total for part in reliability(p, [True] * len(p), n_bins, equal_mass=True)]
+    assert len(counts) == min(n_bins, len(p))
+    assert max(counts) - min(counts) <= 1
+
+
+def test_a_table_by_hand() -> None:
+    p = [0.05, 0.1, 0.45, 0.5, 0.5, 0.9, 1.0]
+    right = [False, True, False, True, False, True, True]
+    assert reliability(p, right, 2) == [
+        Bin(0.0, 0.5, 5, pytest.approx(0.32), pytest.approx(0.4)),
+        Bin(0.5, 1.0, 2, pytest.approx(0.95), 1.0),
+    ]
+    # equal probabilities stay together: two bins of three and four become one of five and one of two
+    assert [part.total for part in reliability(p, right, 2, equal_mass=True)] == [3, 4]
+    assert [part.total for part in reliability(sorted([*p, 0.5]), [*right, True], 2, equal_mass=True)] == [6, 2]
+    found = calibration(p, right, 2)
+    assert found.error == pytest.approx((5 * 0.08 + 2 * 0.05) / 7)
+    assert found.brier == pytest.approx((0.05**2 + 0.9**2 + 0.45**2 + 2 * 0.5**2 + 0.1**2) / 7)
+    assert (found.total, found.correct) == (7, pytest.approx(4 / 7))
+    assert found.predicted == pytest.approx(sum(p) / 7)
+    losses = [-math.log(0.95), -math.log(0.1), -math.log(0.55), math.log(2), math.log(2), -math.log(0.9), 0]
+    assert found.log_loss == pytest.approx(sum(losses) / 7, abs=1e-6)
+
+
+@pytest.mark.parametrize("equal_mass", [False, True])
+def test_a_perfect_table_has_no_error(equal_mass: bool) -> None:
+    # k tenths of the predictions of probability k / 10 are right
+    p = np.repeat(np.arange(11) / 10, 10)
+    right = np.tile(np.arange(10), 11) < 10 * p - 1e-9
+    found = calibration(p, right, equal_mass=equal_mass)
+    assert found.error == pytest.approx(0, abs=1e-12)
+    assert found.predicted == found.correct == pytest.approx(0.5)
+    assert found.brier == pytest.approx((p * (1 - p)).mean())
+    assert calibration(p, ~right, equal_mass=equal_mass).error > 0.2
+
+
+def test_few_predictions() -> None:
+    nothing = calibration([], [])
+    assert nothing.total == 0
+    assert all(math.isnan(value) for value in nothing[1:])
+    assert reliability([], []) == []
+    assert math.isnan(calibration_error([]))
+    one = calibration([0.25], [True], equal_mass=True)
+    assert (one.total, one.error, one.brier) == (1, 0.75, 0.75**2)
+
+
+def test_single_precision_may_reach_beyond_the_ends() -> None:
+    assert reliability([1 + 1e-6, -1e-6], [True, False], 2) == [Bin(0.0, 0.5, 1, 0.0, 0.0), Bin(0.5, 1.0, 1, 1.0, 1.0)]
+    assert log_losses([1.0, 0.0], [False, True]) == pytest.approx([-math.log(SMALLEST)] * 2)
+
+
+@pytest.mark.parametrize(
+    ("p", "right"), [([0.5], [True, False]), ([1.1], [True]), ([-0.1], [True]), ([math.nan], [True]), ([0.5], [2])]
+)
+def test_what_is_no_prediction(p: list[float], right: list[bool]) -> None:
+    with pytest.raises(DataError, match="Probabilities"):
+        reliability(p, right)
+
+
+def test_no_bins() -> None:
+    with pytest.raises(ConfigError, match="at least 1 bin"):
+        reliability([0.5], [True], 0)
+
+
+# Temperature
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    exp = np.exp(scores - scores.max(1, keepdims=True))
+    return exp / exp.sum(1, keepdims=True)
+
+
+class Drawn:
+    """Predictions of a model whose scores are `truth` times too large."""
+
+    def __init__(self, truth: float, size: int = 20000, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.scores = truth * rng.normal(size=(size, 4))
+        labels = (softmax(self.scores / truth).cumsum(1) > rng.random((size, 1))).argmax(1)
+        self.right = labels == self.scores.argmax(1)
+
+    def at(self, temperature: float) -> np.ndarray:
+        return softmax(self.scores / temperature).max(1)
+
+
+@pytest.mark.parametrize("truth", [0.2, 0.7, 1.0, 1.6, 6.0])
+def test_a_temperature_is_found_again(truth: float) -> None:
+    drawn = Drawn(truth)
+    found = fit_temperature(drawn.at, drawn.right)
+    assert found == pytest.approx(truth, rel=0.05)
+    before, after = (calibration(drawn.at(t), drawn.right) for t in (1.0, found))
+    assert after.error < 0.02
+    assert after.log_loss <= before.log_loss
+    if not 0.5 < truth < 1.5:
+        assert before.error > 0.1
+
+
+def test_the_search_ends_at_the_least_loss() -> None:
+    drawn = Drawn(1.6, size=500)
+    found = fit_temperature(drawn.at, drawn.right)
+
+    def cost(temperature: float) -> float:
+        return float(log_losses(drawn.at(temperature), drawn.right).sum() + 0.5 * math.log(temperature) ** 2)
+
+    near = [cost(found * factor) for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0)]
+    assert cost(found) <= min(near)
+
+
+@given(st.lists(st.tuples(st.floats(-8, 8), st.booleans()), min_size=1, max_size=8))
+def test_small_samples_give_sober_temperatures(pairs: list[tuple[float, bool]]) -> None:
+    """All right, all wrong, or sure and wrong: the temperature stays in range."""
+    scores, right = (np.array(column, float) for column in zip(*pairs, strict=True))
+    found = fit_temperature(lambda temperature: 0.5 + 0.5 * np.tanh(scores / temperature / 2), right)
+    assert math.exp(-3) <= found <= math.exp(3)
+
+
+def test_one_right_prediction_says_next_to_nothing() -> None:
+    found = fit_temperature(lambda temperature: [1 / (1 + math.exp(-3 / temperature))], [True])
+    assert 0.8 < found < 1
+
+
+def test_nothing_to_fit_to() -> None:
+    with pytest.raises(DataError, match="no predictions"):
+        fit_temperature(lambda _: [], [])
+
+
+@given(st.floats(-3, 3), st.floats(0.1, 4))
+def test_golden_section(lowest: float, width: float) -> None:
+    found = golden_section(lambda x: abs(x - lowest) ** 1.5, lowest - width, lowest + 2 * width, 1e-6)
+    assert found == pytest.approx(lowest, abs=1e-5)
