@@ -263,7 +263,7 @@ def make_posterior(
     """
     if not COLDEST <= temperature <= 1 / COLDEST:
         raise ConfigError(
-            f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 leaves scores as they are."
+            f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
         )
     words = scorer.encoded.words
     if allowed is not None and words is not None:

@@ -125,10 +125,8 @@ class _Maker:
                 f"The data set {name!r} holds no evidence for {part_name(loss)} in any of its "
                 f"{len(examples)} documents. Check its corpus and the settings of the loss."
             )
-        docs, costs = (
-            [example.predicted for example, _ in found],
-            [self._on_numbers(cost, name, loss) for _, cost in found],
-        )
+        docs = [example.predicted for example, _ in found]
+        costs = [self._on_numbers(cost, name, loss) for _, cost in found]
         encoded, columns, allowed = self._encode(docs)
         if allowed is not None and encoded.words is not None:  # where this restricts, no tag dictionary does
             encoded = encoded._replace(words=np.where(allowed.all(1), encoded.words, np.int32(-1)))
