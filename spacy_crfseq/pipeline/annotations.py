@@ -506,6 +506,8 @@ class Entities(_Spans):
 def _preset_docs(state: Hashes, doc_offsets: Offsets) -> list[int]:
     """Return the numbers of Docs where a component before has set entities or blocked tokens."""
     begins = np.flatnonzero(state[:, 1] == 3)
+    if not len(begins):  # most often, and asked of each Doc
+        return []
     return sorted(set((np.searchsorted(doc_offsets, begins, side="right") - 1).tolist()))
 
 
