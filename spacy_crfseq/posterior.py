@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .errors import ConfigError, DataError
 from .scorer import Scorer
+from .tag_dictionary import without_restricted
 from .threads import over
 from .types import Bools, Constraints, Decoder, Floats, Ints, Offsets, Scores
 
@@ -259,6 +260,8 @@ def make_posterior(
 ) -> Posterior:
     """Return the distribution of the labels that a scorer scores; where `allowed` restricts, no tag dictionary does.
 
+    See `without_restricted`.
+
     RAISES ConfigError: On a temperature that is out of range or no number.
     """
     if not COLDEST <= temperature <= 1 / COLDEST:
@@ -267,6 +270,6 @@ def make_posterior(
         )
     words = scorer.encoded.words
     if allowed is not None and words is not None:
-        words = np.where(allowed.all(1), words, np.int32(-1))
+        words = without_restricted(words, allowed, constraints)
         scorer = scorer._replace(encoded=scorer.encoded._replace(words=words))
     return Posterior(scorer, constraints, allowed, temperature)

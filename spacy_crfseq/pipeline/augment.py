@@ -15,6 +15,7 @@ from spacy.training import Example
 from ..errors import ConfigError, DataError, suggest
 from ..features.encoder import Encoded
 from ..model import LinearChainCRF
+from ..tag_dictionary import without_restricted
 from ..training.augmented import LossSet, SetReport, Settings, intrinsic, train
 from ..training.compatibility import check_global, part_name
 from ..training.dataset import Dataset, join
@@ -129,7 +130,8 @@ class _Maker:
         costs = [self._on_numbers(cost, name, loss) for _, cost in found]
         encoded, columns, allowed = self._encode(docs)
         if allowed is not None and encoded.words is not None:  # where this restricts, no tag dictionary does
-            encoded = encoded._replace(words=np.where(allowed.all(1), encoded.words, np.int32(-1)))
+            constraints = pipe.annotation.constraints(pipe.tags)
+            encoded = encoded._replace(words=without_restricted(encoded.words, allowed, constraints))
         gold = np.full(encoded.n_tokens, MISSING, np.int32)
         data = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1))
         return LossSet(name, data, np.searchsorted(encoded.offsets, columns.doc_offsets), costs, allowed)
