@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .errors import ConfigError, DataError
 from .scorer import Scorer
+from .tag_dictionary import without_restricted
 from .threads import over
 from .types import Bools, Constraints, Decoder, Floats, Ints, Offsets, Scores
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 THREAD_TOKENS = 1 << 12
 """Tokens from which on decoding is worth a thread of its own."""
+COLDEST = 1e-6
+"""The lowest temperature, which scores in single precision bear to be divided by; the highest is one over it."""
 
 
 class NBest(NamedTuple):
@@ -88,12 +91,19 @@ class Posterior(NamedTuple):
         return labels
 
     def marginals(self) -> Floats:
-        """Return P(y_t = k | x) as [T, L]."""
+        """Return P(y_t = k | x) as [T, L].
+
+        RAISES DataError: If the constraints leave a sequence without any labelling.
+        """
         from .kernels import lattice
 
         out = np.empty((self.n_tokens, self.scorer.layout.n_labels), self.scorer.views.state.dtype)
+        first = 0
         for scores, offsets, tokens in self._constrained():
-            lattice.posterior(*scores, offsets, out[tokens], np.empty(len(offsets) - 1))
+            log_z = np.empty(len(offsets) - 1)
+            lattice.posterior(*scores, offsets, out[tokens], log_z)
+            _check_possible(log_z, first)
+            first += len(log_z)
         return out
 
     def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
@@ -150,9 +160,7 @@ class Posterior(NamedTuple):
             exact = Scores(*(array.astype(np.float64) for array in scores))
             some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
             kbest.best_labellings(*exact, offsets, some, best, log_z)
-            if np.isneginf(best[0]).any():
-                number = first + int(np.isneginf(best[0]).argmax())
-                raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
+            _check_possible(best[0], first)
             labels[:, tokens], values[:, first : first + n] = some, np.minimum(best - log_z, 0)  # 0 but for rounding
             first += n
         return NBest(labels, values)
@@ -216,10 +224,7 @@ class Posterior(NamedTuple):
         before = 0
         for scores, offsets, tokens in self._constrained():
             model = chain.make_chain(scores, offsets)
-            impossible = np.flatnonzero(np.isneginf(model.log_z))
-            if len(impossible):
-                number = before + int(impossible[0])
-                raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
+            _check_possible(model.log_z, before)
             before += len(offsets) - 1
             yield model, tokens
 
@@ -243,12 +248,28 @@ class Posterior(NamedTuple):
         return None if self.allowed is None else self.allowed[tokens]
 
 
+def _check_possible(scores: NDArray[np.float64], first: int) -> None:
+    """RAISES DataError: If a sequence, the first of which has the number `first`, has no score but minus infinity."""
+    if np.isneginf(scores).any():
+        number = first + int(np.isneginf(scores).argmax())
+        raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
+
+
 def make_posterior(
     scorer: Scorer, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
 ) -> Posterior:
-    """Return the distribution of the labels that a scorer scores; where `allowed` restricts, no tag dictionary does."""
+    """Return the distribution of the labels that a scorer scores; where `allowed` restricts, no tag dictionary does.
+
+    See `without_restricted`.
+
+    RAISES ConfigError: On a temperature that is out of range or no number.
+    """
+    if not COLDEST <= temperature <= 1 / COLDEST:
+        raise ConfigError(
+            f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
+        )
     words = scorer.encoded.words
     if allowed is not None and words is not None:
-        words = np.where(allowed.all(1), words, np.int32(-1))
+        words = without_restricted(words, allowed, constraints)
         scorer = scorer._replace(encoded=scorer.encoded._replace(words=words))
     return Posterior(scorer, constraints, allowed, temperature)

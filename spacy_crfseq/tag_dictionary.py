@@ -93,6 +93,18 @@ def free_standing(constraints: Constraints) -> Bools:
     return free
 
 
+def without_restricted(words: Ints, allowed: Bools, constraints: Constraints) -> Ints:
+    """Return words [T] for a dictionary to look at where `allowed` [T, L] restricts tokens, -1 for those it must leave.
+
+    These are the restricted tokens, and those beside one that may have no label that can stand by itself, such as
+    "B-PER" alone: a span goes on there, whatever the dictionary says.
+    """
+    left = ~allowed.all(1)
+    torn = np.flatnonzero(~allowed[:, free_standing(constraints)].any(1))
+    left[np.maximum(torn - 1, 0)] = left[np.minimum(torn + 1, len(left) - 1)] = True
+    return np.where(left, np.int32(-1), words)
+
+
 def make_dictionary(
     hashes: Hashes, numbers: Ints, gold: Ints, constraints: Constraints, *, size: int, min_count: int
 ) -> tuple[TagDictionary, Ints]:

@@ -211,3 +211,24 @@ def test_words_are_known_by_their_hash() -> None:
     words = dictionary.word_index().find(np.array([9, 7, 5, 0], np.uint64))[0]
     assert words.tolist() == [1, -1, 0, -1]
     assert dictionary.labels_of(words).tolist() == [[False, True], [True, True], [True, False], [True, True]]
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["IOB2", "BILUO"]))
+def test_it_leaves_a_labelling_wherever_there_is_one_without_it(seed: int, scheme: str) -> None:
+    rng = np.random.default_rng(seed)
+    prefixes = "BI" if scheme == "IOB2" else "BILU"
+    constraints = transition_table(["O", *(f"{prefix}-X" for prefix in prefixes)], scheme)
+    n_labels, n_tokens = len(constraints.start), int(rng.integers(1, 6))
+    free = free_standing(constraints)
+    entries = rng.random((n_tokens, n_labels)) < 0.4
+    entries[~entries[:, free].any(1), 0] = True
+    allowed = rng.random((n_tokens, n_labels)) < 0.4
+    allowed[rng.random(n_tokens) < 0.5] = True
+    words = module.without_restricted(np.arange(n_tokens, dtype=np.int32), allowed, constraints)
+    left = np.where((words >= 0)[:, None], entries, True)
+    paths = reference.all_paths(n_tokens, n_labels)
+    valid = [path for path in paths if constraints.start[path[0]] and constraints.end[path[-1]]]
+    valid = [path for path in valid if constraints.step[path[:-1], path[1:]].all()]
+    tokens = np.arange(n_tokens)
+    possible = [path for path in valid if allowed[tokens, path].all()]
+    assert any(left[tokens, path].all() for path in possible) == bool(possible)

@@ -209,15 +209,18 @@ class TokenTags:
         if not docs:
             return
         values = self._values(docs[0].vocab, tags)[prediction.labels]
+        scores = prediction.scores
         if not self.overwrite:
             old = prediction.state[:, 0]
-            values = np.where(old != 0, old, values)
+            kept = (old != 0) & (old != values)
+            values = np.where(kept, old, values)
+            scores = None if scores is None else np.where(kept, np.nan, scores)
         attributes: list[Any] = [int(self._id)]
         column: Any = values[:, None]
         for doc, begin, end in _ranges(docs, prediction.doc_offsets):
             doc.from_array(attributes, column[begin:end])
-            if prediction.scores is not None:
-                store_token_scores(doc, prediction.name, prediction.scores[begin:end])
+            if scores is not None:
+                store_token_scores(doc, prediction.name, scores[begin:end])
 
     def spans_in(self, doc: Doc) -> Iterable[Span]:
         return []
@@ -503,6 +506,8 @@ class Entities(_Spans):
 def _preset_docs(state: Hashes, doc_offsets: Offsets) -> list[int]:
     """Return the numbers of Docs where a component before has set entities or blocked tokens."""
     begins = np.flatnonzero(state[:, 1] == 3)
+    if not len(begins):  # most often, and asked of each Doc
+        return []
     return sorted(set((np.searchsorted(doc_offsets, begins, side="right") - 1).tolist()))
 
 

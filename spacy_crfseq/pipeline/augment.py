@@ -15,6 +15,7 @@ from spacy.training import Example
 from ..errors import ConfigError, DataError, suggest
 from ..features.encoder import Encoded
 from ..model import LinearChainCRF
+from ..tag_dictionary import without_restricted
 from ..training.augmented import LossSet, SetReport, Settings, intrinsic, train
 from ..training.compatibility import check_global, part_name
 from ..training.dataset import Dataset, join
@@ -125,17 +126,28 @@ class _Maker:
                 f"The data set {name!r} holds no evidence for {part_name(loss)} in any of its "
                 f"{len(examples)} documents. Check its corpus and the settings of the loss."
             )
-        docs, costs = [example.predicted for example, _ in found], [self._on_numbers(cost) for _, cost in found]
+        docs = [example.predicted for example, _ in found]
+        costs = [self._on_numbers(cost, name, loss) for _, cost in found]
         encoded, columns, allowed = self._encode(docs)
         if allowed is not None and encoded.words is not None:  # where this restricts, no tag dictionary does
-            encoded = encoded._replace(words=np.where(allowed.all(1), encoded.words, np.int32(-1)))
+            constraints = pipe.annotation.constraints(pipe.tags)
+            encoded = encoded._replace(words=without_restricted(encoded.words, allowed, constraints))
         gold = np.full(encoded.n_tokens, MISSING, np.int32)
         data = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1))
         return LossSet(name, data, np.searchsorted(encoded.offsets, columns.doc_offsets), costs, allowed)
 
-    def _on_numbers(self, cost: Cost) -> Callable[[Ints], float]:
+    def _on_numbers(self, cost: Cost, name: str, loss: ExtrinsicLoss) -> Callable[[Ints], float]:
         tags = self._pipe.tags
-        return lambda labels: cost([tags[label] for label in labels.tolist()])
+
+        def checked(labels: Ints) -> float:
+            value = float(cost([tags[label] for label in labels.tolist()]))
+            if not 0 <= value < np.inf:
+                raise DataError(
+                    f"The data set {name!r}: {part_name(loss)} gave a cost of {value}; it must be 0 or more."
+                )
+            return value
+
+        return checked
 
     def _evidence(self, name: str, example: Example) -> Evidence:
         """RAISES DataError: If the predicted and the gold Doc differ in their tokens."""

@@ -798,6 +798,7 @@ class CRFComponent(TrainablePipe):
         return {**self.cfg, "tags": self._tags}
 
     def _load_cfg(self, stored: dict[str, Any]) -> None:
+        self.cfg["temperature"] = 1.0  # of models from before there was any
         self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
         tags = stored.get("tags", [])
         self._set_tags([str(tag) for tag in tags])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+import numpy as np
 from spacy.tokens import Doc, Span, Token
 
 from ..errors import ConfigError
@@ -34,7 +35,7 @@ def register(component: CRFComponent) -> None:
 
 
 def store_token_scores(doc: Doc, component: str, scores: Floats) -> None:
-    """Write the probabilities of a tagger's tags [tokens] to the Doc."""
+    """Write the probabilities of a tagger's tags [tokens] to the Doc, nan where a token keeps a tag of others."""
     doc.user_data[KEY] = {**doc.user_data.get(KEY, {}), component: scores}
 
 
@@ -64,11 +65,15 @@ def span_score(span: Span) -> float:
 def token_score(token: Token) -> float:
     """Return the probability of a token's tag, as ``token._.crf_score``; stored, or else asked of the tagger.
 
+    What was stored when the Doc had other tokens does not count.
+
     RAISES ConfigError: If no tagger uses the vocab of the Doc, or there are several and none has stored scores.
     """
     stored: dict[str, Any] = token.doc.user_data.get(KEY, {})
     if stored:
-        return float(next(reversed(list(stored.values())))[token.i])
+        scores = next(reversed(list(stored.values())))
+        if len(scores) == len(token.doc) and not np.isnan(scores[token.i]):
+            return float(scores[token.i])
     taggers = [pipe for pipe in _with_vocab(token.doc) if pipe.annotation.scheme is None]
     if len(taggers) != 1:
         raise ConfigError(

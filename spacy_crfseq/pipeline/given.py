@@ -69,6 +69,7 @@ def note(doc: Doc, component: str, given: Given, kind: str = "user") -> None:
     kinds.pop(kind, None)
     if given.spans or given.allowed:
         kinds[kind] = {
+            "tokens": len(doc),
             "spans": [list(span) for span in given.spans],
             "allowed": [[token, labels] for token, labels in given.allowed.items()],
         }
@@ -80,10 +81,20 @@ def note(doc: Doc, component: str, given: Given, kind: str = "user") -> None:
 
 
 def given_of(doc: Doc, component: str, kinds: Sequence[str] = ("user", "preset")) -> Given:
-    """Return what is noted on a Doc for a component."""
+    """Return what is noted on a Doc for a component; what was preset on other tokens than it has now is forgotten.
+
+    RAISES DataError: If a user's note is on other tokens than the Doc has now.
+    """
     given, notes = NOTHING, doc.user_data.get(KEY, {}).get(component, {})
     for kind in kinds:
         if kind in notes:
+            if notes[kind]["tokens"] != len(doc):
+                if kind == "user":
+                    raise DataError(
+                        f"{_about(doc)}: labels or spans were noted for {component!r} when it had "
+                        f"{notes[kind]['tokens']} tokens, but it has {len(doc)} now. Note them again."
+                    )
+                continue
             spans = [SpanLike(*span) for span in notes[kind]["spans"]]
             given = given.and_(Given(spans, {token: list(labels) for token, labels in notes[kind]["allowed"]}))
     return given
@@ -98,7 +109,7 @@ def restrict(
         that the model does not know; on such tokens and labels; and where no label is left for a token.
     """
     taken: set[int] = set()
-    for span in given.spans:
+    for span in dict.fromkeys(given.spans):  # a ruler and a user may say the same
         if not taken.isdisjoint(range(span.start, span.end)):
             raise DataError(f"{_about(doc)}: the given span {span.start}-{span.end} {span.label_!r} overlaps another.")
         taken.update(range(span.start, span.end))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
+import srsly
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 
@@ -336,3 +337,76 @@ def test_samples_are_reproducible() -> None:
     one, two, other = (answers.sample(50, seed=seed) for seed in (3, 3, 4))
     assert all((a == b).all() for a, b in zip(one, two, strict=True))
     assert any((a != b).any() for a, b in zip(one, other, strict=True))
+
+
+# --- odd states of Docs ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_given_twice_is_given_once() -> None:
+    nlp = trained("crf_ner")
+    pipe, doc = pipe_of(nlp), bare_doc(nlp, WORDS)
+    span = Span(doc, 2, 4, "LOC")
+    doc.ents = [span]  # as a ruler would
+    pipe.restrict(doc, spans=[span])
+    assert span in pipe(doc).ents
+    assert span in pipe(doc).ents
+    assert pipe.ask([doc], spans=[span]).spans()[0][-1][:3] == (2, 4, "LOC")
+    with pytest.raises(DataError, match="overlaps another"):
+        pipe.ask([doc], spans=[Span(doc, 3, 4, "LOC")])
+
+
+def test_notes_on_other_tokens() -> None:
+    nlp = trained("crf_ner")
+    pipe, doc = pipe_of(nlp), bare_doc(nlp, WORDS)
+    doc.ents = [Span(doc, 2, 4, "LOC")]
+    part = pipe(doc)[1:].as_doc(copy_user_data=True)
+    np.testing.assert_array_equal(pipe.marginals(part), pipe.marginals(bare_doc(nlp, WORDS[1:])))
+    pipe.restrict(doc, allowed={0: ["O"]})
+    with pytest.raises(DataError, match="had 4 tokens, but it has 3 now"):
+        pipe(doc[1:].as_doc(copy_user_data=True))
+
+
+def test_token_scores_on_other_tokens() -> None:
+    nlp = trained("crf_tagger", scores=True)
+    doc = nlp("Anna saw New York")
+    part = doc[1:].as_doc(copy_user_data=True)
+    expected = [pipe_of(nlp).token_probability(token) for token in part]
+    assert [token._.crf_score for token in part] == pytest.approx(expected)
+
+
+def test_the_score_of_a_tag_that_was_there() -> None:
+    nlp = trained("crf_tagger", scores=True)
+    doc = nlp.make_doc("Anna saw New York")
+    doc[0].tag_, doc[1].tag_ = "unheard", "NNP"
+    pipe = pipe_of(nlp)
+    marginals = pipe.marginals(pipe(doc))
+    assert [token.tag_ for token in doc[:2]] == ["unheard", "NNP"]
+    assert doc[0]._.crf_score == 0
+    expected = [marginals[i, pipe.tags.index(doc[i].tag_)] for i in (1, 2, 3)]
+    assert [token._.crf_score for token in doc[1:]] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("temperature", [float("nan"), 0.0, -1.0, float("inf"), 1e-40])
+def test_temperatures_out_of_range(temperature: float) -> None:
+    nlp = trained("crf_ner")
+    with pytest.raises(ConfigError, match="temperature = "):
+        pipe_of(nlp).ask([nlp("Anna saw New York")], temperature=temperature)
+
+
+def test_a_model_from_before_there_were_temperatures(tmp_path: Path) -> None:
+    pipe = pipe_of(trained("crf_ner"))
+    pipe.to_disk(tmp_path / "ner", exclude=["vocab"])
+    settings = srsly.read_json(tmp_path / "ner" / "cfg")
+    del settings["temperature"], settings["scores"]
+    srsly.write_json(tmp_path / "ner" / "cfg", settings)
+    pipe.cfg["temperature"] = 2.0
+    pipe.from_disk(tmp_path / "ner", exclude=["vocab"])
+    assert pipe.cfg["temperature"] == 1.0
+
+
+def test_no_labelling_is_left() -> None:
+    nlp = trained("crf_ner")
+    answers = pipe_of(nlp).ask([nlp("Anna saw New York")], allowed={0: ["L-LOC"]})
+    for question in (answers.marginals, answers.spans, answers.entropies, lambda: answers.nbest(2)):
+        with pytest.raises(DataError, match="no labelling"):
+            question()

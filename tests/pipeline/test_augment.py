@@ -163,3 +163,18 @@ def test_data_and_losses_that_cannot_be_used() -> None:
         augment(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", bare))
     with pytest.raises(ConfigError, match=r"no CRF component 'tagger'\. Did you mean 'crf_tagger'"):
         augment(nlp, "tagger", [Source("a", corpus)], Settings())
+
+
+@pytest.mark.parametrize("cost", [float("nan"), float("inf"), -1.0])
+def test_a_cost_that_is_none(cost: float) -> None:
+    class Broken:
+        def check(self, labels: Sequence[str], scheme: str) -> None:
+            pass
+
+        def __call__(self, evidence: Evidence) -> Cost | None:
+            return lambda tags: cost
+
+    nlp = trained("crf_tagger")
+    source = Source("some", examples(nlp, "crf_tagger"), Broken())
+    with pytest.raises(DataError, match="'some': Broken gave a cost of"):
+        augment(nlp, "crf_tagger", [source], Settings(rounds=1))

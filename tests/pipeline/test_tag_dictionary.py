@@ -138,3 +138,10 @@ def test_off_by_default() -> None:
 def test_settings_out_of_range(settings: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="tag_dictionary_size must be 0"):
         blank("crf_ner", **settings)
+
+
+def test_a_span_that_is_said_to_begin_goes_on_whatever_the_dictionary_says() -> None:
+    nlp = trained("crf_ner", **DICTIONARY)
+    doc = nlp.make_doc("Anna lives in")
+    labels = pipe_of(nlp).ask([doc], allowed={0: ["B-LOC"]}).labels[0]
+    assert pipe_of(nlp).tags[labels[0]] == "B-LOC"
