@@ -1,7 +1,7 @@
 """Wrong labels among the tokens whose gold label is known, which may be few of them.
 
-Hall, McDonald, Katz-Brown & Ringgaard (2011), "Training dependency parsers by jointly optimizing multiple objectives",
-learn from partly annotated sentences so.
+Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions" learn from
+partly annotated sentences so.
 """
 
 from __future__ import annotations

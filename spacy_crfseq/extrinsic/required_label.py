@@ -1,7 +1,7 @@
 """One given token must carry one of some labels, and nothing else is known: the main verb of a question is a verb.
 
-Hall, McDonald, Katz-Brown & Ringgaard (2011), "Training dependency parsers by jointly optimizing multiple objectives",
-adapt to questions so.
+Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions" adapt a
+tagger to questions so.
 """
 
 from __future__ import annotations

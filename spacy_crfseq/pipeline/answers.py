@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.tokens import Doc, Span
 
 from ..posterior import Posterior
 from ..schemes import SpanArrays, spans_of
@@ -41,6 +42,19 @@ class Labelling(NamedTuple):
 
     labels: Ints
     log_probability: float
+
+
+class Alternative(NamedTuple):
+    """A labelling of a Doc in words, one of the most probable.
+
+    probability (float): Of the labelling as a whole.
+    tags (list[str]): A tag a token.
+    spans (list[Span]): The spans that they make up; none of a tagger.
+    """
+
+    probability: float
+    tags: list[str]
+    spans: list[Span]
 
 
 class Answers:
@@ -143,6 +157,27 @@ class Answers:
             [Labelling(labels[i, first:last], score) for i, score in enumerate(of_doc.tolist()) if score > -np.inf]
             for first, last, of_doc in found
         ]
+
+    def alternative(self, doc: Doc, labelling: Labelling) -> Alternative:
+        """Return a labelling of one of the Docs in words."""
+        tags, spans = [self.tags[label] for label in labelling.labels], []
+        if self._scheme is not None:
+            table = tag_table(self.tags, self._scheme)
+            found = spans_of(labelling.labels, np.array([0, len(doc)]), table)
+            each = zip(found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True)
+            spans = [Span(doc, start, end, table.types[kind]) for start, end, kind in each]
+        return Alternative(float(np.exp(labelling.log_probability)), tags, spans)
+
+    def probability(self, start: int, tags: Sequence[str]) -> float:
+        """Return the probability of a span whose tokens, from `start` on, have these tags; 0 for unknown ones.
+
+        start (int): Counted over all Docs.
+        """
+        if not set(tags) <= set(self.tags):
+            return 0.0
+        labels, end = np.zeros(self.posterior.n_tokens, np.int32), start + len(tags)
+        labels[start:end] = [self.tags.index(tag) for tag in tags]
+        return float(self.posterior.span_probabilities(labels, np.array([start]), np.array([end]))[0])
 
     def sample(self, n: int, seed: int = 0) -> list[Ints]:
         """Return n labellings of each Doc [n, tokens], drawn by their probability."""

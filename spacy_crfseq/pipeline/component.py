@@ -28,28 +28,26 @@ from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.index import HashIndex
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
-from ..layout import Layout, make_layout, used_rows
 from ..model import LinearChainCRF
 from ..posterior import make_posterior
-from ..schemes import TagTable, span_f1, spans_of
-from ..tag_dictionary import TagDictionary, make_dictionary
 from ..training.compatibility import check_candidates, check_global
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
-from ..training.selection import most_informative
 from ..types import MISSING, Bools, Constraints, Floats, Ints
 from . import given, storage
-from .annotations import Annotation, Prediction, Tags, tag_table
-from .answers import Answers, Labelling
+from .annotations import Annotation, Prediction, Tags
+from .answers import Alternative, Answers
 from .collect import Collected, collect, gold_tags
 from .confidence import register
+from .development import make_evaluator
 from .extract import DocColumns, lexeme_reader, read_docs
 from .given import Given
 from .method import Method
 from .partial import Partial, PartialTable, contents, known_tags
 from .session import Session
 from .thinc_model import make_model, show_parameters
+from .untrained import make_untrained
 
 PORTION_TOKENS = 1 << 15
 """Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
@@ -77,19 +75,6 @@ class Pruned(NamedTuple):
 
     before: ModelSize
     after: ModelSize
-
-
-class Alternative(NamedTuple):
-    """A labelling of a Doc, one of the most probable.
-
-    probability (float): Of the labelling as a whole.
-    tags (list[str]): A tag a token.
-    spans (list[Span]): The spans that they make up; none of a tagger.
-    """
-
-    probability: float
-    tags: list[str]
-    spans: list[Span]
 
 
 class CRFComponent(TrainablePipe):
@@ -355,36 +340,19 @@ class CRFComponent(TrainablePipe):
 
     def nbest(self, doc: Doc, k: int) -> list[Alternative]:
         """Return the k most probable labellings of a Doc, or as many as there are, best first; see `ask` for more."""
-        return [self._alternative(doc, labelling) for labelling in self.ask([doc]).nbest(k)[0]]
-
-    def _alternative(self, doc: Doc, labelling: Labelling) -> Alternative:
-        tags, scheme, spans = [self._tags[label] for label in labelling.labels], self.annotation.scheme, []
-        if scheme is not None:
-            offsets = np.array([0, len(doc)])
-            table = tag_table(tuple(self._tags), scheme)
-            found = spans_of(labelling.labels, offsets, table)
-            each = zip(found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True)
-            spans = [Span(doc, start, end, table.types[kind]) for start, end, kind in each]
-        return Alternative(float(np.exp(labelling.log_probability)), tags, spans)
+        answers = self.ask([doc])
+        return [answers.alternative(doc, labelling) for labelling in answers.nbest(k)[0]]
 
     def span_probability(self, span: Span) -> float:
         """Return the probability that a span is there, with its boundaries and label; 0 across sentences."""
-        doc = span.doc
-        if given.crosses_sentences(doc, span.start, span.end):
+        if given.crosses_sentences(span.doc, span.start, span.end):
             return 0.0
-        posterior = self.ask([doc]).posterior
-        labels = np.zeros(len(doc), np.int32)
         tags = self.annotation.tags_of_span(span.end - span.start, span.label_)
-        if not set(tags) <= set(self._tags):
-            return 0.0
-        labels[span.start : span.end] = [self._tags.index(tag) for tag in tags]
-        return float(posterior.span_probabilities(labels, np.array([span.start]), np.array([span.end]))[0])
+        return self.ask([span.doc]).probability(span.start, tags)
 
     def token_probability(self, token: Token) -> float:
         """Return the probability of the tag that a token has."""
-        answers = self.ask([token.doc])
-        tag = self.annotation.tag_of(token)
-        return float(answers.marginals()[0][token.i, self._tags.index(tag)]) if tag in self._tags else 0.0
+        return self.ask([token.doc]).probability(token.i, [self.annotation.tag_of(token)])
 
     def _emissions(self, docs: list[Doc]) -> list[Floats]:
         with self._lock:
@@ -450,54 +418,17 @@ class CRFComponent(TrainablePipe):
         self._set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags)))
         self._warn_of_score_weights(nlp)
         data = self._relabelled(found)
-        layout, encoded = self._make_layout(encoder, found, data)
-        dictionary, encoded = self._make_dictionary(encoder, encoded, data.gold)
-        keys = encoder.state.index.keys, encoder.pair.index.keys
-        theta = np.zeros(layout.size, self.method.precision)
+        assert self._constraints is not None
+        crf, data = make_untrained(self.method, encoder, found, data, self._tags, self._constraints)
         self._encoder = encoder
-        self._use(LinearChainCRF(self._tags, layout, theta, keys, dictionary))
+        self._use(crf)
         self.attribute_names = self._names(encoder, strings)
         streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
-        data = data._replace(encoded=encoded)
         self._session = Session(self.method.optimizer, data, n_examples=found.n_docs, streamed=streamed)
         self.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
-
-    def _make_layout(self, encoder: Encoder, found: Collected, data: Dataset) -> tuple[Layout, Encoded]:
-        """End the growth of the encoder; return which weights the model has, and the data with their final ids."""
-        method = self.method
-        known = encoder.freeze(found.known, method.min_count)
-        encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
-        observed = data._replace(encoded=known).observed()
-        layout = make_layout(
-            observed.encoded,
-            observed.gold,
-            len(self._tags),
-            (encoder.state.index.size, encoder.pair.index.size),
-            support=method.support,
-            boundaries=method.boundaries,
-            transitions=method.transitions,
-        )
-        if not method.max_features:
-            return layout, encoded
-        n_threads = method.n_threads or threads.available()
-        layout = most_informative(layout, data._replace(encoded=known), method.max_features, n_threads)
-        selected = encoder.keep(known, (used_rows(layout.state), used_rows(layout.pair)))
-        return layout.without_empty(), selected if encoded is known else encoder.renumbered(encoded)
-
-    def _make_dictionary(self, encoder: Encoder, encoded: Encoded, gold: Ints) -> tuple[TagDictionary | None, Encoded]:
-        """Return the tag dictionary of the training data, and the data with the numbers of its words."""
-        if encoder.words is None or encoded.words is None:
-            return None, encoded
-        assert self._constraints is not None
-        size, min_count = self.method.tag_dictionary_size, self.method.tag_dictionary_min_count
-        dictionary, words = make_dictionary(
-            encoder.words.keys, encoded.words, gold, self._constraints, size=size, min_count=min_count
-        )
-        encoder.words = dictionary.word_index()
-        return dictionary, encoded._replace(words=words)
 
     def _what(self) -> str:
         return ", ".join(f"{key} = {value!r}" for key, value in self.annotation.settings().items())
@@ -747,25 +678,10 @@ class CRFComponent(TrainablePipe):
         crf, encoder = self._trained()
         columns = self._read([example.predicted for example in dev], encoder.columns)
         tags = known_tags([tag for example in dev for tag in gold_tags(self.annotation, example, self.name)])
-        encoded = encoder.encode(columns.text)
-        unseen = sorted({tag for tag in tags if tag is not None} - set(self._tags))
-        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate([*self._tags, *unseen])}
-        gold = np.array([numbers.get(tag, -1) for tag in tags], np.int32)
-        known = gold >= 0
         allowed = self.allowed([example.predicted for example in dev], columns, preset=True)
-        scheme = self.annotation.scheme
-        table = None if scheme is None else TagTable([*self._tags, *unseen], scheme)
-        assert self._constraints is not None
-        constraints = self._constraints
-
-        def evaluate(theta: Floats) -> float:
-            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys, crf.dictionary)
-            labels = trial.posterior(encoded, constraints, allowed).decode(self.method.decoder)
-            if table is None:
-                return float((labels == gold)[known].mean()) if known.any() else 0.0
-            return span_f1(np.where(known, labels, -1), gold, encoded.offsets, table).f1
-
-        return evaluate
+        scheme, decoder, constraints = self.annotation.scheme, self.method.decoder, self._constraints
+        assert constraints is not None
+        return make_evaluator(crf, encoder.encode(columns.text), tags, scheme, decoder, constraints, allowed)
 
     def prune(self, threshold: float = 0.0) -> Pruned:
         """Drop weights of an absolute value up to `threshold`, and attributes that are left without any.

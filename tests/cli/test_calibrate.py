@@ -119,10 +119,10 @@ def test_a_component_that_is_too_sure(ner: Path, corpus: Corpus) -> None:
     nlp = spacy.load(ner)
     pipe = pipe_of(nlp, "crf_ner")
     pipe.set_parameters(3 * pipe.crf.theta)
-    assert pipe.cfg["temperature"] == pytest.approx(first.after.temperature)
+    assert pipe.cfg["temperature"] == 1.0, "it was fitted to other parameters"
     nlp.to_disk(ner)
     second = calibrate(ner, corpus.dev, "conll2003").results["crf_ner"]
-    assert second.before.temperature == pytest.approx(first.after.temperature)
+    assert second.before.temperature == 1.0
     assert second.after.temperature == pytest.approx(3 * first.after.temperature, rel=0.1)
     assert second.after.whole.error < second.before.whole.error
     assert second.after.whole.predicted == pytest.approx(first.after.whole.predicted, abs=0.02)

@@ -1,0 +1,70 @@
+"""From a compiled training set to a model of zero weights: its attributes, its layout, its tag dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .. import threads
+from ..features.encoder import Encoded, Encoder
+from ..layout import Layout, make_layout, used_rows
+from ..model import LinearChainCRF
+from ..tag_dictionary import TagDictionary, make_dictionary
+from ..training.dataset import Dataset
+from ..training.selection import most_informative
+from ..types import Constraints, Ints
+from .collect import Collected
+from .method import Method
+
+
+def make_untrained(
+    method: Method, encoder: Encoder, found: Collected, data: Dataset, tags: Sequence[str], constraints: Constraints
+) -> tuple[LinearChainCRF, Dataset]:
+    """End the growth of the encoder; return the model, and the data with their final ids.
+
+    found (Collected): The training set as it was compiled; its labels may be numbers of other tags.
+    data (Dataset): The same, its labels the numbers of `tags`.
+    """
+    layout, encoded = _choose_weights(method, encoder, found, data, len(tags))
+    dictionary, encoded = _choose_words(method, encoder, encoded, data.gold, constraints)
+    keys = encoder.state.index.keys, encoder.pair.index.keys
+    theta = np.zeros(layout.size, method.precision)
+    return LinearChainCRF(tags, layout, theta, keys, dictionary), data._replace(encoded=encoded)
+
+
+def _choose_weights(
+    method: Method, encoder: Encoder, found: Collected, data: Dataset, n_labels: int
+) -> tuple[Layout, Encoded]:
+    known = encoder.freeze(found.known, method.min_count)
+    encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
+    observed = data._replace(encoded=known).observed()
+    layout = make_layout(
+        observed.encoded,
+        observed.gold,
+        n_labels,
+        (encoder.state.index.size, encoder.pair.index.size),
+        support=method.support,
+        boundaries=method.boundaries,
+        transitions=method.transitions,
+    )
+    if not method.max_features:
+        return layout, encoded
+    n_threads = method.n_threads or threads.available()
+    layout = most_informative(layout, data._replace(encoded=known), method.max_features, n_threads)
+    selected = encoder.keep(known, (used_rows(layout.state), used_rows(layout.pair)))
+    return layout.without_empty(), selected if encoded is known else encoder.renumbered(encoded)
+
+
+def _choose_words(
+    method: Method, encoder: Encoder, encoded: Encoded, gold: Ints, constraints: Constraints
+) -> tuple[TagDictionary | None, Encoded]:
+    """Return the tag dictionary of the training data, and the data with the numbers of its words."""
+    if encoder.words is None or encoded.words is None:
+        return None, encoded
+    size, min_count = method.tag_dictionary_size, method.tag_dictionary_min_count
+    dictionary, words = make_dictionary(
+        encoder.words.keys, encoded.words, gold, constraints, size=size, min_count=min_count
+    )
+    encoder.words = dictionary.word_index()
+    return dictionary, encoded._replace(words=words)
