@@ -53,6 +53,7 @@ def known_questions() -> list[dict[str, Any]]:
             "known": known,
             "questions": score + seed * (known == hall.ALL),
             "main verbs": 80.0,
+            "as verbs": 85.0,
             "others": 95,
         }
         for known, score in scores.items()
@@ -117,8 +118,8 @@ def test_the_page_is_filled_from_results() -> None:
     assert "| M2 | L-BFGS | 21 | 8 | 40 | 7 | 1.5 |" in text
     assert "| 50% | O | 45 | 1.5 | 7 |" in text
     assert "- met: with half of the labels missing, F1 is within 3 points of that with all" in text
-
-    assert "| own | the main verb's tag | 90.50 ± 0.00 | 80.00 ± 0.00 | 95.00 ± 0.00 | 33% | 25% to 50% | 25% |" in text
+    assert "| own | the main verb's tag | 90.50 ± 0.00 | 80.00 ± 0.00 | 85.00 ± 0.00 |" in text
+    assert "| 95.00 ± 0.00 | 33% | 25% to 50% | 25% |" in text
     assert "- met: own tags: the main verb's tag closes at least a third" in text
     assert "- **not met**: own tags: it does so with every seed" in text
     assert "- not known: universal tags: the main verb's tag closes at least a third" in text
