@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 import spacy
+from spacy.tokens import DocBin
 from thinc.api import Config
 
 from spacy_crfseq import registry
+from spacy_crfseq.decoders.max_expected_f1 import MaxExpectedF1
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
 
 ROOT = Path(__file__).parent.parent
@@ -79,23 +81,31 @@ def test_the_python_of_the_readme_runs(
         exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
     first, *answers = capsys.readouterr().out.splitlines()
     assert first == "[('Ada Lovelace', 'PERSON'), ('London', 'GPE')]"
+    shown = blocks("text")[0].splitlines()
+    number = r"\d\.\d+"
+    assert [re.sub(number, "?", line) for line in answers] == [re.sub(number, "?", line) for line in shown]
     # the last digit of a probability is the machine's
-    assert [re.sub(r"\d\.\d+", "?", line) for line in answers] == [
-        re.sub(r"\d\.\d+", "?", line) for line in blocks("text")[0].splitlines()
-    ]
+    found, told = ([float(each) for each in re.findall(number, "\n".join(lines))] for lines in (answers, shown))
+    assert found == pytest.approx(told, abs=0.02)
+    gold = next(iter(DocBin().from_disk("train.spacy").get_docs(spacy.blank("en").vocab)))
+    assert gold.user_data
 
 
 def test_the_configs_of_the_readme_are_valid(tmp_path: Path) -> None:
     (tmp_path / "cities.txt").write_text("Paris\n")
-    features, method = (
+    sure, features, method = (
         Config().from_str(
-            "[components]\n[components.crf_ner]\n" + snippet.replace("cities.txt", f"{tmp_path}/cities.txt")
+            "[components]\n"
+            + ("" if "[components.crf_ner]\n" in snippet else "[components.crf_ner]\n")
+            + snippet.replace("cities.txt", f"{tmp_path}/cities.txt")
         )
         for snippet in blocks("ini")
     )
     nlp = spacy.blank("en")
     pipe = nlp.add_pipe("crf_ner", config=features["components"]["crf_ner"])
     assert pipe.method.features.functions["CITY"]("paris") == "1"
+    pipe = nlp.add_pipe("crf_ner", "sure", config=sure["components"]["crf_ner"])
+    assert pipe.method.decoder == MaxExpectedF1(expected_f=0.9, beta=1.0)
     pipe = nlp.add_pipe("crf_ner", "small", config=method["components"]["crf_ner"])
     assert pipe.method.regularizer == ElasticNet(1.0, 0.01)
 

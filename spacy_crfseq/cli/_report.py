@@ -94,7 +94,7 @@ def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoRet
 
 def _first_words(error: Exception) -> str:
     titles = {
-        "ConfigError": "This configuration cannot work",
+        "ConfigError": "This cannot work",
         "FormatError": "The file cannot be read",
         "DataError": "The data cannot be used",
         "ModelFileError": "The model cannot be loaded",

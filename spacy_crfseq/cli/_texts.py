@@ -1,4 +1,4 @@
-"""Raw texts from a file: one a line, JSON Lines as annotation tools write them, or spaCy's binary format."""
+"""Texts from a file: one a line, JSON Lines as annotation tools write them, spaCy's binary format, or a corpus."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import FormatError
-from ..formats import check_file, read_lines
+from ..errors import ConfigError, FormatError, suggest
+from ..formats import PRESETS, check_file, get_preset, read_lines
+from .evaluate import missing_columns
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
-HELP = 'File of texts: one a line (.txt), JSON with "text" in each line (.jsonl), or spaCy\'s DocBin (.spacy)'
+DOCBIN = "spacy"
+RAW = ("txt", "jsonl", DOCBIN)
+"""Formats that the ending of a file tells."""
+HELP = 'File of texts: one a line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy), or --format'
+FORMAT_HELP = f"Layout of the file: {', '.join((*RAW, *PRESETS))} [what its ending tells]"
 
 
 class Text(NamedTuple):
     """A text that nobody has annotated.
 
     doc (Doc): Its tokens, and sentences where the file marks them.
-    line (int): Its line in the file; of a DocBin, the number of the Doc; from 1.
+    line (int): Its line in the file; of a DocBin or a corpus, the number of the Doc; from 1.
     meta (dict): What the file tells about it.
     """
 
@@ -31,21 +36,39 @@ class Text(NamedTuple):
     meta: dict[str, Any]
 
 
-def read_texts(nlp: Language, path: Path) -> Iterator[Text]:
+def read_texts(nlp: Language, path: Path, format_name: str | None = None) -> Iterator[Text]:
     """Yield the texts of a file as it is read, without empty ones.
 
-    RAISES FormatError: If there is no such file, or when a line is reached that cannot be read.
+    format_name (str | None): One of `RAW`, or a corpus whose annotation is left out; None for what the ending tells.
+    RAISES FormatError: If there is no such file, its ending tells nothing, or a line is reached that cannot be read.
+    RAISES ConfigError: If there is no such format.
     """
     check_file(path)
-    if path.suffix == ".spacy":
-        texts: Iterator[Text] = (
-            Text(bare(doc), number, {}) for number, doc in enumerate(load_docs(path, nlp.vocab), start=1)
-        )
-    elif path.suffix == ".jsonl":
+    texts: Iterator[Text]
+    kind = format_name or path.suffix[1:]
+    if format_name is None and kind not in RAW:
+        ending = f"the ending {path.suffix!r} does not tell" if path.suffix else "no ending tells"
+        raise FormatError(path, 0, f"{ending} what this file is. Give --format: {', '.join((*RAW, *PRESETS))}.")
+    if kind not in RAW:
+        texts = _from_corpus(nlp, path, kind)
+    elif kind == DOCBIN:
+        texts = (Text(bare(doc), number, {}) for number, doc in enumerate(load_docs(path, nlp.vocab), start=1))
+    elif kind == "jsonl":
         texts = _from_json(nlp, path)
     else:
         texts = (Text(nlp.make_doc(line), number, {}) for number, line in read_lines(path, "utf8") if line.strip())
     return (text for text in texts if not text.doc.text.isspace() and len(text.doc))
+
+
+def _from_corpus(nlp: Language, path: Path, preset: str) -> Iterator[Text]:
+    """Return the sentences of a corpus, with the columns that features read and nothing in the pipeline sets."""
+    from ..pipeline.readers import read_examples
+
+    if preset not in PRESETS:
+        raise ConfigError(f"--format {preset}: unknown format. {suggest(preset, (*RAW, *PRESETS))}")
+    given = missing_columns(nlp, get_preset(preset).columns)
+    examples = read_examples(nlp, path, preset, given=given)
+    return (Text(example.predicted, number, {}) for number, example in enumerate(examples, start=1))
 
 
 def _from_json(nlp: Language, path: Path) -> Iterator[Text]:
@@ -90,5 +113,10 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
     try:
         binary = DocBin().from_disk(source)
     except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
-        raise FormatError(source, 0, f"this is no file in spaCy's binary format ({error!r}).") from error
+        raise FormatError(
+            source,
+            0,
+            "this is no file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
+            "--format (or --from of convert).",
+        ) from error
     return binary.get_docs(vocab)

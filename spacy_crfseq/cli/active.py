@@ -24,7 +24,7 @@ from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._report import INTERRUPTED, load_code, printer, reported_errors
-from ._texts import HELP, Text, read_texts
+from ._texts import FORMAT_HELP, HELP, Text, read_texts
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -39,6 +39,7 @@ STDOUT = "-"
 def active_cli(
     model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
     texts: Annotated[Path, typer.Argument(help=HELP)],
+    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
     by: Annotated[
         str,
         typer.Option(
@@ -47,9 +48,9 @@ def active_cli(
         ),
     ] = "entropy",
     component: Annotated[
-        str | None, typer.Option("--component", help="CRF component to ask [the only one that predicts spans]")
+        str | None, typer.Option("--component", "-p", help="CRF component to ask [the only one that predicts spans]")
     ] = None,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Texts to keep")] = 100,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Texts to keep")] = 100,
     nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
     output: Annotated[str, typer.Option("--output", "-o", help="JSONL file, or - for stdout")] = STDOUT,
     code: Annotated[
@@ -70,7 +71,7 @@ def active_cli(
     """
     with reported_errors():
         load_code(code)
-        chosen = active(model, texts, by=by, component=component, number=number, nbest=nbest)
+        chosen = active(model, texts, format_, by=by, component=component, number=number, nbest=nbest)
         _write(output, chosen.tasks)
         if output != STDOUT:
             printer().good(f"Saved {len(chosen.tasks):,} of {chosen.seen:,} texts to {output}")
@@ -95,6 +96,7 @@ class Chosen(NamedTuple):
 def active(
     model: str | Path,
     texts: Path,
+    format_name: str | None = None,
     *,
     by: str = "entropy",
     component: str | None = None,
@@ -103,6 +105,7 @@ def active(
 ) -> Chosen:
     """Return the texts of a file that a component is least sure about.
 
+    format_name (str | None): As `read_texts` has it.
     by (str): A name in `MEASURES`.
     component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
     RAISES CrfError: If there is no such measure or component, it has no probabilities, or the file cannot be read.
@@ -115,7 +118,7 @@ def active(
     interrupted = False
     try:
         with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
-            for batch in _batches(read_texts(nlp, texts)):
+            for batch in _batches(read_texts(nlp, texts, format_name)):
                 docs = run_between(nlp, [text.doc for text in batch], None, name)
                 answers = pipe.ask(docs, preset=True)
                 values = MEASURES[by](answers, nbest)

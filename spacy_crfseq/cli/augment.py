@@ -57,7 +57,8 @@ def augment_cli(
     what predicted labels cost: of the k best labellings the one that costs least becomes the answer to learn. The
     config has a block [augment] with component, k, rate, rounds, turns, seed, patience and schedule, a block
     [augment.sets.NAME.corpus] with a reader and perhaps [augment.sets.NAME.loss] for each corpus, and
-    [augment.dev.corpus]. Ctrl-C stops and saves the best so far.
+    [augment.dev.corpus]. Each round shows what an example of each corpus costs before its step, in the mean;
+    without a loss, how many of its tokens are wrong. Ctrl-C stops and saves the best so far.
 
     \b
     Example: a tagger learns from questions of which only the main verb is known
@@ -111,11 +112,15 @@ def augment(
     settings, patience = _settings(block)
     nlp = spacy.load(model)
     name = block["component"]
-    pipe, plan = get_crf(nlp, name), _plan(nlp, block)
+    pipe = get_crf(nlp, name)
+    printer().info(f"Reading {', '.join(block['sets'])}")
+    plan = _plan(nlp, block)
     _warn_of_empty_columns(nlp, name, plan)
     before, temperature = pipe.crf.theta.copy(), pipe.cfg["temperature"]
     output.mkdir(parents=True, exist_ok=True)
-    reporter = AugmentReporter(output / LOG, settings)
+    reporter = AugmentReporter(
+        output / LOG, settings, {source.name: len(list(source.examples)) for source in plan.sources}
+    )
     try:
         result = train(
             nlp,
@@ -220,15 +225,21 @@ def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
     from ..pipeline.augment import Source
 
     annotating = _annotating(nlp, block)
-    corpora = {name: _make(part["corpus"]) for name, part in block["sets"].items()}
-    losses = {name: _loss(part) for name, part in block["sets"].items()}
+    for name, part in block["sets"].items():
+        if part["corpus"].get("path", "?") in (None, ""):
+            raise ConfigError(
+                f"[augment.sets.{name}.corpus] has no path. Give it in the config, or where the config refers to "
+                f"[paths], on the command line: --paths.{name} FILE."
+            )
+    corpora = {name: _make(part["corpus"], f"augment.sets.{name}.corpus") for name, part in block["sets"].items()}
+    losses = {name: _loss(part, f"augment.sets.{name}") for name, part in block["sets"].items()}
     dev_block = block.get(DEV) or {}
     read_dev: Callable[[], Iterable[Example]] | None = None
     if dev_block and dev_block["corpus"].get("path", "?") not in (None, ""):
-        reader = _make(dev_block["corpus"])
+        reader = _make(dev_block["corpus"], f"augment.{DEV}.corpus")
         read_dev = lambda: _annotated(reader(nlp), annotating)  # noqa: E731
     sources = [Source(name, list(_annotated(read(nlp), annotating)), losses[name]) for name, read in corpora.items()]
-    dev = None if read_dev is None else Source(DEV, list(read_dev()), _loss(dev_block))
+    dev = None if read_dev is None else Source(DEV, list(read_dev()), _loss(dev_block, f"augment.{DEV}"))
     return Plan(sources, dev, read_dev)
 
 
@@ -252,13 +263,16 @@ def _annotated(examples: Iterable[Example], pipes: Sequence[Any]) -> Iterable[Ex
         yield example
 
 
-def _make(block: dict[str, Any]) -> Any:
-    """Call the function that a block names."""
-    return util.registry.resolve({"made": block})["made"]
+def _make(block: dict[str, Any], name: str) -> Any:
+    """Call the function that a block names.
+
+    name (str): The block's name, which errors tell.
+    """
+    return util.registry.resolve({name: block})[name]
 
 
-def _loss(block: dict[str, Any]) -> ExtrinsicLoss | None:
-    loss: ExtrinsicLoss | None = _make(block["loss"]) if "loss" in block else None
+def _loss(block: dict[str, Any], name: str) -> ExtrinsicLoss | None:
+    loss: ExtrinsicLoss | None = _make(block["loss"], f"{name}.loss") if "loss" in block else None
     return loss
 
 
@@ -303,10 +317,12 @@ class AugmentReporter:
     """Shows each round and writes it to a log.
 
     log (Path): A new file, one JSON object a line.
+    read (dict[str, int]): The examples that were read of each data set.
     """
 
-    def __init__(self, log: Path, settings: Settings) -> None:
+    def __init__(self, log: Path, settings: Settings, read: dict[str, int]) -> None:
         self._path, self._table, self._settings = log, sys.stdout.isatty(), settings
+        self._read = read
         self._log: Any = None
         self._bar: Any = None
         self._steps = 0
@@ -316,8 +332,9 @@ class AugmentReporter:
         """Say what will be trained on; score: On the dev corpus, before the training."""
         self._log = self._path.open("w", encoding="utf8")
         for source in sets:
-            kind = "gold labels" if source.costs is None else "a cost"
-            printer().info(f"{source.name}: {source.n_examples:,} examples with {kind}")
+            kind, n_read = "gold labels" if source.costs is None else "a cost", self._read[source.name]
+            rest = f", of {n_read:,} that were read" if n_read > source.n_examples else ""
+            printer().info(f"{source.name}: {source.n_examples:,} examples with {kind}{rest}")
         self._steps = self._settings.steps_of(sets)
         header = ["#", *(source.name for source in sets), "Dev score", "Seconds", ""]
         self._widths = [4, *(max(9, len(source.name)) for source in sets), 9, 8, 1]

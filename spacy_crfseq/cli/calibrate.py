@@ -25,7 +25,7 @@ from ..schemes import OUTSIDE, decode_lenient
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
 from ._report import load_code, printer, reported_errors
-from ._texts import bare, load_docs
+from ._texts import DOCBIN, bare, load_docs
 from .evaluate import TOKEN_COLUMNS, chunks_key, missing_columns
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
     from ..training.calibration import Bin, Calibration
-
-DOCBIN = "spacy"
 
 
 @crfseq_cli.command("calibrate")
@@ -51,7 +49,7 @@ def calibrate_cli(
     ] = None,
     component: Annotated[
         list[str] | None,
-        typer.Option("--component", "-n", help="Component to calibrate, may be given more than once [all it can]"),
+        typer.Option("--component", "-p", help="Component to calibrate, may be given more than once [all it can]"),
     ] = None,
     bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
     equal_mass: Annotated[

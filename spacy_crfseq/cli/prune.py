@@ -27,7 +27,7 @@ def prune_cli(
     ] = 0.0,
     component: Annotated[
         list[str] | None,
-        typer.Option("--component", "-n", help="Component to prune, may be given more than once [all CRF components]"),
+        typer.Option("--component", "-p", help="Component to prune, may be given more than once [all CRF components]"),
     ] = None,
     code: Annotated[
         Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -18,14 +19,14 @@ from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._report import load_code, printer, reported_errors
-from ._texts import Text, read_texts
+from ._texts import FORMAT_HELP, RAW, Text, read_texts
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
     from ..pipeline.answers import Scored
 
-SUFFIXES = (".txt", ".jsonl", ".spacy")
+SUFFIXES = tuple(f".{kind}" for kind in RAW)
 PALETTE = ("#feca74", "#8db9ff", "#f59ab5", "#8fd694", "#c887fb", "#ffe066", "#7aecec", "#ff9561", "#aa9cfc", "#c9b79c")
 """Colours of labels that displaCy has none for, as far as they are free."""
 SAME = {"PER": "PERSON"}
@@ -86,22 +87,21 @@ PAGE = """<!DOCTYPE html>
 @crfseq_cli.command("show")
 def show_cli(
     model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
-    source: Annotated[
-        str, typer.Argument(metavar="FILE|TEXT", help=f"File of texts ({', '.join(SUFFIXES)}), or a text itself")
-    ],
+    source: Annotated[str, typer.Argument(metavar="FILE|TEXT", help="File of texts, or a text itself")],
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")],
+    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
     component: Annotated[
-        str | None, typer.Option("--component", help="CRF component to show [the only one that predicts spans]")
+        str | None, typer.Option("--component", "-p", help="CRF component to show [the only one that predicts spans]")
     ] = None,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Texts to show, from the first on")] = 100,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Texts to show, from the first on")] = 100,
     code: Annotated[
         Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
     ] = None,
 ) -> None:
     """Make a page that shows entities or chunks, each shaded by its probability.
 
-    The page is one file and asks nothing of the net. A text file has one text a line; a .jsonl file a JSON object with
-    "text" in each; a .spacy file is a DocBin.
+    The page is one file and asks nothing of the net. A .txt file has one text a line; a .jsonl file a JSON object with
+    "text" in each; a .spacy file is a DocBin. Give the --format of others; of a corpus, the words are shown.
 
     \b
     Example:
@@ -110,7 +110,7 @@ def show_cli(
     """
     with reported_errors():
         load_code(code)
-        shown = show(model, source, output, component=component, number=number)
+        shown = show(model, source, output, format_, component=component, number=number)
         rest = "; the file has more" if shown.more else ""
         printer().good(f"Saved {output}: {shown.texts:,} texts, {shown.spans:,} spans{rest}")
 
@@ -135,16 +135,23 @@ class Entry(NamedTuple):
 
 
 def show(
-    model: str | Path, source: str | Path, output: Path, *, component: str | None = None, number: int = 100
+    model: str | Path,
+    source: str | Path,
+    output: Path,
+    format_name: str | None = None,
+    *,
+    component: str | None = None,
+    number: int = 100,
 ) -> Shown:
     """Write a page with the predictions for a text, or for the first texts of a file.
 
+    format_name (str | None): As `read_texts` has it; if given, the source is a file.
     component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
     RAISES CrfError: If there is no such component, it has no probabilities, or there is no text.
     """
     nlp = spacy.load(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    texts = list(islice(_texts(nlp, source), number + 1))
+    texts = list(islice(_texts(nlp, source, format_name), number + 1))
     if not texts:
         raise DataError(f"{str(source)!r} holds no text.")
     kept = texts[:number]
@@ -160,11 +167,18 @@ def show(
     return Shown(len(kept), sum(len(entry.spans) for entry in entries), len(texts) > number)
 
 
-def _texts(nlp: Language, source: str | Path) -> Iterable[Text]:
-    path = Path(source)
-    if len(str(source)) < 256 and (path.suffix in SUFFIXES or path.is_file()):
-        return read_texts(nlp, path)
+def _texts(nlp: Language, source: str | Path, format_name: str | None) -> Iterable[Text]:
+    if format_name or _is_path(str(source)):
+        return read_texts(nlp, Path(source), format_name)
     return [Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else []
+
+
+def _is_path(source: str) -> bool:
+    """Whether an argument is a file's name and no text, also where there is no such file."""
+    if len(source) >= 256 or not source.strip():
+        return False
+    path = Path(source)
+    return path.suffix in SUFFIXES or path.exists() or (os.sep in source and not any(map(str.isspace, source)))
 
 
 # The page

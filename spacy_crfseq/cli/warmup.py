@@ -37,7 +37,8 @@ def warmup_cli(
 ) -> None:
     """Compile the kernels of the three components with their default settings and keep them on disk.
 
-    Trains and runs each component on a few sentences. The first time takes half a minute, later ones seconds. Set
+    Trains and runs each component on a few sentences. The first time takes half a minute, a minute with
+    --questions; later ones seconds. Set
     NUMBA_CACHE_DIR to choose where the compiled code is kept.
 
     \b
@@ -89,7 +90,8 @@ def _exercise(nlp: Language, factory: str) -> list[Doc]:
     examples = [_example(nlp, text) for text in SENTENCES for _ in range(COPIES)]
     nlp.initialize(lambda: examples)
     pipe: Any = nlp.get_pipe(factory)
-    pipe.fit(dev=examples)
+    if pipe.fit(dev=examples).reason == "interrupted":  # training ends well then; nothing that follows should begin
+        raise KeyboardInterrupt
     return list(nlp.pipe([example.predicted for example in examples]))
 
 

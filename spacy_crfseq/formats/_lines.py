@@ -84,5 +84,5 @@ def _encoding_error(path: Path, encoding: str) -> FormatError:
     except UnicodeError:  # utf-16 without a byte order mark tells no position
         start = 0
     line = data.count(b"\n", 0, start) + 1
-    hint = "Give the file's own encoding, such as encoding='latin-1'."
+    hint = "Convert the file, or give its own encoding where one can be given, such as encoding='latin-1'."
     return FormatError(path, line, f"byte {start} of the file is not {encoding}. {hint}")

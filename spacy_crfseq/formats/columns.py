@@ -160,7 +160,8 @@ def _check_fields(path: Path, number: int, fields: list[str], columns: tuple[str
             path,
             number,
             f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
-            "Set `columns` to the names of the file's columns, with '_' for those to leave out.",
+            "Set `columns` to the names of the file's columns, with '_' for those to leave out; for a command, name "
+            "the format that the file has.",
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc, Span
 
+from ..errors import ConfigError
 from ..posterior import Posterior
 from ..schemes import SpanArrays, spans_of
 from ..types import Decoder, Floats, Ints, Offsets
@@ -180,7 +181,12 @@ class Answers:
         return float(self.posterior.span_probabilities(labels, np.array([start]), np.array([end]))[0])
 
     def sample(self, n: int, seed: int = 0) -> list[Ints]:
-        """Return n labellings of each Doc [n, tokens], drawn by their probability."""
+        """Return n labellings of each Doc [n, tokens], drawn by their probability.
+
+        RAISES ConfigError: If n is negative.
+        """
+        if n < 0:
+            raise ConfigError(f"The number of samples must be 0 or more, but {n} was given.")
         drawn = self.posterior.sample(n, np.random.default_rng(seed))
         return np.split(drawn, self.doc_offsets[1:-1], axis=1)
 

@@ -240,9 +240,18 @@ class CRFComponent(TrainablePipe):
         temperature (float | None): Divides the scores; None for the one that was fitted.
         What `restrict` has noted holds as well.
         RAISES ConfigError: If the component has neither been trained nor loaded.
-        RAISES DataError: If what is given cannot be.
+        RAISES ConfigError: If the temperature is not positive.
+        RAISES DataError: If `docs` are no Docs, or what is given cannot be.
         """
         docs, spans = list(docs), list(spans)
+        if any(not isinstance(doc, Doc) for doc in docs):
+            raise DataError(
+                f"{self.name}: ask takes a list of Docs; write ask([doc]) for one, and make Docs of texts by nlp(text)."
+            )
+        if any(all(span.doc is not doc for doc in docs) for span in spans):
+            raise DataError(f"{self.name}: a span that was given is in none of the Docs that are asked about.")
+        if temperature is not None and not (temperature > 0 and np.isfinite(temperature)):
+            raise ConfigError(f"{self.name}: a temperature must be a positive number, but {temperature} was given.")
         extra = {
             number: given.make_given([span for span in spans if span.doc is doc], allowed)
             for number, doc in enumerate(docs)
@@ -324,7 +333,9 @@ class CRFComponent(TrainablePipe):
         spans: Iterable[Span] = (),
         allowed: Mapping[int, Iterable[str]] | None = None,
     ) -> None:
-        """Note on a Doc what is known about it, for predictions and questions to honour; nothing takes it back.
+        """Note on a Doc what is known about it, for predictions and questions to honour; it replaces an earlier note.
+
+        Without spans and labels the note is taken back.
 
         spans (Iterable[Span]): Spans that are there, with these boundaries; of a tagger, tokens with their tags.
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens may have: tags such as "B-PER" or "O",

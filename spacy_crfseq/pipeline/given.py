@@ -52,7 +52,13 @@ NOTHING = Given([], {})
 
 
 def make_given(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | None) -> Given:
-    """Return what a user says of a Doc."""
+    """Return what a user says of a Doc.
+
+    RAISES DataError: If a label stands where a list of labels should.
+    """
+    for token, labels in (allowed or {}).items():
+        if isinstance(labels, str):
+            raise DataError(f"allowed = {{{token}: {labels!r}}}: give a list of labels, such as [{labels!r}].")
     return Given(
         [SpanLike(int(span.start), int(span.end), str(span.label_)) for span in spans],
         {int(token): [str(label) for label in labels] for token, labels in (allowed or {}).items()},
@@ -119,7 +125,10 @@ def restrict(
             raise DataError(f"{_about(doc)}: labels are given for token {token}, but it has {len(doc)} tokens.")
         allowed[token] &= np.isin(np.arange(len(tags)), numbers_of(labels, annotation, tags))
         if not allowed[token].any():
-            raise DataError(f"{_about(doc)}: no label is left for token {token}, {doc[token].text!r}.")
+            raise DataError(
+                f"{_about(doc)}: no label is left for token {token}, {doc[token].text!r}: what is known of it "
+                "(restrict, given spans, entities that are set on the Doc already) contradicts itself."
+            )
 
 
 def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str]) -> list[int]:

@@ -279,3 +279,15 @@ def test_other_files(run: Run, trained: Path, tmp_path: Path) -> None:
     result = run("active", model, tmp_path / "empty.txt", "--component", "crf_ner")
     assert result.exit_code == 1
     assert "holds no text" in result.stderr
+
+
+def test_sentences_of_a_corpus(run: Run, trained: Path, tmp_path: Path) -> None:
+    """Sentences of column files are texts, too; the answers are those for the same words."""
+    corpus = tmp_path / "dev.conll"
+    corpus.write_text("\n\n".join("\n".join(f"{word} _ O O" for word in text.split()) for text in TEXTS))
+    found = active(trained / "model-best", corpus, "conll2003", component="crf_ner", number=2)
+    same = tmp_path / "same.txt"
+    same.write_text("\n".join(TEXTS))
+    expected = active(trained / "model-best", same, component="crf_ner", number=2)
+    assert [task["meta"] for task in found.tasks] == [task["meta"] for task in expected.tasks]
+    assert [task["spans"] for task in found.tasks] == [task["spans"] for task in expected.tasks]

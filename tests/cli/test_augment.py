@@ -348,10 +348,27 @@ def test_the_example_config_is_valid(run: Run, tmp_path: Path, model: Path) -> N
     conllu = tmp_path / "q.conllu"
     row = "{}\t{}\t_\t_\t{}\t_\t{}\t{}\t_\t_\n"
     conllu.write_text("".join(row.format(*cells) for cells in QUESTION) + "\n", encoding="utf8")
-    paths = [f"--paths.{name}={conllu}" for name in ("train", "questions", "dev")]
+    paths = [f"--paths.{name}={conllu}" for name in ("train", "dev", "questions")]
     result = run("augment", model, config, "--output", tmp_path / "out", *paths)
     assert result.exit_code == 0, result.stderr
-    assert "questions: 1 examples with a cost" in result.stdout
+    assert "questions: 1 examples with a cost\n" in result.stdout
+    lacking = run("augment", model, config, "--output", tmp_path / "no", *paths[:2])
+    assert lacking.exit_code == 1
+    assert "[augment.sets.questions.corpus] has no path" in lacking.stderr
+    assert "--paths.questions FILE" in lacking.stderr
+    loss = run("augment", model, config, "--output", tmp_path / "no", *paths, "--augment.sets.questions.loss.deep", "x")
+    assert "augment.sets.questions.loss -> deep" in loss.stderr
+
+
+def test_examples_without_evidence_are_told(run: Run, tmp_path: Path, model: Path) -> None:
+    config = Path(__file__).parents[2] / "configs" / "augment_questions.cfg"
+    conllu = tmp_path / "q.conllu"
+    row = "{}\t{}\t_\t_\t{}\t_\t{}\t{}\t_\t_\n"
+    question = "".join(row.format(*cells) for cells in QUESTION)
+    conllu.write_text(question + "\n" + question.replace("root", "dep") + "\n", encoding="utf8")
+    paths = [f"--paths.{name}={conllu}" for name in ("train", "dev", "questions")]
+    result = run("augment", model, config, "--output", tmp_path / "out", *paths)
+    assert "questions: 1 examples with a cost, of 2 that were read" in result.stdout, result.stderr
 
 
 QUESTION = [
@@ -369,7 +386,7 @@ def test_a_terminal_shows_a_table(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     data, costs = Dataset(ENCODED, np.zeros(2, np.int32), np.ones(2)), [lambda labels: 0.0] * 2
     sets = [intrinsic("gold", data), LossSet("a long name", data, np.arange(3), costs)]
-    reporter = AugmentReporter(tmp_path / "log.jsonl", Settings())
+    reporter = AugmentReporter(tmp_path / "log.jsonl", Settings(), {"gold": 2, "a long name": 2})
     reporter.begin(sets, 0.5)
     report = StepReport(1.0, 1.0, float("nan"), 1, False, "")
     reports = [SetReport("gold", 2, 1, 0.25), SetReport("a long name", 2, 1, 0.75)]

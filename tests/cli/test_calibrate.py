@@ -72,14 +72,14 @@ def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, c
 def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     model = trained / "model-best"
     before = contents(model)
-    result = run("calibrate", model, corpus.dev, "-f", "conll2003", "-n", "crf_ner", "-o", tmp_path / "new")
+    result = run("calibrate", model, corpus.dev, "-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "new")
     assert result.exit_code == 0, result.stderr
     assert contents(model) == before
     assert settings(tmp_path / "new", "crf_ner")["temperature"] != 1.0
     assert settings(tmp_path / "new", "crf_tagger")["temperature"] == 1.0
     after = contents(tmp_path / "new")
     assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == {"crf_ner/cfg"}
-    again = run("calibrate", tmp_path / "new", corpus.dev, "-f", "conll2003", "-n", "crf_ner", "-o", tmp_path / "new")
+    again = run("calibrate", tmp_path / "new", corpus.dev, "-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "new")
     assert again.exit_code == 0, again.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
 
@@ -152,7 +152,7 @@ def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: C
     nlp.remove_pipe("crf_tagger")
     nlp.to_disk(tmp_path / "chunker")
     for options in ([tmp_path / "dev.spacy"], [corpus.dev, "-f", "conll2003"]):
-        found = run("calibrate", tmp_path / "chunker", *options, "--json", "-n", "crf_chunker", "-o", tmp_path / "new")
+        found = run("calibrate", tmp_path / "chunker", *options, "--json", "-p", "crf_chunker", "-o", tmp_path / "new")
         chunks = json.loads(found.stdout)["crf_chunker"]["before"]
         assert chunks["correct"] > 0.95
         assert chunks["total"] == json.loads(of_columns.stdout)["crf_chunker"]["before"]["total"]
@@ -203,7 +203,7 @@ def assert_refused(result: Any, *messages: str) -> None:
         ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
         ("none.spacy", [], "none.spacy: no such file"),
         ("dev.conll", [], "no file in spaCy's binary format"),
-        ("dev.conll", ["-f", "conll2003", "-n", "crf_nre"], "no CRF component 'crf_nre'"),
+        ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
         ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
     ],
 )
@@ -217,7 +217,7 @@ def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
     lines = [" ".join([*line.split()[:2], "-"]) if line else "" for line in corpus.dev.read_text().splitlines()]
     (tmp_path / "blind.conll").write_text("\n".join(lines) + "\n")
     blind = [copy, tmp_path / "blind.conll", "-f", "conll2002"]
-    assert_refused(run("calibrate", *blind, "-n", "crf_ner"), "'crf_ner': the file holds no gold annotation for it")
+    assert_refused(run("calibrate", *blind, "-p", "crf_ner"), "'crf_ner': the file holds no gold annotation for it")
     # with several components, those that can be judged are, and the others are named
     result = run("calibrate", *blind)
     assert result.exit_code == 0, result.stderr
@@ -228,7 +228,7 @@ def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
 
 def test_nothing_predicted(run: Run, copy: Path, tmp_path: Path) -> None:
     (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
-    result = run("calibrate", copy, tmp_path / "dull.conll", "-f", "conll2002", "-n", "crf_ner")
+    result = run("calibrate", copy, tmp_path / "dull.conll", "-f", "conll2002", "-p", "crf_ner")
     assert_refused(result, "'crf_ner' predicts no spans in the 2 documents")
     (tmp_path / "empty.spacy").write_bytes(DocBin().to_bytes())
     assert_refused(run("calibrate", copy, tmp_path / "empty.spacy", "--given", "tagg"), "Did you mean 'tag'?")

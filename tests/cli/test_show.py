@@ -164,10 +164,30 @@ def test_shades(one: float, other: float) -> None:
 
 @pytest.mark.parametrize(
     ("source", "message"),
-    [("none.txt", "no such file"), ("   ", "holds no text"), ("", "holds no text")],
+    [
+        ("none.txt", "no such file"),
+        ("folder/none", "no such file"),
+        (".", "this is a folder"),
+        ("   ", "holds no text"),
+        ("", "holds no text"),
+    ],
 )
 def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Path) -> None:
     result = run("show", model, source and (tmp_path / source if "." in source else source), "-o", tmp_path / "p.html")
     assert result.exit_code == 1
     assert message in result.stderr
     assert not (tmp_path / "p.html").exists()
+
+
+def test_corpora(run: Run, model: Path, tmp_path: Path) -> None:
+    """Their words are shown, also of files whose name tells nothing; what their layout is must be said."""
+    corpus, out = tmp_path / "eng.testb", tmp_path / "page.html"
+    corpus.write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
+    unclear = run("show", model, corpus, "-o", out)
+    assert unclear.exit_code == 1
+    assert "Give --format: txt, jsonl, spacy, conll2000" in unclear.stderr
+    assert not out.exists()
+    assert run("show", model, corpus, "-f", "conll2002", "-o", out).exit_code == 0
+    assert [text.split() for text in Page(out.read_text(encoding="utf8")).texts] == [["Ada", "sings"], ["Oslo"]]
+    unknown = run("show", model, corpus, "-f", "conl2000", "-o", out)
+    assert "Did you mean 'conll2000'?" in unknown.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import spacy
 
 from spacy_crfseq.cli import fit, warmup
 from spacy_crfseq.cli._kernels import cache_counts, is_cold
+from spacy_crfseq.pipeline.component import CRFComponent
 
 
 def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any, tmp_path: Path) -> None:
@@ -48,3 +50,9 @@ def test_unknown_language(run: Callable[..., Any]) -> None:
     result = run("warmup", "--lang", "nolang")
     assert result.exit_code == 1
     assert "nolang" in result.stderr
+
+
+def test_an_interrupt_of_the_training_ends_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CRFComponent, "fit", lambda self, dev: SimpleNamespace(reason="interrupted"))
+    with pytest.raises(KeyboardInterrupt):
+        warmup()

@@ -6,6 +6,7 @@ import itertools
 import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -246,7 +247,8 @@ def test_a_tagger_is_restricted() -> None:
         ([], {0: ["LOK"]}, "no label 'LOK'.*LOC"),
         ([], {7: ["LOC"]}, "token 7, but it has 4 tokens"),
         ([], {1: []}, "no label is left for token 1, 'saw'"),
-        ([(0, 1, "PER")], {0: ["O"]}, "no label is left for token 0, 'Anna'"),
+        ([(0, 1, "PER")], {0: ["O"]}, "no label is left for token 0, 'Anna'.*contradicts itself"),
+        ([], {0: "PER"}, r"allowed = \{0: 'PER'\}: give a list of labels, such as \['PER'\]"),
     ],
 )
 def test_what_cannot_be_given(spans: list, allowed: dict, message: str) -> None:
@@ -254,6 +256,23 @@ def test_what_cannot_be_given(spans: list, allowed: dict, message: str) -> None:
     doc = bare_doc(nlp, WORDS)
     with pytest.raises(DataError, match=message):
         pipe_of(nlp).ask([doc], spans=[Span(doc, *span) for span in spans], allowed=allowed)
+
+
+def test_what_cannot_be_asked() -> None:
+    nlp = trained("crf_ner")
+    doc, other = bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)
+    pipe: Any = pipe_of(nlp)
+    with pytest.raises(DataError, match=r"a list of Docs.*write ask\(\[doc\]\)"):
+        pipe.ask(doc)
+    with pytest.raises(DataError, match="make Docs of texts by nlp"):
+        pipe.ask(["Anna"])
+    with pytest.raises(DataError, match="in none of the Docs"):
+        pipe.ask([doc], spans=[Span(other, 0, 1, "PER")])
+    for temperature in (0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match="must be a positive number"):
+            pipe.ask([doc], temperature=temperature)
+    with pytest.raises(ConfigError, match="0 or more, but -1"):
+        pipe.ask([doc]).sample(-1)
 
 
 def test_a_given_span_over_the_end_of_a_sentence() -> None:
