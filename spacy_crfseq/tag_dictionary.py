@@ -99,7 +99,7 @@ def without_restricted(words: Ints, allowed: Bools, constraints: Constraints) ->
     These are the restricted tokens, and those beside one that may have no label that can stand by itself, such as
     "B-PER" alone: a span goes on there, whatever the dictionary says.
     """
-    left: Bools = ~allowed.all(1)
+    left: Bools = np.logical_not(allowed.all(1))
     torn = np.flatnonzero(~allowed[:, free_standing(constraints)].any(1))
     left[np.maximum(torn - 1, 0)] = left[np.minimum(torn + 1, len(left) - 1)] = True
     return np.where(left, np.int32(-1), words)

@@ -295,7 +295,7 @@ class CRFComponent(TrainablePipe):
     def _check_probabilities(self) -> None:
         """RAISES ConfigError: If the loss trains a model that is normalised at each token."""
         threshold = self.cfg["threshold"]
-        what = "asking for probabilities" if not threshold else f"threshold = {threshold}"
+        what = "this question" if not threshold else f"threshold = {threshold}"
         check_global(self.name, self.method.loss, what)
 
     def allowed(

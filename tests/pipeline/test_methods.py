@@ -53,7 +53,7 @@ def test_probabilities_of_whole_sequences_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"threshold = 0.5 takes .*LocalLog.*SequentialLog"):
         blank(loss=LOSS, decoder=DECODER, threshold=0.5)
     nlp = trained(loss=LOSS, decoder=DECODER)
-    with pytest.raises(ConfigError, match=r"asking for probabilities takes .*LocalLog"):
+    with pytest.raises(ConfigError, match=r"this question takes .*LocalLog"):
         pipe_of(nlp).marginals(inputs(nlp, "crf_ner")[0])
     pipe_of(nlp).cfg["threshold"] = 0.5
     with pytest.raises(ConfigError, match=r"threshold = 0.5 takes"):
