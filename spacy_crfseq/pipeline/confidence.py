@@ -47,12 +47,9 @@ def span_score(span: Span) -> float:
     RAISES ConfigError: If no component that uses the vocab of the Doc knows the label.
     """
     doc, wanted = span.doc, (span.start, span.end, span.label)
-    for group in doc.spans.values():
-        scores = group.attrs.get("scores")
-        if scores is not None and len(scores) == len(group):
-            for other, score in zip(group, scores, strict=True):
-                if (other.start, other.end, other.label) == wanted:
-                    return float(score)
+    stored = _stored_score(span)
+    if stored is not None:
+        return stored
     knowing = [pipe for pipe in _with_vocab(doc) if pipe.annotation.scheme and span.label_ in pipe.labels]
     home = [pipe for pipe in knowing if any((s.start, s.end, s.label) == wanted for s in pipe.annotation.spans_in(doc))]
     for pipe in (*home, *knowing):
@@ -60,6 +57,25 @@ def span_score(span: Span) -> float:
     raise ConfigError(
         f"span._.crf_score: no crf_ner or crf_chunker that is loaded for this document knows the label {span.label_!r}."
     )
+
+
+def _stored_score(span: Span) -> float | None:
+    """Return the score that is stored beside an equal span, None if there is none.
+
+    Groups keep the token numbers that they had before tokens were merged or split; their characters tell.
+    """
+    for group in span.doc.spans.values():
+        scores = group.attrs.get("scores")
+        if scores is None or len(scores) != len(group):
+            continue
+        try:
+            spans = list(group)
+        except IndexError:  # there are fewer tokens now
+            continue
+        for other, score in zip(spans, scores, strict=True):
+            if other == span and (other.start, other.end) == (span.start, span.end):
+                return float(score)
+    return None
 
 
 def token_score(token: Token) -> float:

@@ -374,6 +374,19 @@ def test_token_scores_on_other_tokens() -> None:
     assert [token._.crf_score for token in part] == pytest.approx(expected)
 
 
+def test_span_scores_on_other_tokens() -> None:
+    nlp = trained("crf_ner", scores=True)
+    pipe = pipe_of(nlp)
+    doc = nlp("Anna saw New York and Anna saw Anna")
+    with doc.retokenize() as retokenizer:
+        for entity in doc.ents:
+            retokenizer.merge(entity)
+    assert len(doc) == 7
+    for start in range(2, len(doc)):  # whose numbers have changed
+        span = Span(doc, start, start + 1, "PER")
+        assert span._.crf_score == pytest.approx(pipe.span_probability(span))
+
+
 def test_the_score_of_a_tag_that_was_there() -> None:
     nlp = trained("crf_tagger", scores=True)
     doc = nlp.make_doc("Anna saw New York")
