@@ -96,13 +96,17 @@ def free_standing(constraints: Constraints) -> Bools:
 def without_restricted(words: Ints, allowed: Bools, constraints: Constraints) -> Ints:
     """Return words [T] for a dictionary to look at where `allowed` [T, L] restricts tokens, -1 for those it must leave.
 
-    These are the restricted tokens, and those beside one that may have no label that can stand by itself, such as
-    "B-PER" alone: a span goes on there, whatever the dictionary says.
+    These are the restricted tokens, and those beside a run of such tokens with one that may have no label that can
+    stand by itself, such as "B-PER" alone: a span goes on there, whatever the dictionary says.
     """
-    left: Bools = np.logical_not(allowed.all(1))
-    torn = np.flatnonzero(~allowed[:, free_standing(constraints)].any(1))
-    left[np.maximum(torn - 1, 0)] = left[np.minimum(torn + 1, len(left) - 1)] = True
-    return np.where(left, np.int32(-1), words)
+    free: Bools = np.logical_and.reduce(allowed, axis=1)
+    run = np.cumsum(free)  # the tokens between two free ones have the number of the first of these
+    torn = run[~allowed[:, free_standing(constraints)].any(1)]
+    places = np.flatnonzero(~free & np.isin(run, torn))
+    looked_at = free.copy()
+    looked_at[np.maximum(places - 1, 0)] = looked_at[np.minimum(places + 1, len(free) - 1)] = False
+    left: Ints = np.where(looked_at, words, np.int32(-1))
+    return left
 
 
 def make_dictionary(

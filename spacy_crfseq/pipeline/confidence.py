@@ -7,6 +7,7 @@ attributes ask a component that uses the same vocab.
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -43,23 +44,41 @@ def span_score(span: Span) -> float:
     """Return the probability that a span is there, with its boundaries and label, as ``span._.crf_score``.
 
     It is the one stored, else what the entity recognizer or chunker says whose span it is, else one that knows the
-    label.  Asking runs the model over the whole Doc: for many spans, let the component store scores.
-    RAISES ConfigError: If no component that uses the vocab of the Doc knows the label.
+    label.  Asking runs the model over the whole Doc: for many spans, let the component store scores.  Nan where none of
+    them knows the label, such as one that only a ruler sets.
+    RAISES ConfigError: If no trained crf_ner or crf_chunker uses the vocab of the Doc.
     """
     doc, wanted = span.doc, (span.start, span.end, span.label)
-    for group in doc.spans.values():
-        scores = group.attrs.get("scores")
-        if scores is not None and len(scores) == len(group):
-            for other, score in zip(group, scores, strict=True):
-                if (other.start, other.end, other.label) == wanted:
-                    return float(score)
-    knowing = [pipe for pipe in _with_vocab(doc) if pipe.annotation.scheme and span.label_ in pipe.labels]
+    stored = _stored_score(span)
+    if stored is not None:
+        return stored
+    loaded = [pipe for pipe in _with_vocab(doc) if pipe.annotation.scheme]
+    if not loaded:
+        raise ConfigError("span._.crf_score: no trained crf_ner or crf_chunker is loaded for this document.")
+    knowing = [pipe for pipe in loaded if span.label_ in pipe.labels]
     home = [pipe for pipe in knowing if any((s.start, s.end, s.label) == wanted for s in pipe.annotation.spans_in(doc))]
     for pipe in (*home, *knowing):
         return pipe.span_probability(span)
-    raise ConfigError(
-        f"span._.crf_score: no crf_ner or crf_chunker that is loaded for this document knows the label {span.label_!r}."
-    )
+    return nan
+
+
+def _stored_score(span: Span) -> float | None:
+    """Return the score that is stored beside an equal span, None if there is none.
+
+    Groups keep the token numbers that they had before tokens were merged or split; their characters tell.
+    """
+    for group in span.doc.spans.values():
+        scores = group.attrs.get("scores")
+        if scores is None or len(scores) != len(group):
+            continue
+        try:
+            spans = list(group)
+        except IndexError:  # there are fewer tokens now
+            continue
+        for other, score in zip(spans, scores, strict=True):
+            if other == span and (other.start, other.end) == (span.start, span.end):
+                return float(score)
+    return None
 
 
 def token_score(token: Token) -> float:

@@ -117,12 +117,13 @@ def test_a_span_that_was_not_predicted_has_a_score() -> None:
     assert Span(doc, 2, 4, "ORG")._.crf_score == pytest.approx(wanted, abs=1e-9)
     doc[3].is_sent_start = True
     assert Span(doc, 2, 4, "ORG")._.crf_score == 0.0
+    assert np.isnan(Span(doc, 0, 1, "SHIP")._.crf_score), "a label that no component knows"
 
 
 def test_extension_attributes_without_a_component() -> None:
     trained("crf_ner")
     doc = bare_doc(spacy.blank("en"), WORDS)
-    with pytest.raises(ConfigError, match=r"no crf_ner or crf_chunker .* 'PER'"):
+    with pytest.raises(ConfigError, match="no trained crf_ner or crf_chunker is loaded"):
         _ = Span(doc, 0, 1, "PER")._.crf_score
     with pytest.raises(ConfigError, match="0 taggers"):
         _ = doc[0]._.crf_score
@@ -391,6 +392,19 @@ def test_token_scores_on_other_tokens() -> None:
     part = doc[1:].as_doc(copy_user_data=True)
     expected = [pipe_of(nlp).token_probability(token) for token in part]
     assert [token._.crf_score for token in part] == pytest.approx(expected)
+
+
+def test_span_scores_on_other_tokens() -> None:
+    nlp = trained("crf_ner", scores=True)
+    pipe = pipe_of(nlp)
+    doc = nlp("Anna saw New York and Anna saw Anna")
+    with doc.retokenize() as retokenizer:
+        for entity in doc.ents:
+            retokenizer.merge(entity)
+    assert len(doc) == 7
+    for start in range(2, len(doc)):  # whose numbers have changed
+        span = Span(doc, start, start + 1, "PER")
+        assert span._.crf_score == pytest.approx(pipe.span_probability(span))
 
 
 def test_the_score_of_a_tag_that_was_there() -> None:
