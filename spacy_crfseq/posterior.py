@@ -7,7 +7,6 @@ one given the constraints, so that what is asked agrees with what is decoded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -265,7 +264,7 @@ def make_posterior(
 
     RAISES ConfigError: On a temperature that is out of range or no number.
     """
-    if not isinstance(temperature, Real) or not COLDEST <= temperature <= 1 / COLDEST:
+    if not isinstance(temperature, (int, float, np.floating)) or not COLDEST <= temperature <= 1 / COLDEST:
         raise ConfigError(
             f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
         )

