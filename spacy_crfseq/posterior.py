@@ -252,7 +252,9 @@ def _check_possible(scores: NDArray[np.float64], first: int) -> None:
     """RAISES DataError: If a sequence, the first of which has the number `first`, has no score but minus infinity."""
     if np.isneginf(scores).any():
         number = first + int(np.isneginf(scores).argmax())
-        raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
+        raise DataError(
+            f"Sequence {number} of the batch has no labelling that all constraints allow, or scores out of range."
+        )
 
 
 def make_posterior(
