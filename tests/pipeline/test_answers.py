@@ -122,7 +122,7 @@ def test_a_span_that_was_not_predicted_has_a_score() -> None:
 
 def test_extension_attributes_without_a_component() -> None:
     trained("crf_ner")
-    doc = bare_doc(spacy.blank("en"), WORDS)
+    doc = bare_doc(spacy.blank("xx"), WORDS)
     with pytest.raises(ConfigError, match="no trained crf_ner or crf_chunker is loaded"):
         _ = Span(doc, 0, 1, "PER")._.crf_score
     with pytest.raises(ConfigError, match="0 taggers"):

@@ -24,7 +24,7 @@ def initialized(
     factory: str, given: bool, chunk: int, monkeypatch: pytest.MonkeyPatch, **config: object
 ) -> CRFComponent:
     monkeypatch.setattr(collect, "CHUNK_DOCS", chunk)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     pipe = nlp.add_pipe(factory, config={"optimizer": LBFGS_TIGHT, "keep_names": True, **config})
     source = examples(nlp, factory, repeat=2)
     if not given:
@@ -65,7 +65,7 @@ def test_chunks_make_no_difference(factory: str, given: bool, min_count: int, mo
 
 def test_documents_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collect, "CHUNK_DOCS", 10)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("crf_ner")
     docs: list[weakref.ref[Doc]] = []
     most = 0

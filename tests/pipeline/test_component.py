@@ -191,7 +191,7 @@ def test_training_goes_on_from_the_loaded_weights(factory: str) -> None:
     nlp = blank(factory)
     nlp.initialize(lambda: examples(nlp, factory))
     first = losses_of(nlp, factory, 8)
-    loaded = spacy.blank("en").from_config(nlp.config)
+    loaded = spacy.blank("xx").from_config(nlp.config)
     loaded.from_bytes(nlp.to_bytes())
     optimizer = loaded.resume_training()
     again = losses_of(loaded, factory, 1, sgd=optimizer)
@@ -393,7 +393,7 @@ def test_stored_and_loaded(factory: str, precision: str, support: str, keep_name
     assert pipe.crf.theta.dtype == precision
     assert bool(pipe.attribute_names) == keep_names
     nlp.to_disk(tmp_path / "model")
-    fresh = spacy.blank("en").from_config(nlp.config)
+    fresh = spacy.blank("xx").from_config(nlp.config)
     copies = [
         spacy.load(tmp_path / "model"),
         fresh.from_bytes(nlp.to_bytes()),
@@ -439,14 +439,14 @@ def test_a_component_alone(ner: Language, tmp_path: Path) -> None:
 def test_an_untrained_component_is_stored_with_its_labels() -> None:
     nlp = blank()
     pipe_of(nlp).add_label("X")
-    copy = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    copy = spacy.blank("xx").from_config(nlp.config).from_bytes(nlp.to_bytes())
     assert pipe_of(copy).labels == ("X",)
     assert pipe_of(pickle.loads(pickle.dumps(nlp))).labels == ("X",)
 
 
 def test_a_copy_from_the_config_alone() -> None:
     nlp = trained("crf_ner", threshold=0.3, scheme="IOB2")
-    copy = spacy.blank("en").from_config(nlp.config)
+    copy = spacy.blank("xx").from_config(nlp.config)
     assert pipe_of(copy).cfg == pipe_of(nlp).cfg
     assert pipe_of(copy).method == pipe_of(nlp).method
     with pytest.raises(ConfigError, match="no model yet"):
@@ -456,7 +456,7 @@ def test_a_copy_from_the_config_alone() -> None:
 @each_factory
 def test_sourced(factory: str) -> None:
     nlp = trained(factory)
-    other = spacy.blank("en")
+    other = spacy.blank("xx")
     other.add_pipe(factory, source=nlp)
     assert predictions(other, factory) == predictions(nlp, factory)
     doc = bare_doc(other, ["Wordsneverseen", "in", "Vocabulariesunknown"], ["NNP", "IN", "NNP"])
@@ -468,7 +468,7 @@ def test_sourced(factory: str) -> None:
 
 TRAIN_CONFIG = """
 [nlp]
-lang = "en"
+lang = "xx"
 pipeline = {pipeline}
 [components]
 {components}
@@ -496,7 +496,7 @@ def quiet() -> Callable[..., Any]:
 def run_training(tmp_path: Path, pipeline: list[str], components: str, training: str = "") -> Language:
     from spacy.tokens import DocBin
 
-    source = spacy.blank("en")
+    source = spacy.blank("xx")
     path = tmp_path / "corpus.spacy"
     DocBin(docs=[example.reference for example in examples(source)], store_user_data=True).to_disk(path)
     text = TRAIN_CONFIG.format(
@@ -850,7 +850,7 @@ def test_spans_key() -> None:
 
 def test_two_of_a_kind() -> None:
     """Two chunkers under two names and two keys do not mix."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     for name in ("one", "two"):
         nlp.add_pipe("crf_chunker", name=name, config={"spans_key": name})
     corpus = examples(nlp, "crf_chunker")

@@ -349,7 +349,7 @@ def test_the_loss_of_an_incorrect_span_is_that_of_all_labellings_without_it(
 
 
 def test_a_word_of_the_tag_dictionary_may_be_marked_wrong() -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     config = {
         "scheme": "IOB2",
         "incorrect_spans_key": "wrong",

@@ -22,7 +22,7 @@ OPTIMIZERS = pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD", "LBFGS"])
 
 
 def trained(**config: object) -> tuple[Language, CRFComponent]:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     pipe = nlp.add_pipe("crf_ner", config={"optimizer": LBFGS, **config})
     for label in ("PER", "LOC", "ORG"):  # with all their tags
         pipe.add_label(label)
@@ -78,7 +78,7 @@ def test_an_interrupt_leaves_prediction_working(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_examples_made_anew_in_every_iteration_are_the_same_examples() -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     pipe = nlp.add_pipe("crf_ner")
     nlp.initialize(lambda: examples(nlp))
     for _ in range(30):
@@ -108,7 +108,7 @@ def test_training_goes_on_with_other_data(optimizer: str) -> None:
 
 @OPTIMIZERS
 def test_gold_labels_changed_in_place_are_seen(optimizer: str) -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     pipe = nlp.add_pipe("crf_ner", config={"optimizer": {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1"}})
     for label in ("PER", "LOC"):
         pipe.add_label(label)
@@ -127,7 +127,7 @@ def test_repeated_sentences_count_every_time() -> None:
     """An epoch that spaCy deals out in batches is the epoch that `fit` sees, repetitions included."""
     results = []
     for deal in (1, 4, 15):
-        nlp = spacy.blank("en")
+        nlp = spacy.blank("xx")
         pipe = nlp.add_pipe("crf_ner", config={"optimizer": LBFGS})
         corpus = examples(nlp, repeat=3)
         nlp.initialize(lambda corpus=corpus: corpus)
@@ -170,7 +170,7 @@ def test_the_threshold_is_stored(tmp_path: Path) -> None:
 
 
 def test_the_development_score_knows_labels_that_training_did_not() -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     pipe = nlp.add_pipe("crf_ner", config={"optimizer": LBFGS})
     nlp.initialize(lambda: examples(nlp))
     dev = examples(nlp)
@@ -182,14 +182,14 @@ def test_the_development_score_knows_labels_that_training_did_not() -> None:
 
 
 def test_a_label_that_is_refused_is_not_added() -> None:
-    pipe = spacy.blank("en").add_pipe("crf_tagger", config={"attr": "pos"})
+    pipe = spacy.blank("xx").add_pipe("crf_tagger", config={"attr": "pos"})
     with pytest.raises(ValueError, match="FOO"):
         pipe.add_label("FOO")
     assert pipe.labels == ()
 
 
 def test_gold_docs_of_the_corpus_are_not_changed() -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     pipe = nlp.add_pipe("crf_ner")
     docs = [gold_doc(nlp, [["Anna", "NNP", "PROPN", "_", "B-NP", "U-PER"]])]
     before = docs[0].to_bytes()

@@ -14,7 +14,7 @@ from tests.pipeline.helpers import FACTORIES, annotation, examples, inputs
 
 
 def trained(factory: str, **config: Any) -> Language:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     pipe = nlp.add_pipe(factory, config=config)
     nlp.initialize(lambda: examples(nlp, factory, repeat=2))
     pipe.fit()
