@@ -16,7 +16,7 @@ train = null
 dev = null
 
 [nlp]
-lang = "en"
+lang = "xx"
 pipeline = {pipeline}
 
 [components]

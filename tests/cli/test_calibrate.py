@@ -236,7 +236,7 @@ def test_nothing_predicted(run: Run, copy: Path, tmp_path: Path) -> None:
 
 
 def local_and_untrained(tmp_path: Path, corpus: Corpus) -> tuple[Path, Path]:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     local = {
         "loss": {"@crf_losses": "spacy_crfseq.LocalLog.v1"},
         "decoder": {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"},
@@ -245,7 +245,7 @@ def local_and_untrained(tmp_path: Path, corpus: Corpus) -> tuple[Path, Path]:
     nlp.initialize(lambda: list(read_examples(nlp, corpus.train, "conll2003")))
     pipe_of(nlp, "crf_ner").fit()
     nlp.to_disk(tmp_path / "local")
-    bare = spacy.blank("en")
+    bare = spacy.blank("xx")
     bare.add_pipe("crf_ner")
     bare.to_disk(tmp_path / "bare")
     return tmp_path / "local", tmp_path / "bare"
@@ -255,7 +255,7 @@ def test_components_without_probabilities(run: Run, corpus: Corpus, tmp_path: Pa
     local, bare = local_and_untrained(tmp_path, corpus)
     assert_refused(run("calibrate", local, corpus.dev, "-f", "conll2003"), "LocalLog", "normalised at each token")
     assert_refused(run("calibrate", bare, corpus.dev, "-f", "conll2003"), "'crf_ner' has no model yet")
-    spacy.blank("en").to_disk(tmp_path / "empty")
+    spacy.blank("xx").to_disk(tmp_path / "empty")
     assert_refused(run("calibrate", tmp_path / "empty", corpus.dev, "-f", "conll2003"), "no CRF component")
 
 

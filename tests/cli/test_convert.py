@@ -36,7 +36,7 @@ Olga NNP I-NP I-PER
 
 
 def docs_of(path: Path) -> list[Doc]:
-    return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
+    return list(DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab))
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_missing_entities_stay_missing(source: Path) -> None:
 
 
 def test_white_space_tokens_are_left_out(tmp_path: Path) -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     doc = Doc(nlp.vocab, words=["\n", "Ada", " ", "Byron", "sees"], ents=["O", "B-PER", "I-PER", "I-PER", "O"])
     space = Doc(nlp.vocab, words=[" "], ents=["O"])
     DocBin(docs=[doc, space]).to_disk(tmp_path / "a.spacy")
@@ -145,7 +145,7 @@ def test_encoding(tmp_path: Path) -> None:
 
 
 def test_docs_without_annotation(tmp_path: Path) -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     doc = Doc(nlp.vocab, words=["Ada", "sees"], tags=["NNP", "VBZ"])
     DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
     for target, name in (("iob", "ent"), ("conll2000", "chunk")):

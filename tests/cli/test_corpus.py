@@ -17,7 +17,7 @@ class Source:
 
     def __init__(self) -> None:
         self.opened = 0
-        self._nlp = spacy.blank("en")
+        self._nlp = spacy.blank("xx")
 
     def __call__(self) -> Iterator[Example]:
         self.opened += 1

@@ -80,7 +80,7 @@ Language.component("cli_test_chunks", func=even_chunks, assigns=["doc.spans"])
 
 
 def test_report_of_a_tiny_file(tmp_path: Path) -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("cli_test_chunks")
     nlp.to_disk(tmp_path / "model")
     tiny = tmp_path / "tiny.conll"
@@ -153,7 +153,7 @@ def test_conllu(run: Run, configure: Any, tmp_path: Path) -> None:
     rows = ["1\tIt\tit\tPRON\tPRP\tCase=Nom\t2\tnsubj\t_\t_", "2\truns\trun\tVERB\tVBZ\t_\t0\troot\t_\t_"]
     file = tmp_path / "a.conllu"
     file.write_text("\n".join(rows) + "\n\n")
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     for attr in ("pos", "morph"):
         nlp.add_pipe("crf_tagger", name=attr, config={"attr": attr})
     nlp.initialize(lambda: list(read_examples(nlp, file, "conllu")))
@@ -168,7 +168,7 @@ def test_conllu(run: Run, configure: Any, tmp_path: Path) -> None:
 
 
 def test_own_spans_key() -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     assert chunks_key(nlp) == "chunks"
     nlp.add_pipe("crf_chunker", config={"spans_key": "np"})
     assert chunks_key(nlp) == "np"
@@ -195,7 +195,7 @@ def test_refused(model: str, file: str, layout: str, message: str, run: Run, tra
 
 
 def test_nothing_to_score(run: Run, corpus: Any, tmp_path: Path) -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("sentencizer")
     nlp.to_disk(tmp_path / "model")
     result = run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003")
@@ -204,7 +204,7 @@ def test_nothing_to_score(run: Run, corpus: Any, tmp_path: Path) -> None:
 
 
 def test_untrained_and_damaged_models(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("crf_ner")
     nlp.to_disk(tmp_path / "model")
     result = run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003")

@@ -78,6 +78,6 @@ def test_only_pipelines_are_replaced(trained: Path, tmp_path: Path) -> None:
 
 
 def test_a_pipeline_without_a_crf(tmp_path: Path) -> None:
-    spacy.blank("en").to_disk(tmp_path / "model")
+    spacy.blank("xx").to_disk(tmp_path / "model")
     with pytest.raises(ConfigError, match="no CRF component"):
         prune(tmp_path / "model", tmp_path / "small")
