@@ -123,7 +123,14 @@ def made_up() -> dict[str, Any]:
 def test_the_command_lists_its_experiments() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "papers" / "run.py"), "--list"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert {"entities-S3", "nettalk-methods", "chunks-path", "synthetic", "questions-tag"} <= set(done.stdout.split())
+    assert {
+        "entities-S3",
+        "nettalk-methods",
+        "chunks-path",
+        "synthetic",
+        "questions-tag",
+        "tagger-for-entities",
+    } <= set(done.stdout.split())
 
 
 def test_the_page_is_filled_from_results() -> None:
