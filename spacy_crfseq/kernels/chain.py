@@ -7,12 +7,12 @@ One backward recursion in log space gives the scores of all that comes after a t
     P(y_t = j | y_{t-1} = i, x) = exp(a_t(i, j) + v_t(j) - beta_{t-1}(i))
     P(y_0 = j | x) = exp(v_0(j))                                       z_0 = log sum_j exp(e_0(j) + beta_0(j))
 
-with the scores e_t of labels (start scores included) and a_t of steps, and beta of the last token the end scores; log Z
-is the sum of z_t.  Probabilities are
-products and sums of numbers that are not negative, so that those far below the rounding error of one are exact too.
-The sum over j is one of products, exp(a_t(i, j) - max_k a_t(i, k)) times exp(v_t(j)), which takes L exponentials where
-positions share the steps; a row i whose sum of products is below `FAINT` is done again term by term.  So scores of any
-size, sequences of any length, and minus infinity are safe.  All arithmetic is float64.
+with the scores e_t of labels (start scores included) and a_t of steps, and beta of the last token the end scores; log
+Z is the sum of z_t. Probabilities are products and sums of numbers that are not negative, so that those far below the
+rounding error of one are exact too. The sum over j is one of products, exp(a_t(i, j) - max_k a_t(i, k)) times
+exp(v_t(j)), which takes L exponentials where positions share the steps; a row i whose sum of products is below `FAINT`
+is done again term by term. So scores of any size, sequences of any length, and minus infinity are safe. All arithmetic
+is float64.
 """
 
 from __future__ import annotations
