@@ -35,12 +35,12 @@ REGISTRIES = {"loss": "crf_losses", "regularizer": "crf_regularizers", "optimize
 def read(folder: Path, data: str | bytes, **settings: Any) -> list[Example]:
     path = folder / "corpus.txt"
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return list(create_conll_reader(path, **{"columns": ["word", "tag", "chunk"], **settings})(spacy.blank("en")))
+    return list(create_conll_reader(path, **{"columns": ["word", "tag", "chunk"], **settings})(spacy.blank("xx")))
 
 
 def read_conllu(folder: Path, data: str) -> list[Example]:
     (folder / "corpus.conllu").write_text(data)
-    return list(create_conllu_reader(folder / "corpus.conllu")(spacy.blank("en")))
+    return list(create_conllu_reader(folder / "corpus.conllu")(spacy.blank("xx")))
 
 
 def reader(**settings: Any) -> Any:
@@ -73,12 +73,12 @@ def initialized(corpus: Iterable[Example], factory: str = "crf_ner", **config: A
 
 
 def example(words: list[str], nlp: Language | None = None, **annotation: Any) -> Example:
-    vocab = (nlp or spacy.blank("en")).vocab
+    vocab = (nlp or spacy.blank("xx")).vocab
     return Example(Doc(vocab, words=words), Doc(vocab, words=words, **annotation))
 
 
 def overlapping() -> list[Example]:
-    corpus = examples(spacy.blank("en"), "crf_chunker")
+    corpus = examples(spacy.blank("xx"), "crf_chunker")
     doc = corpus[0].reference
     doc.spans["chunks"] = [Span(doc, 0, 3, "NP"), Span(doc, 2, 4, "VP")]
     return corpus
@@ -177,9 +177,9 @@ FILES = {
     "unknown scheme of a file": Bad(lambda f: reader(scheme="IOB3"), ConfigError, "scheme: 'IOB3'.*Did you mean"),
     "unknown encoding": Bad(lambda f: read(f, "a NN O\n", encoding="utf9"), ConfigError, "Unknown encoding 'utf9'"),
     "missing file": Bad(
-        lambda f: create_conll_reader(f / "no.txt")(spacy.blank("en")), FormatError, r"no\.txt: no such file"
+        lambda f: create_conll_reader(f / "no.txt")(spacy.blank("xx")), FormatError, r"no\.txt: no such file"
     ),
-    "folder": Bad(lambda f: create_conll_reader(f)(spacy.blank("en")), FormatError, "this is a folder"),
+    "folder": Bad(lambda f: create_conll_reader(f)(spacy.blank("xx")), FormatError, "this is a folder"),
     "empty file": Bad(lambda f: read(f, ""), FormatError, "no sentence in the file"),
     "blank lines": Bad(lambda f: read(f, "\n \n\t\n"), FormatError, "no sentence in the file"),
     "only document lines": Bad(lambda f: read(f, "-DOCSTART- O O\n\n"), FormatError, "no sentence in the file"),
@@ -216,10 +216,10 @@ DATA = {
         lambda f: initialized_with(["PER", "LOC"]), DataError, "'B-ORG'.*labels given to initialize"
     ),
     "a doc instead of an example": Bad(
-        lambda f: trained().update([spacy.blank("en")("a")]), TypeError, "E978.*Example"
+        lambda f: trained().update([spacy.blank("xx")("a")]), TypeError, "E978.*Example"
     ),
     "prediction without training": Bad(lambda f: blank()("a"), ConfigError, "no model yet.*spacy.load"),
-    "update without training": Bad(lambda f: blank().update(examples(spacy.blank("en"))), ConfigError, "no model yet"),
+    "update without training": Bad(lambda f: blank().update(examples(spacy.blank("xx"))), ConfigError, "no model yet"),
     "fit on nothing": Bad(lambda f: pipe_of(trained()).fit([]), DataError, "no training examples"),
     "fit after loading": Bad(
         lambda f: pipe_of(spacy.load(store(f, lambda data: data))).fit(), DataError, "give examples to fit"
@@ -332,7 +332,7 @@ CONFIGS = {
     ),
     "wrong type": Bad(lambda f: blank(min_count="many"), ConfigValidationError, "min_count"),
     "missing gazetteer": Bad(
-        lambda f: gazetteer(f / "no.txt").initialize(lambda: examples(spacy.blank("en"))),
+        lambda f: gazetteer(f / "no.txt").initialize(lambda: examples(spacy.blank("xx"))),
         ConfigError,
         r"no word list .*no\.txt",
     ),
@@ -517,7 +517,7 @@ def test_any_text(factory: str) -> None:
     fresh.initialize(lambda: gold)
     assert np.isfinite(fresh.update(gold)[factory])
     assert [
-        doc.text for doc in spacy.blank("en").from_config(fresh.config).from_bytes(fresh.to_bytes()).pipe(texts)
+        doc.text for doc in spacy.blank("xx").from_config(fresh.config).from_bytes(fresh.to_bytes()).pipe(texts)
     ] == texts
 
 
