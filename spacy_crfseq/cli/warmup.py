@@ -30,24 +30,24 @@ COPIES = 8
 @crfseq_cli.command("warmup")
 def warmup_cli(
     lang: Annotated[str, typer.Option("--lang", "-l", help="Language code")] = "en",
-    questions: Annotated[
-        bool, typer.Option("--questions", "-q", help="Also the kernels of probabilities, alternatives and samples")
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also L-BFGS on more than a few sentences, probabilities, alternatives")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON")] = False,
 ) -> None:
     """Compile the kernels of the three components with their default settings and keep them on disk.
 
     Trains and runs each component on a few sentences. The first time takes half a minute, a minute with
-    --questions; later ones seconds. Set
+    --all; later ones seconds. Set
     NUMBA_CACHE_DIR to choose where the compiled code is kept.
 
     \b
     Example, in a Dockerfile:
       ENV NUMBA_CACHE_DIR=/opt/numba
-      RUN python -m spacy crfseq warmup --questions
+      RUN python -m spacy crfseq warmup --all
     """
     with reported_errors():
-        result = warmup(lang, questions=questions)
+        result = warmup(lang, everything=everything)
         if as_json:
             print(json.dumps(result._asdict(), indent=2))
             return
@@ -66,10 +66,10 @@ class Warmth(NamedTuple):
     cache: str | None
 
 
-def warmup(lang: str = "en", *, questions: bool = False) -> Warmth:
+def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
     """Train and run the three default components, with each optimizer, on a few made-up sentences.
 
-    questions (bool): Ask them all that `Answers` can tell, too.
+    everything (bool): Train on so many that they are worked on in lockstep, and ask all that `Answers` can tell.
     """
     import spacy
 
@@ -79,15 +79,15 @@ def warmup(lang: str = "en", *, questions: bool = False) -> Warmth:
             nlp = spacy.blank(lang)
             block = {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 2}
             nlp.add_pipe(factory, config={"optimizer": block})
-            docs = _exercise(nlp, factory)
-            if questions:
+            docs = _exercise(nlp, factory, COPIES if everything else 1)
+            if everything:
                 _ask(nlp.get_pipe(factory), docs)
     compiled, loaded = cache_counts()
     return Warmth(round(perf_counter() - started, 3), compiled, loaded, cache_folder())
 
 
-def _exercise(nlp: Language, factory: str) -> list[Doc]:
-    examples = [_example(nlp, text) for text in SENTENCES for _ in range(COPIES)]
+def _exercise(nlp: Language, factory: str, copies: int) -> list[Doc]:
+    examples = [_example(nlp, text) for text in SENTENCES for _ in range(copies)]
     nlp.initialize(lambda: examples)
     pipe: Any = nlp.get_pipe(factory)
     if pipe.fit(dev=examples).reason == "interrupted":  # training ends well then; nothing that follows should begin

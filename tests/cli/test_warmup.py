@@ -17,7 +17,7 @@ from spacy_crfseq.pipeline.component import CRFComponent
 
 
 def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any, tmp_path: Path) -> None:
-    result = warmup(questions=True)
+    result = warmup(everything=True)
     assert result.seconds > 0
     assert result.compiled + result.loaded > 0
     assert result.cache is not None
