@@ -37,9 +37,8 @@ def warmup_cli(
 ) -> None:
     """Compile the kernels of the three components with their default settings and keep them on disk.
 
-    Trains and runs each component on a few sentences. The first time takes half a minute, a minute with
-    --all; later ones seconds. Set
-    NUMBA_CACHE_DIR to choose where the compiled code is kept.
+    Trains and runs each component on a few sentences. The first time takes half a minute, a minute with --all; later
+    ones seconds. Set NUMBA_CACHE_DIR to choose where the compiled code is kept.
 
     \b
     Example, in a Dockerfile:
