@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import ConfigError, DataError
+from .decoders._possible import check_possible
+from .errors import ConfigError
 from .scorer import Scorer
 from .tag_dictionary import without_restricted
 from .threads import over
@@ -102,7 +103,7 @@ class Posterior(NamedTuple):
         for scores, offsets, tokens in self._constrained():
             log_z = np.empty(len(offsets) - 1)
             lattice.posterior(*scores, offsets, out[tokens], log_z)
-            _check_possible(log_z, first)
+            check_possible(log_z, first)
             first += len(log_z)
         return out
 
@@ -160,7 +161,7 @@ class Posterior(NamedTuple):
             exact = Scores(*(array.astype(np.float64) for array in scores))
             some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
             kbest.best_labellings(*exact, offsets, some, best, log_z)
-            _check_possible(best[0], first)
+            check_possible(best[0], first)
             labels[:, tokens], values[:, first : first + n] = some, np.minimum(best - log_z, 0)  # 0 but for rounding
             first += n
         return NBest(labels, values)
@@ -224,7 +225,7 @@ class Posterior(NamedTuple):
         before = 0
         for scores, offsets, tokens in self._constrained():
             model = chain.make_chain(scores, offsets)
-            _check_possible(model.log_z, before)
+            check_possible(model.log_z, before)
             before += len(offsets) - 1
             yield model, tokens
 
@@ -246,15 +247,6 @@ class Posterior(NamedTuple):
 
     def _allowed(self, tokens: slice) -> Bools | None:
         return None if self.allowed is None else self.allowed[tokens]
-
-
-def _check_possible(scores: NDArray[np.float64], first: int) -> None:
-    """RAISES DataError: If a sequence, the first of which has the number `first`, has no score but minus infinity."""
-    if np.isneginf(scores).any():
-        number = first + int(np.isneginf(scores).argmax())
-        raise DataError(
-            f"Sequence {number} of the batch has no labelling that all constraints allow, or scores out of range."
-        )
 
 
 def make_posterior(

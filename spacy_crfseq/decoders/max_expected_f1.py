@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError
 from ..types import Bools, Constraints, Ints, Offsets, Scores
+from ._possible import check_possible
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,6 @@ class MaxExpectedF1:
         from ..kernels import chain
 
         posterior = chain.make_chain(scores.constrained(constraints, allowed), offsets)
-        if np.isneginf(posterior.log_z).any():
-            number = int(np.flatnonzero(np.isneginf(posterior.log_z))[0])
-            raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
+        check_possible(posterior.log_z)
         spans = chain.make_span_chain(posterior, constraints.inside)
         return chain.best_spans(posterior, spans, constraints.outside, float(1 + self.beta**2), float(self.expected_f))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import DataError
 from ..types import Bools, Constraints, Ints, Offsets, Scores
+from ._possible import check_possible
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,5 @@ class Viterbi:
         labels = np.zeros(len(scores.emissions), np.int32)
         best = np.empty(len(offsets) - 1)
         viterbi.best_paths(*scores.constrained(constraints, allowed), offsets, labels, best)
-        if np.isneginf(best).any():
-            number = int(np.flatnonzero(np.isneginf(best))[0])
-            raise DataError(f"Sequence {number} of the batch has no labelling that all constraints allow.")
+        check_possible(best)
         return labels

@@ -189,15 +189,14 @@ class _Maker:
 
         RAISES DataError: If there is nothing to score.
         """
-        examples = [example for example in dev.examples if len(example.predicted)]
+        pipe, examples = self._pipe, [example for example in dev.examples if len(example.predicted)]
         if not examples:
             raise DataError("The dev corpus is empty. Check its path, or leave it out.")
         if dev.loss is None:
-            pipe = self._pipe
             if all(tag is None for example in examples for tag in gold_tags(pipe.annotation, example, pipe.name)):
                 raise DataError("The dev corpus holds no gold labels. Give it a loss, or leave it out.")
-            return self._pipe.evaluator(examples)
-        held, pipe, crf = self._ranked(dev.name, examples, dev.loss), self._pipe, self._pipe.crf
+            return pipe.evaluator(examples)
+        held, crf = self._ranked(dev.name, examples, dev.loss), pipe.crf
         constraints, offsets = pipe.annotation.constraints(pipe.tags), held.data.encoded.offsets
         bounds = offsets[held.examples].tolist()
 

@@ -198,7 +198,8 @@ class CRFComponent(TrainablePipe):
         if self.annotation.scheme is None:
             threshold = 0.0
         scores = keep = None
-        if threshold or stored:
+        if threshold or stored:  # they may have come with the weights
+            check_global(self.name, self.method.loss, f"threshold = {threshold}" if threshold else "scores = true")
             scores = answers.all_probabilities
             keep = scores >= threshold if threshold else None
         return Prediction(
@@ -292,9 +293,7 @@ class CRFComponent(TrainablePipe):
 
     def _check_probabilities(self) -> None:
         """RAISES ConfigError: If the loss trains a model that is normalised at each token."""
-        threshold = self.cfg["threshold"]
-        what = "this question" if not threshold else f"threshold = {threshold}"
-        check_global(self.name, self.method.loss, what)
+        check_global(self.name, self.method.loss, "this question")
 
     def allowed(
         self, docs: Sequence[Doc], columns: DocColumns, extra: Mapping[int, Given] | None = None, *, preset: bool
