@@ -23,7 +23,7 @@ from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
-from ._report import INTERRUPTED, load_code, printer, reported_errors
+from ._console import INTERRUPTED, load_code, printer, reported_errors
 from ._texts import FORMAT_HELP, HELP, Text, read_texts
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from wasabi.tables import row
 from ..errors import ConfigError, suggest
 from ..files import replace_folder
 from ._app import crfseq_cli
-from ._report import INTERRUPTED, load_code, printer, reported_errors
+from ._console import INTERRUPTED, load_code, printer, reported_errors
 from .fit import BEST, LAST, LOG, read_overrides
 
 if TYPE_CHECKING:

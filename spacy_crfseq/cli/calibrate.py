@@ -24,7 +24,7 @@ from ..formats import PRESETS, get_preset
 from ..schemes import OUTSIDE, decode_lenient
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
-from ._report import load_code, printer, reported_errors
+from ._console import load_code, printer, reported_errors
 from ._texts import DOCBIN, bare, load_docs
 from .evaluate import TOKEN_COLUMNS, chunks_key, missing_columns
 

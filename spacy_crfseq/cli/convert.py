@@ -18,7 +18,7 @@ from ..files import replacing
 from ..formats import PRESETS, Preset, Sentence, check_scheme, read_columns, read_conllu, write_columns
 from ..schemes import Span, decode_lenient, encode
 from ._app import crfseq_cli
-from ._report import printer, reported_errors
+from ._console import printer, reported_errors
 from ._texts import load_docs
 
 if TYPE_CHECKING:

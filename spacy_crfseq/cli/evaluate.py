@@ -17,7 +17,7 @@ from ..formats import PRESETS, get_preset
 from ..schemes import Span
 from ._app import crfseq_cli
 from ._conlleval import SpanCounts
-from ._report import load_code, printer, reported_errors
+from ._console import load_code, printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -21,10 +21,10 @@ from spacy.cli._util import parse_config_overrides
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ._app import crfseq_cli
+from ._console import INTERRUPTED, load_code, printer, reported_errors
 from ._corpus import Corpus
 from ._kernels import is_cold
 from ._progress import Reporter
-from ._report import INTERRUPTED, load_code, printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language

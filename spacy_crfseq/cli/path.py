@@ -20,7 +20,7 @@ from wasabi.tables import row
 from ..errors import ConfigError, DataError
 from ..files import replace_folder, replacing
 from ._app import crfseq_cli
-from ._report import INTERRUPTED, load_code, printer, reported_errors
+from ._console import INTERRUPTED, load_code, printer, reported_errors
 from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ..errors import ConfigError
 from ..files import replace_folder
 from ._app import crfseq_cli
 from ._components import crfs_of
-from ._report import load_code, printer, reported_errors
+from ._console import load_code, printer, reported_errors
 
 if TYPE_CHECKING:
     from ..pipeline.component import Pruned

@@ -18,7 +18,7 @@ from ..errors import DataError
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
-from ._report import load_code, printer, reported_errors
+from ._console import load_code, printer, reported_errors
 from ._texts import FORMAT_HELP, RAW, Text, read_texts
 
 if TYPE_CHECKING:

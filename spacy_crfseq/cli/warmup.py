@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ._app import crfseq_cli
+from ._console import printer, reported_errors
 from ._kernels import cache_counts, cache_folder
-from ._report import printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language
