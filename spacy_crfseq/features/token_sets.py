@@ -1,8 +1,8 @@
 """What functions of a token in its sequence return, as sets of hashes.
 
 Such a function is what sklearn-crfsuite's users call ``word2features(sentence, i)``: it returns a dictionary or a list
-of strings.  Every name is one attribute, which is there or is not; how dictionaries become names is taken over from
-python-crfsuite, so that the same function gives the same attributes.
+of strings.  Every name is one attribute, which is there or is not.  Dictionaries mean what they mean in
+python-crfsuite.
 """
 
 from __future__ import annotations

@@ -113,24 +113,29 @@ def python_pattern(pattern: str) -> str:
     RAISES ValueError: Where * or ? follows nothing.
     """
     parts: list[str] = []
+    repeatable = False
     for match in re.finditer(r"\\(?s:.)|(?s:.)", pattern):
         text, first, last = match[0], match.start() == 0, match.end() == len(pattern)
         if text in ("*", "?"):
-            if not parts or parts[-1][-1:] in ("*", "?") or parts[-1] == "^":
+            if not repeatable:
                 raise ValueError(f"{text} follows nothing that it could repeat")
-            parts += ["*?" if text == "*" else "?"]
-        elif (text == "^" and first) or text == ".":
+            parts.append("*?" if text == "*" else "?")
+            repeatable = False
+        elif text == "^" and first:
             parts.append(text)
         elif text == "$" and last:
             parts.append(r"\Z")
         else:
-            parts.append(_class_of(text) if len(text) == 2 else re.escape(text))
+            parts.append(_one_character(text))
+            repeatable = True
     return "".join(parts)
 
 
-def _class_of(escaped: str) -> str:
-    letter = escaped[1]
-    if letter.lower() not in _CLASSES:
+def _one_character(text: str) -> str:
+    letter = text[-1]
+    if text == ".":
+        return text
+    if len(text) == 1 or letter.lower() not in _CLASSES:
         return re.escape(letter)
     return f"[{'^' if letter.isupper() else ''}{_CLASSES[letter.lower()]}]"
 
