@@ -39,9 +39,9 @@ def register_extension() -> None:
         Doc.set_extension(EXTENSION, default=None)
 
 
-def noted(doc: Doc) -> list[list[str]] | None:
-    """Return the attributes of each token of a Doc, None where it has none."""
-    attributes: list[list[str]] | None = doc.user_data.get(_KEY)
+def noted(doc: Doc) -> Sequence[Sequence[str]] | None:
+    """Return the attributes of each token of a Doc, None where it has none; a stored Doc has tuples."""
+    attributes: Sequence[Sequence[str]] | None = doc.user_data.get(_KEY)
     return attributes
 
 
@@ -50,7 +50,7 @@ def hash_of(doc: Doc) -> int:
     return hash(tuple(map(tuple, noted(doc) or ())))
 
 
-def noted_attributes(sequence: Sequence[Token], i: int) -> list[str]:
+def noted_attributes(sequence: Sequence[Token], i: int) -> Sequence[str]:
     """Return the attributes that a token has on its Doc; a token function.
 
     RAISES DataError: If the Doc has none, or not for each token.
@@ -66,7 +66,7 @@ def noted_attributes(sequence: Sequence[Token], i: int) -> list[str]:
     return attributes[token.i]
 
 
-def create_attributes() -> Callable[[Sequence[Token], int], list[str]]:
+def create_attributes() -> Callable[[Sequence[Token], int], Sequence[str]]:
     """Return the token function that gives the attributes noted on a Doc (``spacy_crfseq.Attributes.v1``)."""
     register_extension()
     return noted_attributes
