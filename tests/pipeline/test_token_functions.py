@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -180,6 +181,7 @@ def test_a_package_carries_the_code(features: dict[str, Any], tmp_path: Path) ->
     )  # fmt: skip
     call = "import xx_people; print([ent.text for ent in xx_people.load()('Bob saw Oslo').ents])"
     folder = next(tmp_path.glob("xx_people-*"))
+    shutil.copy(folder / "meta.json", folder / "xx_people")  # as building it does
     done = subprocess.run([sys.executable, "-c", call], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "['Bob', 'Oslo']\n"
