@@ -256,7 +256,8 @@ class _Text:
 
     def _name(self, addend: int, token: int, kind: int, rivals: Ints) -> str:
         if kind in (STATE, PAIR):
-            return self.names[kind, int(self.addends.templates[addend])][self.addends.places[addend]]
+            names = self.names[kind, int(self.addends.templates[addend])]
+            return names[int(self.addends.places[addend])]
         here, there = (self._step(token, kind, labels) for labels in (self.labels, rivals))
         return here if here == there else f"{here}, not {there}"
 
