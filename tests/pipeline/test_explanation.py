@@ -213,7 +213,7 @@ def test_names() -> None:
     assert {"LOWER[-1]=anna", "TAG[0]=VBD", "VOWELS[1]=i"} <= second
     assert new_second == {"LOWER[-1]|LOWER[0]=anna|saw", "TAG[1]|TAG[0]=NNP|VBD"}
     assert {"LOWER[-1]=saw", "TAG[1]|TAG[0]=_B+1|NNP"} <= third
-    assert new_third == {"SUFFIX2[0]=ch", "LOWER[-1]|LOWER[0]=saw|zürich"}
+    assert new_third == {"LOWER[-1]|LOWER[0]=saw|zürich"}
     for known, unknown in found:
         assert not known & unknown
 
