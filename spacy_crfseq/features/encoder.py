@@ -82,6 +82,21 @@ class Encoded(NamedTuple):
         return Encoded(self.state.take(tokens), self.pair.take(tokens), offsets - offsets[0], words)
 
 
+class Active(NamedTuple):
+    """What one template switches on in a text: M attributes of tokens.
+
+    template (int): A place in ``plan.templates``.
+    tokens (Offsets): [M] the tokens.
+    attributes (Ints): [M] ids, -1 for attributes that the model does not have.
+    values (Hashes): [parts, M] the values behind them, for `names_of`.
+    """
+
+    template: int
+    tokens: Offsets
+    attributes: Ints
+    values: Hashes
+
+
 def concatenate(parts: Sequence[Encoded]) -> Encoded:
     """Join encoded texts.
 
@@ -290,6 +305,16 @@ class Block:
             self.origins.append((number, values()[:, new]))
         return ids
 
+    def active(self, rows: Ints, text: Columns) -> list[Active]:
+        """Return what each template switches on; rows [T] are the words' rows in the lexicon."""
+        found = []
+        for number in range(len(self.plan.templates)):
+            keys = self._keys(number, rows, text)
+            tokens = np.flatnonzero(keys)
+            values = self._values(number, rows, text)[:, tokens]
+            found.append(Active(number, tokens, self.index.find(keys[tokens])[0], values))
+        return found
+
     def count(self, ids: Ids) -> Offsets:
         """Return how many tokens switch on each attribute, [F]."""
         from ..kernels import hashing
@@ -390,6 +415,14 @@ class Encoder:
                 self._forget()
             raise
 
+    def active(self, text: Columns) -> tuple[list[Active], list[Active]]:
+        """Return what each template of the state and of the pair block switches on, one by one: slow, to be looked at.
+
+        This adds to the lexicon, but not to the caches of `encode`.
+        """
+        rows = self._lexicon.rows(text.orths)
+        return self.state.active(rows, text), self.pair.active(rows, text)
+
     def _word_numbers(self, orths: Hashes) -> Ints | None:
         if self.words is None:
             return None
@@ -419,12 +452,14 @@ class Encoder:
 
 def attribute_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
     """Return a readable name, such as ``LOWER[-1]=the``, for every attribute of a block that kept its origins."""
-    pads = dict(zip(pad_values(block.plan.width).tolist(), _pad_names(block.plan.width), strict=True))
-    names = []
-    for number, values in block.origins or []:
-        name = block.plan.templates[number].name
-        names += [f"{name}={'|'.join(pads.get(v) or text_of(v) for v in column)}" for column in values.T.tolist()]
-    return names
+    return [name for number, values in block.origins or [] for name in names_of(block.plan, number, values, text_of)]
+
+
+def names_of(plan: Plan, template: int, values: Hashes, text_of: Callable[[int], str]) -> list[str]:
+    """Return readable names [M] of attributes of a template, given the values [parts, M] behind them."""
+    pads = dict(zip(pad_values(plan.width).tolist(), _pad_names(plan.width), strict=True))
+    name = plan.templates[template].name
+    return [f"{name}={'|'.join(pads.get(v) or text_of(v) for v in column)}" for column in values.T.tolist()]
 
 
 def _pad_names(width: int) -> list[str]:
