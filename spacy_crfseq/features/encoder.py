@@ -216,29 +216,35 @@ class Block:
         return bags
 
     def _encode_sets(self, slot: SetSlot, index: HashIndex, numbers: Growable, text: Columns) -> Ints:
-        from ..kernels import hashing
-
-        name, offset = self.plan.templates[slot.template].parts[0]
-        sets = text.sets[name]
-        keys = np.empty(len(sets.keys), np.uint64)
-        hashing.shift(sets.keys, text.offsets, offset, np.zeros_like(self._pads), keys)
+        keys, sets, offset = self._set_keys(slot.template, text)
         found, unknown = index.find(keys)
         if unknown:
             found, new = index.add(keys)
             sizes, values = sets.take(np.flatnonzero(new) + offset)
-            numbers.append(self.store.add_ragged(self._set_attributes(slot.template, values), sizes))
+            members = self._attributes(slot.template, self._member_keys(slot.template, values), lambda: values[None])
+            numbers.append(self.store.add_ragged(members, sizes))
         bags = np.zeros(len(found), np.int32)  # the empty set is the empty bag
         bags[found >= 0] = numbers.array[found[found >= 0]]
         return bags
 
-    def _set_attributes(self, number: int, values: Hashes) -> Ints:
-        """Return the attribute ids of a set slot's template for the values in some sets."""
+    def _set_keys(self, number: int, text: Columns) -> tuple[Hashes, TokenSets, int]:
+        """Return the keys [T] of the sets that a set slot's template looks at, all sets, and its offset."""
+        from ..kernels import hashing
+
+        name, offset = self.plan.templates[number].parts[0]
+        sets = text.sets[name]
+        keys = np.empty(len(sets.keys), np.uint64)
+        hashing.shift(sets.keys, text.offsets, offset, np.zeros_like(self._pads), keys)
+        return keys, sets, offset
+
+    def _member_keys(self, number: int, values: Hashes) -> Hashes:
+        """Return the keys of a set slot's attributes, given the values behind them."""
         from ..kernels import hashing
 
         keys = np.full(len(values), self.plan.templates[number].seed, np.uint64)
         whole = np.array([0, len(values)], np.int64)
         hashing.mix_column(values, whole, 0, self._pads, np.uint64(0), keys)
-        return self._attributes(number, keys, lambda: values[None])
+        return keys
 
     def _new_members(self, number: int, new: Bools, rows: Ints, text: Columns) -> Ints:
         keys = np.ascontiguousarray(self._keys(number, rows, text)[new])
@@ -308,12 +314,23 @@ class Block:
     def active(self, rows: Ints, text: Columns) -> list[Active]:
         """Return what each template switches on; rows [T] are the words' rows in the lexicon."""
         found = []
+        sets = {slot.template for slot in self.plan.set_slots}
         for number in range(len(self.plan.templates)):
+            if number in sets:
+                found.append(self._active_sets(number, text))
+                continue
             keys = self._keys(number, rows, text)
             tokens = np.flatnonzero(keys)
             values = self._values(number, rows, text)[:, tokens]
             found.append(Active(number, tokens, self.index.find(keys[tokens])[0], values))
         return found
+
+    def _active_sets(self, number: int, text: Columns) -> Active:
+        keys, sets, offset = self._set_keys(number, text)
+        tokens = np.flatnonzero(keys)
+        sizes, values = sets.take(tokens + offset)
+        known = self.index.find(self._member_keys(number, values))[0]
+        return Active(number, np.repeat(tokens, sizes), known, values[None])
 
     def count(self, ids: Ids) -> Offsets:
         """Return how many tokens switch on each attribute, [F]."""

@@ -25,7 +25,7 @@ from spacy.vocab import Vocab
 from .. import threads
 from ..errors import ConfigError, DataError
 from ..features.attributes import TOKEN_COLUMNS
-from ..features.encoder import Encoded, Encoder, attribute_names
+from ..features.encoder import Columns, Encoded, Encoder, attribute_names
 from ..features.index import HashIndex
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
@@ -370,7 +370,12 @@ class CRFComponent(TrainablePipe):
         """Return what explains predictions of the weights of now, for any number of Docs."""
         crf, strings = self.crf, dict[int, str]()
         encoder = self._make_encoder(crf.keys, strings)
-        return Explainer(self.name, self.ask, self.annotation, crf, encoder, self._text_of(strings))
+        functions = self.method.features.token_functions
+
+        def read(doc: Doc) -> Columns:
+            return read_docs([doc], encoder.columns, functions=functions, strings=strings).text
+
+        return Explainer(self.name, self.ask, self.annotation, crf, encoder, read, self._text_of(strings))
 
     def span_probability(self, span: Span) -> float:
         """Return the probability that a span is there, with its boundaries and label; 0 across sentences."""

@@ -98,6 +98,28 @@ def test_names(features: dict[str, Any]) -> None:
     assert set(pipe_of(nlp).attribute_names) <= set(names)
 
 
+def test_explanations(features: dict[str, Any]) -> None:
+    """Their contributions are named without names in the model, and sum to the score."""
+    more = {**features, "templates": ["F[-1..0]", "SHAPE[0]"], "pair_templates": ["F[0]"]}
+    nlp = trained("crf_ner", features=more)
+    doc = bare_doc(nlp, ["Bob", "saw", "Quux"])
+    explanation = pipe_of(nlp).explain(doc)
+    first = explanation.tokens[0]
+    assert {"F[0]=word.lower()=bob", "F[0]=BOS", "SHAPE[0]=Xxx"} <= {one.name for one in first.contributions}
+    assert "F[0]=word.lower()=quux" in explanation.tokens[2].unknown
+    assert "F[-1]=BOS" in {one.name for one in explanation.tokens[1].contributions if one.token == 1}
+    answers = pipe_of(nlp).ask([doc])
+    scores = answers.posterior.scorer.scores(0, 1)[0]
+    labels = [pipe_of(nlp).tags.index(label) for label in explanation.labels]
+    total = scores.start[labels[0]] + scores.end[labels[-1]]
+    for t, label in enumerate(labels):
+        total += scores.emissions[t, label]
+        if t:
+            total += scores.transitions[t if len(scores.transitions) > 1 else 0, labels[t - 1], label]
+    assert explanation.score == pytest.approx(float(total), abs=1e-4)
+    assert explanation.score == pytest.approx(sum(one.score for one in explanation.tokens), abs=1e-4)
+
+
 def test_sequences_are_sentences(registered: Any) -> None:
     seen = []
     features = registered(lambda sentence, i: seen.append([token.text for token in sentence]) or ["x"])
