@@ -22,15 +22,14 @@ from spacy.tokens import Doc, Token
 from spacy.training import Example
 
 from ..errors import ConfigError, DataError
-from ..formats import AttributeSentence, Sentence, read_crfsuite
+from ..formats import AttributeSentence, Sentence, read_crfsuite, sentence_of
+from ..formats.crfsuite import WORD
 from .readers import CorpusReader, Layout, check_setting
 
 EXTENSION = "crf_attributes"
 _KEY: Any = ("._.", EXTENSION, None, None)
 """Where spaCy keeps the extension attribute of a Doc; it travels with the Doc."""
 _COLUMNS = ("tag", "pos", "morph", "ent", "chunk")
-NO_WORD = "_"
-"""The text of a token whose attributes do not tell its word."""
 
 
 def register_extension() -> None:
@@ -76,7 +75,7 @@ def create_crfsuite_reader(
     path: Path | None,
     column: str = "tag",
     scheme: str = "IOB2",
-    word: str = "w[0]=",
+    word: str = WORD,
     chunks_key: str = "chunks",
     on_invalid: str = "error",
     limit: int = 0,
@@ -125,14 +124,7 @@ class CRFsuiteReader:
 
     def _words(self) -> Iterator[Sentence]:
         column = self._layout.columns[1]
-        for number, sentence in enumerate(self._read()):
-            words = [_word_of(attributes, self._word) for attributes in sentence.attributes]
-            yield Sentence(words, {column: sentence.labels}, None, sentence.line, number, {})
-
-
-def _word_of(attributes: Sequence[str], prefix: str) -> str:
-    named = (name[len(prefix) :] for name in attributes if name.startswith(prefix))
-    return next(named, "") or NO_WORD
+        return (sentence_of(sentence, column, self._word) for sentence in self._read())
 
 
 def _with_attributes(example: Example, sentence: AttributeSentence) -> Example:

@@ -201,9 +201,9 @@ def test_a_package_carries_the_code(features: dict[str, Any], tmp_path: Path) ->
         tmp_path / "model", tmp_path, code_paths=[tmp_path / "functions.py"], create_sdist=False, create_wheel=False,
         silent=True,
     )  # fmt: skip
-    call = "import xx_people; print([ent.text for ent in xx_people.load()('Bob saw Oslo').ents])"
+    call = "import xx_people; print([ent.text for ent in xx_people.load()('Anna lives in New York .').ents])"
     folder = next(tmp_path.glob("xx_people-*"))
     shutil.copy(folder / "meta.json", folder / "xx_people")  # as building it does
     done = subprocess.run([sys.executable, "-c", call], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "['Bob', 'Oslo']\n"
+    assert done.stdout == "['Anna', 'New York']\n"
