@@ -98,6 +98,12 @@ def test_names(features: dict[str, Any]) -> None:
     assert set(pipe_of(nlp).attribute_names) <= set(names)
 
 
+def test_a_name_that_is_there_twice_counts_once(registered: Any) -> None:
+    once = trained("crf_ner", features=registered(lambda sentence, i: [f"w={sentence[i].text}"]))
+    twice = trained("crf_ner", features=registered(lambda sentence, i: [f"w={sentence[i].text}"] * 2))
+    assert pipe_of(once).crf.to_bytes() == pipe_of(twice).crf.to_bytes()
+
+
 def test_explanations(features: dict[str, Any]) -> None:
     """Their contributions are named without names in the model, and sum to the score."""
     more = {**features, "templates": ["F[-1..0]", "SHAPE[0]"], "pair_templates": ["F[0]"]}
