@@ -14,6 +14,7 @@ from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
+from .explain import explain, explain_cli
 from .fit import fit, fit_cli
 from .path import path, path_cli
 from .prune import prune, prune_cli
@@ -32,6 +33,8 @@ __all__ = [
     "crfseq_cli",
     "evaluate",
     "evaluate_cli",
+    "explain",
+    "explain_cli",
     "fit",
     "fit_cli",
     "main",
