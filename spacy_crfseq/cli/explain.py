@@ -271,7 +271,7 @@ STYLE = """
   background: color-mix(in srgb, var(--s1) var(--shade), transparent); }
 a.token:hover, a.token:focus { border-color: var(--ink); }
 .token small { font-size: .6875rem; white-space: nowrap; }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 19rem), 1fr)); gap: 1rem; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }
 .card { border: 1px solid var(--line); border-radius: .4rem; padding: .75rem .875rem; min-width: 0; }
 .card:target { border-color: var(--s1); box-shadow: 0 0 0 1px var(--s1); }
 .card h3 { margin: 0; display: flex; flex-wrap: wrap; gap: .5rem; align-items: baseline; }
@@ -279,7 +279,7 @@ a.token:hover, a.token:focus { border-color: var(--ink); }
   background: color-mix(in srgb, var(--s1) var(--shade), transparent); }
 .card p { margin: .25rem 0 .5rem; font-size: .8125rem; color: var(--soft); overflow-wrap: anywhere; }
 .parts { list-style: none; margin: 0; padding: 0; font-size: .8125rem; }
-.parts li { display: grid; grid-template-columns: minmax(0, 1fr) 6rem 3.25rem; gap: .5rem; align-items: center;
+.parts li { display: grid; grid-template-columns: minmax(0, 1fr) 5.5rem 3.25rem; gap: .5rem; align-items: center;
   padding: .2rem 0; border-top: 1px solid var(--grid); }
 .parts span { overflow-wrap: anywhere; line-height: 1.25; }
 .parts i { position: relative; height: .6rem; display: block;
@@ -301,7 +301,7 @@ def write_page(output: Path, found: Explained, number: int) -> None:
 def page(found: Explained, number: int) -> str:
     """Return the page as HTML."""
     body = "".join(
-        _section(i, one, number, f' lang="{escape(found.lang)}" dir="{escape(found.direction)}"')
+        _section(i, one, number, len(found.texts) > 1, f' lang="{escape(found.lang)}" dir="{escape(found.direction)}"')
         for i, one in enumerate(found.texts)
     )
     return make_page(
@@ -314,7 +314,7 @@ def page(found: Explained, number: int) -> str:
     )
 
 
-def _section(text: int, found: ExplainedText, number: int, language: str) -> str:
+def _section(text: int, found: ExplainedText, number: int, several: bool, language: str) -> str:
     explanation = found.explanation
     explained = {one.token for one in explanation.tokens}
     each = zip(explanation.words, explanation.labels, explanation.probabilities, strict=True)
@@ -322,7 +322,9 @@ def _section(text: int, found: ExplainedText, number: int, language: str) -> str
     cards = "".join(_card(f"t{text}-{one.token}", one, explanation.words, number) for one in explanation.tokens)
     about = f"Score of the labelling {explanation.score:.2f}, its probability {_probability(explanation.probability)}."
     line = f'<p class="line"{language}>{tokens}</p>'
-    return section(f"Line {found.text.line}", f'{line}<div class="cards"{language}>{cards}</div>', about)
+    return section(
+        f"Line {found.text.line}" if several else "The text", f'{line}<div class="cards"{language}>{cards}</div>', about
+    )
 
 
 def _token(anchor: str, word: str, label: str, probability: float) -> str:
@@ -344,7 +346,7 @@ def _card(anchor: str, one: TokenExplanation, words: Sequence[str], number: int)
     rival = one.rival if one.margin < inf else None
     parts = [
         f'<li class="{"for" if part.difference > 0 else "against"}" title="{escape(_weights(part, one.label, rival))}">'
-        f"<span>{escape(_name(part, one, words))}</span>"
+        f"<span>{_breakable(_name(part, one, words))}</span>"
         f'<i style="--size: {50 * abs(part.difference) / largest:.1f}%"></i><b>{_signed(part.difference)}</b></li>'
         for part in shown
     ]
@@ -362,6 +364,11 @@ def _card(anchor: str, one: TokenExplanation, words: Sequence[str], number: int)
 def _weights(part: Contribution, label: str, rival: str | None) -> str:
     against = f", with {rival} {part.rival_weight:.3f}" if rival is not None else ""
     return f"{part.kind}: with {label} {part.weight:.3f}{against}"
+
+
+def _breakable(name: str) -> str:
+    """Return a name as HTML that breaks between its parts."""
+    return escape(name).replace("|", "|<wbr>").replace("=", "=<wbr>").replace("-&gt;", "\N{RIGHTWARDS ARROW}")
 
 
 def _signed(value: float) -> str:
