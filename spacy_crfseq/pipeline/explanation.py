@@ -17,11 +17,10 @@ from spacy.tokens import Doc
 from ..analysis.contributions import DICTIONARY, KINDS, PAIR, START, STATE, TRANSITION, Addends, BestThrough
 from ..analysis.weights import entries
 from ..errors import DataError
-from ..features.encoder import Active, Encoder, names_of
+from ..features.encoder import Active, Columns, Encoder, names_of
 from ..model import LinearChainCRF
 from ..posterior import Posterior
 from ..types import Ints
-from .extract import read_docs
 from .given import numbers_of
 
 if TYPE_CHECKING:
@@ -119,7 +118,8 @@ class Explainer:
 
     ask (Callable): `CRFComponent.ask`.
     encoder (Encoder): One that nobody else uses, for the attributes of `crf`.
-    text_of (Callable): Returns the text behind a value of an attribute that the encoder has met.
+    read (Callable): Returns the columns of a Doc that the encoder reads.
+    text_of (Callable): Returns the text behind a value of an attribute that has been read.
     """
 
     def __init__(
@@ -129,10 +129,11 @@ class Explainer:
         annotation: Annotation,
         crf: LinearChainCRF,
         encoder: Encoder,
+        read: Callable[[Doc], Columns],
         text_of: Callable[[int], str],
     ) -> None:
         self._name, self._ask, self._annotation = name, ask, annotation
-        self._crf, self._encoder, self._text_of = crf, encoder, text_of
+        self._crf, self._encoder, self._read, self._text_of = crf, encoder, read, text_of
         self._weights = entries(crf)
 
     def explain(
@@ -173,7 +174,7 @@ class _Text:
         self.posterior: Posterior = answers.posterior
         self.crf, self.doc, self.tags, self.labels = crf, doc, answers.tags, answers.all_labels
         self.marginals = self.posterior.marginals()
-        active = encoder.active(read_docs([doc], encoder.columns).text)
+        active = encoder.active(explainer._read(doc))
         scorer, offsets = self.posterior.scorer, self.posterior.offsets
         self.addends = Addends(crf, active, offsets, scorer.encoded.words, explainer._weights)
         scores = scorer.scores(0, len(offsets) - 1)[0]
