@@ -19,6 +19,7 @@ from .fit import fit, fit_cli
 from .path import path, path_cli
 from .prune import prune, prune_cli
 from .show import show, show_cli
+from .top import top, top_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
     "prune_cli",
     "show",
     "show_cli",
+    "top",
+    "top_cli",
     "warmup",
     "warmup_cli",
 ]
