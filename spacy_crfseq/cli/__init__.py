@@ -14,10 +14,12 @@ from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
+from .explain import explain, explain_cli
 from .fit import fit, fit_cli
 from .path import path, path_cli
 from .prune import prune, prune_cli
 from .show import show, show_cli
+from .top import top, top_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
@@ -32,6 +34,8 @@ __all__ = [
     "crfseq_cli",
     "evaluate",
     "evaluate_cli",
+    "explain",
+    "explain_cli",
     "fit",
     "fit_cli",
     "main",
@@ -41,6 +45,8 @@ __all__ = [
     "prune_cli",
     "show",
     "show_cli",
+    "top",
+    "top_cli",
     "warmup",
     "warmup_cli",
 ]

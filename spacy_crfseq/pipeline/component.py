@@ -25,7 +25,7 @@ from spacy.vocab import Vocab
 from .. import threads
 from ..errors import ConfigError, DataError
 from ..features.attributes import TOKEN_COLUMNS
-from ..features.encoder import Columns, Encoded, Encoder, attribute_names
+from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.index import HashIndex
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
@@ -47,7 +47,7 @@ from .explanation import Explainer, Explanation
 from .extract import DocColumns, lexeme_reader, read_docs
 from .given import Given
 from .method import Method
-from .naming import text_of
+from .naming import AttributeReader, text_of
 from .partial import Partial, PartialTable, contents, known_tags
 from .session import Session
 from .thinc_model import make_model, show_parameters
@@ -368,14 +368,13 @@ class CRFComponent(TrainablePipe):
 
     def explainer(self) -> Explainer:
         """Return what explains predictions of the weights of now, for any number of Docs."""
-        crf, strings = self.crf, dict[int, str]()
-        encoder = self._make_encoder(crf.keys, strings)
-        functions = self.method.features.token_functions
+        return Explainer(self.name, self.ask, self.annotation, self.crf, self.attribute_reader())
 
-        def read(doc: Doc) -> Columns:
-            return read_docs([doc], encoder.columns, functions=functions, strings=strings).text
-
-        return Explainer(self.name, self.ask, self.annotation, crf, encoder, read, self._text_of(strings))
+    def attribute_reader(self) -> AttributeReader:
+        """Return what tells the attributes of texts by name."""
+        strings: dict[int, str] = {}
+        encoder = self._make_encoder(self.crf.keys, strings)
+        return AttributeReader(encoder, strings, self.method.features.token_functions, lambda: self._word_vocab)
 
     def span_probability(self, span: Span) -> float:
         """Return the probability that a span is there, with its boundaries and label; 0 across sentences."""
@@ -513,11 +512,12 @@ class CRFComponent(TrainablePipe):
     def _names(self, encoder: Encoder, strings: dict[int, str] | None) -> list[str]:
         if strings is None:
             return []
-        text_of = self._text_of(strings)
-        return attribute_names(encoder.state, text_of) + attribute_names(encoder.pair, text_of)
+        known = strings
 
-    def _text_of(self, strings: dict[int, str]) -> Callable[[int], str]:
-        return lambda value: text_of(value, strings, self._word_vocab)
+        def name(value: int) -> str:
+            return text_of(value, known, self._word_vocab)
+
+        return attribute_names(encoder.state, name) + attribute_names(encoder.pair, name)
 
     def _collect(self, examples: Iterable[Example], encoder: Encoder) -> Collected:
         try:
