@@ -44,8 +44,8 @@ CELL = 7
 """Width of a transition in the terminal."""
 BATCH = 100
 """Texts that are read at a time."""
-NO_VALUE = "?"
-"""Stands for the value of an attribute whose name is not known."""
+NAMELESS = "(no name)"
+"""Stands behind the template of an attribute whose name is not known."""
 
 
 @crfseq_cli.command("top")
@@ -107,18 +107,15 @@ class NamedWeight(NamedTuple):
     """A weight in words.
 
     before (str): The label before, of a feature of label pairs; else empty.
-    attribute (str): Its name, such as ``LOWER[-1]=the``; "?" in place of what is not known.
+    attribute (str): Its name, such as ``LOWER[-1]=the``.
+    known (bool): Whether the name has been found; else the template stands there, as far as that is known.
     """
 
     label: str
     before: str
     attribute: str
+    known: bool
     weight: float
-
-    @property
-    def known(self) -> bool:
-        """Whether the name has been found."""
-        return not self.attribute.endswith(NO_VALUE)
 
 
 class Group(NamedTuple):
@@ -230,7 +227,7 @@ def top(
     names = _names(nlp, name, pipe, shown, texts, format_name)
 
     def named(sign: list[Weight]) -> list[NamedWeight]:
-        return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", names[w[:2]], w.weight) for w in sign]
+        return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", *names[w[:2]], w.weight) for w in sign]
 
     groups = [Group(title, named(positive), named(negative)) for title, (positive, negative) in found]
     whole = label is None and template is None
@@ -271,13 +268,13 @@ def _names(
     weights: Sequence[Weight],
     texts: Path | None,
     format_name: str | None,
-) -> dict[tuple[int, int], str]:
-    """Return the names of the attributes of some weights, by block and number."""
+) -> dict[tuple[int, int], tuple[str, bool]]:
+    """Return the names of the attributes of some weights, by block and number, and whether they have been found."""
     crf, needed = pipe.crf, {w[:2] for w in weights}
     if pipe.attribute_names:
         sizes = 0, len(crf.keys[0])
-        return {(block, number): pipe.attribute_names[sizes[block] + number] for block, number in needed}
-    names = {one: _nameless(pipe, *one) for one in needed}
+        return {(block, number): (pipe.attribute_names[sizes[block] + number], True) for block, number in needed}
+    names = {one: (_nameless(pipe, *one), False) for one in needed}
     wanted = tuple(np.zeros(len(keys), np.bool_) for keys in crf.keys)
     for block, number in needed:
         wanted[block][number] = True
@@ -290,15 +287,15 @@ def _names(
                 yield reader.active(batch)
 
     for block, number, name in reader.find(sources(), (wanted[0], wanted[1])):
-        names[block, number] = name
+        names[block, number] = name, True
     return names
 
 
 def _nameless(pipe: CRFComponent, block: int, number: int) -> str:
     templates = pipe.crf.templates
     if templates is None:
-        return NO_VALUE
-    return f"{pipe.method.features.plans()[block].templates[templates[block][number]].name}={NO_VALUE}"
+        return NAMELESS
+    return f"{pipe.method.features.plans()[block].templates[templates[block][number]].name} {NAMELESS}"
 
 
 def _batches(nlp: Language, component: str, texts: Path, format_name: str | None) -> Iterator[list[Any]]:
@@ -357,7 +354,7 @@ def _pairs(group: Group, wide: int, *, with_label: bool) -> list[str]:
 
 def _words(one: NamedWeight, with_label: bool) -> str:
     label = f"{one.before} -> {one.label}" if one.before else one.label
-    return f"{one.attribute}  {label}" if with_label or one.before else one.attribute
+    return f"{one.attribute}  {label}".lstrip() if with_label or one.before else one.attribute
 
 
 def _transition_lines(found: Top, wide: int) -> list[str]:
@@ -373,7 +370,7 @@ def _transition_lines(found: Top, wide: int) -> list[str]:
         return [header, *rows]
     order = np.argsort(-np.abs(np.nan_to_num(found.transitions)).ravel(), kind="stable")
     places = np.stack(np.unravel_index(order, found.transitions.shape), axis=1).tolist()
-    all_of = [NamedWeight(names[1][j], names[0][i], "", float(found.transitions[i, j])) for i, j in places]
+    all_of = [NamedWeight(names[1][j], names[0][i], "", True, float(found.transitions[i, j])) for i, j in places]
     best = [[one for one in all_of if sign * one.weight > 0][: 4 * SHOWN] for sign in (1, -1)]
     lines = _pairs(Group("", *best), wide, with_label=False)
     return [*lines, "", "  The largest; a page has them all: --output page.html"]
