@@ -136,8 +136,9 @@ class Top(NamedTuple):
     groups (list[Group]): Of all labels, or of what was asked for.
     by_label (bool): Whether a group is a label; else it is a template.
     labels (list[str]): All labels.
-    transitions (Floats | None): [L + 1, L + 1] from the label of a row to that of a column; the last row is the start,
-        the last column the end; nan where a score is not learnt.  None where a part of the model was asked for.
+    transitions (Floats | None): From the label of a row to that of a column; one more row for the start and one more
+        column for the end, where the model learns their scores.  Nan for scores that are not learnt.  None where a part
+        of the model was asked for.
     templates (list[TemplateWeights]): All templates; empty where a part of the model was asked for.
     has_texts (bool): Whether texts were given to find names in.
     """
@@ -150,6 +151,12 @@ class Top(NamedTuple):
     transitions: Floats | None
     templates: list[TemplateWeights]
     has_texts: bool
+
+    @property
+    def steps(self) -> tuple[list[str], list[str]]:
+        """The names of the rows and columns of `transitions`."""
+        size = 0 if self.transitions is None else len(self.transitions)
+        return [*self.labels, "start"][:size], [*self.labels, "end"][:size]
 
     def advice(self) -> str:
         """Return how many attributes have no name, and what to do; empty where all have one."""
@@ -171,10 +178,10 @@ class Top(NamedTuple):
         """Return lists and dictionaries that JSON can hold."""
         steps = None
         if self.transitions is not None:
-            rows, names = self.transitions.tolist(), self.labels
+            before, after = self.steps
             steps = {
-                before: {after: value for after, value in zip([*names, "end"], row, strict=True) if value == value}
-                for before, row in zip([*names, "start"], rows, strict=True)
+                name: {other: value for other, value in zip(after, row, strict=True) if value == value}
+                for name, row in zip(before, self.transitions.tolist(), strict=True)
             }
         return {
             "model": self.model,
@@ -309,10 +316,11 @@ def _batches(nlp: Language, component: str, texts: Path, format_name: str | None
 def _transitions(pipe: CRFComponent) -> Floats:
     crf = pipe.crf
     n, views, steps = crf.layout.n_labels, crf.views, crf.layout.steps
+    inner = np.where(True if steps is None else steps, views.transitions, np.nan).astype(np.float64)
+    if not crf.layout.boundaries:
+        return inner
     out = np.full((n + 1, n + 1), np.nan)
-    out[:n, :n] = views.transitions if steps is None else np.where(steps, views.transitions, np.nan)
-    if crf.layout.boundaries:
-        out[n, :n], out[:n, n] = views.start, views.end
+    out[:n, :n], out[n, :n], out[:n, n] = inner, views.start, views.end
     return out
 
 
@@ -359,7 +367,7 @@ def _words(one: NamedWeight, with_label: bool) -> str:
 
 def _transition_lines(found: Top, wide: int) -> list[str]:
     assert found.transitions is not None
-    names = [*found.labels, "start"], [*found.labels, "end"]
+    names = found.steps
     margin = max(map(len, names[0]))
     if margin + (CELL + 1) * len(names[1]) <= min(wide, 200):
         header = " " * margin + "".join(f" {_cut(name, CELL):>{CELL}}" for name in names[1])
@@ -418,9 +426,7 @@ def page(found: Top) -> str:
     """Return the page as HTML."""
     parts = []
     if found.transitions is not None:
-        chart = heat_map(
-            [*found.labels, "start"], [*found.labels, "end"], found.transitions, diverging=True, row="from", column="to"
-        )
+        chart = heat_map(*found.steps, found.transitions, diverging=True, row="from", column="to")
         about = "What a step from the label of the row to that of the column adds to the score."
         parts.append(section("Transitions", chart, about))
     if found.templates:
