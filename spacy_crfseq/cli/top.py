@@ -389,7 +389,7 @@ def _cell(value: float) -> str:
 
 
 def _template_lines(rows: Sequence[TemplateWeights], wide: int) -> list[str]:
-    header = ("template", "attributes", "weights", "nonzero", "%", "sum of squares")
+    header = ("template", "attributes", "weights", "nonzero", "%", "squares")
     data = [_template_cells(row) for row in rows]
     room = max(20, wide - sum(max(len(row[i]) for row in [header, *data]) + 2 for i in range(1, 6)))
     cells = [(_cut(row[0], room), *row[1:]) for row in data]

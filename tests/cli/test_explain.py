@@ -96,7 +96,7 @@ def test_files(run: Run, trained: Path, tmp_path: Path) -> None:
 def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     (tmp_path / "texts.txt").write_text(f"{TEXT}\n<b> & Ada\n")
-    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p", "crf_ner", "-n", "4", "-o", out)
+    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p", "crf_ner", "-n", "2", "-o", out)
     assert f"Saved {out}: 2 texts" in result.stdout
     html = out.read_text(encoding="utf8")
     found = Page(html)
@@ -105,7 +105,7 @@ def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
     assert found.links == ["data:,", *(link for link in found.links if link.startswith("#t"))]
     for link in found.links[1:]:
         assert f'id="{link[1:]}"' in html
-    assert html.count('<li class="for"') + html.count('<li class="against"') == 4 * len(found.texts)
+    assert html.count('<li class="for"') + html.count('<li class="against"') == 2 * len(found.texts)
     assert "<b> &" not in html
     for word in ("http:", "https:", "url(", "@import", "<script"):
         assert word not in html
