@@ -212,3 +212,14 @@ def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str
     assert result.exit_code == 1
     assert message in result.stderr
     assert result.stdout == ""
+
+
+def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
+    nlp = helpers.trained("crf_ner")
+    crf = helpers.pipe_of(nlp).crf
+    assert crf.templates is not None
+    crf.templates[0][0] = 200
+    nlp.to_disk(tmp_path / "model")
+    result = run("top", tmp_path / "model")
+    assert result.exit_code == 1
+    assert "attributes of templates that are not there" in result.stderr
