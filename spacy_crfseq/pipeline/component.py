@@ -27,7 +27,9 @@ from ..errors import ConfigError, DataError
 from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.index import HashIndex
+from ..features.noted import hash_of
 from ..features.plan import column_names, lexical_names
+from ..features.sets import columns_read
 from ..files import replacing
 from ..model import LinearChainCRF
 from ..posterior import make_posterior
@@ -39,7 +41,7 @@ from ..types import MISSING, Bools, Constraints, Floats, Ints
 from . import given, storage
 from .annotations import Annotation, Prediction, Tags
 from .answers import Alternative, Answers
-from .attributes import hash_of
+from .attributes import register_extension
 from .collect import Collected, collect, gold_tags
 from .confidence import register
 from .development import make_evaluator
@@ -126,6 +128,7 @@ class CRFComponent(TrainablePipe):
         self._partial = PartialTable(annotation)
         self._strings: dict[int, str] | None = None
         register(self)
+        register_extension()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         state = self.to_bytes(exclude=["vocab"])
@@ -151,7 +154,12 @@ class CRFComponent(TrainablePipe):
     @property
     def reads(self) -> frozenset[str]:
         """Token columns that features look at and earlier components or a corpus reader must set, such as "TAG"."""
-        return frozenset(column_names(*self.method.features.plans()))
+        return frozenset(column_names(*self.method.features.plans())) | self._read_by_functions
+
+    @property
+    def _read_by_functions(self) -> frozenset[str]:
+        functions = self.method.features.token_functions.values()
+        return frozenset(column for function in functions for column in columns_read(function))
 
     def add_label(self, label: str) -> int:
         """Add a label; a trained model is widened, its weights for the new label zero.
@@ -521,7 +529,8 @@ class CRFComponent(TrainablePipe):
 
     def _collect(self, examples: Iterable[Example], encoder: Encoder) -> Collected:
         try:
-            return collect(examples, self.annotation, encoder, self._read, self._partial, self.name)
+            reads = self._read_by_functions
+            return collect(examples, self.annotation, encoder, self._read, self._partial, self.name, reads)
         except DataError as error:
             raise DataError(f"Component {self.name!r}: {error}") from None
 
