@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..types import Bools, Hashes, Ints, Offsets
+from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .index import BagStore, Growable, HashIndex
 from .lexicon import LexemeValues, Lexicon, pad_values
 from .plan import ColumnSlot, Plan, column_names, lexical_names
@@ -78,6 +78,21 @@ class Encoded(NamedTuple):
         return Encoded(self.state.take(tokens), self.pair.take(tokens), offsets - offsets[0], words)
 
 
+class Active(NamedTuple):
+    """What one template switches on in a text: M attributes of tokens.
+
+    template (int): A place in ``plan.templates``.
+    tokens (Offsets): [M] the tokens.
+    attributes (Ints): [M] ids, -1 for attributes that the model does not have.
+    values (Hashes): [parts, M] the values behind them, for `names_of`.
+    """
+
+    template: int
+    tokens: Offsets
+    attributes: Ints
+    values: Hashes
+
+
 def concatenate(parts: Sequence[Encoded]) -> Encoded:
     """Join encoded texts.
 
@@ -111,13 +126,17 @@ def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offse
 
 
 class Block:
-    """Attribute ids of one list of templates."""
+    """Attribute ids of one list of templates.
+
+    keys (Hashes | None): Keys of the attributes of a trained model; None to collect attributes.
+    """
 
     def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], keys: Hashes | None = None) -> None:
         self.plan = plan
         self.index = HashIndex(keys)
         self.frozen = keys is not None
         self.origins: list[tuple[int, Hashes]] | None = None
+        self._template_of = Growable(np.uint16)
         self._new_ids: Ints | None = None
         self._lexicon, self._columns = lexicon, list(columns)
         self._pads = pad_values(lexicon.width)
@@ -235,6 +254,11 @@ class Block:
     def _column(self, text: Columns, name: str) -> Hashes:
         return np.ascontiguousarray(text.context[:, self._columns.index(name)])
 
+    @property
+    def template_of(self) -> Numbers:
+        """The number of each attribute's template [F], a place in ``plan.templates``; of attributes collected here."""
+        return self._template_of.array
+
     def _attributes(self, number: int, keys: Hashes, values: Callable[[], Hashes]) -> Ints:
         """Return the attribute ids [T] of a template with these keys [T].
 
@@ -243,9 +267,20 @@ class Block:
         if self.frozen:
             return self.index.find(keys)[0]
         ids, new = self.index.add(keys)
+        self._template_of.resize(self.index.size, number)  # new ids follow each other
         if self.origins is not None and new.any():
             self.origins.append((number, values()[:, new]))
         return ids
+
+    def active(self, rows: Ints, text: Columns) -> list[Active]:
+        """Return what each template switches on; rows [T] are the words' rows in the lexicon."""
+        found = []
+        for number in range(len(self.plan.templates)):
+            keys = self._keys(number, rows, text)
+            tokens = np.flatnonzero(keys)
+            values = self._values(number, rows, text)[:, tokens]
+            found.append(Active(number, tokens, self.index.find(keys[tokens])[0], values))
+        return found
 
     def count(self, ids: Ids) -> Offsets:
         """Return how many tokens switch on each attribute, [F]."""
@@ -268,6 +303,8 @@ class Block:
         new_ids = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
         new_ids = np.append(new_ids, np.int32(-1))  # so that -1 stays -1
         self.index = HashIndex(self.index.keys[kept])
+        templates, self._template_of = self.template_of[kept], Growable(np.uint16)
+        self._template_of.append(templates)
         self.store.renumber(new_ids)
         for slot, column in zip(self.plan.lexeme_slots, self._table.array.T, strict=True):
             if len(slot.templates) == 1:
@@ -345,6 +382,14 @@ class Encoder:
                 self._forget()
             raise
 
+    def active(self, text: Columns) -> tuple[list[Active], list[Active]]:
+        """Return what each template of the state and of the pair block switches on, one by one: slow, to be looked at.
+
+        This adds to the lexicon, but not to the caches of `encode`.
+        """
+        rows = self._lexicon.rows(text.orths)
+        return self.state.active(rows, text), self.pair.active(rows, text)
+
     def _word_numbers(self, orths: Hashes) -> Ints | None:
         if self.words is None:
             return None
@@ -374,12 +419,14 @@ class Encoder:
 
 def attribute_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
     """Return a readable name, such as ``LOWER[-1]=the``, for every attribute of a block that kept its origins."""
-    pads = dict(zip(pad_values(block.plan.width).tolist(), _pad_names(block.plan.width), strict=True))
-    names = []
-    for number, values in block.origins or []:
-        name = block.plan.templates[number].name
-        names += [f"{name}={'|'.join(pads.get(v) or text_of(v) for v in column)}" for column in values.T.tolist()]
-    return names
+    return [name for number, values in block.origins or [] for name in names_of(block.plan, number, values, text_of)]
+
+
+def names_of(plan: Plan, template: int, values: Hashes, text_of: Callable[[int], str]) -> list[str]:
+    """Return readable names [M] of attributes of a template, given the values [parts, M] behind them."""
+    pads = dict(zip(pad_values(plan.width).tolist(), _pad_names(plan.width), strict=True))
+    name = plan.templates[template].name
+    return [f"{name}={'|'.join(pads.get(v) or text_of(v) for v in column)}" for column in values.T.tolist()]
 
 
 def _pad_names(width: int) -> list[str]:

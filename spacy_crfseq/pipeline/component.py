@@ -41,9 +41,11 @@ from .answers import Alternative, Answers
 from .collect import Collected, collect, gold_tags
 from .confidence import register
 from .development import make_evaluator
+from .explanation import Explainer, Explanation
 from .extract import DocColumns, lexeme_reader, read_docs
 from .given import Given
 from .method import Method
+from .naming import text_of
 from .partial import Partial, PartialTable, contents, known_tags
 from .session import Session
 from .thinc_model import make_model, show_parameters
@@ -52,9 +54,6 @@ from .untrained import make_untrained
 PORTION_TOKENS = 1 << 15
 """Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
 Docs that are still in the cache when they are read."""
-
-N_FLAGS = 64
-"""Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
 
 
 class ModelSize(NamedTuple):
@@ -351,6 +350,25 @@ class CRFComponent(TrainablePipe):
         answers = self.ask([doc])
         return [answers.alternative(doc, labelling) for labelling in answers.nbest(k)[0]]
 
+    def explain(
+        self, doc: Doc, *, tokens: Iterable[int] | None = None, against: str | None = None, preset: bool = False
+    ) -> Explanation:
+        """Return which weights make the labels of a Doc, compared with the second most probable ones.
+
+        tokens (Iterable[int] | None): Those to be explained; None for all.
+        against (str | None): The label to compare with instead: why not this one?
+        preset (bool): As `ask` has it.
+        For many Docs, call `explain` of one `explainer`.
+        """
+        wanted = None if tokens is None else list(tokens)
+        return self.explainer().explain(doc, tokens=wanted, against=against, preset=preset)
+
+    def explainer(self) -> Explainer:
+        """Return what explains predictions of the weights of now, for any number of Docs."""
+        crf, strings = self.crf, dict[int, str]()
+        encoder = self._make_encoder(crf.keys, strings)
+        return Explainer(self.name, self.ask, self.annotation, crf, encoder, self._text_of(strings))
+
     def span_probability(self, span: Span) -> float:
         """Return the probability that a span is there, with its boundaries and label; 0 across sentences."""
         if given.crosses_sentences(span.doc, span.start, span.end):
@@ -480,14 +498,11 @@ class CRFComponent(TrainablePipe):
     def _names(self, encoder: Encoder, strings: dict[int, str] | None) -> list[str]:
         if strings is None:
             return []
-        known = strings
-
-        def text_of(value: int) -> str:
-            if value < N_FLAGS:
-                return str(value)
-            return known.get(value) or str(self._word_vocab.strings[value])
-
+        text_of = self._text_of(strings)
         return attribute_names(encoder.state, text_of) + attribute_names(encoder.pair, text_of)
+
+    def _text_of(self, strings: dict[int, str]) -> Callable[[int], str]:
+        return lambda value: text_of(value, strings, self._word_vocab)
 
     def _collect(self, examples: Iterable[Example], encoder: Encoder) -> Collected:
         try:
