@@ -17,6 +17,7 @@ from .evaluate import evaluate, evaluate_cli
 from .fit import fit, fit_cli
 from .path import path, path_cli
 from .prune import prune, prune_cli
+from .report import report, report_cli
 from .show import show, show_cli
 from .warmup import warmup, warmup_cli
 
@@ -39,6 +40,8 @@ __all__ = [
     "path_cli",
     "prune",
     "prune_cli",
+    "report",
+    "report_cli",
     "show",
     "show_cli",
     "warmup",

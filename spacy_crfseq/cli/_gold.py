@@ -56,7 +56,7 @@ def format_of(path: Path, format_name: str | None = None) -> str:
     if format_name is not None and format_name not in FORMATS:
         raise ConfigError(f"--format {format_name}: unknown format. {suggest(format_name, FORMATS)}")
     check_file(path)
-    kind = format_name or _BY_ENDING.get(path.suffix)
+    kind = format_name or ending_format(path)
     if kind is None:
         ending = f"the ending {path.suffix!r} does not tell" if path.suffix else "no ending tells"
         raise FormatError(
@@ -65,6 +65,11 @@ def format_of(path: Path, format_name: str | None = None) -> str:
             f"{ending} what the columns of this file are. {_first_line(path)}Give --format: {_listed(FORMATS)}.",
         )
     return kind
+
+
+def ending_format(path: Path) -> str | None:
+    """Return the layout that the ending of a file tells, if it does."""
+    return _BY_ENDING.get(path.suffix)
 
 
 def file_columns(format_name: str) -> tuple[str, ...]:

@@ -20,11 +20,11 @@ from tqdm import tqdm
 
 from ..errors import ConfigError, CrfError, DataError
 from ..files import replace_folder, write_json
-from ..schemes import OUTSIDE, decode_lenient
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
 from ._console import load_code, printer, reported_errors
 from ._gold import FORMAT_HELP, GIVEN_HELP, names_of, read_gold
+from ._judged import gold_spans, known_gold_tags, no_gold
 
 if TYPE_CHECKING:
     from spacy.training import Example
@@ -236,39 +236,25 @@ def _judge(pipe: CRFComponent, answers: Answers, examples: Sequence[Example]) ->
 
     RAISES DataError: If there are none, or no gold annotation.
     """
-    from ..pipeline.collect import gold_tags
-    from ..pipeline.partial import known_tags
-
     known, right, labels = [], [], []
     some_gold = False
     for scored, example in zip(answers.spans(), examples, strict=True):
-        tags = known_tags(gold_tags(pipe.annotation, example, pipe.name))
+        tags = known_gold_tags(pipe, example)
         some_gold = some_gold or any(tag is not None for tag in tags)
-        gold = set(_gold_spans(tags, plain=pipe.annotation.scheme is None))
+        gold = set(gold_spans(tags, plain=pipe.annotation.scheme is None))
         for start, end, label, _ in scored:
             known.append(None not in tags[start:end])
             if known[-1]:
                 right.append((start, end, label) in gold)
                 labels.append(label)
     if not some_gold:
-        what = ", ".join(f"{key} = {value!r}" for key, value in pipe.annotation.settings().items())
-        raise DataError(
-            f"Component {pipe.name!r}: the file holds no gold annotation for it ({what}). Check --format, or give a "
-            "file that does."
-        )
+        raise no_gold(pipe)
     if not right:
         raise DataError(
             f"Component {pipe.name!r} predicts no spans in the {len(examples)} documents of the file, so nothing tells "
             "how good its probabilities are. Check that it is trained for such texts, or give more of them."
         )
     return Judged(np.array(known, np.bool_), np.array(right, np.bool_), np.array(labels, np.str_))
-
-
-def _gold_spans(tags: Sequence[str | None], *, plain: bool) -> list[tuple[int, int, str]]:
-    """Return the gold spans of a document; of plain tags, its tokens."""
-    if plain:
-        return [(i, i + 1, tag) for i, tag in enumerate(tags) if tag is not None]
-    return [(span.start, span.end, span.label) for span in decode_lenient([tag or OUTSIDE for tag in tags])]
 
 
 def _section(judged: Judged, answers: Answers, table: Table) -> Section:
