@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ..training.calibration import Bin, Calibration
 
 MOST_CONFUSIONS = 30
-LONGEST = 200
+LONGEST = 80
 """Tokens of a sentence that are shown."""
-BEFORE = 20
+BEFORE = 10
 """Of a longer one, tokens shown before the first mistake."""
 
 

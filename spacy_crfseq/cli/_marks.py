@@ -35,6 +35,8 @@ ul.key li.name { border-color: transparent; padding-inline-start: 0; color: var(
 article { padding: .5rem 0; border-bottom: 1px solid var(--grid); }
 article small { color: var(--soft); font-size: .75rem; }
 .entities { line-height: 2.1 !important; overflow-wrap: anywhere; }
+.side { display: grid; grid-template-columns: 5.5rem 1fr; align-items: baseline; }
+@media (max-width: 30rem) { .side { display: block; } }
 mark { color: #1d2129; padding: .2em .3em; border-radius: .3em; outline: 1px solid rgba(0, 0, 0, .18);
   outline-offset: -1px; -webkit-box-decoration-break: clone; box-decoration-break: clone; }
 mark b { font-size: .6875em; margin-inline-start: .5em; white-space: nowrap; letter-spacing: .02em; }
@@ -92,6 +94,13 @@ class Marker:
 def article(about: str, *texts: str) -> Markup:
     """Return marked texts, which are HTML, under a line about them."""
     return Markup(f"<article><small>{text(about)}</small>{''.join(texts)}</article>")
+
+
+def sides(first: tuple[str, Markup], second: tuple[str, Markup]) -> Markup:
+    """Return two marked texts, each with its name, one above the other."""
+    return Markup(
+        "".join(f'<div class="side"><small>{text(name)}</small>{marked}</div>' for name, marked in (first, second))
+    )
 
 
 def strength(probability: float) -> float:

@@ -14,7 +14,7 @@ from ..pages import charts, frame
 from ..pages.charts import Bar, Series
 from ..pages.frame import Markup
 from ._findings import Estimate, Findings, Row, Sentence, kind_totals, shown_label
-from ._marks import STYLE, Marker, article, rounded
+from ._marks import STYLE, Marker, article, rounded, sides
 
 MOST_LABELS = 30
 """Labels that a chart or a table shows."""
@@ -62,7 +62,8 @@ def report_page(subject: Subject, components: Sequence[Findings]) -> str:
         f"of {subject.n_samples:,} samples of the texts, drawn with replacement.",
         lang=subject.lang,
         direction=subject.direction,
-        style=STYLE + "td small { color: var(--soft); margin-inline-start: .4em; }\n.links { margin: 0; }\n",
+        style=STYLE + "td small { color: var(--soft); margin-inline-start: .4em; }\n"
+        "@media (max-width: 40rem) { td small { display: block; margin: 0; } }\n.links { margin: 0; }\n",
     )
 
 
@@ -89,10 +90,10 @@ def _component(found: Findings, subject: Subject, prefix: str) -> str:
 
 def _scores(found: Findings) -> str:
     whole = found.whole
-    entries: list[tuple[str, str] | tuple[str, str, str]] = [("Accuracy of tags", *_fact(found.accuracy))]
+    values = [("Accuracy of tags", found.accuracy)]
     if found.unit == "spans":
-        three = (("F1", whole.f1), ("Precision", whole.precision), ("Recall", whole.recall))
-        entries = [(name, *_fact(value)) for name, value in three] + entries
+        values = [("F1", whole.f1), ("Precision", whole.precision), ("Recall", whole.recall), *values]
+    entries: list[tuple[str, ...]] = [(name, *_fact(value)) for name, value in values]
     entries.append((f"Gold {found.unit}", f"{whole.gold:,}"))
     rows = sorted(found.labels.items(), key=lambda item: -item[1].gold)
     few, more = rows[:MOST_LABELS], len(rows) - MOST_LABELS
@@ -147,7 +148,7 @@ def _errors(found: Findings, prefix: str) -> str:
     totals = kind_totals(found.kinds)
     chart = charts.bar_chart([Bar(KIND_WORDS[kind], totals[kind]) for kind in KINDS if kind != RIGHT], unit="spans")
     table = frame.table(
-        ("Label", *(KIND_WORDS[kind] for kind in KINDS)),
+        ("Label", *(KIND_WORDS[kind].capitalize() for kind in KINDS)),
         [
             *((label, *(f"{kinds.get(kind, 0):,}" for kind in KINDS)) for label, kinds in found.kinds.items()),
             ("all", *(f"{totals[kind]:,}" for kind in KINDS)),
@@ -156,7 +157,7 @@ def _errors(found: Findings, prefix: str) -> str:
     )
     return frame.section(
         f"{prefix}Kinds of errors",
-        frame.columns(chart, table),
+        frame.figure(chart) + table,
         "Each gold span is paired with at most one that was found: with the same stretch and label (right), the same "
         "stretch (wrong label), an overlapping one of the same label (wrong boundary) or of another (both wrong), or "
         "none (missed). What was found and is in no pair is spurious. After Manning (2006).",
@@ -186,7 +187,7 @@ def _confusions(found: Findings, prefix: str) -> str:
     )
     return frame.section(
         f"{prefix}Confusion",
-        frame.columns(*parts, frame.figure(frequent, "The most frequent confusions")),
+        frame.columns("".join([*parts[:-1], frame.figure(frequent, "The most frequent confusions")]), parts[-1]),
         "How often a gold label (row) was predicted as another (column). The diagonal has no colour.",
     )
 
@@ -346,6 +347,8 @@ def _article(marker: Marker, one: Sentence, what: str) -> Markup:
     found = [(*span, p) for span, p in one.found]
     return article(
         Markup(f"text {one.text:,}, {one.wrong} wrong {what}{sure}{part}"),
-        marker.marked(one.doc, [(*span, None) for span in one.gold]),
-        marker.marked(one.doc, found),
+        sides(
+            ("gold", marker.marked(one.doc, [(*span, None) for span in one.gold])),
+            ("predicted", marker.marked(one.doc, found)),
+        ),
     )

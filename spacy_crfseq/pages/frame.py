@@ -144,10 +144,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collect
     )
 
 
-def facts(entries: Sequence[tuple[str, str] | tuple[str, str, str]]) -> Markup:
+def facts(entries: Sequence[tuple[str, ...]]) -> Markup:
     """Return a row of figures to see first.
 
-    entries (Sequence): What each is, its value, and maybe a word about it.
+    entries (Sequence): Of each its name, its value, and maybe a word about it.
     """
     cells = []
     for name, value, *more in entries:
