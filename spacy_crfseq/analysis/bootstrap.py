@@ -103,8 +103,8 @@ def compare(
     moved = score(sums[:, a.shape[1] :]) - score(sums[:, : a.shape[1]])
     observed = score(b.sum(0)) - score(a.sum(0))
     low, high = _percentiles(moved, level)
-    # differences of equal scores are equal only up to rounding
-    far = np.abs(moved - observed) >= np.abs(observed) - 1e-12
+    # differences of equal scores are equal only up to rounding; a sample without a score tells nothing against chance
+    far = ~(np.abs(moved - observed) < np.abs(observed) - 1e-12)
     return Difference(observed, low, high, (1 + far.sum(0)) / (1 + n_samples))
 
 

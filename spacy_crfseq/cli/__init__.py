@@ -12,6 +12,7 @@ from ._app import crfseq_cli
 from .active import active, active_cli
 from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
+from .compare import compare, compare_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
 from .fit import fit, fit_cli
@@ -28,6 +29,8 @@ __all__ = [
     "augment_cli",
     "calibrate",
     "calibrate_cli",
+    "compare",
+    "compare_cli",
     "convert",
     "convert_cli",
     "crfseq_cli",

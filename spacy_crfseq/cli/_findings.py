@@ -345,10 +345,9 @@ def _within(spans: Sequence[Span], begin: int, end: int) -> list[Span]:
 def _sentence(judged: Judged, home: int, begin: int, end: int, wrong: int, probability: float | None) -> Sentence:
     gold, found = _within(judged.gold[home], begin, end), _within(judged.found[home], begin, end)
     odd = set(gold) ^ set(found)
-    cut = end - begin > LONGEST
-    if cut:
-        begin = max(begin, min(span.start for span in odd) - BEFORE)
-        end = min(end, begin + LONGEST)
+    whole = end - begin
+    begin, doc = part_of(judged.docs[home], begin, end, min(span.start for span in odd))
+    end = begin + len(doc)
     p_of = dict(zip(judged.found[home], judged.probabilities[home], strict=True))
 
     def shown(spans: Sequence[Span]) -> list[Span]:
@@ -358,15 +357,23 @@ def _sentence(judged: Judged, home: int, begin: int, end: int, wrong: int, proba
         return Span(span.start - begin, span.end - begin, span.label)
 
     marked = [(moved(span), p_of[span] if judged.sure else None) for span in shown(found)]
-    doc = _part(judged.docs[home], begin, end)
-    return Sentence(home + 1, doc, cut, [moved(span) for span in shown(gold)], marked, wrong, probability)
+    return Sentence(home + 1, doc, len(doc) < whole, [moved(span) for span in shown(gold)], marked, wrong, probability)
 
 
-def _part(doc: Doc, begin: int, end: int) -> Doc:
+def part_of(doc: Doc, begin: int, end: int, first: int) -> tuple[int, Doc]:
+    """Return the tokens from `begin` to `end` bare; of many, those around `first`, and where they begin."""
     from spacy.tokens import Doc
 
-    tokens = doc[begin:end]
-    return Doc(doc.vocab, words=[token.text for token in tokens], spaces=[bool(token.whitespace_) for token in tokens])
+    if end - begin > LONGEST:
+        begin = max(begin, first - BEFORE)
+        end = min(end, begin + LONGEST)
+    words, spaces = [token.text for token in doc[begin:end]], [bool(token.whitespace_) for token in doc[begin:end]]
+    return begin, Doc(doc.vocab, words=words, spaces=spaces)
+
+
+def main_score(found: Findings) -> tuple[Estimate, str]:
+    """Return the score that counts, and its name."""
+    return (found.whole.f1, "F1") if found.unit == "spans" else (found.accuracy, "accuracy")
 
 
 def kind_totals(kinds: dict[str, dict[str, int]]) -> dict[str, int]:

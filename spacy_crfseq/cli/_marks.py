@@ -22,7 +22,7 @@ LEGEND = (0.3, 0.5, 0.7, 0.9, 0.99, 1.0)
 
 SPAN = (
     '<mark style="background: linear-gradient(rgba(255,255,255,{veil}) 0 0), {bg}" title="{told}">'
-    "{text}<b>{label} <i>{score}</i></b>{kb_link}</mark>"
+    "{text}<b>{label}{score}</b>{kb_link}</mark>"
 )
 """displaCy's template of an entity: the veil lets its colour through as far as the model is sure."""
 
@@ -70,7 +70,7 @@ class Marker:
                     "label": text(label),
                     "told": text(label if p is None else f"{label}, probability {p:.4f}"),
                     "veil": f"{0 if p is None else 1 - strength(p):.3f}",
-                    "score": "" if p is None else rounded(p),
+                    "score": "" if p is None else f" <i>{rounded(p)}</i>",
                 },
             }
             for start, end, label, p in spans
@@ -96,11 +96,9 @@ def article(about: str, *texts: str) -> Markup:
     return Markup(f"<article><small>{text(about)}</small>{''.join(texts)}</article>")
 
 
-def sides(first: tuple[str, Markup], second: tuple[str, Markup]) -> Markup:
-    """Return two marked texts, each with its name, one above the other."""
-    return Markup(
-        "".join(f'<div class="side"><small>{text(name)}</small>{marked}</div>' for name, marked in (first, second))
-    )
+def side(name: str, marked: Markup) -> Markup:
+    """Return a marked text with its name, to be put above others."""
+    return Markup(f'<div class="side"><small>{text(name)}</small>{marked}</div>')
 
 
 def strength(probability: float) -> float:

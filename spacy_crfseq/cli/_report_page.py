@@ -13,11 +13,13 @@ from ..analysis.errors import BOTH, BOUNDARY, KINDS, LABEL, MISSED, NOTHING, RIG
 from ..pages import charts, frame
 from ..pages.charts import Bar, Series
 from ..pages.frame import Markup
-from ._findings import Estimate, Findings, Row, Sentence, kind_totals, shown_label
-from ._marks import STYLE, Marker, article, rounded, sides
+from ._findings import Estimate, Findings, Row, Sentence, kind_totals, main_score, shown_label
+from ._marks import STYLE, Marker, article, rounded, side
 
 MOST_LABELS = 30
 """Labels that a chart or a table shows."""
+MANY_LABELS = 12
+"""Labels from which on a table of their scores is folded, since a chart has them."""
 MOST_TEMPLATES = 40
 MOST_CONFUSIONS = 12
 NO_SCORE = "\u2013"
@@ -51,24 +53,27 @@ class Subject(NamedTuple):
 def report_page(subject: Subject, components: Sequence[Findings]) -> str:
     """Return the page as HTML."""
     several = len(components) > 1
-    links = [_links(found) for found in components] if several else []
     body = "".join(_component(found, subject, f"{found.name}: " if several else "") for found in components)
     names = ", ".join(found.name for found in components)
     texts, tokens = components[0].texts, max(found.tokens for found in components)
     return frame.page(
         f"How good {names} {'are' if several else 'is'}",
-        "".join(links) + body,
+        (_overview(components) if several else "") + body,
         about=f"{subject.model} on {subject.file}: {texts:,} texts, {tokens:,} tokens. Behind a score: the middle 95 % "
         f"of {subject.n_samples:,} samples of the texts, drawn with replacement.",
         lang=subject.lang,
         direction=subject.direction,
         style=STYLE + "td small { color: var(--soft); margin-inline-start: .4em; }\n"
-        "@media (max-width: 40rem) { td small { display: block; margin: 0; } }\n.links { margin: 0; }\n",
+        "@media (max-width: 40rem) { td small { display: block; margin: 0; } }\n",
     )
 
 
-def _links(found: Findings) -> str:
-    return f'<p class="links"><a href="#{frame.text(found.name)}">{frame.text(found.name)}</a></p>'
+def _overview(components: Sequence[Findings]) -> str:
+    rows = []
+    for found in components:
+        name, (score, what) = frame.text(found.name), main_score(found)
+        rows.append((Markup(f'<a href="#{name}">{name}</a>'), what, _cell(score)))
+    return frame.table(("Component", "Score", ""), rows, {2})
 
 
 def _component(found: Findings, subject: Subject, prefix: str) -> str:
@@ -99,7 +104,9 @@ def _scores(found: Findings) -> str:
     few, more = rows[:MOST_LABELS], len(rows) - MOST_LABELS
     chart = charts.bar_chart([_f1_bar(name, row) for name, row in few], unit="%")
     caption = "F1 by label, the most frequent first" + (f"; {more} rarer ones are left out" if more > 0 else "")
-    table = _score_table("Label", [*few, ("all", whole)])
+    table: str = _score_table("Label", [*few, ("all", whole)])
+    if len(rows) > MANY_LABELS:
+        table = frame.folded("As a table", table)
     return frame.facts(entries) + frame.figure(chart, caption) + table
 
 
@@ -237,7 +244,7 @@ def _certainty(found: Findings, prefix: str) -> str:
     title = f"{prefix}Probabilities"
     if found.certainty is None:
         return frame.section(title, "", "The model is normalised at each token and has none of spans and sentences.")
-    whole = found.certainty.whole
+    whole, what = found.certainty.whole, "spans" if found.unit == "spans" else "tags"
     entries = [
         ("Mean probability", f"{whole.predicted:.3f}"),
         ("Share that is right", f"{whole.correct:.3f}"),
@@ -256,7 +263,7 @@ def _certainty(found: Findings, prefix: str) -> str:
     return frame.section(
         title,
         frame.facts(entries) + frame.columns(charts.reliability(found.certainty.bins), bins),
-        f"Of the {found.unit} found with probability 0.8, eight in ten should be right: on the dashed line they are. "
+        f"Of the {what} found with probability 0.8, eight in ten should be right: on the dashed line they are. "
         "Below it the model is too sure of itself, and crfseq calibrate helps.",
     )
 
@@ -347,8 +354,6 @@ def _article(marker: Marker, one: Sentence, what: str) -> Markup:
     found = [(*span, p) for span, p in one.found]
     return article(
         Markup(f"text {one.text:,}, {one.wrong} wrong {what}{sure}{part}"),
-        sides(
-            ("gold", marker.marked(one.doc, [(*span, None) for span in one.gold])),
-            ("predicted", marker.marked(one.doc, found)),
-        ),
+        side("gold", marker.marked(one.doc, [(*span, None) for span in one.gold])),
+        side("predicted", marker.marked(one.doc, found)),
     )

@@ -60,6 +60,8 @@ def report_cli(
       python -m spacy crfseq report training/model-best dev.conll --format conll2003 \\
           --corpus train.conll --output report.html
     """
+    from ._findings import main_score
+
     with reported_errors():
         load_code(code)
         found = report(
@@ -79,7 +81,7 @@ def report_cli(
             print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
             return
         for one in found:
-            score, what = (one.whole.f1, "F1") if one.unit == "spans" else (one.accuracy, "accuracy")
+            score, what = main_score(one)
             told = "no score" if score.value is None else f"{what} {100 * score.value:.2f}{_interval(score)}"
             print(f"{one.name}: {told}")
         printer().good(f"Saved {output}")
