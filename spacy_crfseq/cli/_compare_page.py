@@ -30,9 +30,9 @@ def compare_page(
         "Two pipelines compared",
         warnings + "".join(_component(one, n_shown, direction) for one in done.components),
         about=f"A is {models[0]}, B is {models[1]}, on {file}: {done.components[0].texts:,} texts. Scores are in "
-        f"per cent, intervals are the middle 95 % of {n_samples:,} samples of the texts; p tells how often chance alone "
-        "makes a difference as large (paired bootstrap, Berg-Kirkpatrick et al. 2012, both directions; not corrected "
-        "for the number of labels).",
+        f"per cent, intervals are the middle 95 % of {n_samples:,} samples of the texts; p tells how often chance "
+        "alone makes a difference as large (paired bootstrap, Berg-Kirkpatrick et al. 2012, both directions; not "
+        "corrected for the number of labels).",
         lang=nlp.lang or "",
         direction=direction,
         style=STYLE,
@@ -40,14 +40,11 @@ def compare_page(
 
 
 def _component(one: Comparison, n_shown: int, direction: str) -> str:
-    few = one.frequent()
-    rows = [
-        (f"{one.score}, all", "", one.whole),
-        *((label, f"{one.gold[label]:,}", one.labels[label]) for label in few),
-    ]
+    few = [(label, f"{one.gold[label]:,}", one.labels[label]) for label in one.frequent()]
+    rows = [(f"{one.score}, all", "", one.whole), *few]
     table = frame.table(
         ("", "Gold", "A", "B", "B \u2212 A", "95 %", "p"),
-        [(name, n, *line_cells(line)) for name, n, line in rows],
+        [(name, n, *_cells(line)) for name, n, line in rows],
         range(1, 7),
     )
     bars = [_bar(name, line) for name, _, line in rows]
@@ -58,21 +55,26 @@ def _component(one: Comparison, n_shown: int, direction: str) -> str:
             [
                 (f"{one.score} of A", f"{100 * one.whole.first:.2f}"),
                 (f"{one.score} of B", f"{100 * one.whole.second:.2f}"),
-                ("Difference", *line_cells(one.whole)[2:4]),
+                ("Difference", *_cells(one.whole)[2:4]),
                 ("p", f"{one.whole.p:.3f}"),
             ]
         ),
-        frame.columns(frame.figure(charts.bar_chart(bars, unit="points"), caption), table),
+        frame.figure(charts.bar_chart(bars, unit="points"), caption),
+        table,
         Markup(f"<p>{frame.text(only_words(one))}</p>"),
     ]
     body = frame.section(one.name, "".join(parts))
     for title, changes in (("better", one.better), ("worse", one.worse)):
         if changes[:n_shown]:
-            about = f"{len(changes):,} of {one.texts:,} texts, the largest changes first."
-            body = Markup(
-                body + frame.section(f"{one.name}: {title} in B", _texts(changes[:n_shown], one, direction), about)
-            )
+            how_many = f"{len(changes):,} of {one.texts:,} texts, the largest changes first"
+            about = f"{how_many}. What they do not agree on is marked."
+            texts = _texts(changes[:n_shown], direction)
+            body = Markup(body + frame.section(f"{one.name}: {title} in B", texts, about))
     return body
+
+
+def _cells(line: Line) -> list[str]:
+    return [cell.replace("-", "\u2212") for cell in line_cells(line)]
 
 
 def _bar(name: str, line: Line) -> Bar:
@@ -80,16 +82,16 @@ def _bar(name: str, line: Line) -> Bar:
     return Bar(name, value, None, low, high) if np.isfinite(low) else Bar(name, value)
 
 
-def _texts(changes: Sequence[Change], one: Comparison, direction: str) -> str:
-    articles: list[tuple[Change, list[tuple[str, list[Span]]]]] = [(c, list(_sides(c, one))) for c in changes]
+def _texts(changes: Sequence[Change], direction: str) -> str:
+    articles: list[tuple[Change, list[tuple[str, list[Span]]]]] = [(c, list(_sides(c))) for c in changes]
     counts = Counter(span.label for _, sides in articles for _, spans in sides for span in spans)
     marker = Marker(counts, direction)
     return "".join(_article(marker, change, sides) for change, sides in articles)
 
 
-def _sides(change: Change, one: Comparison) -> Iterator[tuple[str, list[Span]]]:
+def _sides(change: Change) -> Iterator[tuple[str, list[Span]]]:
     for name, spans in (("gold", change.gold), ("A", change.first), ("B", change.second)):
-        yield name, [span for span in spans if one.unit == "spans" or span in change.odd]
+        yield name, [span for span in spans if span in change.odd]
 
 
 def _article(marker: Marker, change: Change, sides: Sequence[tuple[str, list[Span]]]) -> Markup:

@@ -368,10 +368,8 @@ def _tell(one: Comparison, n_shown: int) -> None:
     say = printer()
     say.divider(one.name)
     few, more = one.frequent(), len(one.labels) - MOST_LABELS
-    rows = [
-        (f"{one.score}, all", "", one.whole),
-        *((label, f"{one.gold[label]:,}", one.labels[label]) for label in few),
-    ]
+    of_labels = [(label, f"{one.gold[label]:,}", one.labels[label]) for label in few]
+    rows = [(f"{one.score}, all", "", one.whole), *of_labels]
     say.table(
         [(name, n, *line_cells(line)) for name, n, line in rows],
         header=("", "gold", "A", "B", "B - A", "95 %", "p"),
