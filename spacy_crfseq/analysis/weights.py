@@ -141,20 +141,26 @@ class Weight(NamedTuple):
 
 
 def largest_weights(
-    crf: LinearChainCRF, number: int, *, label: int | None = None, template: tuple[int, int] | None = None
+    crf: LinearChainCRF,
+    number: int,
+    *,
+    labels: Sequence[int] | None = None,
+    template: tuple[int, int] | None = None,
+    weights: tuple[Entries, Entries] | None = None,
 ) -> tuple[list[Weight], list[Weight]]:
     """Return the largest positive and the largest negative weights of attributes, `number` of each at most.
 
-    label (int | None): Of this label only.
+    labels (Sequence[int] | None): Of these labels only.
     template (tuple[int, int] | None): Of this template only: the block, and its place in the list of templates.
         The model must tell templates apart.
+    weights (tuple | None): The model's `entries`, where they are at hand.
     """
     parts = []
     n = crf.layout.n_labels
-    for block, found in enumerate(entries(crf)):
+    for block, found in enumerate(entries(crf) if weights is None else weights):
         chosen = found.weights != 0
-        if label is not None:
-            chosen &= found.columns % n == label
+        if labels is not None:
+            chosen &= np.isin(found.columns % n, labels)
         if template is not None:
             assert crf.templates is not None
             of_template = crf.templates[block] == template[1]

@@ -15,11 +15,13 @@ from .calibrate import calibrate, calibrate_cli
 from .compare import compare, compare_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
+from .explain import explain, explain_cli
 from .fit import fit, fit_cli
 from .path import path, path_cli
 from .prune import prune, prune_cli
 from .report import report, report_cli
 from .show import show, show_cli
+from .top import top, top_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
@@ -36,6 +38,8 @@ __all__ = [
     "crfseq_cli",
     "evaluate",
     "evaluate_cli",
+    "explain",
+    "explain_cli",
     "fit",
     "fit_cli",
     "main",
@@ -47,6 +51,8 @@ __all__ = [
     "report_cli",
     "show",
     "show_cli",
+    "top",
+    "top_cli",
     "warmup",
     "warmup_cli",
 ]

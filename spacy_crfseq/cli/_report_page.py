@@ -22,6 +22,8 @@ MANY_LABELS = 12
 """Labels from which on a table of their scores is folded, since a chart has them."""
 MOST_TEMPLATES = 40
 MOST_CONFUSIONS = 12
+MOST_BESIDE = 20
+"""Columns of a heat map that has a place beside something else."""
 NO_SCORE = "\u2013"
 
 KIND_WORDS = {
@@ -194,9 +196,14 @@ def _confusions(found: Findings, prefix: str) -> str:
     )
     return frame.section(
         f"{prefix}Confusion",
-        frame.columns("".join([*parts[:-1], frame.figure(frequent, "The most frequent confusions")]), parts[-1]),
+        _beside(len(kept), "".join([*parts[:-1], frame.figure(frequent, "The most frequent confusions")]), parts[-1]),
         "How often a gold label (row) was predicted as another (column). The diagonal has no colour.",
     )
+
+
+def _beside(n_columns: int, left: str, heat_map: str) -> str:
+    """Return a part with a heat map of so many columns at its side, below it if it is wide."""
+    return frame.columns(left, heat_map) if n_columns <= MOST_BESIDE else left + heat_map
 
 
 def _stretched(found: Findings, label: str) -> int:
@@ -320,7 +327,8 @@ def _weights(found: Findings, prefix: str) -> str:
     note = f", {len(names) - len(kept)} weaker labels left out" if len(kept) < len(names) else ""
     return frame.section(
         f"{prefix}Weights",
-        frame.columns(
+        _beside(
+            len(around),
             frame.figure(charts.bar_chart(bars, unit="weights"), caption),
             frame.figure(heat, f"Of one label after another; empty cells are forbidden{note}"),
         ),

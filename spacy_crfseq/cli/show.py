@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from math import exp
 from pathlib import Path
@@ -23,7 +22,7 @@ from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
 from ._marks import STYLE, Marker, article, rounded
-from ._texts import FORMAT_HELP, RAW, Text, read_texts
+from ._texts import FORMAT_HELP, Text, texts_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from ..pipeline.answers import Scored
     from ..pipeline.component import CRFComponent
 
-SUFFIXES = tuple(f".{kind}" for kind in RAW)
 BATCH = 100
 """Texts to ask about at a time."""
 
@@ -103,7 +101,7 @@ def show(
     """
     nlp = spacy.load(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    texts = list(islice(_texts(nlp, source, format_name), number + 1))
+    texts = list(islice(texts_of(nlp, source, format_name), number + 1))
     if not texts:
         raise DataError(f"{str(source)!r} holds no text.")
     kept = texts[:number]
@@ -130,22 +128,8 @@ def _entries(nlp: Language, name: str, pipe: CRFComponent, texts: Sequence[Text]
 
 def _unit(source: str | Path, format_name: str | None) -> str:
     """Return what `Text.line` counts in a source."""
-    kind = format_name or (Path(source).suffix[1:] if _is_path(str(source)) else "")
+    kind = format_name or Path(source).suffix[1:]
     return "line" if kind in ("txt", "jsonl") else "text"
-
-
-def _texts(nlp: Language, source: str | Path, format_name: str | None) -> Iterable[Text]:
-    if format_name or _is_path(str(source)):
-        return read_texts(nlp, Path(source), format_name)
-    return [Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else []
-
-
-def _is_path(source: str) -> bool:
-    """Whether an argument is a file's name and no text, also where there is no such file."""
-    if len(source) >= 256 or not source.strip():
-        return False
-    path = Path(source)
-    return path.suffix in SUFFIXES or path.exists() or (os.sep in source and not any(map(str.isspace, source)))
 
 
 # The page

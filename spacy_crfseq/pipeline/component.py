@@ -24,6 +24,7 @@ from spacy.vocab import Vocab
 
 from .. import threads
 from ..errors import ConfigError, DataError
+from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.index import HashIndex
 from ..features.plan import column_names, lexical_names
@@ -38,6 +39,7 @@ from ..types import MISSING, Bools, Constraints, Floats, Ints
 from . import given, storage
 from .annotations import Annotation, Prediction, Tags
 from .answers import Alternative, Answers
+from .attributes import hash_of
 from .collect import Collected, collect, gold_tags
 from .confidence import register
 from .development import make_evaluator
@@ -45,7 +47,7 @@ from .explanation import Explainer, Explanation
 from .extract import DocColumns, lexeme_reader, read_docs
 from .given import Given
 from .method import Method
-from .naming import text_of
+from .naming import AttributeReader, text_of
 from .partial import Partial, PartialTable, contents, known_tags
 from .session import Session
 from .thinc_model import make_model, show_parameters
@@ -122,6 +124,7 @@ class CRFComponent(TrainablePipe):
         self._constraints: Constraints | None = None
         self._session = Session(method.optimizer)
         self._partial = PartialTable(annotation)
+        self._strings: dict[int, str] | None = None
         register(self)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -266,7 +269,7 @@ class CRFComponent(TrainablePipe):
         temperature: float | None = None,
     ) -> tuple[Answers, DocColumns]:
         _, encoder = self._trained()
-        columns = read_docs(docs, encoder.columns, self.annotation.reads)
+        columns = self._columns_of(docs, encoder.columns)
         with self._lock:  # words and sums met for the first time are added to shared tables
             self._sync()
             crf, encoder = self._trained()
@@ -365,9 +368,13 @@ class CRFComponent(TrainablePipe):
 
     def explainer(self) -> Explainer:
         """Return what explains predictions of the weights of now, for any number of Docs."""
-        crf, strings = self.crf, dict[int, str]()
-        encoder = self._make_encoder(crf.keys, strings)
-        return Explainer(self.name, self.ask, self.annotation, crf, encoder, self._text_of(strings))
+        return Explainer(self.name, self.ask, self.annotation, self.crf, self.attribute_reader())
+
+    def attribute_reader(self) -> AttributeReader:
+        """Return what tells the attributes of texts by name."""
+        strings: dict[int, str] = {}
+        encoder = self._make_encoder(self.crf.keys, strings)
+        return AttributeReader(encoder, strings, self.method.features.token_functions, lambda: self._word_vocab)
 
     def span_probability(self, span: Span) -> float:
         """Return the probability that a span is there, with its boundaries and label; 0 across sentences."""
@@ -424,7 +431,9 @@ class CRFComponent(TrainablePipe):
             their tags.  ``spacy init labels`` writes such lists.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
         """
-        strings: dict[int, str] | None = {} if self.method.keep_names else None
+        self.method.check_transitions(self.name)
+        self._strings = {} if self.method.keep_names else None
+        strings = self._strings
         encoder = self._make_encoder(strings=strings)
         if self.method.keep_names:
             encoder.keep_names()
@@ -449,6 +458,7 @@ class CRFComponent(TrainablePipe):
         self._encoder = encoder
         self._use(crf)
         self.attribute_names = self._names(encoder, strings)
+        self._strings = None
         streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
         self._session = Session(self.method.optimizer, data, n_examples=found.n_docs, streamed=streamed)
         self.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
@@ -488,7 +498,11 @@ class CRFComponent(TrainablePipe):
 
     def _read(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
         self._use_words_of(docs)
-        return read_docs(docs, columns, self.annotation.reads)
+        return self._columns_of(docs, columns)
+
+    def _columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
+        functions = self.method.features.token_functions
+        return read_docs(docs, columns, self.annotation.reads, functions, self._strings)
 
     def _use_words_of(self, docs: Sequence[Doc]) -> None:
         """Look new words up in the vocab of `docs`, which need not be the component's."""
@@ -498,11 +512,12 @@ class CRFComponent(TrainablePipe):
     def _names(self, encoder: Encoder, strings: dict[int, str] | None) -> list[str]:
         if strings is None:
             return []
-        text_of = self._text_of(strings)
-        return attribute_names(encoder.state, text_of) + attribute_names(encoder.pair, text_of)
+        known = strings
 
-    def _text_of(self, strings: dict[int, str]) -> Callable[[int], str]:
-        return lambda value: text_of(value, strings, self._word_vocab)
+        def name(value: int) -> str:
+            return text_of(value, known, self._word_vocab)
+
+        return attribute_names(encoder.state, name) + attribute_names(encoder.pair, name)
 
     def _collect(self, examples: Iterable[Example], encoder: Encoder) -> Collected:
         try:
@@ -553,10 +568,15 @@ class CRFComponent(TrainablePipe):
     def _key(self, example: Example) -> int:
         """Return a hash of what training takes from an example: words, sentences, token columns and gold labels."""
         _, encoder = self._trained()
-        inputs = example.predicted.to_array(["ORTH", "SENT_START", *encoder.columns]).tobytes()
+        has_functions = bool(self.method.features.token_functions)  # they may look at anything, at this most likely
+        read = TOKEN_COLUMNS if has_functions else encoder.columns
+        inputs = example.predicted.to_array(["ORTH", "SENT_START", *read]).tobytes()
+        attributes = hash_of(example.predicted) if has_functions else 0
         words = example.reference.to_array(["ORTH"]).tobytes()
         reference = example.reference
-        return hash((inputs, words, self.annotation.gold_content(reference), contents(reference, self.name)))
+        return hash(
+            (inputs, attributes, words, self.annotation.gold_content(reference), contents(reference, self.name))
+        )
 
     def compile(self, examples: Sequence[Example]) -> list[Dataset]:
         """Return each example as a data set, features and gold labels as numbers."""

@@ -17,16 +17,16 @@ from spacy.tokens import Doc
 from ..analysis.contributions import DICTIONARY, KINDS, PAIR, START, STATE, TRANSITION, Addends, BestThrough
 from ..analysis.weights import entries
 from ..errors import DataError
-from ..features.encoder import Active, Encoder, names_of
+from ..features.encoder import Active
 from ..model import LinearChainCRF
 from ..posterior import Posterior
 from ..types import Ints
-from .extract import read_docs
 from .given import numbers_of
 
 if TYPE_CHECKING:
     from .annotations import Annotation
     from .answers import Answers
+    from .naming import AttributeReader
 
 
 class Contribution(NamedTuple):
@@ -118,8 +118,7 @@ class Explainer:
     """Explains what a component predicts with the weights that it has when this is made.
 
     ask (Callable): `CRFComponent.ask`.
-    encoder (Encoder): One that nobody else uses, for the attributes of `crf`.
-    text_of (Callable): Returns the text behind a value of an attribute that the encoder has met.
+    reader (AttributeReader): For the attributes of `crf`.
     """
 
     def __init__(
@@ -128,11 +127,10 @@ class Explainer:
         ask: Callable[..., Answers],
         annotation: Annotation,
         crf: LinearChainCRF,
-        encoder: Encoder,
-        text_of: Callable[[int], str],
+        reader: AttributeReader,
     ) -> None:
         self._name, self._ask, self._annotation = name, ask, annotation
-        self._crf, self._encoder, self._text_of = crf, encoder, text_of
+        self._crf, self._reader = crf, reader
         self._weights = entries(crf)
 
     def explain(
@@ -169,20 +167,20 @@ class _Text:
     """A Doc, the addends of its scores, and its best labellings."""
 
     def __init__(self, explainer: Explainer, doc: Doc, answers: Answers) -> None:
-        crf, encoder = explainer._crf, explainer._encoder
+        crf, reader = explainer._crf, explainer._reader
         self.posterior: Posterior = answers.posterior
         self.crf, self.doc, self.tags, self.labels = crf, doc, answers.tags, answers.all_labels
         self.marginals = self.posterior.marginals()
-        active = encoder.active(read_docs([doc], encoder.columns).text)
+        active = reader.active([doc])
         scorer, offsets = self.posterior.scorer, self.posterior.offsets
         self.addends = Addends(crf, active, offsets, scorer.encoded.words, explainer._weights)
         scores = scorer.scores(0, len(offsets) - 1)[0]
         self.best = BestThrough(scores.constrained(self.posterior.constraints, self.posterior.allowed), offsets)
         self.names: dict[tuple[int, int], list[str]] = {}
         self.unknown: list[list[str]] = [[] for _ in doc]
-        for kind, block, found in ((STATE, encoder.state, active[0]), (PAIR, encoder.pair, active[1])):
+        for block, (kind, found) in enumerate(zip((STATE, PAIR), active, strict=True)):
             for one in found:
-                names = names_of(block.plan, one.template, one.values, explainer._text_of)
+                names = reader.names(block, one)
                 self.names[kind, one.template] = names
                 self._note_unknown(one, names)
 

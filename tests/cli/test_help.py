@@ -17,11 +17,13 @@ COMMANDS = (
     "compare",
     "convert",
     "evaluate",
+    "explain",
     "fit",
     "path",
     "prune",
     "report",
     "show",
+    "top",
     "warmup",
 )
 
