@@ -74,6 +74,9 @@ def test_json(run: Run, trained: Path, tmp_path: Path) -> None:
         own = [c["weight"] for c in one["contributions"] if c["token"] == one["token"]]
         assert sum(own) == pytest.approx(one["score"])
     assert sum(one["score"] for one in first["tokens"]) == pytest.approx(first["score"])
+    both = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "--json", "-o", tmp_path / "page.html")
+    assert json.loads(both.stdout) == [first]
+    assert (tmp_path / "page.html").exists()
     few = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "--json", "-n", "2")
     assert {len(one["contributions"]) for one in json.loads(few.stdout)[0]["tokens"]} == {2}
 
