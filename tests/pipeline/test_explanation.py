@@ -92,7 +92,7 @@ def bundled(factory: str, **config: Any) -> tuple[Language, list[Doc]]:
     nlp = helpers.blank(factory, **{"optimizer": ADAGRAD, **config})
     pipe = helpers.pipe_of(nlp)
     given = sorted(name.lower() for name in pipe.reads)
-    train = list(read_examples(nlp, BUNDLED / "train.conll", "conll2003", given=given, limit=150))
+    train = list(read_examples(nlp, BUNDLED / "train.conll", "conll2003", given=given, limit=60))
     nlp.initialize(lambda: train)
     pipe.fit()
     dev = read_examples(nlp, BUNDLED / "dev.conll", "conll2003", given=given)
