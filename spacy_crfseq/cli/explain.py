@@ -23,8 +23,8 @@ from ..pages.frame import section
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
+from ._marks import strength
 from ._texts import FORMAT_HELP, Text, texts_of
-from .show import strength
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SHOWN, ON_PAGE = 5, 8
 """Contributions to a label in the terminal and on a page."""
-BAR = 12
+BAR = 8
 """Signs that the longest bar has."""
 MOST_UNKNOWN = 6
 """Attributes that are named of those that the model does not know."""
@@ -83,10 +83,11 @@ def explain_cli(
         found = explain(model, source, format_, component=component, tokens=tokens or (), against=label, limit=limit)
         if output is not None:
             write_page(output, found, number or ON_PAGE)
-            printer().good(f"Saved {output}: {_count(len(found.texts), 'text')}{_rest(found)}")
         if as_json:
             print(json.dumps([_to_json(one, number) for one in found.texts], indent=2, ensure_ascii=False))
-        elif output is None:
+        elif output is not None:
+            printer().good(f"Saved {output}: {_count(len(found.texts), 'text')}{_rest(found)}")
+        else:
             for one in found.texts:
                 print("\n".join(_lines(one, number or SHOWN, several=len(found.texts) > 1)))
             if found.more:
@@ -227,22 +228,22 @@ def _lines(found: ExplainedText, number: int, *, several: bool) -> list[str]:
         for i, part in enumerate(one.contributions[:number])
     }
     room = max([20, *map(len, names.values())])
-    room = min(room, max(20, wide - BAR - 36))
+    room = min(room, max(20, wide - BAR - 31))
     lines = [f"line {found.text.line}: {' '.join(explanation.words)}"] if several else []
     for one in explanation.tokens:
         head = f"{one.text}  {one.label} {_probability(one.probability)}"
         lines += ["", _painted(head, pretty, bold=True) + f"   {against_rival(one)}"]
         lines += [_cut(f"  {note}", wide) for note in (_changes(one, explanation.words),) if note]
         rival = one.rival if one.rival is not None and not one.impossible else ""
-        header = f"  {'':>7}  {'':{BAR}}  {'':{room}}  {_cut(one.label, 8):>8}"
-        lines.append(_painted(f"{header}  {_cut(rival, 8):>8}".rstrip(), pretty, fg="grey"))
+        header = f"  {'':>7}  {'':{BAR}}  {'':{room}}  {_cut(one.label, 7):>7}"
+        lines.append(_painted(f"{header}  {_cut(rival, 7):>7}".rstrip(), pretty, fg="grey"))
         shown, rest = one.contributions[:number], one.contributions[number:]
         largest = max((abs(part.difference) for part in shown), default=1.0)
         for i, part in enumerate(shown):
-            against = f"  {part.rival_weight:8.2f}" if rival else ""
+            against = f"  {part.rival_weight:7.2f}" if rival else ""
             bar = _bar(part.difference, largest, pretty)
             name = _cut(names[one.token, i], room)
-            lines.append(f"  {part.difference:+7.2f}  {bar}  {name:{room}}  {part.weight:8.2f}{against}")
+            lines.append(f"  {part.difference:+7.2f}  {bar}  {name:{room}}  {part.weight:7.2f}{against}")
         if rest:
             lines.append(f"  {sum(part.difference for part in rest):+7.2f}  {'':{BAR}}  {len(rest)} more")
         lines += [_painted(_cut(f"  {note}", wide), pretty, fg="grey") for note in (_unknown(one),) if note]

@@ -44,8 +44,8 @@ CELL = 7
 """Width of a transition in the terminal."""
 BATCH = 100
 """Texts that are read at a time."""
-NO_VALUE = "?"
-"""Stands for the value of an attribute whose name is not known."""
+NAMELESS = "(no name)"
+"""Stands behind the template of an attribute whose name is not known."""
 
 
 @crfseq_cli.command("top")
@@ -93,13 +93,14 @@ def top_cli(
         )
         if output is not None:
             write_page(output, found)
-            printer().good(f"Saved {output}")
         if as_json:
             print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
-        elif output is None:
+            return
+        if output is not None:
+            printer().good(f"Saved {output}")
+        else:
             print("\n".join(_lines(found)))
-        advice = found.advice()
-        if advice and not as_json:
+        if advice := found.advice():
             printer().info(advice)
 
 
@@ -107,18 +108,15 @@ class NamedWeight(NamedTuple):
     """A weight in words.
 
     before (str): The label before, of a feature of label pairs; else empty.
-    attribute (str): Its name, such as ``LOWER[-1]=the``; "?" in place of what is not known.
+    attribute (str): Its name, such as ``LOWER[-1]=the``.
+    known (bool): Whether the name has been found; else the template stands there, as far as that is known.
     """
 
     label: str
     before: str
     attribute: str
+    known: bool
     weight: float
-
-    @property
-    def known(self) -> bool:
-        """Whether the name has been found."""
-        return not self.attribute.endswith(NO_VALUE)
 
 
 class Group(NamedTuple):
@@ -139,8 +137,9 @@ class Top(NamedTuple):
     groups (list[Group]): Of all labels, or of what was asked for.
     by_label (bool): Whether a group is a label; else it is a template.
     labels (list[str]): All labels.
-    transitions (Floats | None): [L + 1, L + 1] from the label of a row to that of a column; the last row is the start,
-        the last column the end; nan where a score is not learnt.  None where a part of the model was asked for.
+    transitions (Floats | None): From the label of a row to that of a column; one more row for the start and one more
+        column for the end, where the model learns their scores.  Nan for scores that are not learnt.  None where a part
+        of the model was asked for.
     templates (list[TemplateWeights]): All templates; empty where a part of the model was asked for.
     has_texts (bool): Whether texts were given to find names in.
     """
@@ -153,6 +152,12 @@ class Top(NamedTuple):
     transitions: Floats | None
     templates: list[TemplateWeights]
     has_texts: bool
+
+    @property
+    def steps(self) -> tuple[list[str], list[str]]:
+        """The names of the rows and columns of `transitions`."""
+        size = 0 if self.transitions is None else len(self.transitions)
+        return [*self.labels, "start"][:size], [*self.labels, "end"][:size]
 
     def advice(self) -> str:
         """Return how many attributes have no name, and what to do; empty where all have one."""
@@ -174,10 +179,10 @@ class Top(NamedTuple):
         """Return lists and dictionaries that JSON can hold."""
         steps = None
         if self.transitions is not None:
-            rows, names = self.transitions.tolist(), self.labels
+            before, after = self.steps
             steps = {
-                before: {after: value for after, value in zip([*names, "end"], row, strict=True) if value == value}
-                for before, row in zip([*names, "start"], rows, strict=True)
+                name: {other: value for other, value in zip(after, row, strict=True) if value == value}
+                for name, row in zip(before, self.transitions.tolist(), strict=True)
             }
         return {
             "model": self.model,
@@ -230,7 +235,7 @@ def top(
     names = _names(nlp, name, pipe, shown, texts, format_name)
 
     def named(sign: list[Weight]) -> list[NamedWeight]:
-        return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", names[w[:2]], w.weight) for w in sign]
+        return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", *names[w[:2]], w.weight) for w in sign]
 
     groups = [Group(title, named(positive), named(negative)) for title, (positive, negative) in found]
     whole = label is None and template is None
@@ -271,13 +276,13 @@ def _names(
     weights: Sequence[Weight],
     texts: Path | None,
     format_name: str | None,
-) -> dict[tuple[int, int], str]:
-    """Return the names of the attributes of some weights, by block and number."""
+) -> dict[tuple[int, int], tuple[str, bool]]:
+    """Return the names of the attributes of some weights, by block and number, and whether they have been found."""
     crf, needed = pipe.crf, {w[:2] for w in weights}
     if pipe.attribute_names:
         sizes = 0, len(crf.keys[0])
-        return {(block, number): pipe.attribute_names[sizes[block] + number] for block, number in needed}
-    names = {one: _nameless(pipe, *one) for one in needed}
+        return {(block, number): (pipe.attribute_names[sizes[block] + number], True) for block, number in needed}
+    names = {one: (_nameless(pipe, *one), False) for one in needed}
     wanted = tuple(np.zeros(len(keys), np.bool_) for keys in crf.keys)
     for block, number in needed:
         wanted[block][number] = True
@@ -290,15 +295,15 @@ def _names(
                 yield reader.active(batch)
 
     for block, number, name in reader.find(sources(), (wanted[0], wanted[1])):
-        names[block, number] = name
+        names[block, number] = name, True
     return names
 
 
 def _nameless(pipe: CRFComponent, block: int, number: int) -> str:
     templates = pipe.crf.templates
     if templates is None:
-        return NO_VALUE
-    return f"{pipe.method.features.plans()[block].templates[templates[block][number]].name}={NO_VALUE}"
+        return NAMELESS
+    return f"{pipe.method.features.plans()[block].templates[templates[block][number]].name} {NAMELESS}"
 
 
 def _batches(nlp: Language, component: str, texts: Path, format_name: str | None) -> Iterator[list[Any]]:
@@ -312,10 +317,11 @@ def _batches(nlp: Language, component: str, texts: Path, format_name: str | None
 def _transitions(pipe: CRFComponent) -> Floats:
     crf = pipe.crf
     n, views, steps = crf.layout.n_labels, crf.views, crf.layout.steps
+    inner = np.where(True if steps is None else steps, views.transitions, np.nan).astype(np.float64)
+    if not crf.layout.boundaries:
+        return inner
     out = np.full((n + 1, n + 1), np.nan)
-    out[:n, :n] = views.transitions if steps is None else np.where(steps, views.transitions, np.nan)
-    if crf.layout.boundaries:
-        out[n, :n], out[:n, n] = views.start, views.end
+    out[:n, :n], out[n, :n], out[:n, n] = inner, views.start, views.end
     return out
 
 
@@ -357,12 +363,12 @@ def _pairs(group: Group, wide: int, *, with_label: bool) -> list[str]:
 
 def _words(one: NamedWeight, with_label: bool) -> str:
     label = f"{one.before} -> {one.label}" if one.before else one.label
-    return f"{one.attribute}  {label}" if with_label or one.before else one.attribute
+    return f"{one.attribute}  {label}".lstrip() if with_label or one.before else one.attribute
 
 
 def _transition_lines(found: Top, wide: int) -> list[str]:
     assert found.transitions is not None
-    names = [*found.labels, "start"], [*found.labels, "end"]
+    names = found.steps
     margin = max(map(len, names[0]))
     if margin + (CELL + 1) * len(names[1]) <= min(wide, 200):
         header = " " * margin + "".join(f" {_cut(name, CELL):>{CELL}}" for name in names[1])
@@ -373,7 +379,7 @@ def _transition_lines(found: Top, wide: int) -> list[str]:
         return [header, *rows]
     order = np.argsort(-np.abs(np.nan_to_num(found.transitions)).ravel(), kind="stable")
     places = np.stack(np.unravel_index(order, found.transitions.shape), axis=1).tolist()
-    all_of = [NamedWeight(names[1][j], names[0][i], "", float(found.transitions[i, j])) for i, j in places]
+    all_of = [NamedWeight(names[1][j], names[0][i], "", True, float(found.transitions[i, j])) for i, j in places]
     best = [[one for one in all_of if sign * one.weight > 0][: 4 * SHOWN] for sign in (1, -1)]
     lines = _pairs(Group("", *best), wide, with_label=False)
     return [*lines, "", "  The largest; a page has them all: --output page.html"]
@@ -384,7 +390,7 @@ def _cell(value: float) -> str:
 
 
 def _template_lines(rows: Sequence[TemplateWeights], wide: int) -> list[str]:
-    header = ("template", "attributes", "weights", "nonzero", "%", "sum of squares")
+    header = ("template", "attributes", "weights", "nonzero", "%", "squares")
     data = [_template_cells(row) for row in rows]
     room = max(20, wide - sum(max(len(row[i]) for row in [header, *data]) + 2 for i in range(1, 6)))
     cells = [(_cut(row[0], room), *row[1:]) for row in data]
@@ -421,9 +427,7 @@ def page(found: Top) -> str:
     """Return the page as HTML."""
     parts = []
     if found.transitions is not None:
-        chart = heat_map(
-            [*found.labels, "start"], [*found.labels, "end"], found.transitions, diverging=True, row="from", column="to"
-        )
+        chart = heat_map(*found.steps, found.transitions, diverging=True, row="from", column="to")
         about = "What a step from the label of the row to that of the column adds to the score."
         parts.append(section("Transitions", chart, about))
     if found.templates:

@@ -10,7 +10,22 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("active", "augment", "calibrate", "convert", "evaluate", "fit", "path", "prune", "show", "warmup")
+COMMANDS = (
+    "active",
+    "augment",
+    "calibrate",
+    "compare",
+    "convert",
+    "evaluate",
+    "explain",
+    "fit",
+    "path",
+    "prune",
+    "report",
+    "show",
+    "top",
+    "warmup",
+)
 
 
 def python(*args: object) -> subprocess.CompletedProcess[str]:
