@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("active", "augment", "calibrate", "convert", "evaluate", "fit", "path", "prune", "show", "warmup")
+COMMANDS = (
+    "active",
+    "augment",
+    "calibrate",
+    "convert",
+    "evaluate",
+    "find-regularization",
+    "fit",
+    "prune",
+    "show",
+    "warmup",
+)
 
 
 def python(*args: object) -> subprocess.CompletedProcess[str]:
