@@ -20,6 +20,7 @@ COMMANDS = (
     "fit",
     "prune",
     "show",
+    "sweep",
     "warmup",
 )
 
