@@ -73,10 +73,10 @@ class Reporter:
             "component": self._name,
             "iteration": progress.iteration,
             "seconds": round(progress.seconds, 4),
-            "objective": _finite(report.value),
-            "loss": _finite(report.loss),
-            "grad_norm": _finite(report.grad_norm),
-            "score": None if progress.score is None else _finite(progress.score),
+            "objective": finite(report.value),
+            "loss": finite(report.loss),
+            "grad_norm": finite(report.grad_norm),
+            "score": None if progress.score is None else finite(progress.score),
             "best": bool(progress.best),
         }
         self._log.write(json.dumps(entry, allow_nan=False) + "\n")
@@ -105,6 +105,6 @@ class Reporter:
         print(row(list(cells), widths=WIDTHS, aligns=ALIGNS, spacing=2), flush=True)
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
     """Return a number that JSON can hold, None for what it cannot."""
     return float(value) if math.isfinite(value) else None

@@ -9,9 +9,8 @@ import hashlib
 import json
 import logging
 import math
-import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -21,12 +20,13 @@ from spacy import util
 from thinc.api import ConfigValidationError
 from tqdm import tqdm
 
-from ..errors import ConfigError, DataError, FormatError
+from ..errors import ConfigError, DataError
 from ..files import replace_folder, replacing
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, load_code, printer, reported_errors
-from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid, varying
-from ._grid import show as show_value
+from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid
+from ._progress import finite
+from ._results import Journal, Result, cells, make_page
 from .fit import BEST, Setup, Walk, check_output, encode, read_overrides, score, set_up_from
 from .prune import prune
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from ..training.fit import FitResult, Progress
 
 RESULTS, PAGE = "sweep.jsonl", "sweep.html"
-MOST_SHOWN = 16
-"""Combinations in the picture of score and time."""
 
 
 @crfseq_cli.command("sweep", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -102,34 +100,6 @@ class Stopping(NamedTuple):
 
     evaluate_every: int | None = None
     patience: int | None = None
-
-
-class Result(NamedTuple):
-    """What came of one combination.
-
-    key (str): A hash of everything that the result depends on.
-    settings (dict): The combination, as the grid has it.
-    error (str | None): Why there is no score.
-    score (float | None): The best dev score; the other figures are those of its parameters.
-    objective, loss (float | None): Of the training set, summed over its sequences.
-    active, weights (int): Weights other than zero, and all.
-    n_bytes (int): Of the model's file without the zeros.
-    iterations (int), seconds (float): Of the whole run, scores included.
-    reason (str): Why it ended.
-    """
-
-    key: str
-    settings: dict[str, Any]
-    error: str | None = None
-    score: float | None = None
-    objective: float | None = None
-    loss: float | None = None
-    active: int = 0
-    weights: int = 0
-    n_bytes: int = 0
-    iterations: int = 0
-    seconds: float = 0.0
-    reason: str = ""
 
 
 class SweepOutcome(NamedTuple):
@@ -225,7 +195,7 @@ def sweep(
         worker.finish()
     results = sorted(worker.results.values(), key=lambda result: (result.score is None, -(result.score or 0.0)))
     with replacing(output / PAGE) as file:
-        file.write_text(_page(plan, results), encoding="utf8")
+        file.write_text(make_page(plan.component, plan.source.file.name, results, plan.skipped), encoding="utf8")
     there = output / BEST if (output / BEST).is_dir() else None
     return SweepOutcome(there, results, worker.untrained, output / PAGE, worker.interrupted)
 
@@ -353,9 +323,8 @@ def _contents(path: str) -> str:
     if not Path(path).exists():
         return path
     if path not in _hashes:
-        files = (
-            [Path(path)] if Path(path).is_file() else sorted(file for file in Path(path).rglob("*") if file.is_file())
-        )
+        inside = sorted(file for file in Path(path).rglob("*") if file.is_file())
+        files = inside if Path(path).is_dir() else [Path(path)]
         digest = hashlib.blake2b(digest_size=12)
         for file in files:
             with file.open("rb") as stream:
@@ -376,48 +345,6 @@ def _announce(plan: Plan, found: Mapping[str, Result]) -> None:
     msg.info(
         f"{len(plan.runs) + n_skipped} combinations: {left} to train, {len(found)} done before, {n_skipped} skipped"
     )
-
-
-# What came of it
-
-
-class Journal:
-    """The results of a sweep in a file, one JSON object a line, written one by one.
-
-    A line that a crash has cut short is dropped.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def read(self) -> dict[str, Result]:
-        """Return all results by their keys.
-
-        RAISES FormatError: If the file is something else.
-        """
-        if not self._file.exists():
-            return {}
-        whole = self._file.read_bytes()
-        text, end, _ = whole.rpartition(b"\n")
-        if len(text + end) < len(whole):
-            with self._file.open("r+b") as file:
-                file.truncate(len(text + end))
-        results: dict[str, Result] = {}
-        for number, line in enumerate(text.splitlines(), start=1):
-            try:
-                result = Result(**json.loads(line))
-            except (ValueError, TypeError) as error:
-                message = f"this is no result of a sweep ({error}). Give another --output, or move the file away."
-                raise FormatError(self._file, number, message) from error
-            results[result.key] = result
-        return results
-
-    def add(self, result: Result) -> None:
-        """Write a result down, so that nothing but the loss of the disk can take it."""
-        with self._file.open("a", encoding="utf8") as file:
-            file.write(json.dumps(result._asdict(), allow_nan=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def _key_of(model: Path) -> str | None:
@@ -523,8 +450,8 @@ class Worker:
             run.combination.settings,
             None,
             best.score,
-            _finite(best.report.value),
-            _finite(best.report.loss),
+            finite(best.report.value),
+            finite(best.report.loss),
             int(np.count_nonzero(crf.theta)),
             crf.layout.size,
             len(storage.pack(crf.compact(), pipe.method.features, [], 0)),
@@ -583,11 +510,13 @@ class GroupWalk(Walk):
         if name == self._component:
             self._fit_all(name, pipe)
         else:
-            every = self._worker.stopping.evaluate_every or (1 if pipe.method.optimizer.online else 10)
             patience = self._worker.stopping.patience
-            result = pipe.fit(self._examples(name), dev=self._dev, evaluate_every=every, patience=patience)
+            result = pipe.fit(self._examples(name), dev=self._dev, evaluate_every=self._every(pipe), patience=patience)
             self.interrupted = result.reason == "interrupted"
         self._finished.add(name)
+
+    def _every(self, pipe: CRFComponent) -> int:
+        return self._worker.stopping.evaluate_every or (1 if pipe.method.optimizer.online else 10)
 
     def _fit_all(self, name: str, pipe: CRFComponent) -> None:
         from ..training.fit import fit
@@ -608,8 +537,7 @@ class GroupWalk(Walk):
                         pipe.method.optimizer,
                         start.copy(),
                         evaluate=evaluators[decoder],
-                        evaluate_every=self._worker.stopping.evaluate_every
-                        or (1 if pipe.method.optimizer.online else 10),
+                        evaluate_every=self._every(pipe),
                         patience=self._worker.stopping.patience,
                         callback=lambda progress, run=run: self._worker.watch(run, progress),  # type: ignore[misc]
                     )
@@ -623,95 +551,11 @@ class GroupWalk(Walk):
                 self._worker.done(run, result, self._setup)
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-# What is shown
-
-
-def _cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """Return the table of results: its header and its rows."""
-    keys = list(varying([Combination(result.settings, {}) for result in results]))
-    header = ["#", *keys, "Dev score", "Objective", "Active", "Iterations", "Seconds", "KB"]
-    rows = []
-    for number, result in enumerate(results, start=1):
-        settings = [show_value(result.settings[key]) if key in result.settings else "-" for key in keys]
-        if result.score is None:
-            rows.append(["-", *settings, "failed", *["-"] * 5])
-            continue
-        objective = "-" if result.objective is None else f"{result.objective:,.1f}"
-        figures = [f"{100 * result.score:.2f}", objective, f"{result.active:,}", str(result.iterations)]
-        rows.append([str(number), *settings, *figures, f"{result.seconds:.2f}", f"{result.n_bytes / 1e3:,.0f}"])
-    return header, rows
-
-
-def _page(plan: Plan, results: Sequence[Result]) -> str:
-    """Return a page with the table, the time that each score took, and the scores along each numeric setting."""
-    from ..pages.charts import Series, line_chart
-    from ..pages.frame import figure, page, section, table
-
-    header, rows = _cells(results)
-    good = [result for result in results if result.score is not None]
-    parts = [section("Results", table(header, rows, range(len(header) - 6, len(header))), "Best first.")]
-    shown = [
-        Series(f"#{number}", [(result.seconds, 100 * (result.score or 0.0))])
-        for number, result in enumerate(good[:MOST_SHOWN], start=1)
-    ]
-    charts = [figure(line_chart(shown, x="seconds", y="dev score"), f"What a score costs: the best {len(shown)}")]
-    charts += [
-        figure(line_chart(series, x=key, y="dev score", log_x=_wide(series)), f"The best score by {key}")
-        for key, series in _along(good)
-    ]
-    parts.append(section("Scores", "".join(charts)))
-    failed = [[_label(result), result.error or ""] for result in results if result.score is None]
-    left_out = [[str(one), reason] for reason, skipped in plan.skipped.items() for one in skipped]
-    for title, lines in (("Failed", failed), ("Skipped", left_out)):
-        if lines:
-            parts.append(section(title, table(("Combination", "Reason"), lines)))
-    return page(f"Sweep of {plan.component}", "".join(parts), about=f"{plan.source.file.name}, {len(good)} trained")
-
-
-def _label(result: Result) -> str:
-    return str(Combination(result.settings, {}))
-
-
-def _along(results: Sequence[Result]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the numeric settings with three values or more, and the best score by them for the values of the others.
-
-    The others are those that are not numbers, so that a curve is a loss, a method and the like.
-    """
-    from ..pages.charts import Series
-
-    for key in varying([Combination(result.settings, {}) for result in results]):
-        having = [result for result in results if key in result.settings]
-        if not all(_is_number(result.settings[key]) for result in having):
-            continue
-        curves: dict[str, dict[float, float]] = {}
-        for result in having:
-            words = [show_value(v) for other, v in result.settings.items() if other != key and not _is_number(v)]
-            curve = curves.setdefault(" ".join(words) or "dev score", {})
-            at = float(result.settings[key])
-            curve[at] = max(curve.get(at, -math.inf), 100 * (result.score or 0.0))
-        if len({at for curve in curves.values() for at in curve}) > 2:
-            yield key, [Series(name, sorted(curve.items())) for name, curve in curves.items()]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _wide(series: Iterable[Any]) -> bool:
-    """Tell whether the values of an axis ask for a logarithmic one."""
-    places = [x for one in series for x, _ in one.points]
-    return min(places) > 0 and max(places) / min(places) >= 20
-
-
 def _tell(outcome: SweepOutcome) -> None:
     """Say what `sweep` did."""
     msg = printer()
     if outcome.results:
-        header, rows = _cells(outcome.results)
+        header, rows = cells(outcome.results)
         aligns = ["r", *["l"] * (len(header) - 7), *["r"] * 6]
         msg.table(rows, header=header, divider=True, aligns=aligns)
     if outcome.interrupted:
