@@ -193,7 +193,8 @@ def sweep(
         worker.run()
     finally:
         worker.finish()
-    results = sorted(worker.results.values(), key=lambda result: (result.score is None, -(result.score or 0.0)))
+    known = [worker.results[run.key] for run in plan.runs if run.key in worker.results]
+    results = sorted(known, key=lambda result: (result.score is None, -(result.score or 0.0)))
     with replacing(output / PAGE) as file:
         file.write_text(make_page(plan.component, plan.source.file.name, results, plan.skipped), encoding="utf8")
     there = output / BEST if (output / BEST).is_dir() else None
