@@ -12,9 +12,6 @@ from typing import Any, NamedTuple
 from ..errors import FormatError
 from ._grid import Combination, show, varying
 
-MOST_SHOWN = 16
-"""Combinations in the picture of score and time."""
-
 
 class Result(NamedTuple):
     """What came of one combination.
@@ -85,7 +82,7 @@ class Journal:
 
 def cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
     """Return the table of results: its header and its rows."""
-    keys = list(varying([Combination(result.settings, {}) for result in results]))
+    keys = _varying(results)
     header = ["#", *keys, "Dev score", "Objective", "Active", "Iterations", "Seconds", "KB"]
     rows = []
     for number, result in enumerate(results, start=1):
@@ -108,22 +105,21 @@ def make_page(
     results (Sequence[Result]): Best first, failed ones last.
     skipped (Mapping[str, Sequence]): Combinations that cannot work, by the reason.
     """
-    from ..pages.charts import Series, line_chart
-    from ..pages.frame import figure, page, section, table
+    from ..pages.charts import line_chart
+    from ..pages.frame import columns, figure, page, section, table
 
     header, rows = cells(results)
     good = [result for result in results if result.score is not None]
     parts = [section("Results", table(header, rows, range(len(header) - 6, len(header))), "Best first.")]
-    shown = [
-        Series(f"#{number}", [(result.seconds, 100 * (result.score or 0.0))])
-        for number, result in enumerate(good[:MOST_SHOWN], start=1)
+    charts = [
+        figure(line_chart(series, x="seconds", y="dev score"), f"What a score costs, by {key}")
+        for key, series in _by_time(good)
     ]
-    charts = [figure(line_chart(shown, x="seconds", y="dev score"), f"What a score costs: the best {len(shown)}")]
     charts += [
-        figure(line_chart(series, x=key, y="dev score", log_x=_wide(series)), f"The best score by {key}")
-        for key, series in _along(good)
+        figure(line_chart(series, x=key, y="dev score", log_x=_wide(series)), f"The best score by {key}{of}")
+        for key, of, series in _along(good)
     ]
-    parts.append(section("Scores", "".join(charts)))
+    parts.append(section("Scores", columns(*charts)))
     failed = [[_label(result), result.error or ""] for result in results if result.score is None]
     left_out = [[str(one), reason] for reason, all_ in skipped.items() for one in all_]
     for title, lines in (("Failed", failed), ("Skipped", left_out)):
@@ -136,25 +132,48 @@ def _label(result: Result) -> str:
     return str(Combination(result.settings, {}))
 
 
-def _along(results: Sequence[Result]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the numeric settings with three values or more, and the best score by them for the values of the others.
-
-    The others are those that are not numbers, so that a curve is a loss, a method and the like.
-    """
+def _by_time(results: Sequence[Result]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the settings that are not numbers, and time and score of all results by their values."""
     from ..pages.charts import Series
 
-    for key in varying([Combination(result.settings, {}) for result in results]):
+    for key in _words(results) or [""]:
+        clouds: dict[str, list[tuple[float, float]]] = {}
+        for result in sorted(results, key=lambda result: result.seconds):
+            name = show(result.settings[key]) if key in result.settings else "-"
+            clouds.setdefault(name, []).append((result.seconds, 100 * (result.score or 0.0)))
+        yield key or "combination", [Series(name, points, joined=False) for name, points in clouds.items()]
+
+
+def _along(results: Sequence[Result]) -> Iterator[tuple[str, str, list[Any]]]:
+    """Yield the numeric settings with three values or more, and the best score by them for each value of another."""
+    from ..pages.charts import Series
+
+    numeric = [key for key in _varying(results) if key not in _words(results)]
+    for key in numeric:
         having = [result for result in results if key in result.settings]
-        if not all(_is_number(result.settings[key]) for result in having):
+        if len({result.settings[key] for result in having}) < 3:
             continue
-        curves: dict[str, dict[float, float]] = {}
-        for result in having:
-            words = [show(v) for other, v in result.settings.items() if other != key and not _is_number(v)]
-            curve = curves.setdefault(" ".join(words) or "dev score", {})
-            at = float(result.settings[key])
-            curve[at] = max(curve.get(at, -math.inf), 100 * (result.score or 0.0))
-        if len({at for curve in curves.values() for at in curve}) > 2:
-            yield key, [Series(name, sorted(curve.items())) for name, curve in curves.items()]
+        for other in _words(results) or [""]:
+            curves: dict[str, dict[float, float]] = {}
+            for result in having:
+                name = show(result.settings[other]) if other in result.settings else "dev score"
+                curve = curves.setdefault(name, {})
+                at = float(result.settings[key])
+                curve[at] = max(curve.get(at, -math.inf), 100 * (result.score or 0.0))
+            yield key, f" and {other}" * bool(other), [Series(name, sorted(c.items())) for name, c in curves.items()]
+
+
+def _varying(results: Sequence[Result]) -> list[str]:
+    return list(varying([Combination(result.settings, {}) for result in results]))
+
+
+def _words(results: Sequence[Result]) -> list[str]:
+    """Return the settings that vary and are not numbers."""
+    return [
+        key
+        for key in _varying(results)
+        if not all(_is_number(result.settings[key]) for result in results if key in result.settings)
+    ]
 
 
 def _is_number(value: Any) -> bool:

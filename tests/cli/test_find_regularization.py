@@ -57,7 +57,7 @@ def test_a_picture_of_the_path(followed: tuple[Path, Any]) -> None:
     page = (folder / "path.html").read_text()
     chosen = next(step for step in table_of(folder) if step["chosen"])
     assert page.count("<svg") == 1
-    assert f"<title>chosen {100 * chosen['score']:.2f}"[:-1] in page
+    assert page.count("<title>chosen ") == 2
     assert f"rho1 = {chosen['rho1']:.4g} is chosen" in page
     assert page.count("<tr>") == 6
 

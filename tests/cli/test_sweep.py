@@ -108,7 +108,7 @@ def test_a_page_tells_all(swept: tuple[Path, Any]) -> None:
     assert page.count("<tr>") == 1 + 8 + 1 + 2
     assert "LBFGS(max_iterations=30)" in page
     assert "cannot minimise the regularizer L1" in page
-    assert page.count("<svg") == 1  # rho has two values: no curve
+    assert page.count("<svg") == 2  # score and time by optimizer and by regularizer; rho has two values: no curve
     assert "http" not in page.replace("http://www.w3.org", "")
 
 
