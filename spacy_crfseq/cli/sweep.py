@@ -22,10 +22,10 @@ from tqdm import tqdm
 
 from ..errors import ConfigError, DataError
 from ..files import replace_folder, replacing
+from ..pipeline.training_log import finite
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, load_code, printer, reported_errors
 from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid
-from ._progress import finite
 from ._results import Journal, Result, cells, make_page
 from .fit import BEST, Setup, Walk, check_output, encode, read_overrides, score, set_up_from
 from .prune import prune
