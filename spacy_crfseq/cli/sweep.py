@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..training.fit import FitResult, Progress
 
 RESULTS, PAGE = "sweep.jsonl", "sweep.html"
-LONGEST = 60
+LONGEST = 50
 """Characters that name a combination beside its curves."""
 
 
@@ -424,7 +424,8 @@ class Worker:
         self._number += 1
         self._curve.clear()
         values = " ".join(map(show, run.combination.settings.values()))
-        self._title = f"{self._number} of {self._total}: {values}"[:LONGEST]
+        values = values if len(values) <= LONGEST else values[: LONGEST - 3] + "..."
+        self._title = f"{self._number} of {self._total}: {values}"
 
     def watch(self, progress: Progress) -> None:
         """Note an iteration of the run that has begun last."""
@@ -432,7 +433,7 @@ class Worker:
             self._curve.add("objective", progress.report.value, log=True)
         if progress.score is not None:
             self._curve.add("score", 100 * progress.score)
-        self._curve.show(f"{self._title} {progress.iteration}")
+        self._curve.show(f"{self._title}, iteration {progress.iteration}")
 
     def failed(self, run: Run, error: BaseException) -> None:
         """Write down that a run has failed."""
@@ -555,7 +556,7 @@ def _tell(outcome: SweepOutcome) -> None:
     msg = printer()
     if outcome.results:
         header, rows = cells(outcome.results)
-        aligns = ["r", *["l"] * (len(header) - 7), *["r"] * 6]
+        aligns = ["r", "r", *["l"] * (len(header) - 7), *["r"] * 5]
         msg.table(rows, header=header, divider=True, aligns=aligns)
     if outcome.interrupted:
         msg.warn("Interrupted: start the same command again to go on")
