@@ -14,11 +14,13 @@ from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
+from .explain import explain, explain_cli
 from .find_regularization import find_regularization, find_regularization_cli
 from .fit import fit, fit_cli
 from .prune import prune, prune_cli
 from .show import show, show_cli
 from .sweep import sweep, sweep_cli
+from .top import top, top_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
     "crfseq_cli",
     "evaluate",
     "evaluate_cli",
+    "explain",
+    "explain_cli",
     "find_regularization",
     "find_regularization_cli",
     "fit",
@@ -44,6 +48,8 @@ __all__ = [
     "show_cli",
     "sweep",
     "sweep_cli",
+    "top",
+    "top_cli",
     "warmup",
     "warmup_cli",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -19,14 +18,13 @@ from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
-from ._texts import FORMAT_HELP, RAW, Text, read_texts
+from ._texts import FORMAT_HELP, Text, texts_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
     from ..pipeline.answers import Scored
 
-SUFFIXES = tuple(f".{kind}" for kind in RAW)
 PALETTE = ("#feca74", "#8db9ff", "#f59ab5", "#8fd694", "#c887fb", "#ffe066", "#7aecec", "#ff9561", "#aa9cfc", "#c9b79c")
 """Colours of labels that displaCy has none for, as far as they are free."""
 SAME = {"PER": "PERSON"}
@@ -151,7 +149,7 @@ def show(
     """
     nlp = spacy.load(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    texts = list(islice(_texts(nlp, source, format_name), number + 1))
+    texts = list(islice(texts_of(nlp, source, format_name), number + 1))
     if not texts:
         raise DataError(f"{str(source)!r} holds no text.")
     kept = texts[:number]
@@ -165,20 +163,6 @@ def show(
     with replacing(output) as temporary:
         temporary.write_text(page(nlp, name, str(model), entries), encoding="utf8")
     return Shown(len(kept), sum(len(entry.spans) for entry in entries), len(texts) > number)
-
-
-def _texts(nlp: Language, source: str | Path, format_name: str | None) -> Iterable[Text]:
-    if format_name or _is_path(str(source)):
-        return read_texts(nlp, Path(source), format_name)
-    return [Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else []
-
-
-def _is_path(source: str) -> bool:
-    """Whether an argument is a file's name and no text, also where there is no such file."""
-    if len(source) >= 256 or not source.strip():
-        return False
-    path = Path(source)
-    return path.suffix in SUFFIXES or path.exists() or (os.sep in source and not any(map(str.isspace, source)))
 
 
 # The page

@@ -3,20 +3,29 @@
 from ._lines import Sentence, check_file, read_lines
 from .columns import check_columns, check_scheme, read_columns, write_columns
 from .conllu import UPOS, read_conllu
+from .crfsuite import AttributeSentence, read_crfsuite
 from .presets import PRESETS, Preset, get_preset, read_preset
+from .template_files import Macro, TemplateLine, format_template_line, parse_template_lines, read_template_file
 
 __all__ = [
     "PRESETS",
     "UPOS",
+    "AttributeSentence",
+    "Macro",
     "Preset",
     "Sentence",
+    "TemplateLine",
     "check_columns",
     "check_file",
     "check_scheme",
+    "format_template_line",
     "get_preset",
+    "parse_template_lines",
     "read_columns",
     "read_conllu",
+    "read_crfsuite",
     "read_lines",
     "read_preset",
+    "read_template_file",
     "write_columns",
 ]
