@@ -7,6 +7,7 @@ python-crfsuite.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -36,8 +37,8 @@ class TokenSets(NamedTuple):
         return sizes, self.values[places]
 
 
-def make_token_sets(sizes: Sequence[int], values: Sequence[int]) -> TokenSets:
-    """Return sets of these sizes [T], whose values, hashes of 64 bits, stand one set after another.
+def make_token_sets(sizes: Sequence[int], values: Sequence[int] | array[int]) -> TokenSets:
+    """Return sets of these sizes [T], whose values, distinct hashes of 64 bits, stand one set after another.
 
     The key of a set is the sum of its values, so that their order does not matter.
     """
@@ -49,21 +50,21 @@ def make_token_sets(sizes: Sequence[int], values: Sequence[int]) -> TokenSets:
     return TokenSets(keys, ptr, hashes)
 
 
-def names_in(returned: Any) -> Iterable[str]:
-    """Return the names in what a token function has returned, each once.
+def names_in(returned: Any) -> list[str]:
+    """Return the names in what a token function has returned; some may be there twice.
 
     A list, tuple or set holds names.  A dictionary has an entry for each name, or for each name and value: text under
     "word" becomes ``word=text``, True or 1 the name alone, and False, 0 and None nothing.  A list under "shapes"
     becomes ``shapes:a``, ``shapes:b`` and so on, a dictionary the same with its own entries.
     RAISES DataError: On anything else, saying what to write.
     """
+    if type(returned) is dict or isinstance(returned, Mapping):
+        return _names_of(returned)
     if returned is None:
-        return ()
-    if isinstance(returned, Mapping):
-        return dict.fromkeys(_names_of(returned))
+        return []
     if isinstance(returned, list | tuple | set | frozenset):
         _check_strings(returned, "")
-        return dict.fromkeys(returned)
+        return list(returned)
     raise DataError(
         f"it returned {_shown(returned)}, but a dictionary or a list of strings is needed, such as "
         '{"word": "the", "is_title": True} or ["word=the", "is_title"].'
@@ -73,14 +74,14 @@ def names_in(returned: Any) -> Iterable[str]:
 def _names_of(entries: Mapping[Any, Any]) -> list[str]:
     names: list[str] = []
     for name, value in entries.items():
-        if not isinstance(name, str):
+        if type(name) is not str and not isinstance(name, str):
             raise DataError(f"it returned a dictionary with the key {_shown(name)}; keys must be strings.")
-        if isinstance(value, str):
+        if type(value) is str or isinstance(value, str):
             names.append(f"{name}={value}")
-        elif value is None or value is False:
-            continue
         elif value is True:
             names.append(name)
+        elif value is None or value is False:
+            continue
         elif isinstance(value, Mapping):
             names += [f"{name}:{inner}" for inner in _names_of(value)]
         elif isinstance(value, list | tuple | set | frozenset):

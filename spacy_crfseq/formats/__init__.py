@@ -3,7 +3,7 @@
 from ._lines import Sentence, check_file, read_lines
 from .columns import check_columns, check_scheme, read_columns, write_columns
 from .conllu import UPOS, read_conllu
-from .crfsuite import AttributeSentence, read_crfsuite
+from .crfsuite import AttributeSentence, read_crfsuite, sentence_of
 from .presets import PRESETS, Preset, get_preset, read_preset
 from .template_files import Macro, TemplateLine, format_template_line, parse_template_lines, read_template_file
 
@@ -27,5 +27,6 @@ __all__ = [
     "read_lines",
     "read_preset",
     "read_template_file",
+    "sentence_of",
     "write_columns",
 ]

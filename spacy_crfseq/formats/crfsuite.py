@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import FormatError
-from ._lines import check_file, read_lines
+from ._lines import Sentence, check_file, read_lines
 
+WORD = "w[0]="
+"""How the attribute with the word begins in CRFsuite's own examples."""
+NO_WORD = "_"
 _FIELD = re.compile(r"(?P<name>(?:\\.|[^\\:])*)(?::(?P<value>.*))?")
 _ESCAPED = re.compile(r"\\([\\:])")
 
@@ -38,6 +41,17 @@ def read_crfsuite(path: Path | str) -> Iterator[AttributeSentence]:
         of a sequence, on a line without a label, and on a file without a sequence.
     """
     return _sentences(check_file(path))
+
+
+def sentence_of(found: AttributeSentence, column: str, word: str) -> Sentence:
+    """Return a sequence as a sentence with its labels in a column.
+
+    word (str): The beginning of the attribute whose rest is the word; a token without one gets "_".
+    """
+    words = (
+        next((name[len(word) :] for name in attributes if name.startswith(word)), "") for attributes in found.attributes
+    )
+    return Sentence([text or NO_WORD for text in words], {column: found.labels}, None, found.line, 0, {})
 
 
 def format_item(label: str, attributes: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from ..errors import ConfigError, DataError
 from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.index import HashIndex
+from ..features.noted import hash_of
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
 from ..model import LinearChainCRF
@@ -39,7 +40,7 @@ from ..types import MISSING, Bools, Constraints, Floats, Ints, StepReport
 from . import given, storage
 from .annotations import Annotation, Prediction, Tags
 from .answers import Alternative, Answers
-from .attributes import hash_of
+from .attributes import register_extension
 from .collect import Collected, collect, gold_tags
 from .confidence import register
 from .development import make_evaluator
@@ -126,6 +127,7 @@ class CRFComponent(TrainablePipe):
         self._partial = PartialTable(annotation)
         self._strings: dict[int, str] | None = None
         register(self)
+        register_extension()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         state = self.to_bytes(exclude=["vocab"])

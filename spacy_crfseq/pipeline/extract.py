@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -75,7 +76,7 @@ def _token_sets(
     name: str, function: TokenFunction, tokens: list[Token], offsets: Offsets, strings: dict[int, str] | None
 ) -> TokenSets:
     sizes: list[int] = []
-    values: list[int] = []
+    values = array("Q")
     for first, last in pairwise(offsets.tolist()):
         sequence = tokens[first:last]
         for i in range(last - first):
@@ -84,11 +85,13 @@ def _token_sets(
                 names = names_in(returned)
             except DataError as error:
                 raise DataError(f"Token function {name!r} at the token {sequence[i].text!r}: {error}") from None
-            hashes = [_hash_of_name(each) for each in names]
+            hashes = {_HASHES[each]: each for each in names}
             if strings is not None:
-                strings.update(zip(hashes, names, strict=True))
+                strings.update(hashes)
             sizes.append(len(hashes))
-            values += hashes
+            values.extend(hashes)
+    if len(_HASHES) > MAX_HASHES:
+        _HASHES.clear()
     return make_token_sets(sizes, values)
 
 
@@ -141,7 +144,14 @@ def _hash_of(value: str) -> int:
     return int(get_string_id(value))
 
 
-@lru_cache(maxsize=1 << 16)
-def _hash_of_name(name: str) -> int:
-    """Return a hash of a name; one such as "IS_TITLE" gets none of the small numbers that spaCy has for its own."""
-    return int(hash_string(name))
+class _Hashes(dict[str, int]):
+    """Hashes of names; one such as "IS_TITLE" gets none of the small numbers that spaCy has for its own."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = key = int(hash_string(name))
+        return key
+
+
+_HASHES = _Hashes()
+MAX_HASHES = 1 << 18
+"""Names that are kept, so that the hash of one that returns need not be computed again."""
