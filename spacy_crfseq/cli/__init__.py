@@ -12,12 +12,14 @@ from ._app import crfseq_cli
 from .active import active, active_cli
 from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
+from .compare import compare, compare_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
 from .explain import explain, explain_cli
 from .find_regularization import find_regularization, find_regularization_cli
 from .fit import fit, fit_cli
 from .prune import prune, prune_cli
+from .report import report, report_cli
 from .show import show, show_cli
 from .sweep import sweep, sweep_cli
 from .top import top, top_cli
@@ -30,6 +32,8 @@ __all__ = [
     "augment_cli",
     "calibrate",
     "calibrate_cli",
+    "compare",
+    "compare_cli",
     "convert",
     "convert_cli",
     "crfseq_cli",
@@ -44,6 +48,8 @@ __all__ = [
     "main",
     "prune",
     "prune_cli",
+    "report",
+    "report_cli",
     "show",
     "show_cli",
     "sweep",

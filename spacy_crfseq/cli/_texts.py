@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, FormatError, suggest
 from ..formats import PRESETS, check_file, get_preset, read_lines
-from .evaluate import missing_columns
+from ._columns import missing_columns
 
 if TYPE_CHECKING:
     from spacy.language import Language

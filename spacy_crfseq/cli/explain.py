@@ -23,8 +23,8 @@ from ..pages.frame import section
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
+from ._marks import strength
 from ._texts import FORMAT_HELP, Text, texts_of
-from .show import strength
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -102,7 +102,7 @@ def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
     found = Page(html)
     assert tokens_of(html)[:7] == TEXT.split()
     assert len(found.texts) == len(tokens_of(html))  # a card for each
-    assert found.links == ["data:,", *(link for link in found.links if link.startswith("#t"))]
+    assert all(link.startswith("#t") for link in found.links)
     for link in found.links[1:]:
         assert f'id="{link[1:]}"' in html
     assert html.count('<li class="for"') + html.count('<li class="against"') == 2 * len(found.texts)
