@@ -15,6 +15,7 @@ from .calibrate import calibrate, calibrate_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
 from .fit import fit, fit_cli
+from .init_config import init_config, init_config_cli
 from .path import path, path_cli
 from .prune import prune, prune_cli
 from .show import show, show_cli
@@ -34,6 +35,8 @@ __all__ = [
     "evaluate_cli",
     "fit",
     "fit_cli",
+    "init_config",
+    "init_config_cli",
     "main",
     "path",
     "path_cli",

@@ -15,7 +15,7 @@ import typer
 
 from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
-from ..formats import PRESETS, Preset, Sentence, check_scheme, read_columns, read_conllu, write_columns
+from ..formats import PRESETS, Sentence, check_scheme, read_columns, read_conllu, write_columns
 from ..schemes import Span, decode_lenient, encode
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -25,18 +25,17 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 DOCBIN = "spacy"
-LAYOUTS = {**PRESETS, "iob": Preset("iob", ("word", "ent"), "IOB1", "utf8", "ent")}
 SPAN_COLUMNS = ("chunk", "ent")
 MISSING_ENTITY = "-"
 CHUNKS_KEY = "chunks"
-_TARGETS = (DOCBIN, *(name for name in LAYOUTS if name != "conllu"))
+_TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))
 
 
 @crfseq_cli.command("convert")
 def convert_cli(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="File to read")],
     target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write")],
-    from_: Annotated[str, typer.Option("--from", "-f", help=f"Format of INPUT: {', '.join((DOCBIN, *LAYOUTS))}")],
+    from_: Annotated[str, typer.Option("--from", "-f", help=f"Format of INPUT: {', '.join((DOCBIN, *PRESETS))}")],
     to: Annotated[str, typer.Option("--to", "-t", help=f"Format of OUTPUT: {', '.join(_TARGETS)}")],
     lang: Annotated[str, typer.Option("--lang", "-l", help="Language code, for DocBin files")] = "en",
     scheme: Annotated[
@@ -94,7 +93,7 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
         sentences = _recoded(_read_sentences(source, settings), source, settings)
     counter = _Counter(sentences)
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_columns(target, counter, LAYOUTS[settings.target].columns)
+    write_columns(target, counter, PRESETS[settings.target].columns)
     return counter.count
 
 
@@ -113,7 +112,7 @@ class _Counter:
 
 def _check(settings: Settings) -> None:
     """RAISES ConfigError: On an unknown name, or a target with columns that the source does not hold."""
-    _check_choice("--from", settings.source, (DOCBIN, *LAYOUTS))
+    _check_choice("--from", settings.source, (DOCBIN, *PRESETS))
     _check_choice("--to", settings.target, _TARGETS)
     _check_choice("--unit", settings.unit, ("sentence", "document"))
     _check_choice("--on-invalid", settings.on_invalid, ("error", "conlleval"))
@@ -121,10 +120,10 @@ def _check(settings: Settings) -> None:
         _check_choice(option, scheme, ("IOB1", "IOB2", "BILUO"))
     if DOCBIN in (settings.source, settings.target):
         return
-    held = LAYOUTS[settings.source].columns
-    lacking = [name for name in LAYOUTS[settings.target].columns if name not in held]
+    held = PRESETS[settings.source].columns
+    lacking = [name for name in PRESETS[settings.target].columns if name not in held]
     if lacking:
-        possible = [name for name in _TARGETS if name == DOCBIN or set(LAYOUTS[name].columns) <= set(held)]
+        possible = [name for name in _TARGETS if name == DOCBIN or set(PRESETS[name].columns) <= set(held)]
         raise ConfigError(
             f"{settings.target} files hold the columns {', '.join(lacking)}, which {settings.source} files do not. "
             f"{settings.source} can become: {', '.join(possible)}."
@@ -142,14 +141,14 @@ def _check_choice(option: str, value: str, known: Sequence[str]) -> None:
 def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
     if settings.source == "conllu":
         return read_conllu(source)
-    layout = LAYOUTS[settings.source]
+    layout = PRESETS[settings.source]
     return read_columns(source, layout.columns, encoding=settings.encoding or layout.encoding)
 
 
 def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) -> Iterator[Sentence]:
     """Yield the sentences with spans in the target's scheme."""
-    scheme = settings.from_scheme or LAYOUTS[settings.source].scheme
-    columns = [name for name in SPAN_COLUMNS if name in LAYOUTS[settings.target].columns]
+    scheme = settings.from_scheme or PRESETS[settings.source].scheme
+    columns = [name for name in SPAN_COLUMNS if name in PRESETS[settings.target].columns]
     for sentence in sentences:
         recoded = dict(sentence.columns)
         for name in columns:
@@ -186,7 +185,7 @@ def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
     if settings.source == "conllu":
         reader = create_conllu_reader(source, [], settings.unit)
     else:
-        layout = LAYOUTS[settings.source]
+        layout = PRESETS[settings.source]
         reader = create_conll_reader(
             source,
             list(layout.columns),
@@ -217,7 +216,7 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
 
     line = 1
     for number, doc in enumerate(load_docs(source, spacy.blank(settings.lang).vocab)):
-        columns = {name: _column(doc, name, settings) for name in LAYOUTS[settings.target].columns}
+        columns = {name: _column(doc, name, settings) for name in PRESETS[settings.target].columns}
         document = number if settings.unit == "document" else 0
         for start, end in _bounds(doc):
             kept = [i for i in range(start, end) if not doc[i].is_space]
