@@ -13,6 +13,7 @@ from .active import active, active_cli
 from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
 from .convert import convert, convert_cli
+from .debug_data import debug_data, debug_data_cli
 from .evaluate import evaluate, evaluate_cli
 from .fit import fit, fit_cli
 from .init_config import init_config, init_config_cli
@@ -31,6 +32,8 @@ __all__ = [
     "convert",
     "convert_cli",
     "crfseq_cli",
+    "debug_data",
+    "debug_data_cli",
     "evaluate",
     "evaluate_cli",
     "fit",

@@ -18,9 +18,7 @@ COLUMNS_HELP = 'Instead of --format: what each column holds, such as "word,_,ent
 SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO"
 
 
-def corpus_layout(
-    path: Path, name: str | None = None, columns: str | None = None, scheme: str | None = None
-) -> Preset:
+def corpus_layout(path: Path, name: str | None = None, columns: str | None = None, scheme: str | None = None) -> Preset:
     """Return the layout of an annotated file, which must be there.
 
     name (str | None): One of `NAMES`.

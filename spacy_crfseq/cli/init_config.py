@@ -86,7 +86,9 @@ def init_config_cli(
     goal: Annotated[
         str | None, typer.Option("--goal", "-g", help=f"What to train for: {', '.join(GOALS)} [fast]")
     ] = None,
-    train: Annotated[Path | None, typer.Option(help="Training file, to put into the config and find its layout")] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="Training file, to put into the config and find its layout")
+    ] = None,
     dev: Annotated[Path | None, typer.Option(help="Development file, to put into the config")] = None,
     force: Annotated[bool, typer.Option("--force", "-F", help="Replace FILE if there is one")] = False,
 ) -> None:
@@ -287,9 +289,7 @@ def _component(task: str, settings: Settings) -> dict[str, Any]:
         "optimizer": goal.optimizer,
         "decoder": "Viterbi",
     }
-    blocks = {
-        block: {f"@{registry}": f"spacy_crfseq.{named[block]}.v1"} for block, registry in METHOD_BLOCKS.items()
-    }
+    blocks = {block: {f"@{registry}": f"spacy_crfseq.{named[block]}.v1"} for block, registry in METHOD_BLOCKS.items()}
     return {"factory": TASKS[task], **own[task], "support": "observed", **goal.settings, **blocks}
 
 
@@ -373,7 +373,7 @@ def _comments(settings: Settings) -> dict[str, str]:
     if settings.layout.name not in (DOCBIN, "conllu"):
         for name in ("train", "dev"):
             comments[f"corpora.{name}.on_invalid"] = (
-                "tags that break the scheme are read as the CoNLL scorer does, with a warning; \"error\" refuses them"
+                'tags that break the scheme are read as the CoNLL scorer does, with a warning; "error" refuses them'
             )
     goal = GOALS[settings.goal]
     for task in settings.tasks:
@@ -390,7 +390,7 @@ def _method_comments(task: str, goal: Goal) -> dict[str, str]:
         "ner": "words, affixes and shapes in a window of two",
     }
     return {
-        "support": "\"all\" gives a weight to every attribute-label pair: larger, seldom better",
+        "support": '"all" gives a weight to every attribute-label pair: larger, seldom better',
         "inner_iterations": "iterations of the optimizer in each step of 'spacy train'",
         "scores": "true stores a probability with every prediction",
         "features": f"{features[task]}; spacy_crfseq.Templates.v1 takes templates of your own",

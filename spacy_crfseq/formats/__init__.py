@@ -1,6 +1,6 @@
 """Readers and writers of annotated corpora: plain Python, no spaCy."""
 
-from ._lines import Sentence, check_file, read_lines
+from ._lines import OnError, Sentence, check_file, read_lines
 from .columns import check_columns, check_scheme, read_columns, write_columns
 from .conllu import UPOS, read_conllu
 from .guess import CUSTOM, guess
@@ -10,6 +10,7 @@ __all__ = [
     "CUSTOM",
     "PRESETS",
     "UPOS",
+    "OnError",
     "Preset",
     "Sentence",
     "check_columns",

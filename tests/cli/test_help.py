@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("active", "augment", "calibrate", "convert", "evaluate", "fit", "path", "prune", "show", "warmup")
+COMMANDS = (
+    "active", "augment", "calibrate", "convert", "debug-data", "evaluate", "fit", "init-config", "path", "prune", "show",
+    "warmup",
+)  # fmt: skip
 
 
 def python(*args: object) -> subprocess.CompletedProcess[str]:
