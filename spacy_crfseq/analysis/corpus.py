@@ -394,7 +394,7 @@ def overlap_findings(shared: Overlap) -> list[Finding]:
     """Return what is to be known about the two parts together."""
     found = []
     share = shared.same / max(1, shared.compared)
-    text = f"{shared.same:,} of {shared.compared:,} dev sentences of {COMPARED} tokens or more are in the training part, too"
+    text = f"{shared.same:,} of {shared.compared:,} dev sentences of {COMPARED} tokens or more are in train, too"
     if share > LEAK:
         found.append(Finding("warn", f"{text} ({100 * share:.1f} %): scores will be too good. Take them out of one."))
     else:
@@ -404,7 +404,7 @@ def overlap_findings(shared: Overlap) -> list[Finding]:
             found.append(
                 Finding(
                     "warn",
-                    f"{name}: {len(labels)} labels are in dev only and can never be predicted: {_some(labels)}.",
+                    f"{name}: {_labels(len(labels))} in dev only, which can never be predicted: {_some(labels)}.",
                 )
             )
     for name, number in shared.conflicts.items():
@@ -416,6 +416,10 @@ def overlap_findings(shared: Overlap) -> list[Finding]:
 def _listed(places: Places, where: Where, limit: int = 3) -> str:
     shown = "; ".join(f"{where(line)}: {text}" for line, text in places.first[:limit])
     return shown + ("; ..." if places.count > limit else ".")
+
+
+def _labels(number: int) -> str:
+    return f"{number} label{'s' if number > 1 else ''}"
 
 
 def _some(names: Sequence[str], limit: int = 12) -> str:

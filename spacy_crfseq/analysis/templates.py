@@ -1,4 +1,4 @@
-"""What each template of a feature set gives on a text: how many attributes, how often, and whether it tells anything."""
+"""What each template of a feature set gives on a text: how many attributes, how often, whether it tells anything."""
 
 from __future__ import annotations
 

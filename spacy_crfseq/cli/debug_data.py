@@ -1,7 +1,7 @@
-"""``crfseq debug-data``: what is in a corpus, what is wrong with it, and what training on it will cost, before it begins.
+"""``crfseq debug-data``: what is in a corpus, what is wrong with it, and what training on it will cost.
 
-Files are read with every error noted and nothing raised; a config is set up as `fit` does it, its features are looked at
-template by template, and its optimizers are tried on samples.
+Files are read with every error noted and nothing raised; a config is set up as `fit` does it, its features are looked
+at template by template, and its optimizers are tried on samples.
 """
 
 from __future__ import annotations
@@ -566,9 +566,8 @@ def _tell_corpus(say: Any, report: Report) -> None:
         rows.append(("tokens of words not in train", "", f"{100 * shared.unseen_words:.1f} %"))
         for name, (same, other, never) in shared.seen_spans.items():
             total = max(1, same + other + never)
-            shares = (f"{100 * number / total:.0f} %" for number in (same, other, never))
-            known = ("in train", "there with other types", "new")
-            rows.append((f"{name} spans", "", ", ".join(f"{a} {b}" for a, b in zip(shares, known, strict=True))))
+            for text, number in ((f"{name} spans whose text is in train, too", same), ("as another type", other)):
+                rows.append((text, "", f"{100 * number / total:.0f} %"))
     say.table(rows, header=("", *whole), aligns=("l", *"r" * len(whole)), divider=True)
 
 

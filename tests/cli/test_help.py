@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 COMMANDS = (
-    "active", "augment", "calibrate", "convert", "debug-data", "evaluate", "fit", "init-config", "path", "prune", "show",
-    "warmup",
+    "active", "augment", "calibrate", "convert", "debug-data", "evaluate", "fit", "init-config", "path", "prune",
+    "show", "warmup",
 )  # fmt: skip
 
 
