@@ -370,7 +370,7 @@ def _of_labels(name: str, column: Column, where: Where) -> list[Finding]:
     if rare:
         found.append(
             Finding(
-                "warn", f"{name}: {len(rare)} labels on fewer than {RARE} {what}: {_some(rare)}. Merge or annotate."
+                "warn", f"{name}: {_labels(len(rare))} on fewer than {RARE} {what}: {_some(rare)}. Merge or annotate."
             )
         )
     folded = Counter(label.casefold() for label in column.labels)
