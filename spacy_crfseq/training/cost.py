@@ -19,7 +19,7 @@ from .objective import CRFObjective
 
 POWER, RATIO = 0.4, 4
 SECONDS = 20.0
-"""Processor time that training on a sample may take; if it has not converged then, a quarter of the sample has to do."""
+"""Processor time that training on a sample may take; without an end by then, a quarter of the sample has to do."""
 LONG_ITERATION = 5.0
 """Seconds; an iteration on all data that takes as long is run once, others twice."""
 
