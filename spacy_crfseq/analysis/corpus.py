@@ -43,10 +43,12 @@ class Finding(NamedTuple):
 
     severity (str): "good", "warn" (training works, but), or "fail" (training cannot work).
     text (str): What it is and what to do.
+    places (tuple[str, ...]): The first few places, and what is there.
     """
 
     severity: Severity
     text: str
+    places: tuple[str, ...] = ()
 
 
 class Place(NamedTuple):
@@ -80,7 +82,7 @@ class Column:
     sequences (int): Sequences with invalid tags among `invalid`'s count are out of so many.
     invalid (Places): Sequences with tags that break the scheme.
     unreadable (Places): Tags that are none of any scheme.
-    conflicts (Places): Sentences that stand there again with other labels.
+    conflicts (Places): Sentences of `COMPARED` tokens or more that were there before with other labels.
     spans (Counter[tuple[str, str]]): Texts of spans with their types.
     """
 
@@ -200,9 +202,11 @@ def _compare(part: Part, sentence: Sentence) -> None:
     if before.line == sentence.line:
         return
     part.repeated += 1
+    if len(sentence.words) < COMPARED:
+        return
     for column, here, there in zip(part.columns.values(), labels, before.labels, strict=True):
         if here != there:
-            text = f"{' '.join(sentence.words[:12])!r} has other labels than at {before.line}"
+            text = f"{' '.join(sentence.words[:12])!r} has other labels than {before.line}"
             column.conflicts.add(sentence.line, text)
 
 
@@ -323,7 +327,13 @@ def _of_text(part: Part, where: Where) -> list[Finding]:
             Finding("warn", f"{where(lengths.where)}: a sequence of {lengths.longest} tokens. Is it a sentence?")
         )
     if part.odd.count:
-        found.append(Finding("warn", f"{part.odd.count:,} odd tokens: {_listed(part.odd, where)}"))
+        found.append(
+            Finding(
+                "warn",
+                f"{_number(part.odd.count, 'odd token')}. Is the file in the right encoding, with the right columns?",
+                _listed(part.odd, where),
+            )
+        )
     return found
 
 
@@ -333,8 +343,9 @@ def _of_column(name: str, column: Column, where: Where, strict: bool) -> list[Fi
         found.append(
             Finding(
                 "fail",
-                f"{name}: {column.unreadable.count:,} sequences hold tags that are none of {column.scheme}: "
-                f"{_listed(column.unreadable, where)} Check which column is {name!r}.",
+                f"{name}: {_number(column.unreadable.count, 'sequence')} with tags that are none of {column.scheme}. "
+                f"Check which column is {name!r}.",
+                _listed(column.unreadable, where),
             )
         )
     broken = column.invalid.count - column.unreadable.count
@@ -350,8 +361,9 @@ def _of_column(name: str, column: Column, where: Where, strict: bool) -> list[Fi
         found.append(
             Finding(
                 "fail" if strict else "warn",
-                f"{name}: {broken:,} of {column.sequences:,} sequences have tags that are not valid {column.scheme}: "
-                f"{_listed(column.invalid, where)} {advice}",
+                f"{name}: {broken:,} of {column.sequences:,} sequences have tags that are not valid {column.scheme}. "
+                f"{advice}",
+                _listed(column.invalid, where),
             )
         )
     return found
@@ -368,23 +380,17 @@ def _of_labels(name: str, column: Column, where: Where) -> list[Finding]:
         found.append(Finding("warn", f"{name}: all tokens have the label {only!r}; there is nothing to tell apart."))
     rare = [f"{label} ({n})" for label, n in column.labels.most_common() if n < RARE]
     if rare:
-        found.append(
-            Finding(
-                "warn", f"{name}: {_labels(len(rare))} on fewer than {RARE} {what}: {_some(rare)}. Merge or annotate."
-            )
-        )
+        number = _number(len(rare), "label")
+        text = f"{name}: {number} on fewer than {RARE} {what}: {_some(rare)}. Annotate more, or merge."
+        found.append(Finding("warn", text))
     folded = Counter(label.casefold() for label in column.labels)
     twins = sorted(label for label in column.labels if folded[label.casefold()] > 1)
     if twins:
         found.append(Finding("warn", f"{name}: labels differ by case only: {_some(twins)}. Write them alike."))
     if column.conflicts.count:
-        found.append(
-            Finding(
-                "warn",
-                f"{name}: {column.conflicts.count:,} repeated sentences are labelled differently: "
-                f"{_listed(column.conflicts, where)} Make them agree, if they are not too short to tell.",
-            )
-        )
+        number = _number(column.conflicts.count, "repeated sentence")
+        text = f"{name}: {number} labelled differently. Make them agree."
+        found.append(Finding("warn", text, _listed(column.conflicts, where)))
     if not found:
         found.append(Finding("good", f"{name}: {len(column.labels)} labels, all on {RARE} {what} or more"))
     return found
@@ -401,25 +407,23 @@ def overlap_findings(shared: Overlap) -> list[Finding]:
         found.append(Finding("good", text))
     for name, labels in shared.new_labels.items():
         if labels:
-            found.append(
-                Finding(
-                    "warn",
-                    f"{name}: {_labels(len(labels))} in dev only, which can never be predicted: {_some(labels)}.",
-                )
-            )
-    for name, number in shared.conflicts.items():
-        if number:
-            found.append(Finding("warn", f"{name}: {number:,} of the shared sentences are labelled differently."))
+            number = _number(len(labels), "label")
+            text = f"{name}: {number} in dev only, which can never be predicted: {_some(labels)}."
+            found.append(Finding("warn", text))
+    for name, count in shared.conflicts.items():
+        if count:
+            number = _number(count, "shared sentence")
+            found.append(Finding("warn", f"{name}: {number} labelled differently. Make them agree."))
     return found
 
 
-def _listed(places: Places, where: Where, limit: int = 3) -> str:
-    shown = "; ".join(f"{where(line)}: {text}" for line, text in places.first[:limit])
-    return shown + ("; ..." if places.count > limit else ".")
+def _listed(places: Places, where: Where, limit: int = 3) -> tuple[str, ...]:
+    shown = tuple(f"{where(line)}: {text}" for line, text in places.first[:limit])
+    return (*shown, "...") if places.count > limit else shown
 
 
-def _labels(number: int) -> str:
-    return f"{number} label{'s' if number > 1 else ''}"
+def _number(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def _some(names: Sequence[str], limit: int = 12) -> str:

@@ -42,6 +42,8 @@ def _tell_finding(finding: Finding) -> None:
         getattr(printer(), finding.severity)(finding.text)
     else:
         print(MARKS[finding.severity], finding.text)
+    for place in finding.places:
+        print(f"       {place}")
 
 
 def _tell_corpus(say: Any, report: Report) -> None:
@@ -66,7 +68,7 @@ def _tell_corpus(say: Any, report: Report) -> None:
         rows.append(("tokens of words not in train", "", f"{100 * shared.unseen_words:.1f} %"))
         for name, (same, other, never) in shared.seen_spans.items():
             total = max(1, same + other + never)
-            for text, number in ((f"{name} spans whose text is in train, too", same), ("as another type", other)):
+            for text, number in ((f"{name} spans seen in train", same), ("seen as another type only", other)):
                 rows.append((text, "", f"{100 * number / total:.0f} %"))
     say.table(rows, header=("", *whole), aligns=("l", *"r" * len(whole)), divider=True)
 
