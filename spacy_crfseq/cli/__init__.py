@@ -14,10 +14,12 @@ from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
 from .compare import compare, compare_cli
 from .convert import convert, convert_cli
+from .debug_data import debug_data, debug_data_cli
 from .evaluate import evaluate, evaluate_cli
 from .explain import explain, explain_cli
 from .find_regularization import find_regularization, find_regularization_cli
 from .fit import fit, fit_cli
+from .init_config import init_config, init_config_cli
 from .prune import prune, prune_cli
 from .report import report, report_cli
 from .show import show, show_cli
@@ -37,6 +39,8 @@ __all__ = [
     "convert",
     "convert_cli",
     "crfseq_cli",
+    "debug_data",
+    "debug_data_cli",
     "evaluate",
     "evaluate_cli",
     "explain",
@@ -45,6 +49,8 @@ __all__ = [
     "find_regularization_cli",
     "fit",
     "fit_cli",
+    "init_config",
+    "init_config_cli",
     "main",
     "prune",
     "prune_cli",
