@@ -19,7 +19,7 @@ import typer
 from spacy import util
 from thinc.api import ConfigValidationError
 
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError, CrfError, DataError
 from ..files import replace_folder, replacing
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
@@ -413,7 +413,7 @@ class Worker:
             self.interrupted = walk.interrupted
         except KeyboardInterrupt:
             self.interrupted = True
-        except (ValueError, OSError, MemoryError, ArithmeticError) as error:
+        except Exception as error:  # whatever it is, the others may work
             for run in runs:
                 if run.key not in self.results:
                     self.begin(run)
@@ -435,9 +435,9 @@ class Worker:
             self._curve.add("score", 100 * progress.score)
         self._curve.show(f"{self._title}, iteration {progress.iteration}")
 
-    def failed(self, run: Run, error: BaseException) -> None:
+    def failed(self, run: Run, error: Exception) -> None:
         """Write down that a run has failed."""
-        text = str(error) or type(error).__name__
+        text = str(error) if isinstance(error, CrfError) else f"{type(error).__name__}: {error}"
         self._note(run, Result(run.key, run.combination.settings, error=text))
 
     def done(self, run: Run, result: FitResult, setup: Setup) -> None:
@@ -541,7 +541,7 @@ class GroupWalk(Walk):
                         patience=self._worker.stopping.patience,
                         callback=self._worker.watch,
                     )
-                except (ValueError, OSError, MemoryError, ArithmeticError) as error:
+                except Exception as error:  # whatever it is, the others may work
                     self._worker.failed(run, error)
                     continue
                 if result.reason == "interrupted":
