@@ -11,6 +11,7 @@ import logging
 import math
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -73,6 +74,7 @@ def sweep_cli(
       [sweep.grid]
       loss = ["SequentialLog", "PointwiseLog"]
       regularizer.rho = [0.1, 1, 10]
+
     Settings are those of the component, or begin with a section, such as training.seed; functions go by their short
     names, or as a block: {"@crf_optimizers": "LBFGS", "history": 10}. Combinations that cannot work are listed before
     the first is trained. Each result is written down at once: start the same command again after Ctrl-C or a crash,
@@ -211,6 +213,7 @@ def _plan(source: GridFile, stopping: Stopping) -> Plan:
 
     RAISES ConfigError: If a setting is not known or has a value that nothing takes, or nothing is left to train.
     """
+    _contents.cache_clear()  # files may have changed since the last sweep of this process
     setup = set_up_from(source.config)
     if next(iter(setup.read_dev()), None) is None:
         raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
@@ -318,23 +321,18 @@ def _with_contents(block: Any) -> Any:
     }
 
 
-_hashes: dict[str, str] = {}
-
-
+@lru_cache
 def _contents(path: str) -> str:
     """Return a hash of a file or of the files of a folder; the path itself where there is no such thing."""
-    if not Path(path).exists():
+    whole = Path(path)
+    if not whole.exists():
         return path
-    if path not in _hashes:
-        inside = sorted(file for file in Path(path).rglob("*") if file.is_file())
-        files = inside if Path(path).is_dir() else [Path(path)]
-        digest = hashlib.blake2b(digest_size=12)
-        for file in files:
-            with file.open("rb") as stream:
-                while part := stream.read(1 << 20):
-                    digest.update(part)
-        _hashes[path] = digest.hexdigest()
-    return _hashes[path]
+    digest = hashlib.blake2b(digest_size=12)
+    for file in sorted(file for file in whole.rglob("*") if file.is_file()) if whole.is_dir() else [whole]:
+        with file.open("rb") as stream:
+            while part := stream.read(1 << 20):
+                digest.update(part)
+    return digest.hexdigest()
 
 
 def _announce(plan: Plan, found: Mapping[str, Result]) -> None:

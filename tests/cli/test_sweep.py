@@ -151,7 +151,7 @@ def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any
     assert "Encoded" not in again.stdout
     assert table_of(again) == table_of(result)
     elsewhere.write_text(elsewhere.read_text() + "Bo NNP B-NP B-PER\n\n")
-    changed = run("sweep", folder / "s.cfg", *arguments, "--patience", "1")
+    changed = run("sweep", folder / "s.cfg", *arguments)
     assert "8 to train, 0 done before" in changed.stdout
 
 
