@@ -18,6 +18,8 @@ Ints: TypeAlias = NDArray[np.int32]
 Offsets: TypeAlias = NDArray[np.int64]
 Hashes: TypeAlias = NDArray[np.uint64]
 Bools: TypeAlias = NDArray[np.bool_]
+Numbers: TypeAlias = NDArray[np.uint16]
+"""Small numbers, such as those of templates."""
 
 MISSING = -1
 """The gold label of a token whose label is not known.  Gold labels below it number candidate sets, see `Candidates`."""
@@ -447,3 +449,7 @@ class ExtrinsicLoss(Protocol):
 
 LexemeFunction: TypeAlias = Callable[[str], "str | None"]
 """Maps a word's text to the value of a user-defined attribute; None where it does not fire."""
+
+TokenFunction: TypeAlias = Callable[[Sequence[Any], int], Any]
+"""Maps the tokens of a sequence and a position in it to the names of what is true there: a dictionary or an iterable of
+strings, see `features.token_sets.names_in`; None where nothing is."""

@@ -260,10 +260,12 @@ def _save(setup: Setup, name: str, result: PathResult, untrained: list[str], out
     """Write the pipeline with the chosen model."""
     from spacy.training.loop import create_before_to_disk_callback
 
+    from ..pipeline.card import fill_card
+
     step = result.steps[result.chosen]
     scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
     before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
-    replace_folder(output / BEST, before_to_disk(setup.nlp).to_disk)
+    replace_folder(output / BEST, fill_card(before_to_disk(setup.nlp)).to_disk)
     with replacing(output / PAGE) as file:
         file.write_text(_page(name, result), encoding="utf8")
     return PathOutcome(output / BEST, output / PAGE, result.steps, result.chosen, scores, untrained, result.interrupted)
