@@ -137,6 +137,6 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
             source,
             0,
             "this is no file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
-            "--format (or --from of convert).",
+            f"--format (--from of convert): {', '.join(PRESETS)}.",
         ) from error
     return binary.get_docs(vocab)

@@ -64,12 +64,11 @@ def calibrate_cli(
     Scores are divided by a temperature, fitted to the predictions on DEV and stored with the model; predictions stay
     the same under Viterbi decoding. The report shows, before and after, how probable predictions are and how many of
     them are right; ECE, the expected calibration error, is the mean distance of the two, Brier the mean squared error
-    of the probabilities. Without --output, MODEL changes: one small file of each component is
-    replaced.
+    of the probabilities. Without --output, MODEL changes: one small file of each component is replaced.
 
     \b
     Example:
-      python -m spacy crfseq calibrate training/model-best dev.conll --format conll2002
+      python -m spacy crfseq calibrate training/model-best dev.conll --format conll2003
     """
     with reported_errors():
         load_code(code)

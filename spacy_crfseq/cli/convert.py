@@ -16,6 +16,7 @@ import typer
 from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
 from ..formats import (
+    CUSTOM,
     PRESETS,
     Preset,
     Sentence,
@@ -39,15 +40,13 @@ if TYPE_CHECKING:
     Reader = Callable[[Language], Iterator[Example]]
 
 DOCBIN = "spacy"
-LAYOUTS = {**PRESETS, "iob": Preset("iob", ("word", "ent"), "IOB1", "utf8", "ent")}
 CRFSUITE = "crfsuite"
-OWN_COLUMNS = "columns"
 NAMES = ("word", "tag", "pos", "lemma", "morph", "chunk", "ent", "_")
 SPAN_COLUMNS = ("chunk", "ent")
 MISSING_ENTITY = "-"
 CHUNKS_KEY = "chunks"
-_SOURCES = (DOCBIN, *LAYOUTS, OWN_COLUMNS, CRFSUITE)
-_TARGETS = (DOCBIN, *(name for name in LAYOUTS if name != "conllu"))
+_SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE)
+_TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))
 
 
 @crfseq_cli.command("convert")
@@ -113,11 +112,11 @@ class Settings(NamedTuple):
     @property
     def layout(self) -> Preset:
         """How the source is laid out, unless it is a DocBin."""
-        if self.source == OWN_COLUMNS:
-            return Preset(OWN_COLUMNS, self.columns, "IOB2", "utf8", "")
+        if self.source == CUSTOM:
+            return Preset(CUSTOM, self.columns, "IOB2", "utf8", "")
         if self.source == CRFSUITE:
             return Preset(CRFSUITE, ("word", self.labels), "IOB2", "utf8", self.labels)
-        return LAYOUTS[self.source]
+        return PRESETS[self.source]
 
 
 def convert(source: Path, target: Path, settings: Settings) -> int:
@@ -134,7 +133,7 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
         sentences = _recoded(_read_sentences(source, settings), source, settings)
     counter = _Counter(sentences)
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_columns(target, counter, LAYOUTS[settings.target].columns)
+    write_columns(target, counter, PRESETS[settings.target].columns)
     return counter.count
 
 
@@ -168,9 +167,9 @@ def _check(settings: Settings) -> None:
     if DOCBIN in (settings.source, settings.target):
         return
     held = settings.layout.columns
-    lacking = [name for name in LAYOUTS[settings.target].columns if name not in held]
+    lacking = [name for name in PRESETS[settings.target].columns if name not in held]
     if lacking:
-        possible = [name for name in _TARGETS if name == DOCBIN or set(LAYOUTS[name].columns) <= set(held)]
+        possible = [name for name in _TARGETS if name == DOCBIN or set(PRESETS[name].columns) <= set(held)]
         raise ConfigError(
             f"{settings.target} files hold the columns {', '.join(lacking)}, which {settings.source} files do not. "
             f"{settings.source} can become: {', '.join(possible)}."
@@ -178,8 +177,8 @@ def _check(settings: Settings) -> None:
 
 
 def _check_columns(settings: Settings) -> None:
-    if bool(settings.columns) != (settings.source == OWN_COLUMNS):
-        needs = "needs --columns" if settings.source == OWN_COLUMNS else "has columns of its own; leave --columns out"
+    if bool(settings.columns) != (settings.source == CUSTOM):
+        needs = "needs --columns" if settings.source == CUSTOM else "has columns of its own; leave --columns out"
         raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
     if settings.columns:
         for name in settings.columns:
@@ -208,7 +207,7 @@ def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
 def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) -> Iterator[Sentence]:
     """Yield the sentences with spans in the target's scheme."""
     scheme = settings.from_scheme or settings.layout.scheme
-    columns = [name for name in SPAN_COLUMNS if name in LAYOUTS[settings.target].columns]
+    columns = [name for name in SPAN_COLUMNS if name in PRESETS[settings.target].columns]
     for sentence in sentences:
         recoded = dict(sentence.columns)
         for name in columns:
@@ -281,7 +280,7 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
 
     line = 1
     for number, doc in enumerate(load_docs(source, spacy.blank(settings.lang).vocab)):
-        columns = {name: _column(doc, name, settings) for name in LAYOUTS[settings.target].columns}
+        columns = {name: _column(doc, name, settings) for name in PRESETS[settings.target].columns}
         document = number if settings.unit == "document" else 0
         for start, end in _bounds(doc):
             kept = [i for i in range(start, end) if not doc[i].is_space]

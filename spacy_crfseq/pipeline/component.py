@@ -37,7 +37,7 @@ from ..training.compatibility import check_candidates, check_global
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
-from ..types import MISSING, Bools, Constraints, Floats, Ints
+from ..types import MISSING, Bools, Constraints, Floats, Ints, StepReport
 from . import given, storage
 from .annotations import Annotation, Prediction, Tags
 from .answers import Alternative, Answers
@@ -479,9 +479,8 @@ class CRFComponent(TrainablePipe):
 
     def _warn_of_score_weights(self, nlp: Language | None) -> None:
         """Tell a user whose training would pick its best model by a score that is always 0."""
-        attr = self.cfg.get("attr", "tag")
-        key = f"spans_{self.cfg['spans_key']}_f" if "spans_key" in self.cfg else f"{attr}_acc"
-        if nlp is None or (attr == "tag" and self.cfg.get("spans_key", "chunks") == "chunks"):
+        key = self.score_name
+        if nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f"):  # spaCy knows them from the factories
             return
         if not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
             util.logger.warning(
@@ -627,6 +626,24 @@ class CRFComponent(TrainablePipe):
         with self._lock:
             self._session.work(self._objective, crf.theta, self.name, self.method.inner_iterations)
 
+    def figures(self, *, restart: bool = False) -> StepReport | None:
+        """Return how the training goes that `update` drives, None before the optimizer's first iteration.
+
+        Objective and loss are those of the whole training set, of an online optimizer estimated from what it has met.
+        restart (bool): Let that estimate begin anew with what it meets next.
+        """
+        return self._session.figures(restart)
+
+    @property
+    def n_active(self) -> int:
+        """Weights other than zero."""
+        return int(np.count_nonzero(self.crf.theta))
+
+    @property
+    def score_name(self) -> str:
+        """The score of `nlp.evaluate` that tells how good the component is, such as "ents_f"."""
+        return self.annotation.score_name
+
     def _objective(self, data: Dataset) -> CRFObjective:
         crf, _ = self._trained()
         session = self._session
@@ -756,8 +773,13 @@ class CRFComponent(TrainablePipe):
                 self.attribute_names = [name for name, stays in zip(self.attribute_names, kept, strict=True) if stays]
             self._encoder = self._encoder_of(compact)
             self._use(compact)
-            self._session = Session(self.method.optimizer, n_total=self._session.n_total)
+            self._session = Session(self.method.optimizer, n_total=self.n_sequences)
             return Pruned(before, self.size)
+
+    @property
+    def n_sequences(self) -> int:
+        """Sequences of the training set, as far as it is known; 0 before training."""
+        return self._session.n_total
 
     @property
     def size(self) -> ModelSize:
@@ -786,7 +808,7 @@ class CRFComponent(TrainablePipe):
     # Serialisation
 
     def _model_bytes(self) -> bytes:
-        return storage.pack(self.crf, self.method.features, self.attribute_names, self._session.n_total)
+        return storage.pack(self.crf, self.method.features, self.attribute_names, self.n_sequences)
 
     def _write_model(self, file: Path) -> None:
         with replacing(file) as temporary:
