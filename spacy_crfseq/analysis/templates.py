@@ -43,6 +43,9 @@ def template_uses(block: Block, ids: Ids) -> list[TemplateUse]:
     attributes = np.bincount(origins, minlength=n)
     once = np.bincount(origins[counts == 1], minlength=n)
     tokens = np.bincount(origins, counts, n)
+    sets = block.plan.set_slots  # of these a token may have many attributes; their bags are the last ones
+    for slot, bags in zip(sets, ids.bags.T[ids.bags.shape[1] - len(sets) :], strict=True):
+        tokens[slot.template] = np.count_nonzero(bags)
     return [
         TemplateUse(template.name, int(attributes[i]), int(once[i]), int(tokens[i]))
         for i, template in enumerate(block.plan.templates)

@@ -11,6 +11,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
+from spacy_crfseq import registry
 from spacy_crfseq.cli.debug_data import How, Report, debug_data
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
@@ -158,6 +159,26 @@ def test_config(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> 
     assert report.expense is not None
     assert all(component.cost is not None and component.cost.seconds > 0 for component in report.components.values())
     assert not report.failed
+
+
+def test_functions_of_a_token(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:
+    def word_and_tag(sentence: Any, i: int) -> list[str]:
+        return [f"word={sentence[i].text}", f"tag={sentence[i].tag_}"] if sentence[i].is_title else []
+
+    word_and_tag.reads = ("TAG",)  # type: ignore[attr-defined]
+    registry.features("tests.debug_data.word_and_tag", func=lambda: word_and_tag)
+    block = (
+        '[components.crf_ner.features]\n@crf_features = "spacy_crfseq.Templates.v1"\ntemplates = ["F[0]"]\n'
+        "[components.crf_ner.features.token_functions]\n[components.crf_ner.features.token_functions.F]\n"
+        '@crf_features = "tests.debug_data.word_and_tag"\n'
+    )
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
+    report = debug_data(corpus.train, corpus.dev, How(config))
+    ner, words = report.components["crf_ner"], report.parts["train"].words
+    titles = {word: n for word, n in words.items() if word.istitle()}
+    assert ner.unset == ["TAG"]
+    assert ner.templates[0].tokens == sum(titles.values())
+    assert ner.templates[0].attributes > len(titles)
 
 
 def test_tags_of_an_annotating_component_are_set(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:
