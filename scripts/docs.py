@@ -622,7 +622,6 @@ def attribute_table() -> str:
     """Return all attributes that templates may name, with their values for a few words."""
     vocab = spacy.blank("en").vocab
     words = [vocab[word] for word in WORDS]
-    flags = {name: getattr(spacy.attrs, name) for name in attributes.LEXEME_FLAGS}
     rows = [
         *(
             [name, "lexeme", *(_value(getattr(word, f"{name.lower()}_")) for word in words)]
@@ -630,8 +629,8 @@ def attribute_table() -> str:
         ),
         *([name, "text", *map(_value, map(function, WORDS))] for name, function in attributes.TEXT_FUNCTIONS.items()),
         *(
-            [name, "lexeme", *("fires" if word.check_flag(flag) else "" for word in words)]
-            for name, flag in flags.items()
+            [name, "lexeme", *("fires" if getattr(word, name.lower()) else "" for word in words)]
+            for name in attributes.LEXEME_FLAGS
         ),
         *([name, "Doc", *[""] * len(WORDS)] for name in attributes.TOKEN_COLUMNS),
     ]
