@@ -22,7 +22,7 @@ from .layout import DenseRows, Layout, Rows, SparseRows, Views, used_rows
 from .posterior import Posterior, make_posterior
 from .scorer import Scorer, Table
 from .tag_dictionary import EmissionMask, TagDictionary
-from .types import Bools, Constraints, Floats, Hashes
+from .types import Bools, Constraints, Floats, Hashes, Numbers
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
 VERSION, DICTIONARY_VERSION = 1, 2
@@ -38,6 +38,8 @@ class LinearChainCRF:
     keys (tuple[Hashes, Hashes]): Attribute keys of the state and of the pair block.
     dictionary (TagDictionary | None): Labels that frequent words may have, the others' scores being minus infinity.
         It looks at ``Encoded.words``, which an encoder fills that knows the words of the dictionary.
+    templates (tuple[Numbers, Numbers] | None): The template of each attribute of both blocks, a number in the list of
+        templates; None in models from before they were stored.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class LinearChainCRF:
         theta: Floats,
         keys: tuple[Hashes, Hashes],
         dictionary: TagDictionary | None = None,
+        templates: tuple[Numbers, Numbers] | None = None,
     ) -> None:
         self.labels, self.layout, self.keys, self.dictionary = list(labels), layout, keys, dictionary
+        self.templates = templates
         self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.set_theta(theta)
 
@@ -104,7 +108,7 @@ class LinearChainCRF:
             target.reshape(-1)[places] = source.ravel()
         assert old <= n
         dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)
-        return LinearChainCRF(labels, layout, theta, self.keys, dictionary)
+        return LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates)
 
     def compact(self, threshold: float = 0.0) -> LinearChainCRF:
         """Return a model without the weights of an absolute value up to `threshold`, and without unused attributes.
@@ -117,8 +121,10 @@ class LinearChainCRF:
             _keep_dense(rows, part)
         layout, theta = self.layout.restricted(kept), self.layout.move(self._theta, kept)
         theta[np.abs(theta) <= threshold] = 0
-        keys = self.keys[0][used_rows(layout.state)], self.keys[1][used_rows(layout.pair)]
-        return LinearChainCRF(self.labels, _densest(layout.without_empty()), theta, keys, self.dictionary)
+        used = used_rows(layout.state), used_rows(layout.pair)
+        keys = self.keys[0][used[0]], self.keys[1][used[1]]
+        templates = None if self.templates is None else (self.templates[0][used[0]], self.templates[1][used[1]])
+        return LinearChainCRF(self.labels, _densest(layout.without_empty()), theta, keys, self.dictionary, templates)
 
     def to_bytes(self) -> bytes:
         """Return the model as msgpack: one entry per array, small integer types where they suffice."""
@@ -132,6 +138,9 @@ class LinearChainCRF:
         }
         for name, rows, keys in zip(("state", "pair"), (self.layout.state, self.layout.pair), self.keys, strict=True):
             message[name] = {"keys": keys, **_pack_rows(rows)}
+        if self.templates is not None:
+            for name, templates in zip(("state", "pair"), self.templates, strict=True):
+                message[name]["templates"] = _shrink(templates)
         if self.dictionary is not None:
             words, allowed = self.dictionary
             message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
@@ -158,6 +167,7 @@ class LinearChainCRF:
                 bool(message["boundaries"]),
             )
             keys = _unpack_keys(message["state"]), _unpack_keys(message["pair"])
+            templates = _unpack_templates(message["state"], message["pair"])
             theta = np.array(message["theta"])
             dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -165,7 +175,7 @@ class LinearChainCRF:
                 f"{source}: the stored model is damaged ({error!r}); train or copy it again."
             ) from error
         _check(layout, theta, keys, source)
-        return cls(labels, layout, theta, keys, dictionary)
+        return cls(labels, layout, theta, keys, dictionary, templates)
 
 
 DENSE_FROM = 0.8
@@ -230,6 +240,16 @@ def _unpack_keys(stored: dict[str, Any]) -> Hashes:
     if keys.ndim != 1 or keys.dtype != np.uint64:
         raise ValueError(f"the keys are {keys.ndim}-dimensional {keys.dtype} instead of a list of uint64")
     return keys
+
+
+def _unpack_templates(*blocks: dict[str, Any]) -> tuple[Numbers, Numbers] | None:
+    if any("templates" not in stored for stored in blocks):
+        return None
+    state, pair = (np.array(stored["templates"]) for stored in blocks)
+    for numbers, stored in zip((state, pair), blocks, strict=True):
+        if numbers.shape != (len(stored["keys"]),) or numbers.dtype not in (np.uint8, np.uint16):
+            raise ValueError("the numbers of the templates do not fit the attributes")
+    return state.astype(np.uint16), pair.astype(np.uint16)
 
 
 def _unpack_dictionary(stored: dict[str, Any], n_labels: int) -> TagDictionary:

@@ -18,6 +18,8 @@ Ints: TypeAlias = NDArray[np.int32]
 Offsets: TypeAlias = NDArray[np.int64]
 Hashes: TypeAlias = NDArray[np.uint64]
 Bools: TypeAlias = NDArray[np.bool_]
+Numbers: TypeAlias = NDArray[np.uint16]
+"""Small numbers, such as those of templates."""
 
 MISSING = -1
 """The gold label of a token whose label is not known.  Gold labels below it number candidate sets, see `Candidates`."""

@@ -40,7 +40,15 @@ def make_model(
     training = training_problem(7, n_sequences=10, support=support, pair_templates=pair_templates)
     theta = training.random_theta(np.random.default_rng(1)).astype(dtype)
     keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
-    return LinearChainCRF(LABELS, training.layout, theta, keys), training
+    templates = training.encoder.state.template_of, training.encoder.pair.template_of
+    return LinearChainCRF(LABELS, training.layout, theta, keys, templates=templates), training
+
+
+def template_of_key(model: LinearChainCRF) -> list[dict[int, int]]:
+    """Return the template of each attribute of both blocks by its key."""
+    assert model.templates is not None
+    blocks = zip(model.keys, model.templates, strict=True)
+    return [dict(zip(keys.tolist(), numbers.tolist(), strict=True)) for keys, numbers in blocks]
 
 
 def all_scores(model: LinearChainCRF, training: Training) -> Scores:
@@ -119,8 +127,22 @@ def test_a_stored_model_is_the_same(support: str, pair_templates: tuple[str, ...
         np.testing.assert_array_equal(mine, theirs)
     for array, expected in zip(all_scores(again, training), all_scores(model, training), strict=True):
         np.testing.assert_array_equal(array, expected)
+    assert template_of_key(again) == template_of_key(model)
     assert again.to_bytes() == model.to_bytes()
     again.theta[:] = 0  # training may go on from a stored model
+
+
+def test_a_model_from_before_templates_were_stored() -> None:
+    model, training = make_model()
+    stored = srsly.msgpack_loads(model.to_bytes())
+    for block in ("state", "pair"):
+        del stored[block]["templates"]
+    old = LinearChainCRF.from_bytes(srsly.msgpack_dumps(stored))
+    assert old.templates is None
+    assert old.compact(0.5).templates is None
+    assert old.with_labels([*LABELS, "new"]).templates is None
+    assert LinearChainCRF.from_bytes(old.to_bytes()).templates is None
+    np.testing.assert_array_equal(all_scores(old, training).emissions, all_scores(model, training).emissions)
 
 
 def test_truncated_files() -> None:
@@ -192,6 +214,9 @@ BLOCK_DAMAGE: dict[str, dict[str, Any]] = {
     "keys of another kind": {"keys": "int64"},
     "keys are a table": {"keys": "table"},
     "keys are a number": {"keys": 5},
+    "templates are short": {"templates": np.ones(2, np.uint8)},
+    "templates of another kind": {"templates": np.ones(2)},
+    "templates are no numbers": {"templates": ["x"]},
 }
 
 
@@ -267,6 +292,7 @@ def test_new_labels_leave_old_scores_alone(support: str, pair_templates: tuple[s
     assert not after.start[new].any()
     assert not after.end[new].any()
     assert wider.theta.dtype == model.theta.dtype
+    assert template_of_key(wider) == template_of_key(model)
     again = LinearChainCRF.from_bytes(wider.to_bytes())
     np.testing.assert_array_equal(all_scores(again, training).emissions, after.emissions)
 
@@ -351,6 +377,8 @@ def test_a_compact_model_has_only_the_weights_that_count(
         if isinstance(rows, SparseRows):
             assert (np.abs(weights) > threshold).all()
             assert (np.diff(rows.ptr) > 0).all()
+    for some, every in zip(template_of_key(compact), template_of_key(model), strict=True):
+        assert some.items() <= every.items()
     if share == 1.0:
         assert not len(compact.keys[0])
 

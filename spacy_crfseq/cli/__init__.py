@@ -14,8 +14,8 @@ from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
 from .convert import convert, convert_cli
 from .evaluate import evaluate, evaluate_cli
+from .find_regularization import find_regularization, find_regularization_cli
 from .fit import fit, fit_cli
-from .path import path, path_cli
 from .prune import prune, prune_cli
 from .show import show, show_cli
 from .warmup import warmup, warmup_cli
@@ -32,11 +32,11 @@ __all__ = [
     "crfseq_cli",
     "evaluate",
     "evaluate_cli",
+    "find_regularization",
+    "find_regularization_cli",
     "fit",
     "fit_cli",
     "main",
-    "path",
-    "path_cli",
     "prune",
     "prune_cli",
     "show",

@@ -1,12 +1,54 @@
 """The group of commands that spaCy's own command line takes in."""
 
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
 
-HELP = """Conditional random fields for spaCy: train in seconds, evaluate as the CoNLL scorer does, convert corpora.
+HELP = """Conditional random fields for spaCy: taggers, chunkers and entity recognizers that train in seconds.
 
-Each command explains itself, with an example: python -m spacy crfseq fit --help
+Each command explains itself, with examples: python -m spacy crfseq fit --help
 """
 
+SECTIONS = {
+    "Begin": ("init-config", "debug-data", "convert", "warmup"),
+    "Train": ("fit", "find-regularization", "sweep", "augment"),
+    "Look": ("evaluate", "report", "compare", "explain", "top", "show"),
+    "Use": ("tag", "calibrate", "prune", "active"),
+}
+"""Commands in the order in which one comes to need them."""
+
+
+class Sections(TyperGroup):
+    """Lists commands by what they are for, with their first sentence in full.
+
+    Contexts and formatters are those of click, or of the copy of it in newer releases of typer.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, as `SECTIONS` orders them."""
+        ordered = [name for names in SECTIONS.values() for name in names if name in self.commands]
+        return [*ordered, *(name for name in self.commands if name not in ordered)]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections."""
+        left = self.list_commands(ctx)
+        for title, names in SECTIONS.items():
+            self._write(title, [name for name in left if name in names], formatter)
+            left = [name for name in left if name not in names]
+        self._write("Other", left, formatter)
+
+    def _write(self, title: str, names: list[str], formatter: Any) -> None:
+        if names:
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=500)) for name in names])
+
+
 crfseq_cli = typer.Typer(
-    name="crfseq", help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+    name="crfseq",
+    cls=Sections,
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
 )

@@ -296,6 +296,8 @@ def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path,
 
     temperature (float): Of the best.
     """
+    from ..pipeline.card import fill_card
+
     pipe: Any = nlp.get_pipe(name)
     weights = (nlp.config.get("training") or {}).get("score_weights") or {}
     scores: dict[str, Any] = {}
@@ -306,7 +308,7 @@ def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path,
             scores = nlp.evaluate(list(plan.read_dev()))
             kept = {key: scores[key] for key in weights if key in scores}
             nlp.meta["performance"] = {**nlp.meta.get("performance", {}), **kept}
-        replace_folder(output / folder, nlp.to_disk)
+        replace_folder(output / folder, fill_card(nlp).to_disk)
     return scores
 
 

@@ -371,6 +371,8 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
     """Write the last and the best parameters of all components as two pipelines, scores in their meta.json."""
     from spacy.training.loop import create_before_to_disk_callback
 
+    from ..pipeline.card import fill_card
+
     results, reasons = trainer.results, {name: result.reason for name, result in trainer.results.items()}
     untrained = [name for name in setup.to_train if name not in results and name not in setup.resumed]
     if not results:
@@ -386,7 +388,7 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
             tokens = max(1, setup.train.n_tokens)
             losses = {name: _progress_of(result, kind).report.loss / tokens for name, result in results.items()}
             scores, scored = score(setup, losses), parameters
-        replace_folder(output / folder, before_to_disk(setup.nlp).to_disk)
+        replace_folder(output / folder, fill_card(before_to_disk(setup.nlp)).to_disk)
     return Outcome(output / BEST, output / LAST, scores, reasons, untrained, trainer.interrupted)
 
 

@@ -67,12 +67,14 @@ def prune(
     Returns how large each component was and is, by its name.
     RAISES ConfigError: If there is no such component, or `output` is in use for something else.
     """
+    from ..pipeline.card import fill_card
+
     if output.exists() and not (output / "config.cfg").is_file():
         raise ConfigError(f"{output} exists and is no pipeline. Give a folder that does not exist yet.")
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components or [], str(model))
     reports = {name: pipe.prune(threshold) for name, pipe in pipes.items()}
-    replace_folder(output, nlp.to_disk)
+    replace_folder(output, fill_card(nlp).to_disk)
     return reports
 
 

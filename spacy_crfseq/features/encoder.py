@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..types import Bools, Hashes, Ints, Offsets
+from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .index import BagStore, Growable, HashIndex
 from .lexicon import LexemeValues, Lexicon, pad_values
 from .plan import ColumnSlot, Plan, column_names, lexical_names
@@ -111,13 +111,17 @@ def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offse
 
 
 class Block:
-    """Attribute ids of one list of templates."""
+    """Attribute ids of one list of templates.
+
+    keys (Hashes | None): Keys of the attributes of a trained model; None to collect attributes.
+    """
 
     def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], keys: Hashes | None = None) -> None:
         self.plan = plan
         self.index = HashIndex(keys)
         self.frozen = keys is not None
         self.origins: list[tuple[int, Hashes]] | None = None
+        self._template_of = Growable(np.uint16)
         self._new_ids: Ints | None = None
         self._lexicon, self._columns = lexicon, list(columns)
         self._pads = pad_values(lexicon.width)
@@ -235,6 +239,11 @@ class Block:
     def _column(self, text: Columns, name: str) -> Hashes:
         return np.ascontiguousarray(text.context[:, self._columns.index(name)])
 
+    @property
+    def template_of(self) -> Numbers:
+        """The number of each attribute's template [F], a place in ``plan.templates``; of attributes collected here."""
+        return self._template_of.array
+
     def _attributes(self, number: int, keys: Hashes, values: Callable[[], Hashes]) -> Ints:
         """Return the attribute ids [T] of a template with these keys [T].
 
@@ -243,6 +252,7 @@ class Block:
         if self.frozen:
             return self.index.find(keys)[0]
         ids, new = self.index.add(keys)
+        self._template_of.resize(self.index.size, number)  # new ids follow each other
         if self.origins is not None and new.any():
             self.origins.append((number, values()[:, new]))
         return ids
@@ -268,6 +278,8 @@ class Block:
         new_ids = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
         new_ids = np.append(new_ids, np.int32(-1))  # so that -1 stays -1
         self.index = HashIndex(self.index.keys[kept])
+        templates, self._template_of = self.template_of[kept], Growable(np.uint16)
+        self._template_of.append(templates)
         self.store.renumber(new_ids)
         for slot, column in zip(self.plan.lexeme_slots, self._table.array.T, strict=True):
             if len(slot.templates) == 1:

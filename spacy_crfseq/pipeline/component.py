@@ -712,8 +712,13 @@ class CRFComponent(TrainablePipe):
                 self.attribute_names = [name for name, stays in zip(self.attribute_names, kept, strict=True) if stays]
             self._encoder = self._encoder_of(compact)
             self._use(compact)
-            self._session = Session(self.method.optimizer, n_total=self._session.n_total)
+            self._session = Session(self.method.optimizer, n_total=self.n_sequences)
             return Pruned(before, self.size)
+
+    @property
+    def n_sequences(self) -> int:
+        """Sequences of the training set, as far as it is known; 0 before training."""
+        return self._session.n_total
 
     @property
     def size(self) -> ModelSize:
@@ -742,7 +747,7 @@ class CRFComponent(TrainablePipe):
     # Serialisation
 
     def _model_bytes(self) -> bytes:
-        return storage.pack(self.crf, self.method.features, self.attribute_names, self._session.n_total)
+        return storage.pack(self.crf, self.method.features, self.attribute_names, self.n_sequences)
 
     def _write_model(self, file: Path) -> None:
         with replacing(file) as temporary:

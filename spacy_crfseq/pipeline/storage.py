@@ -65,7 +65,11 @@ def unpack(data: bytes, features: FeatureSet, component: str, source: str) -> St
         )
     for name, state in functions.items():
         features.functions[name].from_state(state)  # type: ignore[attr-defined]
-    return StoredModel(LinearChainCRF.from_bytes(body, source), names, n_sequences)
+    crf = LinearChainCRF.from_bytes(body, source)
+    for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
+        if len(numbers) and numbers.max() >= len(plan.templates):
+            raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
+    return StoredModel(crf, names, n_sequences)
 
 
 def read_settings(file: Path) -> dict[str, Any]:

@@ -29,8 +29,9 @@ def make_untrained(
     layout, encoded = _choose_weights(method, encoder, found, data, len(tags))
     dictionary, encoded = _choose_words(method, encoder, encoded, data.gold, constraints)
     keys = encoder.state.index.keys, encoder.pair.index.keys
+    templates = encoder.state.template_of, encoder.pair.template_of
     theta = np.zeros(layout.size, method.precision)
-    return LinearChainCRF(tags, layout, theta, keys, dictionary), data._replace(encoded=encoded)
+    return LinearChainCRF(tags, layout, theta, keys, dictionary, templates), data._replace(encoded=encoded)
 
 
 def _choose_weights(

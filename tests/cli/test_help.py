@@ -10,11 +10,18 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("active", "augment", "calibrate", "convert", "evaluate", "fit", "path", "prune", "show", "warmup")
+from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.cli._app import SECTIONS
+
+COMMANDS = [name for names in SECTIONS.values() for name in names]
 
 
 def python(*args: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *map(str, args)], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_every_command_is_in_a_section() -> None:
+    assert sorted(command.name or "" for command in crfseq_cli.registered_commands) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -95,6 +95,17 @@ def test_rare_attributes_are_dropped_and_unknown_ones_ignored(
         assert names == [[name for name in token if name in kept] for token in expected_names(sentences, templates)]
 
 
+@given(SENTENCES, TEMPLATE_LISTS, st.integers(1, 3))
+def test_every_attribute_has_the_number_of_its_template(
+    sentences: list[Sentence], templates: list[str], min_count: int
+) -> None:
+    growing = Growing(templates)
+    block = growing.encoder.state
+    growing.encoder.freeze(growing.encode(sentences), min_count)
+    names = [name.partition("=")[0] for name in attribute_names(block, growing.vocabulary.text_of)]
+    assert [block.plan.templates[number].name for number in block.template_of.tolist()] == names
+
+
 @given(SENTENCES, TEMPLATE_LISTS)
 def test_a_stored_encoder_gives_the_same_ids(sentences: list[Sentence], templates: list[str]) -> None:
     growing = Growing(templates, ["TAG[0]"])

@@ -1,4 +1,4 @@
-"""``crfseq path``: train ever larger models of one component along a path of L1 strengths, and keep the one to use.
+"""``crfseq find-regularization``: train ever larger models along a path of L1 strengths, and keep the one to use.
 
 The config is the one that ``crfseq fit`` takes.  Its regularizer gives way to an elastic net whose rho1 goes down.
 """
@@ -35,13 +35,14 @@ WIDTHS = (9, 12, 9, 11, 9, 10, 8, 1)
 ALIGNS = (*"rrrrrrr", "l")
 
 
-@crfseq_cli.command("path", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def path_cli(
+@crfseq_cli.command("find-regularization", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def find_regularization_cli(
     ctx: typer.Context,
     config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST} and {LOG}")],
     component: Annotated[
-        str | None, typer.Option(help="CRF component to train [the only one that is to be trained]")
+        str | None,
+        typer.Option("--component", "-p", help="CRF component to train [the only one that is to be trained]"),
     ] = None,
     first: Annotated[
         float | None, typer.Option("--from", help="Largest rho1 [the one at which all weights are zero]")
@@ -66,8 +67,9 @@ def path_cli(
     'crfseq fit'. Ctrl-C stops and saves the choice so far.
 
     \b
-    Example: the smallest chunker within half a point of the best
-      python -m spacy crfseq path config.cfg --output small/ --within 0.5 \\
+    Example: the smallest entity recognizer within half a point of the best
+      python -m spacy crfseq find-regularization config.cfg --output small/ \\
+          --component crf_ner --within 0.5 \\
           --paths.train train.conll --paths.dev dev.conll
     """
     if verbose:
@@ -76,7 +78,7 @@ def path_cli(
     with reported_errors(config_path):
         load_code(code)
         settings = Settings(component, first, last, steps, rho2, within)
-        outcome = path(config_path, output, settings, overrides=overrides)
+        outcome = find_regularization(config_path, output, settings, overrides=overrides)
         _tell(outcome)
     if outcome is None or outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -102,7 +104,7 @@ class Settings(NamedTuple):
 
 
 class PathOutcome(NamedTuple):
-    """What `path` did.
+    """What `find_regularization` did.
 
     best (Path): The chosen model.
     steps (list[PathStep]), chosen (int): All models, and the number of the chosen one.
@@ -119,7 +121,7 @@ class PathOutcome(NamedTuple):
     interrupted: bool
 
 
-def path(
+def find_regularization(
     config_path: Path, output: Path, settings: Settings, *, overrides: dict[str, Any] | None = None
 ) -> PathOutcome | None:
     """Follow a path, save the chosen model and a table of all; None if interrupted before there was a model.
@@ -256,10 +258,12 @@ def _save(setup: Setup, name: str, result: PathResult, untrained: list[str], out
     """Write the pipeline with the chosen model."""
     from spacy.training.loop import create_before_to_disk_callback
 
+    from ..pipeline.card import fill_card
+
     step = result.steps[result.chosen]
     scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
     before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
-    replace_folder(output / BEST, before_to_disk(setup.nlp).to_disk)
+    replace_folder(output / BEST, fill_card(before_to_disk(setup.nlp)).to_disk)
     return PathOutcome(output / BEST, result.steps, result.chosen, scores, untrained, result.interrupted)
 
 
@@ -317,7 +321,7 @@ class PathReporter:
 
 
 def _tell(outcome: PathOutcome | None) -> None:
-    """Say what `path` did."""
+    """Say what `find_regularization` did."""
     msg = printer()
     if outcome is None:
         msg.warn("Interrupted before the first model: nothing is saved")

@@ -1,4 +1,4 @@
-"""``crfseq path``: what it shows, chooses, writes and refuses."""
+"""``crfseq find-regularization``: what it shows, chooses, writes and refuses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import spacy
 from spacy_crfseq.pipeline.readers import read_examples
 
 Run = Callable[..., Any]
+FIND = "find-regularization"
 KEYS = ["rho1", "objective", "loss", "unigrams", "pairs", "score", "iterations", "seconds", "chosen"]
 SHORT = ("--from", "16", "--to", "1", "--steps", "5")
 
@@ -26,7 +27,7 @@ def table_of(folder: Path) -> list[dict[str, Any]]:
 def followed(run: Run, configure: Any, paths: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     folder = tmp_path_factory.mktemp("path")
     config = configure(folder / "c.cfg", "crf_ner")
-    result = run("path", config, "--output", folder / "out", *paths, *SHORT, "--within", "3", "--rho2", "0.1")
+    result = run(FIND, config, "--output", folder / "out", *paths, *SHORT, "--within", "3", "--rho2", "0.1")
     assert result.exit_code == 0, result.stderr
     return folder / "out", result
 
@@ -84,7 +85,7 @@ def test_the_optimizer_of_the_config_is_used_where_it_can(
 ) -> None:
     block = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.FISTA.v1"\nmax_iterations = 3\n'
     config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
-    result = run("path", config, "--output", tmp_path / "out", *paths, "--steps", "2", "--to", "30")
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, "--steps", "2", "--to", "30")
     assert result.exit_code == 0, result.stderr
     assert "OWLQN" not in result.stdout
     table = table_of(tmp_path / "out")
@@ -94,11 +95,11 @@ def test_the_optimizer_of_the_config_is_used_where_it_can(
 
 def test_one_component_of_several(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner")
-    result = run("path", config, "--output", tmp_path / "out", *paths, *SHORT)
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT)
     refused(result, "more than one CRF component", "--component crf_tagger or crf_ner")
-    result = run("path", config, "--output", tmp_path / "out", *paths, *SHORT, "--component", "ner")
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT, "--component", "ner")
     refused(result, "--component ner: no such CRF component", "crf_ner")
-    result = run("path", config, "--output", tmp_path / "out", *paths, *SHORT, "--component", "crf_ner")
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT, "--component", "crf_ner")
     assert result.exit_code == 0, result.stderr
     assert "Not trained, all weights zero: crf_tagger" in result.stdout
     nlp: Any = spacy.load(tmp_path / "out" / "model-best")
@@ -112,10 +113,10 @@ def test_features_that_an_untrained_component_would_write(
     annotating = 'annotating_components = ["crf_tagger"]'
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", training=annotating)
     arguments = ("--output", tmp_path / "out", *paths, *SHORT, "--component", "crf_chunker")
-    refused(run("path", config, *arguments), "crf_chunker reads TAG, but crf_tagger", "source = FOLDER")
+    refused(run(FIND, config, *arguments), "crf_chunker reads TAG, but crf_tagger", "source = FOLDER")
     text = config.read_text().replace('factory = "crf_tagger"', f'source = "{trained / "model-best"}"')
     config.write_text(text)
-    result = run("path", config, *arguments)
+    result = run(FIND, config, *arguments)
     assert result.exit_code == 0, result.stderr
     assert table_of(tmp_path / "out")[-1]["score"] > 0.9
 
@@ -141,7 +142,7 @@ def test_settings_out_of_range(
     arguments: list[str], message: str, run: Run, configure: Any, paths: list[str], tmp_path: Path
 ) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
-    refused(run("path", config, "--output", tmp_path / "out", *paths, *arguments), message)
+    refused(run(FIND, config, "--output", tmp_path / "out", *paths, *arguments), message)
     assert not (tmp_path / "out").exists()
 
 
@@ -150,22 +151,22 @@ def test_a_loss_that_no_optimizer_of_a_path_can_minimise(
 ) -> None:
     block = '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.Hinge.v1"\n'
     config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
-    result = run("path", config, "--output", tmp_path / "out", *paths, *SHORT)
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT)
     refused(result, "OWLQN cannot minimise the loss Hinge", "OWLQN with spacy_crfseq.SequentialLog.v1")
     assert not (tmp_path / "out").exists()
 
 
 def test_it_needs_a_dev_corpus_and_a_config(run: Run, configure: Any, corpus: Any, tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
-    refused(run("path", config, "--output", tmp_path / "out", "--paths.train", corpus.train), "--paths.dev")
-    refused(run("path", tmp_path / "no.cfg", "--output", tmp_path / "out"), "no.cfg: no such config file")
-    refused(run("path", config, "--output", config, "--paths.train", corpus.train), "c.cfg is a file")
+    refused(run(FIND, config, "--output", tmp_path / "out", "--paths.train", corpus.train), "--paths.dev")
+    refused(run(FIND, tmp_path / "no.cfg", "--output", tmp_path / "out"), "no.cfg: no such config file")
+    refused(run(FIND, config, "--output", config, "--paths.train", corpus.train), "c.cfg is a file")
 
 
 def test_ctrl_c_keeps_the_choice_so_far(
     run: Run, configure: Any, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spacy_crfseq.cli.path import PathReporter
+    from spacy_crfseq.cli.find_regularization import PathReporter
 
     show = PathReporter.show
 
@@ -176,7 +177,7 @@ def test_ctrl_c_keeps_the_choice_so_far(
 
     monkeypatch.setattr(PathReporter, "show", stop)
     config = configure(tmp_path / "c.cfg", "crf_ner")
-    result = run("path", config, "--output", tmp_path / "out", *paths, *SHORT)
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT)
     assert result.exit_code == 130
     assert "Interrupted: the choice among the models so far is saved" in result.stdout
     assert len(table_of(tmp_path / "out")) == 3
@@ -186,14 +187,14 @@ def test_ctrl_c_keeps_the_choice_so_far(
 def test_ctrl_c_before_the_first_model(
     run: Run, configure: Any, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spacy_crfseq.cli.path import PathReporter
+    from spacy_crfseq.cli.find_regularization import PathReporter
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PathReporter, "watch", stop)
     config = configure(tmp_path / "c.cfg", "crf_ner")
-    result = run("path", config, "--output", tmp_path / "out", *paths, *SHORT)
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT)
     assert result.exit_code == 130
     assert "nothing is saved" in result.stdout
     assert not (tmp_path / "out" / "model-best").exists()

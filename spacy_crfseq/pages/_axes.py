@@ -1,0 +1,134 @@
+"""Axes of charts: where values lie, ticks at round numbers, and how to write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, isfinite, log10
+from unicodedata import east_asian_width
+
+MINUS = "\u2212"
+EM = 12.0
+"""Size of letters in a chart, in its own units."""
+_ROUND = (1.0, 2.0, 5.0, 10.0)
+_TINY = 1e-9
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Places of values on an axis.
+
+    low, high (float): Ends of the axis, their decimal logarithms if `log`.
+    start, end (float): Where they lie.
+    ticks (Sequence[float]): Values to mark.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    ticks: Sequence[float]
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """Return where a value lies."""
+        share = ((log10(value) if self.log else value) - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    @property
+    def labels(self) -> list[str]:
+        """How to write the ticks."""
+        if self.log:
+            return [number(tick, 2) for tick in self.ticks]
+        return tick_labels(self.ticks)
+
+
+def scale(
+    values: Iterable[float], start: float, end: float, *, log: bool = False, count: int = 5, wide: bool = True
+) -> Scale:
+    """Return an axis for all of some values.
+
+    count (int): About how many ticks.
+    wide (bool): Let it begin and end at round numbers.
+    """
+    found = [value for value in values if isfinite(value) and (value > 0 or not log)]
+    low, high = (min(found), max(found)) if found else (1.0, 10.0) if log else (0.0, 1.0)
+    if log:
+        return _log_scale(low, high, start, end, count)
+    if high - low < _TINY * max(1.0, abs(low), abs(high)):
+        margin = abs(low) / 2 or 1.0
+        low, high = low - margin, high + margin
+    step = _round_step((high - low) / count)
+    if high - low >= 2 and all(float(value).is_integer() for value in found):
+        step = max(step, 1.0)
+    if wide:
+        low, high = floor(low / step + _TINY) * step, ceil(high / step - _TINY) * step
+    first, last = ceil(low / step - _TINY), floor(high / step + _TINY)
+    return Scale(low, high, start, end, [n * step for n in range(first, last + 1)])
+
+
+def _log_scale(low: float, high: float, start: float, end: float, count: int) -> Scale:
+    bottom, top = log10(low), log10(high)
+    if top - bottom < 0.1:
+        bottom, top = bottom - 0.15, top + 0.15
+    powers = range(floor(bottom), ceil(top) + 1)
+    every = max(1, ceil((top - bottom) / count))
+    marks = [m * 10.0**p for p in powers for m in (_ROUND[:3] if top - bottom < 2 else _ROUND[:1]) if p % every == 0]
+    return Scale(bottom, top, start, end, [m for m in marks if bottom - _TINY <= log10(m) <= top + _TINY], log=True)
+
+
+def _round_step(step: float) -> float:
+    size = 10.0 ** floor(log10(step))
+    return next(m * size for m in _ROUND if step <= m * size * (1 + _TINY))
+
+
+def tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Return ticks at equal distances in words, all with the same number of decimals and the same unit."""
+    if len(ticks) < 2:
+        return [number(tick) for tick in ticks]
+    step, most = abs(ticks[1] - ticks[0]), max(map(abs, ticks))
+    if most < 1e-3:
+        return [number(tick) for tick in ticks]
+    unit, letter = next(((u, s) for u, s in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if most >= 10 * u), (1.0, ""))
+    decimals = max(0, -floor(log10(step / unit) + _TINY))
+    return [_minus(f"{tick / unit + 0.0:,.{decimals}f}") + (letter if abs(tick) > _TINY else "") for tick in ticks]
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number in few characters: thousands apart, no more digits than asked for behind the point."""
+    if not isfinite(value):
+        return "none" if value != value else "∞" if value > 0 else f"{MINUS}∞"
+    if value == 0:
+        return "0"
+    size = floor(log10(abs(value)))
+    if size < -4 or size > 9:
+        mantissa, exponent = f"{value:.{max(0, digits - 1)}e}".split("e")
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        return _minus(f"{mantissa}e{int(exponent)}")
+    written = f"{value:,.{max(0, digits - 1 - size)}f}"
+    return _minus(written.rstrip("0").rstrip(".") if "." in written else written)
+
+
+def width(words: str) -> float:
+    """Return about how wide a text is in a chart."""
+    return sum(map(_letter_width, words))
+
+
+def _letter_width(letter: str) -> float:
+    if east_asian_width(letter) in "WF":
+        return EM
+    return EM * (0.7 if letter.isupper() or letter in "%\N{HORIZONTAL ELLIPSIS}" else 0.6)
+
+
+def shortened(words: str, room: float) -> str:
+    """Return a text, cut where it would be wider than `room`."""
+    if width(words) <= room:
+        return words
+    kept = words
+    while kept and width(kept + "…") > room:
+        kept = kept[:-1]
+    return kept + "…"
+
+
+def _minus(written: str) -> str:
+    return written.replace("-", MINUS)

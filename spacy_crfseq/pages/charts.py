@@ -1,0 +1,398 @@
+"""Charts as SVG inside a page: they are as wide as there is room, and tell exact values where the pointer rests.
+
+Their colours are those of the page's stylesheet (`frame.STYLE`), which has a dark set, too; no chart needs colour alone
+to be read: curves and bars are named where they stand, and negative cells of a heat map show their sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import pairwise
+from math import isfinite, sqrt
+from typing import Any, NamedTuple, Protocol
+
+from ._axes import EM, Scale, number, scale, shortened, width
+from .frame import Markup
+
+WIDTH = 420.0
+"""Of a chart in its own units, which are pixels where it has as much room."""
+GROWTH = 1.15
+"""How far a chart grows where there is more."""
+HEIGHT = 250.0
+LINE = EM + 2
+COLORS = 6
+MOST_POINTS = 150
+"""Points of a curve that tell their value."""
+FEW_POINTS = 30
+"""Up to so many points of a curve are drawn."""
+Z = 1.96
+"""Of the 95 % intervals of a reliability diagram."""
+
+
+class Series(NamedTuple):
+    """A curve.
+
+    points (Sequence): Pairs of x and y; those that an axis cannot show are left out.
+    right (bool): Measured by an axis of its own, at the right.
+    """
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    right: bool = False
+
+
+class Bar(NamedTuple):
+    """A bar.
+
+    part (float | None): Share of the value, in its own unit, to be drawn in full colour.
+    low, high (float | None): Ends of an interval around the value.
+    """
+
+    name: str
+    value: float
+    part: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class ReliabilityBin(Protocol):
+    """Predictions of like probability, as `training.calibration.Bin` has them."""
+
+    @property
+    def low(self) -> float: ...  # noqa: D102
+    @property
+    def high(self) -> float: ...  # noqa: D102
+    @property
+    def total(self) -> int: ...  # noqa: D102
+    @property
+    def predicted(self) -> float: ...  # noqa: D102
+    @property
+    def correct(self) -> float: ...  # noqa: D102
+
+
+# Curves
+
+
+def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False, log_y: bool = False) -> Markup:
+    """Return curves, each with its name at its end, or at the top of its axis where there are two axes.
+
+    x, y (str): What the axes measure.
+    log_x, log_y (bool): Logarithmic axes; the right one never is.
+    """
+    shown = [one._replace(points=_usable(one, log_x, log_y and not one.right)) for one in series]
+    left, right = [one for one in shown if not one.right], [one for one in shown if one.right]
+    top, bottom = 24.0, HEIGHT - 40
+    y_scale = scale(_ys(left or right), bottom, top, log=log_y and bool(left))
+    right_scale = scale(_ys(right), bottom, top) if right and left else y_scale
+    named = not right and (len(shown) > 1 or any(one.name not in (y, "") for one in shown))
+    names = [shortened(one.name, 130) for one in shown] if named else []
+    labels = right_scale.labels if right else names
+    margin = max(map(width, labels), default=0) + (12 if labels else 0)
+    x0, x1 = max(map(width, y_scale.labels), default=0) + 10, WIDTH - max(margin, 12)
+    x_scale = scale([px for one in shown for px, _ in one.points], x0, x1, log=log_x, count=6, wide=False)
+    parts = [_grid(y_scale, x0, x1), _bottom_axis(x_scale, x0, x1, bottom, x)]
+    if right:
+        parts.append(_right_ticks(right_scale, x1))
+        parts.append(
+            _text(x1 + margin, 12, ", ".join(one.name for one in right), "end f2" if len(right) == 1 else "end")
+        )
+    parts.append(_text(0, 12, y, "f1" if right and len(left) == 1 else "soft"))
+    ends = []
+    for i, one in enumerate(shown):
+        place = right_scale if one.right else y_scale
+        at = [(x_scale(px), place(py)) for px, py in one.points]
+        parts.append(_curve(at, i))
+        parts.append(_dots(one, at, i, x, y))
+        ends.append(at[-1][1] if at else bottom)
+    if named:
+        parts += [
+            _text(x1 + 8, place + 4, name, f"f{_color(i)}")
+            for i, (name, place) in enumerate(zip(names, _apart(ends, top, bottom), strict=True))
+        ]
+    if not any(one.points for one in shown):
+        parts.append(_text((x0 + x1) / 2, (top + bottom) / 2, "nothing to show", "soft mid"))
+    return _svg(WIDTH, HEIGHT, f"{y} by {x}: {', '.join(one.name for one in shown)}", parts)
+
+
+def _usable(series: Series, log_x: bool, log_y: bool) -> list[tuple[float, float]]:
+    return [
+        (x, y)
+        for x, y in series.points
+        if isfinite(x) and isfinite(y) and (x > 0 or not log_x) and (y > 0 or not log_y)
+    ]
+
+
+def _ys(series: Sequence[Series]) -> list[float]:
+    return [y for one in series for _, y in one.points]
+
+
+def _curve(at: Sequence[tuple[float, float]], i: int) -> str:
+    dash = "" if i < COLORS else " dash"
+    points = " ".join(f"{px:.1f},{py:.1f}" for px, py in at)
+    return f'<polyline class="curve l{_color(i)}{dash}" points="{points}"/>' if len(at) > 1 else ""
+
+
+def _dots(series: Series, at: Sequence[tuple[float, float]], i: int, x: str, y: str) -> str:
+    every = -(-len(at) // MOST_POINTS) if at else 1
+    faint = ' class="faint"' if len(at) > FEW_POINTS else ""
+    what = series.name or y
+    return "".join(
+        f"<g{faint}><circle class='hit' cx='{px:.1f}' cy='{py:.1f}' r='7'/>"
+        f"<circle class='f{_color(i)}' cx='{px:.1f}' cy='{py:.1f}' r='2.5'/>"
+        f"<title>{escape(what)} {number(vy)} at {escape(x)} {number(vx)}</title></g>"
+        for (px, py), (vx, vy) in list(zip(at, series.points, strict=True))[::every]
+    )
+
+
+def _apart(places: Sequence[float], top: float, bottom: float) -> list[float]:
+    """Return places for names so that none covers another, as near to their own as may be."""
+    order = sorted(range(len(places)), key=places.__getitem__)
+    moved = list(places)
+    for above, below in pairwise(order):
+        moved[below] = max(moved[below], moved[above] + LINE)
+    limit = max(bottom, top + LINE * (len(order) - 1))
+    for i in reversed(order):
+        moved[i] = min(moved[i], limit)
+        limit = moved[i] - LINE
+    return moved
+
+
+# Bars
+
+
+def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
+    """Return bars from the left to the right, each with its name and its value.
+
+    unit (str): What is counted; "%" stands behind each value.
+    """
+    step, top, bottom = 22.0, 4.0, 4.0 + 22.0 * max(1, len(bars))
+    x0 = min(170.0, max((width(bar.name) for bar in bars), default=0)) + 8
+    words = [_bar_words(bar, "%" if unit == "%" else "") for bar in bars]
+    x1 = WIDTH - max((width(word) for word in words), default=0) - 10
+    values = [v for bar in bars for v in (0.0, bar.value, bar.part, bar.low, bar.high) if v is not None]
+    place = scale(values, x0, x1, count=max(2, int((x1 - x0) / 60)), wide=False)
+    parts = [_vertical_grid(place, top, bottom)]
+    parts += [
+        _bar(bar, word, place, top + step * i, x0, x1, unit)
+        for i, (bar, word) in enumerate(zip(bars, words, strict=True))
+    ]
+    parts.append(f'<line class="axis" x1="{place(0):.1f}" x2="{place(0):.1f}" y1="{top}" y2="{bottom}"/>')
+    parts += [
+        _text(place(tick), bottom + 15, label, "soft mid")
+        for tick, label in zip(place.ticks, place.labels, strict=True)
+    ]
+    parts.append(_text(WIDTH, bottom + 15, unit, "soft end") if unit else "")
+    return _svg(WIDTH, bottom + 22, f"{unit}: {', '.join(bar.name for bar in bars)}", parts)
+
+
+def _bar_words(bar: Bar, unit: str) -> str:
+    return f"{number(bar.part)} of {number(bar.value)}{unit}" if bar.part is not None else f"{number(bar.value)}{unit}"
+
+
+def _bar(bar: Bar, words: str, place: Scale, y: float, x0: float, x1: float, unit: str) -> str:
+    if not isfinite(bar.value):
+        return _text(x0 - 8, y + 15, shortened(bar.name, 170), "end")
+    interval = ""
+    told = f"{bar.name}: {words} {unit if unit != '%' else ''}".rstrip()
+    if bar.low is not None and bar.high is not None:
+        a, b, middle = place(bar.low), place(bar.high), y + 11
+        interval = (
+            f'<path class="whisker" d="M{a:.1f} {middle}H{b:.1f}M{a:.1f} {middle - 4}v8M{b:.1f} {middle - 4}v8"/>'
+        )
+        told += f", interval {number(bar.low)} to {number(bar.high)}"
+    color = "f2" if bar.value < 0 else "f1"
+    whole = _rect(place(0), place(bar.value), y + 4, 14, "whole" if bar.part is not None else color)
+    part = _rect(place(0), place(bar.part), y + 4, 14, color) if bar.part is not None else ""
+    return (
+        f"<g>{_rect(x0, x1, y, 22, 'hit')}{_text(x0 - 8, y + 15, shortened(bar.name, 170), 'end')}"
+        f"{whole}{part}{interval}"
+        f"{_text(WIDTH, y + 15, words, 'end')}<title>{escape(told)}</title></g>"
+    )
+
+
+def _vertical_grid(place: Scale, top: float, bottom: float) -> str:
+    return "".join(
+        f'<line class="grid" x1="{place(tick):.1f}" x2="{place(tick):.1f}" y1="{top}" y2="{bottom}"/>'
+        for tick in place.ticks
+    )
+
+
+# Cells
+
+
+def heat_map(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Any,
+    *,
+    diverging: bool,
+    row: str = "",
+    column: str = "",
+    shown: Sequence[Sequence[str]] | None = None,
+) -> Markup:
+    """Return a table of coloured cells; where there are few, with their values.
+
+    values (Floats): [R, C]; what is not finite leaves its cell empty.
+    diverging (bool): Values above and below zero in two colours, else all in one, from zero on.
+    row, column (str): What the rows and the columns are.
+    shown (Sequence | None): [R, C] what to write instead of the values.
+    """
+    few = len(columns) <= 12
+    cell_width, cell_height = (44.0, 26.0) if few else (18.0, 18.0)
+    x0 = min(150.0, max(map(width, rows), default=0)) + 8
+    head = min(110.0, max(map(width, columns), default=0))
+    upright = not few or head > cell_width - 4
+    y0 = (head if upright else LINE) + 8 + (LINE + 4 if column else 0)
+    across, down = x0 + cell_width * len(columns), y0 + cell_height * len(rows)
+    finite = [abs(float(v)) for line in values for v in line if isfinite(v)]
+    most = max(finite, default=0.0) or 1.0
+    parts = []
+    for j, name in enumerate(columns):
+        x, words = x0 + cell_width * (j + 0.5), shortened(name, 110)
+        turned = f' transform="rotate(-90 {x + 4:.1f} {y0 - 6:.1f})"' if upright else ""
+        parts.append(_text(x + 4 if upright else x, y0 - 6, words, "" if upright else "mid", turned))
+    for i, name in enumerate(rows):
+        y = y0 + cell_height * i
+        parts.append(_text(x0 - 8, y + cell_height / 2 + 4, shortened(name, 150), "end"))
+        for j, other in enumerate(columns):
+            value = float(values[i][j])
+            words = shown[i][j] if shown is not None else number(value, 2) if isfinite(value) else ""
+            told = f"{row} {name}, {column} {other}: {words or 'none'}".strip()
+            box = (x0 + cell_width * j, y, cell_width - 1, cell_height - 1)
+            parts.append(_cell(box, value, most, diverging, words if few else "", told))
+    parts.append(_text(x0 - 8, y0 - 6, shortened(row, x0), "soft end") if row else "")
+    parts.append(_text(x0, 11, column, "soft") if column else "")
+    parts.append(_scale_legend(most, diverging, down, x0))
+    return _svg(max(across, x0 + 190), down + 28, f"{row} by {column}".strip(), parts, fits=across <= WIDTH)
+
+
+def _cell(
+    box: tuple[float, float, float, float], value: float, most: float, diverging: bool, words: str, told: str
+) -> str:
+    x, y, wide, high = box
+    share = abs(value) / most if isfinite(value) else 0.0
+    color = "void" if not isfinite(value) else "f2" if diverging and value < 0 else "f1"
+    opacity = "" if color == "void" else f' fill-opacity="{share:.3f}"'
+    back = "" if color == "void" else f'<rect class="void" x="{x:.1f}" y="{y:.1f}" width="{wide}" height="{high}"/>'
+    label = _text(x + wide / 2, y + high / 2 + 4, words, "mid on" if share > 0.55 else "mid") if words else ""
+    return (
+        f'<g class="cell">{back}<rect class="{color}" x="{x:.1f}" y="{y:.1f}" width="{wide}" height="{high}"{opacity}/>'
+        f"{label}<title>{escape(told)}</title></g>"
+    )
+
+
+def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
+    shares = (-1.0, -0.5, 0.0, 0.5, 1.0) if diverging else (0.0, 0.25, 0.5, 0.75, 1.0)
+    low, high = number(shares[0] * most, 3), number(most, 3)
+    start = x + width(low) + 6
+    boxes = "".join(
+        f'<rect class="f{2 if share < 0 else 1}" x="{start + 16 * i:.1f}" y="{y + 10:.1f}" width="15" height="10" '
+        f'fill-opacity="{abs(share)}"/>'
+        for i, share in enumerate(shares)
+    )
+    ground = f'<rect class="void" x="{start:.1f}" y="{y + 10:.1f}" width="79" height="10"/>'
+    return _text(x, y + 19, low, "soft") + ground + boxes + _text(start + 86, y + 19, high, "soft")
+
+
+# Probabilities
+
+
+def reliability(bins: Sequence[ReliabilityBin]) -> Markup:
+    """Return a reliability diagram: how many predictions of each probability are right, and how many there are.
+
+    On the dashed line probabilities mean what they say.  Whiskers are 95 % intervals of Wilson (1927).
+    """
+    size, top = 300.0, 24.0
+    x0, bottom = 46.0, 24.0 + 240.0
+    x1, low = x0 + size, bottom + 56
+    across = scale([0, 1], x0, x1, count=5)
+    up = scale([0, 1], bottom, top, count=5)
+    most = max((part.total for part in bins), default=1)
+    parts = [_grid(up, x0, x1), _vertical_grid(across, top, bottom)]
+    parts.append(f'<line class="ideal" x1="{across(0)}" y1="{up(0)}" x2="{across(1)}" y2="{up(1)}"/>')
+    parts.append(_curve([(across(part.predicted), up(part.correct)) for part in bins], 0))
+    parts += [_reliability_bin(part, across, up, low, 34 * part.total / most) for part in bins]
+    parts.append(f'<line class="axis" x1="{x0}" x2="{x1}" y1="{low}" y2="{low}"/>')
+    parts += [
+        _text(across(tick), bottom + 15, label, "soft mid")
+        for tick, label in zip(across.ticks, across.labels, strict=True)
+    ]
+    parts += [_text(0, 12, "share that is right", "soft"), _text(x1, low + 15, "probability", "soft end")]
+    parts.append(_text(x0, low + 15, f"predictions, at most {most:,}", "soft"))
+    return _svg(x1 + 12, low + 20, "share of right predictions by probability", parts)
+
+
+def _reliability_bin(part: ReliabilityBin, across: Scale, up: Scale, ground: float, high: float) -> str:
+    """Return a point with its interval, and a bar on the ground for how many predictions it stands for."""
+    x, y = across(part.predicted), up(part.correct)
+    lower, upper = (up(end) for end in _wilson(part.correct, part.total))
+    left, right = across(part.low) + 0.5, across(part.high) - 0.5
+    told = (
+        f"probability {part.low:.2f} to {part.high:.2f}: {part.total:,} predictions, mean {part.predicted:.3f}, "
+        f"right {part.correct:.3f}"
+    )
+    return (
+        f'<g><path class="whisker" d="M{x:.1f} {lower:.1f}V{upper:.1f}"/>'
+        f'<circle class="hit" cx="{x:.1f}" cy="{y:.1f}" r="9"/><circle class="f1" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
+        f"{_rect(left, max(right, left + 1), ground - max(high, 0.75), max(high, 0.75), 'whole')}"
+        f"<title>{escape(told)}</title></g>"
+    )
+
+
+def _wilson(share: float, total: int) -> tuple[float, float]:
+    """Return the score interval of a share of `total` cases (Wilson 1927)."""
+    square = Z * Z / total
+    middle = (share + square / 2) / (1 + square)
+    reach = Z * sqrt(share * (1 - share) / total + square / (4 * total)) / (1 + square)
+    return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+# Parts
+
+
+def _svg(wide: float, high: float, label: str, parts: Iterable[str], *, fits: bool = True) -> Markup:
+    """Return a drawing; one that does not fit a narrow window keeps its size and scrolls."""
+    room = f"max-width:{wide * GROWTH:.0f}px" if fits else f"width:{wide:.0f}px"
+    drawn = (
+        f'<svg class="chart" viewBox="0 0 {wide:.0f} {high:.0f}" style="{room}" role="img" '
+        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    )
+    return Markup(drawn if fits else f'<div class="scroll">{drawn}</div>')
+
+
+def _text(x: float, y: float, words: str, kind: str = "", more: str = "") -> str:
+    style = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{style}{more}>{escape(words)}</text>'
+
+
+def _rect(a: float, b: float, y: float, high: float, kind: str) -> str:
+    left, wide = min(a, b), abs(a - b)
+    return f'<rect class="{kind}" x="{left:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:g}"/>'
+
+
+def _grid(place: Scale, x0: float, x1: float) -> str:
+    return "".join(
+        f'<line class="grid" x1="{x0:.1f}" x2="{x1:.1f}" y1="{place(tick):.1f}" y2="{place(tick):.1f}"/>'
+        + _text(x0 - 6, place(tick) + 4, label, "soft end")
+        for tick, label in zip(place.ticks, place.labels, strict=True)
+    )
+
+
+def _right_ticks(place: Scale, x: float) -> str:
+    labels = zip(place.ticks, place.labels, strict=True)
+    return "".join(_text(x + 6, place(tick) + 4, label, "soft") for tick, label in labels)
+
+
+def _bottom_axis(place: Scale, x0: float, x1: float, y: float, name: str) -> str:
+    ticks = "".join(
+        f'<line class="axis" x1="{place(tick):.1f}" x2="{place(tick):.1f}" y1="{y}" y2="{y + 4}"/>'
+        + _text(place(tick), y + 17, label, "soft mid")
+        for tick, label in zip(place.ticks, place.labels, strict=True)
+    )
+    line = f'<line class="axis" x1="{x0:.1f}" x2="{x1:.1f}" y1="{y}" y2="{y}"/>'
+    return line + ticks + _text(x1, y + 34, name, "soft end")
+
+
+def _color(i: int) -> int:
+    return i % COLORS + 1

@@ -1,0 +1,114 @@
+"""The examples in the help of every command do what they say, in a folder with files of the names that they use."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from typer.main import get_command
+
+from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.formats import read_preset
+
+ROOT = Path(__file__).parents[2]
+PREFIX = "python -m spacy crfseq "
+COMMANDS: Any = getattr(get_command(crfseq_cli), "commands")  # noqa: B009 - click's group, which typer does not type
+
+
+class Example(NamedTuple):
+    """One command line of a help text.
+
+    args (list[str]): What follows ``crfseq``, the command first.
+    """
+
+    args: list[str]
+
+
+def examples() -> Iterator[Example]:
+    for command in COMMANDS.values():
+        text = command.help.replace("\\\n", " ")
+        for line in text.splitlines():
+            _, found, rest = line.partition(PREFIX)
+            if found:
+                yield Example(shlex.split(rest))
+
+
+def test_every_command_has_an_example_of_its_own() -> None:
+    assert {example.args[0] for example in examples()} == set(COMMANDS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) -> Path:
+    """A folder as a user might have it after a first training."""
+    folder = tmp_path_factory.mktemp("examples")
+    shutil.copytree(ROOT / "configs", folder / "configs")
+    shutil.copy(ROOT / "configs" / "pipeline.cfg", folder / "config.cfg")
+    for part in ("train", "dev", "test"):
+        source = folder / f"{part}.conll"
+        shutil.copy(ROOT / "assets" / "corpus" / source.name, source)
+        assert run("convert", source, folder / f"{part}.spacy", "--from", "conll2003", "--to", "spacy").exit_code == 0
+        _write_trees(source, folder / f"{part}.conllu")
+        _write_attributes(source, folder / f"{part}.crfsuite")
+    _write_trees(folder / "dev.conll", folder / "questions.conllu")
+    texts = (ROOT / "assets" / "raw.txt").read_text(encoding="utf8")
+    lines = [line for line in texts.splitlines() if line]
+    (folder / "news.txt").write_text(texts, encoding="utf8")
+    (folder / "more.txt").write_text("\n".join(reversed(lines)), encoding="utf8")
+    (folder / "news.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf8")
+    (folder / "template").write_text("U00:%x[-1,0]\nU01:%x[0,0]\nU02:%x[1,0]\nU03:%x[-1,1]/%x[0,1]\n\nB\n")
+    paths = ["--paths.train", folder / "train.conll", "--paths.dev", folder / "dev.conll"]
+    for output, setting in (("training", "2.0"), ("other", "0.25")):
+        strength = (
+            ["--components.crf_ner.regularizer.rho", setting]
+            if "[components.crf_ner.regularizer]" in (folder / "config.cfg").read_text(encoding="utf8")
+            else []
+        )
+        result = run("fit", folder / "config.cfg", "--output", folder / output, *paths, *strength)
+        assert result.exit_code == 0, result.stderr
+    return folder
+
+
+def _write_trees(source: Path, target: Path) -> None:
+    """Write the words and tags of a corpus as CoNLL-U, with the first verb as the root."""
+    with target.open("w", encoding="utf8") as file:
+        for sentence in read_preset(source, "conll2003"):
+            tags = sentence.columns["tag"]
+            root = next((i for i, tag in enumerate(tags) if tag.startswith("VB")), 0)
+            for i, (word, tag) in enumerate(zip(sentence.words, tags, strict=True)):
+                head, relation = (0, "root") if i == root else (root + 1, "dep")
+                print(i + 1, word, "_", "_", tag, "_", head, relation, "_", "_", sep="\t", file=file)
+            print(file=file)
+
+
+def _write_attributes(source: Path, target: Path) -> None:
+    """Write a corpus as CRFsuite's items: a label and attributes a line."""
+    with target.open("w", encoding="utf8") as file:
+        for sentence in read_preset(source, "conll2003"):
+            tags = sentence.columns["tag"]
+            for word, tag, label in zip(sentence.words, tags, sentence.columns["chunk"], strict=True):
+                print(
+                    label,
+                    *(re.sub(r"([\\:])", r"\\\1", each) for each in (f"w={word}", f"t={tag}")),
+                    sep="\t",
+                    file=file,
+                )
+            print(file=file)
+
+
+@pytest.mark.parametrize("example", list(examples()), ids=lambda example: " ".join(example.args)[:60])
+def test_the_examples_work(
+    example: Example, folder: Path, run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    result = run(*example.args)
+    assert result.exit_code == 0, result.stdout + result.stderr
+    for option, value in zip(example.args, example.args[1:], strict=False):
+        if option in ("--output", "-o"):
+            assert Path(value).exists()

@@ -1,0 +1,204 @@
+"""Charts hold what they are given, where it belongs, and nothing breaks them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import xml.etree.ElementTree as ET
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.pages._axes import number, scale, shortened, tick_labels, width
+from spacy_crfseq.pages.charts import Bar, Series, _apart, _wilson, bar_chart, heat_map, line_chart, reliability
+
+FINITE = st.floats(-1e12, 1e12, allow_nan=False)
+ANY = st.floats(width=32)
+
+
+def drawing(markup: str) -> ET.Element:
+    found = ET.fromstring(markup)
+    return found if found.tag == "svg" else found.find("svg")
+
+
+def texts(root: ET.Element) -> list[str]:
+    return [one.text or "" for one in root.iter("text")]
+
+
+def titles(root: ET.Element) -> list[str]:
+    return [one.text or "" for one in root.iter("title")]
+
+
+# Axes
+
+
+@given(st.lists(FINITE, min_size=1, max_size=5), st.booleans())
+def test_ticks_are_few_round_and_inside(values, wide):
+    found = scale(values, 0, 100, wide=wide)
+    assert len(found.ticks) <= 8
+    assert all(-1e-6 <= found(tick) <= 100 + 1e-6 for tick in found.ticks)
+    assert all(-1e-6 <= found(value) <= 100 + 1e-6 for value in values)
+    assert len(set(found.labels)) == len(found.labels)
+    if wide:
+        assert len(found.ticks) >= 2
+
+
+@given(st.lists(st.floats(1e-12, 1e12), min_size=1, max_size=5))
+def test_logarithmic_ticks_are_inside_and_distinct(values):
+    found = scale(values, 0, 100, log=True)
+    assert 0 < len(found.ticks) <= 9 or max(values) < 2 * min(values)
+    assert all(-1e-6 <= found(tick) <= 100 + 1e-6 for tick in found.ticks)
+    assert len(set(found.labels)) == len(found.labels)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([0, 1], ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        ([1, 7], ["0", "2", "4", "6", "8"]),
+        ([3, 4], ["3.0", "3.2", "3.4", "3.6", "3.8", "4.0"]),
+        ([0, 48_000], ["0", "10k", "20k", "30k", "40k", "50k"]),
+        ([-3, 3], ["\u22124", "\u22122", "0", "2", "4"]),
+    ],
+)
+def test_ticks_at_round_numbers(values, labels):
+    assert scale(values, 0, 1).labels == labels
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (12345.678, "12,346"), (0.0, "0"), (-1.5, "\u22121.5"), (0.012346, "0.01235"), (1e-7, "1e\u22127"),
+        (1234567, "1,234,567"), (3.0, "3"), (100, "100"), (2.5e13, "2.5e13"), (math.inf, "\u221e"),
+        (-math.inf, "\u2212\u221e"), (math.nan, "none"),
+    ],
+)  # fmt: skip
+def test_numbers_are_short(value, written):
+    assert number(value) == written
+
+
+def test_long_names_are_cut_to_their_room():
+    assert shortened("short", 100) == "short"
+    cut = shortened("a very long name of a template", 100)
+    assert cut.endswith("\N{HORIZONTAL ELLIPSIS}")
+    assert width(cut) <= 100
+    assert width("日本") > width("ab")
+    assert tick_labels([5.0]) == ["5"]
+
+
+# Curves
+
+
+def test_a_curve_goes_through_its_points_in_place():
+    root = drawing(line_chart([Series("up", [(0, 0), (5, 5), (10, 10)])], x="x", y="y"))
+    line = root.find("polyline")
+    (ax, ay), (bx, by), (cx, cy) = [tuple(map(float, pair.split(","))) for pair in line.get("points").split()]
+    assert ax < bx < cx
+    assert ay > by > cy  # down is up on a screen
+    assert bx - ax == pytest.approx(cx - bx, abs=0.2)
+    assert titles(root)[-1] == "up 10 at x 10"
+
+
+def test_an_axis_of_its_own_at_the_right():
+    series = [Series("objective", [(1, 9000.0), (2, 8000.0)]), Series("score", [(1, 0.1), (2, 0.3)], right=True)]
+    root = drawing(line_chart(series, x="iteration", y="objective"))
+    assert {"objective", "score", "9,000", "0.30"} <= set(texts(root))
+
+
+def test_what_an_axis_cannot_show_is_left_out():
+    points = [(0.0, 1.0), (1.0, 0.0), (1.0, math.nan), (math.inf, 1.0), (10.0, 10.0), (100.0, 100.0)]
+    root = drawing(line_chart([Series("s", points)], x="x", y="y", log_x=True, log_y=True))
+    assert len(root.find("polyline").get("points").split()) == 2
+    assert "nan" not in line_chart([Series("s", points)], x="x", y="y")
+
+
+@given(st.lists(st.lists(st.tuples(ANY, ANY), max_size=4), max_size=3), st.booleans(), st.booleans(), st.booleans())
+def test_any_curves_make_a_drawing(points, log_x, log_y, right):
+    series = [Series(f"<{i}&", each, right and i == 1) for i, each in enumerate(points)]
+    found = line_chart(series, x="<x>", y="&y", log_x=log_x, log_y=log_y)
+    drawing(found)
+    assert not re.search(r'="[^"]*(nan|inf)', found.replace("&lt;", ""))
+
+
+@given(st.lists(st.floats(0, 200), min_size=1, max_size=12))
+def test_names_do_not_cover_each_other(places):
+    moved = sorted(_apart(places, 0, 200))
+    assert all(b - a > 13.9 for a, b in itertools.pairwise(moved))
+    assert moved[0] > -15
+
+
+# Bars
+
+
+def test_bars_have_lengths_by_value_and_name_it():
+    root = drawing(bar_chart([Bar("one", 10), Bar("two", 20, part=5), Bar("three", -10, low=-15, high=-5)], unit="%"))
+    whole = [float(r.get("width")) for r in root.iter("rect") if r.get("class") in ("f1", "f2", "whole")]
+    one, two, part, three = whole
+    assert two == pytest.approx(2 * one, abs=0.2)
+    assert part == pytest.approx(one / 2, abs=0.2)
+    assert three == pytest.approx(one, abs=0.2)
+    assert {"10%", "5 of 20%", "\u221210%"} <= set(texts(root))
+    assert titles(root)[2].endswith("interval \u221215 to \u22125")
+
+
+@given(
+    st.lists(
+        st.builds(Bar, st.text(st.characters(codec="utf8", exclude_categories=["C"]), max_size=40), ANY), max_size=4
+    )
+)
+def test_any_bars_make_a_drawing(bars):
+    drawing(bar_chart(bars, unit="weights"))
+
+
+# Cells
+
+
+def test_cells_are_coloured_by_value():
+    values = np.array([[2.0, -4.0], [0.0, -np.inf]])
+    root = drawing(heat_map(["a", "b"], ["c", "d"], values, diverging=True, row="from", column="to"))
+    cells = [g for g in root.iter("g") if g.get("class") == "cell"]
+    colors = [(g.findall("rect")[-1].get("class"), g.findall("rect")[-1].get("fill-opacity")) for g in cells]
+    assert colors == [("f1", "0.500"), ("f2", "1.000"), ("f1", "0.000"), ("void", None)]
+    assert titles(root)[:2] == ["from a, to c: 2", "from a, to d: \u22124"]
+    assert titles(root)[3] == "from b, to d: none"
+
+
+def test_many_cells_scroll_and_have_no_words():
+    names = [f"T{i}" for i in range(40)]
+    markup = heat_map(names, names, np.eye(40), diverging=False)
+    assert markup.startswith('<div class="scroll">')
+    assert len(texts(drawing(markup))) == 80 + 2
+    assert not heat_map(names[:3], names[:3], np.eye(3), diverging=False).startswith("<div")
+
+
+def test_cells_may_show_other_words():
+    shown = heat_map(["r"], ["c"], [[0.5]], diverging=False, shown=[["5 of 10"]])
+    assert "5 of 10" in texts(drawing(shown))
+
+
+# Probabilities
+
+
+def test_a_reliability_diagram_places_its_bins():
+    bins = [SimpleNamespace(low=0.4, high=0.6, total=100, predicted=0.5, correct=0.5)]
+    root = drawing(reliability(bins))
+    dot = next(c for c in root.iter("circle") if c.get("class") == "f1")
+    ideal = next(line for line in root.iter("line") if line.get("class") == "ideal")
+    middle = [(float(ideal.get(f"{a}1")) + float(ideal.get(f"{a}2"))) / 2 for a in "xy"]
+    assert [float(dot.get("cx")), float(dot.get("cy"))] == pytest.approx(middle, abs=0.1)
+    assert "100 predictions" in titles(root)[0]
+    drawing(reliability([]))
+
+
+@given(st.integers(1, 1000), st.integers(0, 1000))
+def test_the_interval_is_that_of_the_score_test(total, right):
+    share = min(right, total) / total
+    low, high = _wilson(share, total)
+    assert low - 1e-9 <= share <= high + 1e-9
+    for end in (low, high):  # where the test statistic reaches its limit, unless cut at 0 or 1
+        if 1e-9 < end < 1 - 1e-9:
+            assert abs(share - end) / math.sqrt(end * (1 - end) / total) == pytest.approx(1.96, rel=1e-3)
