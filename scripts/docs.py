@@ -28,6 +28,7 @@ import typer
 
 from spacy_crfseq import types as contracts
 from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.cli._app import SECTIONS
 from spacy_crfseq.features import attributes, sets
 from spacy_crfseq.pipeline import answers, component, factories, method
 
@@ -94,6 +95,10 @@ GROUPS = {
     "spacy_scorers": Group(
         "scorers", "Scorers", "components.crf_tagger.scorer", "scorers",
         "What `nlp.evaluate` and `spacy evaluate` measure. `crf_ner` uses spaCy's own `spacy.ner_scorer.v1`.",
+    ),
+    "spacy_callbacks": Group(
+        "callbacks", "Callbacks", "training.before_to_disk", "callbacks",
+        "What happens to a pipeline on its way to disk.",
     ),
     "spacy_loggers": Group(
         "loggers", "Loggers", "training.logger", "loggers", "What training prints and writes as it goes.",
@@ -269,6 +274,12 @@ def commands() -> dict[str, Callable[..., Any]]:
     return {str(info.name): info.callback for info in crfseq_cli.registered_commands if info.callback}
 
 
+def sections() -> dict[str, list[str]]:
+    """Return the names of all commands as the help of the group lists them."""
+    known = commands()
+    return {title: [name for name in names if name in known] for title, names in SECTIONS.items()}
+
+
 def parameters(command: Callable[..., Any]) -> list[Parameter]:
     """Return the arguments and options of a command, from its annotations."""
     found = []
@@ -325,16 +336,12 @@ def _help(text: str) -> str:
 
 def command_page(name: str, command: Callable[..., Any]) -> str:
     """Return the page of a command."""
-    about, _, example = inspect.cleandoc(command.__doc__ or "").partition("\b\n")
     known = parameters(command)
     arguments = [each for each in known if not each.options]
     options = [each for each in known if each.options]
     usage = " ".join(["python -m spacy crfseq", name, *(each.name for each in arguments), "[OPTIONS]"])
-    parts = [f"# {name}", *(_help(part) for part in about.strip().split("\n\n")), f"```text\n{usage}\n```"]
-    if example:
-        title, _, lines = example.partition("\n")
-        shown = inspect.cleandoc(f"\n{lines}")
-        parts += [f"## {title.rstrip(':')}", f"```bash\n{shown}\n```"]
+    first, *rest = _help_blocks(command)
+    parts = [f"# {name}", first, f"```text\n{usage}\n```", *rest]
     if arguments:
         rows = ([f"`{each.name}`", each.kind, _help(each.text)] for each in arguments)
         parts += ["## Arguments", table(["argument", "takes", "is"], rows)]
@@ -363,6 +370,25 @@ def command_page(name: str, command: Callable[..., Any]) -> str:
     return _page(parts)
 
 
+def _help_blocks(command: Callable[..., Any]) -> list[str]:
+    """Return the help of a command as Markdown; what follows a line of a single backspace is shown as it stands."""
+    blocks = []
+    for block in inspect.cleandoc(command.__doc__ or "").split("\n\n"):
+        if not block.startswith("\b"):
+            blocks.append(_help(block.replace("\n", " ")))
+            continue
+        for indented, lines in groupby(block.split("\n")[1:], key=lambda line: line.startswith(" ")):
+            text = "\n".join(lines)
+            if indented:
+                code = inspect.cleandoc(f"\n{text}")
+                blocks.append(f"```{'bash' if 'python -m' in code else 'ini'}\n{code}\n```")
+            else:
+                blocks.append(
+                    f"## {text.rstrip(':')}" if text.startswith("Example") else _help(text.replace("\n", " "))
+                )
+    return blocks
+
+
 def _meanings(document: Docstring) -> str:
     """Return the settings of a docstring as a list."""
     return "\n".join(
@@ -377,19 +403,19 @@ def _page(parts: Iterable[str]) -> str:
 
 def command_pages() -> dict[str, str]:
     """Return the pages of all commands, and the page that lists them."""
-    pages = {}
-    rows = []
-    for name, command in sorted(commands().items()):
-        pages[f"commands/{name}.md"] = command_page(name, command)
-        first = inspect.cleandoc(command.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-        rows.append([f"[`{name}`]({name}.md)", _help(first)])
+    known = commands()
+    pages = {f"commands/{name}.md": command_page(name, command) for name, command in known.items()}
     intro = (
         "Each command is called as `python -m spacy crfseq COMMAND`, or `spacy-crfseq COMMAND` for short, and explains "
         "itself by `--help`. `--code FILE` (`-c`) imports a Python file first, so that functions which it registers "
         "are known. Commands end with 0 when all went well, and with 1 when something is wrong with what they were "
         "given; they say what, and where. Ctrl-C ends them with 130."
     )
-    pages["commands/index.md"] = _page(["# Commands", intro, table(["command", "does"], rows)])
+    parts = ["# Commands", intro]
+    for title, names in sections().items():
+        rows = ([f"[`{name}`]({name}.md)", _help_blocks(known[name])[0]] for name in names)
+        parts += [f"## {title}", table(["command", "does"], rows)]
+    pages["commands/index.md"] = _page(parts)
     return pages
 
 
@@ -707,21 +733,23 @@ def on_files(files: Any, config: Any) -> Any:
     pages = generated()
     for place, text in pages.items():
         files.append(File.generated(config, place, content=text))
-    config.nav = _with_folders(config.nav, pages)
+    config.nav = _with_folders(config.nav, sorted(pages))
     return files
 
 
-def _with_folders(nav: Any, pages: dict[str, str]) -> Any:
-    """Replace an entry such as ``commands/`` by the generated pages of that folder, its index first."""
+def _with_folders(nav: Any, places: Sequence[str]) -> Any:
+    """Replace an entry such as ``plugins/`` by the generated pages of that folder, its index first."""
     if isinstance(nav, list):
-        return [_with_folders(each, pages) for each in nav]
+        return [_with_folders(each, places) for each in nav]
     if isinstance(nav, dict):
-        return {title: _with_folders(each, pages) for title, each in nav.items()}
-    if not nav.endswith("/"):
-        return nav
-    return sorted(
-        (place for place in pages if place.startswith(nav)), key=lambda place: (not place.endswith("index.md"), place)
-    )
+        return {title: _with_folders(each, places) for title, each in nav.items()}
+    if nav == "commands/":
+        parts = ({title: [f"commands/{name}.md" for name in names]} for title, names in sections().items())
+        return ["commands/index.md", *parts]
+    if nav.endswith("/"):
+        inside = [place for place in places if place.startswith(nav)]
+        return sorted(inside, key=lambda place: (not place.endswith("/index.md"), place))
+    return nav
 
 
 def on_page_markdown(text: str, **_: Any) -> str:
