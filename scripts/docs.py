@@ -383,9 +383,8 @@ def _help_blocks(command: Callable[..., Any]) -> list[str]:
                 code = inspect.cleandoc(f"\n{text}")
                 blocks.append(f"```{'bash' if 'python -m' in code else 'ini'}\n{code}\n```")
             else:
-                blocks.append(
-                    f"## {text.rstrip(':')}" if text.startswith("Example") else _help(text.replace("\n", " "))
-                )
+                title, _, about = text.replace("\n", " ").partition(": ")
+                blocks += [f"## {title.rstrip(':')}", _help(about)] if title.startswith("Example") else [_help(text)]
     return blocks
 
 
@@ -423,19 +422,18 @@ def command_pages() -> dict[str, str]:
 
 
 def plugins() -> dict[str, list[EntryPoint]]:
-    """Return the package's entry points by their group, without components and commands."""
-    known = sorted(
-        (entry for entry in distribution("spacy-crfseq").entry_points if entry.group not in NOT_PLUGINS),
-        key=lambda entry: entry.group,
-    )
+    """Return the package's entry points by their group, without components and commands.
+
+    RAISES ValueError: If there are functions of a registry that `GROUPS` does not know.
+    """
+    order = list(GROUPS)
+    known = [entry for entry in distribution("spacy-crfseq").entry_points if entry.group not in NOT_PLUGINS]
+    known.sort(key=lambda entry: order.index(entry.group))
     return {group: list(entries) for group, entries in groupby(known, key=lambda entry: entry.group)}
 
 
 def plugin_pages() -> dict[str, str]:
-    """Return a page for each registry.
-
-    RAISES KeyError: If there are functions of a registry that `GROUPS` does not know.
-    """
+    """Return the page of each registry, and the page that lists them."""
     pages = {}
     rows = []
     for group, entries in plugins().items():
@@ -455,7 +453,7 @@ def plugin_pages() -> dict[str, str]:
         "[Add a loss in ten lines](../add-a-loss.md) shows how, and the [contracts](contracts.md) say what is expected."
     )
     header = ["what", "entry points", "registered"]
-    pages["plugins/index.md"] = _page(["# Plug-ins", intro, table(header, sorted(rows))])
+    pages["plugins/index.md"] = _page(["# Plug-ins", intro, table(header, rows)])
     return pages
 
 
@@ -733,22 +731,21 @@ def on_files(files: Any, config: Any) -> Any:
     pages = generated()
     for place, text in pages.items():
         files.append(File.generated(config, place, content=text))
-    config.nav = _with_folders(config.nav, sorted(pages))
+    config.nav = _with_folders(config.nav)
     return files
 
 
-def _with_folders(nav: Any, places: Sequence[str]) -> Any:
-    """Replace an entry such as ``plugins/`` by the generated pages of that folder, its index first."""
+def _with_folders(nav: Any) -> Any:
+    """Replace the entries ``commands/`` and ``plugins/`` by the pages in these folders."""
     if isinstance(nav, list):
-        return [_with_folders(each, places) for each in nav]
+        return [_with_folders(each) for each in nav]
     if isinstance(nav, dict):
-        return {title: _with_folders(each, places) for title, each in nav.items()}
+        return {title: _with_folders(each) for title, each in nav.items()}
     if nav == "commands/":
         parts = ({title: [f"commands/{name}.md" for name in names]} for title, names in sections().items())
         return ["commands/index.md", *parts]
-    if nav.endswith("/"):
-        inside = [place for place in places if place.startswith(nav)]
-        return sorted(inside, key=lambda place: (not place.endswith("/index.md"), place))
+    if nav == "plugins/":
+        return [f"plugins/{page}.md" for page in ("index", *(GROUPS[group].page for group in plugins()), "contracts")]
     return nav
 
 
