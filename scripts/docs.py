@@ -478,14 +478,17 @@ def _section(about: Group, entry: EntryPoint, seen: dict[str, str]) -> str:
     """
     thing = entry.load()
     document = read_docstring(thing)
-    known = {name: each for each in document.settings for name in each.names}
+    # a class has the settings of those it is derived from
+    bases = reversed(inspect.getmro(thing)) if isinstance(thing, type) else (thing,)
+    documents = [read_docstring(each) for each in bases]
+    known = {name: setting.text for each in documents for setting in each.settings for name in setting.names}
     arguments = [each for name, each in inspect.signature(thing).parameters.items() if name not in ("self", "cls")]
     rows = [
         [
             f"`{each.name}`",
             f"`{annotation(each.annotation)}`",
             "required" if each.default is REQUIRED else f"`{_config_value(each.default)}`",
-            known[each.name].text if each.name in known else "",
+            known.get(each.name, ""),
         ]
         for each in arguments
     ]

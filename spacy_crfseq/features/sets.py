@@ -54,7 +54,12 @@ def custom(
     pair_templates: list[str] | None = None,
     functions: dict[str, Any] | None = None,  # checked by FeatureSet: confection would check before resolving
 ) -> FeatureSet:
-    """Return exactly the given templates (registered as ``spacy_crfseq.Templates.v1``)."""
+    """Return exactly the given templates (registered as ``spacy_crfseq.Templates.v1``).
+
+    templates (list[str]): Templates whose attributes score a label.
+    pair_templates (list[str] | None): Templates whose attributes score a label and the one before it together.
+    functions (dict | None): Attributes of your own: their names, and blocks that name functions of a word's text.
+    """
     return FeatureSet(tuple(templates), tuple(pair_templates or ()), functions or {})
 
 
@@ -142,6 +147,7 @@ def s2() -> FeatureSet:
 def s3(window: int = 1) -> FeatureSet:
     """Return S3 of Altun, Johnson & Hofmann (2003): S2 for every word up to `window` tokens away.
 
+    window (int): Tokens on each side.
     RAISES ConfigError: If `window` is less than 1.
     """
     if window < 1:
