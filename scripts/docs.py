@@ -104,6 +104,8 @@ GROUPS = {
         "loggers", "Loggers", "training.logger", "loggers", "What training prints and writes as it goes.",
     ),
 }  # fmt: skip
+BRIEF = 30
+"""A first sentence of fewer characters says little."""
 NOT_PLUGINS = frozenset({"spacy_factories", "spacy_cli", "console_scripts"})
 """Entry points that have pages of their own: components, commands."""
 
@@ -129,8 +131,12 @@ class Docstring(NamedTuple):
     notes: list[str]
 
     def text(self) -> str:
-        """Return paragraphs and notes as Markdown."""
-        return "\n\n".join([*self.paragraphs, *self.notes])
+        """Return everything as Markdown, settings as a list."""
+        settings = "\n".join(
+            f"- {', '.join(f'`{name}`' for name in names)}{f' ({markdown(kind)})' if kind else ''}: {text}"
+            for names, kind, text in self.settings
+        )
+        return "\n\n".join([*self.paragraphs, *([settings] if settings else []), *self.notes])
 
 
 _ENTRY = re.compile(r"^([a-z_]\w*(?:, [a-z_]\w*)*) \((.+?)\): (.+)$|^([a-z_]\w*(?:, [a-z_]\w*)+): (.+)$")
@@ -365,7 +371,6 @@ def command_page(name: str, command: Callable[..., Any]) -> str:
             f"The same as a function of `{module.__name__}`:",
             signature(works, works.__name__),
             document.text(),
-            _meanings(document),
         ]
     return _page(parts)
 
@@ -386,14 +391,6 @@ def _help_blocks(command: Callable[..., Any]) -> list[str]:
                 title, _, about = text.replace("\n", " ").partition(": ")
                 blocks += [f"## {title.rstrip(':')}", _help(about)] if title.startswith("Example") else [_help(text)]
     return blocks
-
-
-def _meanings(document: Docstring) -> str:
-    """Return the settings of a docstring as a list."""
-    return "\n".join(
-        f"- {', '.join(f'`{name}`' for name in names)}{f' ({markdown(kind)})' if kind else ''}: {text}"
-        for names, kind, text in document.settings
-    )
 
 
 def _page(parts: Iterable[str]) -> str:
@@ -442,7 +439,7 @@ def plugin_pages() -> dict[str, str]:
         sections = [_section(about, entry, seen) for entry in entries]
         summary = table(
             ["name", "is"],
-            ([f"[`{_short(entry)}`](#{_anchor(entry)})", _first_sentence(entry.load())] for entry in entries),
+            ([f"[`{_short(entry)}`](#{_anchor(entry)})", _summary(entry)] for entry in entries),
         )
         pages[f"plugins/{about.page}.md"] = _page([f"# {about.title}", about.intro, summary, *sections])
         names = ", ".join(f"[{_short(entry)}]({about.page}.md#{_anchor(entry)})" for entry in entries)
@@ -465,10 +462,14 @@ def _anchor(entry: EntryPoint) -> str:
     return _short(entry).lower()
 
 
-def _first_sentence(thing: object) -> str:
-    text = read_docstring(thing).paragraphs[0]
-    sentence = re.match(r"(.+?[.:])(?: [A-Z]|$)", text)
-    return sentence[1] if sentence else text
+def _summary(entry: EntryPoint) -> str:
+    """Return the first sentence about a function; where that is hardly more than a name, its module's."""
+    own, of_module = (
+        re.match(r"(.+?\.)(?: [A-Z]|$)|(.+)", read_docstring(each).paragraphs[0])
+        for each in (entry.load(), importlib.import_module(entry.module))
+    )
+    found = of_module if own and len(own[0]) < BRIEF else own
+    return found[1] or found[2].rstrip(":") if found else ""
 
 
 def _section(about: Group, entry: EntryPoint, seen: dict[str, str]) -> str:
@@ -559,7 +560,7 @@ def api_page() -> str:
 def class_section(thing: type) -> str:
     """Return a class with its public methods and properties."""
     document = read_docstring(thing)
-    parts = [f"## {thing.__name__}", document.text(), _meanings(document)]
+    parts = [f"## {thing.__name__}", document.text()]
     for name, member in vars(thing).items():
         if name.startswith("_") and name != "__call__":
             continue
@@ -583,7 +584,7 @@ def _member(thing: type, name: str, function: Any, kind: str) -> list[str]:
     else:
         called = f"{thing.__name__}()" if name == "__call__" else title
         head.append(signature(function, called.removesuffix("()") if name == "__call__" else title))
-    return [*head, document.text(), _meanings(document)]
+    return [*head, document.text()]
 
 
 def components_page() -> str:

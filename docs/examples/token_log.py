@@ -16,11 +16,10 @@ class TokenLog:
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         """Return the weighted sum over tokens and add its gradient to `grad`."""
         weights = np.repeat(batch.weights, np.diff(batch.offsets)) * (batch.gold >= 0)
-        best = scores.emissions.max(axis=1, keepdims=True)
-        exponentials = np.exp(scores.emissions - best)
-        probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
         tokens, gold = np.arange(batch.n_tokens), np.maximum(batch.gold, 0)
-        losses = -np.log(probabilities[tokens, gold], where=weights > 0, out=np.zeros(len(weights)))
-        grad.emissions[:] += weights[:, None] * probabilities
+        above = scores.emissions - scores.emissions.max(axis=1, keepdims=True)
+        log_sums = np.log(np.exp(above).sum(axis=1))
+        grad.emissions[:] += weights[:, None] * np.exp(above - log_sums[:, None])
         grad.emissions[tokens, gold] -= weights
-        return float(weights @ losses)
+        known = weights > 0
+        return float(weights[known] @ (log_sums - above[tokens, gold])[known])
