@@ -96,12 +96,10 @@ def problems(site: Path) -> Iterator[str]:
         yield f"{site} holds no pages: build the documentation first"
     for file, page in pages.items():
         place = file.relative_to(site.resolve())
-        for target in page.loads:
-            if re.match(r"(https?:)?//", target):
-                yield f"{place}: loads {target}"
+        yield from (f"{place}: loads {target}" for target in page.loads if re.match(r"(https?:)?//", target))
         if place.name == "404.html":  # its links begin at the root of a server
             continue
-        for link in page.links:
+        for link in page.links + page.loads:
             if re.match(r"[a-z]+:|//", link):
                 continue
             path, anchor = urldefrag(link)

@@ -253,6 +253,7 @@ def test_links_of_a_site_are_checked(tmp_path: Path) -> None:
         "a.html: b.html#no names an anchor that is not there",
         "a.html: c.html leads nowhere",
         "a.html: loads https://example.org/x.js",
+        "b.html: b.svg leads nowhere",
     ]
     assert "https://example.org" in check_links.external(tmp_path)
 
