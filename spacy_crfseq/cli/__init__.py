@@ -18,6 +18,7 @@ from .find_regularization import find_regularization, find_regularization_cli
 from .fit import fit, fit_cli
 from .prune import prune, prune_cli
 from .show import show, show_cli
+from .sweep import sweep, sweep_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "prune_cli",
     "show",
     "show_cli",
+    "sweep",
+    "sweep_cli",
     "warmup",
     "warmup_cli",
 ]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
 from wasabi.tables import row
+
+from ..pipeline.curve import LiveCurve
+from ..pipeline.training_log import log_line
 
 if TYPE_CHECKING:
     from ..training.fit import Progress
 
-COLUMNS = ("Component", "#", "Objective", "|Gradient|", "Loss/token", "Dev score", "Seconds", "")
-WIDTHS = (14, 5, 12, 10, 10, 9, 8, 1)
-ALIGNS = ("l", *"rrrrrr", "l")
+COLUMNS = ("Component", "#", "Objective", "|Grad|", "Loss/token", "Active", "Score", "Seconds", "")
+WIDTHS = (12, 4, 11, 9, 10, 8, 6, 7, 1)
+ALIGNS = ("l", *"rrrrrrr", "l")
 
 
 class Reporter:
@@ -28,59 +29,49 @@ class Reporter:
     def __init__(self, log: Path) -> None:
         self._log = log.open("w", encoding="utf8")
         self._table = sys.stdout.isatty()
-        self._bar: Any = None
+        self._curve = LiveCurve(sys.stderr)
         self._name, self._tokens, self._every, self._scored = "", 1, 1, False
 
     def start(self, name: str, tokens: int, every: int, scored: bool) -> None:
         """Begin with the component `name`, trained on this many tokens and shown every so many iterations."""
         self._name, self._tokens, self._every, self._scored = name, max(1, tokens), every, scored
+        self._curve.clear()
         if self._table:
             self._print_row(COLUMNS)
             self._print_row(["-" * width for width in WIDTHS])
 
     def __call__(self, progress: Progress) -> None:
         """Take in one iteration."""
-        self._write_log(progress)
+        report = progress.report
+        self._log.write(
+            log_line(
+                self._name,
+                progress.iteration,
+                progress.seconds,
+                report,
+                progress.active,
+                progress.score,
+                progress.best,
+            )
+        )
+        self._log.flush()
+        if math.isfinite(report.value):
+            self._curve.add("objective", report.value, log=True)
+        if progress.score is not None:
+            self._curve.add("score", 100 * progress.score)
         due = progress.iteration % self._every == 0 or progress.report.converged
-        if progress.score is None and not (due and not self._scored):
-            self._tick()
-            return
-        self._close_bar()
-        if self._table:
-            self._print_row(self._cells(progress))
-        else:
-            print(self._line(progress), flush=True)
+        if progress.score is not None or (due and not self._scored):
+            self._curve.hide()
+            if self._table:
+                self._print_row(self._cells(progress))
+            else:
+                print(self._line(progress), flush=True)
+        self._curve.show(f"{self._name} {progress.iteration}")
 
     def close(self) -> None:
-        """Close the log and take the bar away."""
-        self._close_bar()
+        """Close the log and take the curves away."""
+        self._curve.hide()
         self._log.close()
-
-    def _tick(self) -> None:
-        """Move the bar between two evaluations; tqdm shows it on terminals only."""
-        if self._bar is None:
-            self._bar = tqdm(total=self._every, disable=None, leave=False, file=sys.stderr, desc=self._name)
-        self._bar.update(1)
-
-    def _close_bar(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
-
-    def _write_log(self, progress: Progress) -> None:
-        report = progress.report
-        entry = {
-            "component": self._name,
-            "iteration": progress.iteration,
-            "seconds": round(progress.seconds, 4),
-            "objective": _finite(report.value),
-            "loss": _finite(report.loss),
-            "grad_norm": _finite(report.grad_norm),
-            "score": None if progress.score is None else _finite(progress.score),
-            "best": bool(progress.best),
-        }
-        self._log.write(json.dumps(entry, allow_nan=False) + "\n")
-        self._log.flush()
 
     def _cells(self, progress: Progress) -> list[str]:
         report = progress.report
@@ -90,21 +81,17 @@ class Reporter:
             f"{report.value:.2f}",
             "-" if math.isnan(report.grad_norm) else f"{report.grad_norm:.4g}",
             f"{report.loss / self._tokens:.4f}",
+            "-" if progress.active is None else str(progress.active),
             "-" if progress.score is None else f"{100 * progress.score:.2f}",
             f"{progress.seconds:.2f}",
             "*" if progress.best else "",
         ]
 
     def _line(self, progress: Progress) -> str:
-        names = ("iteration", "objective", "gradient", "loss/token", "score", "seconds")
+        names = ("iteration", "objective", "gradient", "loss/token", "active", "score", "seconds")
         _, *values, best = self._cells(progress)
         pairs = [f"{name}={value}" for name, value in zip(names, values, strict=True) if value != "-"]
         return " ".join([self._name, *pairs, *best])
 
     def _print_row(self, cells: Any) -> None:
         print(row(list(cells), widths=WIDTHS, aligns=ALIGNS, spacing=2), flush=True)
-
-
-def _finite(value: float) -> float | None:
-    """Return a number that JSON can hold, None for what it cannot."""
-    return float(value) if math.isfinite(value) else None

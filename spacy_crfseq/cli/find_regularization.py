@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..training.path import PathResult, PathStep
     from ..types import StepReport
 
-LOG = "path.jsonl"
+LOG, PAGE = "path.jsonl", "path.html"
 COLUMNS = ("rho1", "Objective", "Unigrams", "Label pairs", "Dev score", "Iterations", "Seconds", "")
 NAMES = ("rho1", "objective", "unigrams", "pairs", "score", "iterations", "seconds")
 WIDTHS = (9, 12, 9, 11, 9, 10, 8, 1)
@@ -39,7 +39,7 @@ ALIGNS = (*"rrrrrrr", "l")
 def find_regularization_cli(
     ctx: typer.Context,
     config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
-    output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST} and {LOG}")],
+    output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LOG} and {PAGE}")],
     component: Annotated[
         str | None,
         typer.Option("--component", "-p", help="CRF component to train [the only one that is to be trained]"),
@@ -64,7 +64,8 @@ def find_regularization_cli(
     model starts from the one before. One row a model tells its rho1, its minimum of the objective, its weights other
     than zero (unigrams: of attributes and labels; label pairs: of transitions and pair templates), the score on the
     dev corpus and the seconds so far; * marks the model that would be chosen by then. Take the config and overrides of
-    'crfseq fit'. Ctrl-C stops and saves the choice so far.
+    'crfseq fit'. Ctrl-C stops and saves the choice so far. The table stands in path.jsonl, a picture of score and size
+    in path.html.
 
     \b
     Example: the smallest entity recognizer within half a point of the best
@@ -106,7 +107,7 @@ class Settings(NamedTuple):
 class PathOutcome(NamedTuple):
     """What `find_regularization` did.
 
-    best (Path): The chosen model.
+    best, page (Path): The chosen model, and a picture of the path.
     steps (list[PathStep]), chosen (int): All models, and the number of the chosen one.
     scores (dict): Its scores on the dev corpus, by spaCy's names.
     untrained (list[str]): Other components of the config that would need training; their weights are zero.
@@ -114,6 +115,7 @@ class PathOutcome(NamedTuple):
     """
 
     best: Path
+    page: Path
     steps: list[PathStep]
     chosen: int
     scores: dict[str, Any]
@@ -264,7 +266,27 @@ def _save(setup: Setup, name: str, result: PathResult, untrained: list[str], out
     scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
     before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
     replace_folder(output / BEST, fill_card(before_to_disk(setup.nlp)).to_disk)
-    return PathOutcome(output / BEST, result.steps, result.chosen, scores, untrained, result.interrupted)
+    with replacing(output / PAGE) as file:
+        file.write_text(_page(name, result), encoding="utf8")
+    return PathOutcome(output / BEST, output / PAGE, result.steps, result.chosen, scores, untrained, result.interrupted)
+
+
+def _page(name: str, result: PathResult) -> str:
+    """Return a page with a picture of the path of a component and its table."""
+    from ..pages.charts import Series, line_chart
+    from ..pages.frame import figure, page, section, table
+
+    steps, step = result.steps, result.steps[result.chosen]
+    scores = Series("dev score", [(one.rho1, 100 * one.score) for one in steps])
+    weights = Series("weights other than zero", [(one.rho1, one.active) for one in steps], right=True)
+    ends = [100 * end(one.score for one in steps) for end in (min, max)]
+    chosen = Series("chosen", [(step.rho1, end) for end in ends])
+    chart = line_chart([scores, weights, chosen], x="rho1", y="dev score", log_x=True)
+    caption = "Score (left) and size (right) by the strength of the L1 penalty; the upright line marks the chosen model"
+    rows = [_cells(one, number == result.chosen) for number, one in enumerate(steps)]
+    body = section("The path", figure(chart, caption)) + section("Models", table(COLUMNS, rows, range(len(NAMES))))
+    about = f"rho1 = {step.rho1:.4g} is chosen: {step.active:,} weights, dev score {100 * step.score:.2f}"
+    return page(f"Regularization of {name}", body, about=about)
 
 
 class PathReporter:
@@ -295,7 +317,7 @@ class PathReporter:
 
         self.close()
         chosen = choose(steps, self._within)
-        cells = self._cells(steps[-1], chosen == len(steps) - 1)
+        cells = _cells(steps[-1], chosen == len(steps) - 1)
         if self._table:
             self._print_row(cells)
         else:
@@ -311,13 +333,14 @@ class PathReporter:
             self._bar.close()
             self._bar = None
 
-    def _cells(self, step: PathStep, chosen: bool) -> list[str]:
-        numbers = [f"{step.rho1:.4g}", f"{step.objective:.2f}", str(step.unigrams), str(step.pairs)]
-        rest = [f"{100 * step.score:.2f}", str(step.iterations), f"{step.seconds:.2f}", "*" if chosen else ""]
-        return [*numbers, *rest]
-
     def _print_row(self, cells: Sequence[str]) -> None:
         print(row(list(cells), widths=WIDTHS, aligns=ALIGNS, spacing=2), flush=True)
+
+
+def _cells(step: PathStep, chosen: bool) -> list[str]:
+    numbers = [f"{step.rho1:.4g}", f"{step.objective:.2f}", str(step.unigrams), str(step.pairs)]
+    rest = [f"{100 * step.score:.2f}", str(step.iterations), f"{step.seconds:.2f}", "*" if chosen else ""]
+    return [*numbers, *rest]
 
 
 def _tell(outcome: PathOutcome | None) -> None:
@@ -336,4 +359,4 @@ def _tell(outcome: PathOutcome | None) -> None:
         msg.warn("Interrupted: the choice among the models so far is saved")
     if outcome.untrained:
         msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
-    msg.good(f"Saved {outcome.best}")
+    msg.good(f"Saved {outcome.best}, {outcome.page}")

@@ -29,6 +29,7 @@ from ._progress import Reporter
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.training import Example
+    from thinc.api import Config
 
     from ..pipeline.component import CRFComponent
     from ..training.fit import FitResult
@@ -164,14 +165,31 @@ def set_up(config_path: Path, output: Path, overrides: dict[str, Any]) -> Setup:
     RAISES CrfError: If there is no such config, the output is a file, components are to be trained that are no CRFs, or
         none is, or the training corpus is empty.
     """
+    check_output(output)
+    return set_up_from(load_config(config_path, overrides))
+
+
+def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
+    """Return a config with its variables as they stand.
+
+    RAISES ConfigError: If there is no such file.
+    """
+    if str(config_path) != "-" and not Path(config_path).is_file():
+        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
+    return util.load_config(config_path, overrides=overrides, interpolate=False)
+
+
+def check_output(output: Path) -> None:
+    """RAISES ConfigError: If the folder for results is a file."""
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"--output {output} is a file. Give a folder.")
+
+
+def set_up_from(config: Config) -> Setup:
+    """Make the pipeline and the corpora of a config that has been read; see `set_up`."""
     from spacy.schemas import ConfigSchemaTraining
     from thinc.api import fix_random_seed
 
-    if str(config_path) != "-" and not Path(config_path).is_file():
-        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
-    if output.exists() and not output.is_dir():
-        raise ConfigError(f"--output {output} is a file. Give a folder.")
-    config = util.load_config(config_path, overrides=overrides, interpolate=False)
     seed = config.interpolate().get("training", {}).get("seed", 0)
     if seed is not None:
         fix_random_seed(seed)

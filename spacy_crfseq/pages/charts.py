@@ -35,11 +35,13 @@ class Series(NamedTuple):
 
     points (Sequence): Pairs of x and y; those that an axis cannot show are left out.
     right (bool): Measured by an axis of its own, at the right.
+    joined (bool): Whether a line goes from point to point.
     """
 
     name: str
     points: Sequence[tuple[float, float]]
     right: bool = False
+    joined: bool = True
 
 
 class Bar(NamedTuple):
@@ -102,7 +104,7 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False,
     for i, one in enumerate(shown):
         place = right_scale if one.right else y_scale
         at = [(x_scale(px), place(py)) for px, py in one.points]
-        parts.append(_curve(at, i))
+        parts.append(_curve(at, i) if one.joined else "")
         parts.append(_dots(one, at, i, x, y))
         ends.append(at[-1][1] if at else bottom)
     if named:

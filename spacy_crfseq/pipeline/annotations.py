@@ -57,6 +57,7 @@ class Annotation(Protocol):
     writes (frozenset[str]): Token attributes that hold the answers.
     reads (tuple[str, ...]): Token attributes that `allowed` and `write` look at; read with the text, once.
     scheme (str | None): How tags make up spans; None where each token has a label of its own.
+    score_name (str): The score of `nlp.evaluate` that counts, such as "ents_f".
     """
 
     @property
@@ -65,6 +66,8 @@ class Annotation(Protocol):
     def reads(self) -> tuple[str, ...]: ...
     @property
     def scheme(self) -> str | None: ...
+    @property
+    def score_name(self) -> str: ...
 
     def settings(self) -> dict[str, Any]:
         """Return settings that scorers and configs know, to be kept in ``pipe.cfg``."""
@@ -148,6 +151,7 @@ class TokenTags:
         self.attr, self.overwrite = attr, overwrite
         self.writes = frozenset({attr.upper()})
         self._id = IDS[attr.upper()]
+        self.score_name = f"{attr}_acc"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -349,7 +353,7 @@ class SpanGroups(_Spans):
         super().__init__(scheme, incorrect_spans_key)
         if spans_key == incorrect_spans_key:
             raise ConfigError(f"crf_chunker: incorrect_spans_key must differ from spans_key, which is {spans_key!r}.")
-        self.spans_key = spans_key
+        self.spans_key, self.score_name = spans_key, f"spans_{spans_key}_f"
         self.writes: frozenset[str] = frozenset()
         self.reads: tuple[str, ...] = ()
 
@@ -390,6 +394,7 @@ class Entities(_Spans):
 
     writes = frozenset({"ENT_IOB", "ENT_TYPE"})
     reads = ("IS_SPACE", "ENT_IOB")
+    score_name = "ents_f"
 
     def settings(self) -> dict[str, Any]:
         return {"scheme": self.scheme}

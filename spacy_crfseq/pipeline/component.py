@@ -34,7 +34,7 @@ from ..training.compatibility import check_candidates, check_global
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
 from ..training.objective import CRFObjective
-from ..types import MISSING, Bools, Constraints, Floats, Ints
+from ..types import MISSING, Bools, Constraints, Floats, Ints, StepReport
 from . import given, storage
 from .annotations import Annotation, Prediction, Tags
 from .answers import Alternative, Answers
@@ -443,9 +443,8 @@ class CRFComponent(TrainablePipe):
 
     def _warn_of_score_weights(self, nlp: Language | None) -> None:
         """Tell a user whose training would pick its best model by a score that is always 0."""
-        attr = self.cfg.get("attr", "tag")
-        key = f"spans_{self.cfg['spans_key']}_f" if "spans_key" in self.cfg else f"{attr}_acc"
-        if nlp is None or (attr == "tag" and self.cfg.get("spans_key", "chunks") == "chunks"):
+        key = self.score_name
+        if nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f"):  # spaCy knows them from the factories
             return
         if not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
             util.logger.warning(
@@ -582,6 +581,24 @@ class CRFComponent(TrainablePipe):
         crf, _ = self._trained()
         with self._lock:
             self._session.work(self._objective, crf.theta, self.name, self.method.inner_iterations)
+
+    def figures(self, *, restart: bool = False) -> StepReport | None:
+        """Return how the training goes that `update` drives, None before the optimizer's first iteration.
+
+        Objective and loss are those of the whole training set, of an online optimizer estimated from what it has met.
+        restart (bool): Let that estimate begin anew with what it meets next.
+        """
+        return self._session.figures(restart)
+
+    @property
+    def n_active(self) -> int:
+        """Weights other than zero."""
+        return int(np.count_nonzero(self.crf.theta))
+
+    @property
+    def score_name(self) -> str:
+        """The score of `nlp.evaluate` that tells how good the component is, such as "ents_f"."""
+        return self.annotation.score_name
 
     def _objective(self, data: Dataset) -> CRFObjective:
         crf, _ = self._trained()

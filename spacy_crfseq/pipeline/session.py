@@ -66,6 +66,7 @@ class Session:
         self._epoch_size = 0
         self._seen = 0
         self._sinks: list[dict[str, float]] = []
+        self._met_loss, self._met_sequences, self._refill = 0.0, 0, False
 
     def release(self) -> None:
         """Let go of all data, after a run that needs no further step."""
@@ -123,11 +124,35 @@ class Session:
                 if self._report.converged and not self._optimizer.online:
                     break
             self.stale = True
+            self._account(data)
             self._last_loss = self._report.loss / max(1, data.encoded.n_tokens) if self._report else 0.0
         if self._report is not None:
             for losses in self._sinks:
                 losses[name] = losses.get(name, 0.0) + self._last_loss / len(self._sinks)
         self._sinks = []
+
+    def _account(self, data: Dataset) -> None:
+        """Add what the optimizer met on some data to the figures."""
+        if self._report is None:
+            return
+        if self._refill or not self._optimizer.online:
+            self._met_loss, self._met_sequences, self._refill = 0.0, 0, False
+        self._met_loss += self._report.loss
+        self._met_sequences += data.n_sequences
+
+    def figures(self, restart: bool = False) -> StepReport | None:
+        """Return what the optimizer reported last, None before its first iteration.
+
+        Objective and loss are those of the whole training set; an online optimizer's are estimated from what it met
+        since the last restart.
+        restart (bool): Let the figures of an online optimizer begin anew with what comes next.
+        """
+        if self._report is None:
+            return None
+        self._refill = self._refill or restart
+        loss = self._met_loss * self.n_total / max(1, self._met_sequences)
+        penalty = self._report.value - self._report.loss
+        return self._report._replace(value=loss + penalty, loss=loss)
 
     def _due(self) -> Dataset | None:
         """Return the data the optimizer should work on now, if any."""

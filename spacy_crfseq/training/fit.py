@@ -25,6 +25,7 @@ class Progress(NamedTuple):
     report (StepReport): What the optimizer did.
     score (float | None): Development score, higher is better; None where it was not computed.
     best (bool): Whether this is the best score so far.
+    active (int | None): Weights other than zero; None where no score was due.
     """
 
     iteration: int
@@ -32,6 +33,7 @@ class Progress(NamedTuple):
     report: StepReport
     score: float | None
     best: bool
+    active: int | None = None
 
 
 class FitResult(NamedTuple):
@@ -141,16 +143,18 @@ class _Run:
 
     def record(self, report: StepReport) -> Progress:
         iteration = len(self.history) + 1
-        score, best = None, False
+        score, best, active = None, False, None
         due = iteration % self.every == 0 or report.converged
-        if self.evaluate is not None and due and np.isfinite(report.value):
+        if due and np.isfinite(report.value):
             self.export(self._current)
+            active = int(np.count_nonzero(self._current))
+        if self.evaluate is not None and active is not None:
             score = self.evaluate(self._current)
             best = score > self._best_score
             self._without_gain = 0 if best else self._without_gain + 1
             if best:
                 self._best_score, self.best = score, self._current.copy()
-        progress = Progress(iteration, perf_counter() - self._started, report, score, best)
+        progress = Progress(iteration, perf_counter() - self._started, report, score, best, active)
         self.history.append(progress)
         return progress
 

@@ -56,10 +56,18 @@ class CRFObjective:
     def _pass(self) -> FullPass:
         return FullPass(self.layout, self.data, self._loss, self._n_threads, self._mask)
 
-    def under(self, regularizer: Regularizer) -> CRFObjective:
-        """Return the objective with another penalty; both share what is prepared for passes over the data."""
+    def under(self, regularizer: Regularizer, loss: Loss | None = None) -> CRFObjective:
+        """Return the objective with another penalty, and another loss if one is given.
+
+        With the same loss both share what is prepared for passes over the data.
+        """
         other = copy(self)
-        other._pass, other._regularizer = self._pass, regularizer.over(self.layout.blocks())
+        other._regularizer = regularizer.over(self.layout.blocks())
+        if loss is None:
+            other._pass = self._pass
+        else:
+            other._loss = loss
+            vars(other).pop("_pass", None)
         return other
 
     @property

@@ -34,7 +34,7 @@ def followed(run: Run, configure: Any, paths: list[str], tmp_path_factory: pytes
 
 def test_writes_the_chosen_model_and_a_table(followed: tuple[Path, Any], corpus: Any) -> None:
     folder, _ = followed
-    assert sorted(path.name for path in folder.iterdir()) == ["model-best", "path.jsonl"]
+    assert sorted(path.name for path in folder.iterdir()) == ["model-best", "path.html", "path.jsonl"]
     table = table_of(folder)
     assert [list(step) for step in table] == [KEYS] * 5
     assert [step["rho1"] for step in table] == pytest.approx([16, 8, 4, 2, 1])
@@ -50,6 +50,16 @@ def test_writes_the_chosen_model_and_a_table(followed: tuple[Path, Any], corpus:
     assert nlp.meta["performance"]["ents_f"] == pytest.approx(scores["ents_f"])
     crf = nlp.get_pipe("crf_ner").crf  # type: ignore[attr-defined]
     assert np.count_nonzero(crf.theta) == chosen["unigrams"] + chosen["pairs"]
+
+
+def test_a_picture_of_the_path(followed: tuple[Path, Any]) -> None:
+    folder, _ = followed
+    page = (folder / "path.html").read_text()
+    chosen = next(step for step in table_of(folder) if step["chosen"])
+    assert page.count("<svg") == 1
+    assert page.count("<title>chosen ") == 2
+    assert f"rho1 = {chosen['rho1']:.4g} is chosen" in page
+    assert page.count("<tr>") == 6
 
 
 def test_the_stored_config_tells_how_the_model_was_trained(

@@ -22,7 +22,7 @@ from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
 
 Run = Callable[..., Any]
-KEYS = {"component", "iteration", "seconds", "objective", "loss", "grad_norm", "score", "best"}
+KEYS = {"component", "iteration", "seconds", "objective", "loss", "grad_norm", "active", "score", "best"}
 # A parent that ignores SIGINT, as a shell's background job does, hands that down: set it back.
 SPACY = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "

@@ -1,0 +1,569 @@
+"""``crfseq sweep``: train one component with every combination of some settings, and tell which is best.
+
+The corpus is read and encoded once for all combinations that differ only in how the component learns and decodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from spacy import util
+from thinc.api import ConfigValidationError
+from tqdm import tqdm
+
+from ..errors import ConfigError, DataError
+from ..files import replace_folder, replacing
+from ..pipeline.training_log import finite
+from ._app import crfseq_cli
+from ._console import INTERRUPTED, load_code, printer, reported_errors
+from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid
+from ._results import Journal, Result, cells, make_page
+from .fit import BEST, Setup, Walk, check_output, encode, read_overrides, score, set_up_from
+from .prune import prune
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+    from ..pipeline.component import CRFComponent
+    from ..training.fit import FitResult, Progress
+
+RESULTS, PAGE = "sweep.jsonl", "sweep.html"
+
+
+@crfseq_cli.command("sweep", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def sweep_cli(
+    ctx: typer.Context,
+    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file with a section [sweep]")],
+    output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {RESULTS}, {PAGE} and {BEST}")],
+    component: Annotated[
+        str | None,
+        typer.Option("--component", "-p", help="CRF component to train [what [sweep] says, or the only one]"),
+    ] = None,
+    evaluate_every: Annotated[
+        int | None,
+        typer.Option(min=1, help="Iterations between two dev scores [1 if online, such as AdaGrad, else 10]"),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(min=0, help="Stop after so many scores without a gain; 0: when converged [5 if online, else 0]"),
+    ] = None,
+    code: Annotated[
+        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")] = False,
+) -> None:
+    """Train with every combination of some settings and rank them by the dev score.
+
+    \b
+    The file is a config of 'crfseq fit' with two more sections, or these alone:
+      [sweep]
+      config = "config.cfg"
+      component = "crf_ner"
+      [sweep.grid]
+      loss = ["SequentialLog", "PointwiseLog"]
+      regularizer.rho = [0.1, 1, 10]
+    Settings are those of the component, or begin with a section, such as training.seed; functions go by their short
+    names, or as a block: {"@crf_optimizers": "LBFGS", "history": 10}. Combinations that cannot work are listed before
+    the first is trained. Each result is written down at once: start the same command again after Ctrl-C or a crash,
+    and it goes on where it was; combinations that failed are tried again.
+
+    \b
+    Example:
+      python -m spacy crfseq sweep sweep.cfg --output grid/ \\
+          --paths.train train.conll --paths.dev dev.conll
+    """
+    if verbose:
+        util.logger.setLevel(logging.DEBUG)
+    overrides = read_overrides(ctx.args)
+    with reported_errors(config_path):
+        load_code(code)
+        stopping = Stopping(evaluate_every, patience)
+        outcome = sweep(config_path, output, overrides=overrides, component=component, stopping=stopping)
+        _tell(outcome)
+    if outcome.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if not any(result.score is not None for result in outcome.results):
+        raise typer.Exit(1)
+
+
+class Stopping(NamedTuple):
+    """When runs are scored and end, as the arguments of `fit`."""
+
+    evaluate_every: int | None = None
+    patience: int | None = None
+
+
+class SweepOutcome(NamedTuple):
+    """What `sweep` did.
+
+    best (Path | None): The best model, if there is one.
+    results (list[Result]): All combinations that were trained, now or earlier, best first and failed ones last.
+    untrained (list[str]): Other components of the pipeline that would need training; their weights are zero.
+    page (Path): A page with the results.
+    interrupted (bool): Whether Ctrl-C ended the run.
+    """
+
+    best: Path | None
+    results: list[Result]
+    untrained: list[str]
+    page: Path
+    interrupted: bool
+
+
+class Run(NamedTuple):
+    """A combination that can be trained.
+
+    method (dict): Blocks of the component that say how it learns, with all defaults.
+    parts (dict): What they stand for.
+    """
+
+    key: str
+    combination: Combination
+    method: dict[str, Any]
+    parts: dict[str, Any]
+
+
+class Group(NamedTuple):
+    """Runs that share a corpus and its encoding.
+
+    changes (dict): What they have in common: changes of the config.
+    """
+
+    changes: dict[tuple[str, ...], Any]
+    runs: list[Run]
+
+
+class Plan(NamedTuple):
+    """What a sweep trains.
+
+    filled (dict): The training config with all defaults.
+    skipped (dict[str, list]): Combinations that cannot work, by the reason.
+    """
+
+    source: GridFile
+    component: str
+    filled: dict[str, Any]
+    groups: list[Group]
+    skipped: dict[str, list[Combination]]
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs."""
+        return [run for group in self.groups for run in group.runs]
+
+
+def sweep(
+    config_path: Path,
+    output: Path,
+    *,
+    overrides: dict[str, Any] | None = None,
+    component: str | None = None,
+    stopping: Stopping | None = None,
+) -> SweepOutcome:
+    """Train every combination that has no result yet and keep the best model.
+
+    RAISES CrfError: On a grid, a config or a corpus that it cannot work with.
+    """
+    check_output(output)
+    stopping = stopping or Stopping()
+    source = read_grid(config_path, overrides or {})
+    if component is not None:
+        source = source._replace(component=component)
+    plan = _plan(source, stopping)
+    journal = Journal(output / RESULTS)
+    keys = {run.key for run in plan.runs}
+    found = {key: result for key, result in journal.read().items() if key in keys and result.score is not None}
+    best = max(found.values(), key=lambda result: result.score or 0.0, default=None)
+    if best is not None and _key_of(output / BEST) != best.key:
+        printer().info(f"{output / BEST} is not the best model that {RESULTS} tells of: it is trained again")
+        del found[best.key]
+    _announce(plan, found)
+    output.mkdir(parents=True, exist_ok=True)
+    worker = Worker(plan, found, journal, output, stopping)
+    try:
+        worker.run()
+    finally:
+        worker.finish()
+    known = [worker.results[run.key] for run in plan.runs if run.key in worker.results]
+    results = sorted(known, key=lambda result: (result.score is None, -(result.score or 0.0)))
+    with replacing(output / PAGE) as file:
+        file.write_text(make_page(plan.component, plan.source.file.name, results, plan.skipped), encoding="utf8")
+    there = output / BEST if (output / BEST).is_dir() else None
+    return SweepOutcome(there, results, worker.untrained, output / PAGE, worker.interrupted)
+
+
+# What there is to do
+
+
+def _plan(source: GridFile, stopping: Stopping) -> Plan:
+    """Work out which combinations there are, and which of them can be trained.
+
+    RAISES ConfigError: If a setting is not known or has a value that nothing takes, or nothing is left to train.
+    """
+    setup = set_up_from(source.config)
+    if next(iter(setup.read_dev()), None) is None:
+        raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
+    name = _component(setup, source)
+    filled = dict(setup.nlp.config.interpolate())
+    groups: dict[str, Group] = {}
+    skipped: dict[str, list[Combination]] = {}
+    pipelines: dict[str, Language | str] = {json.dumps([]): setup.nlp}
+    for combination in combinations(source, filled, name):
+        own = {place: value for place, value in combination.changes.items() if not _is_method(place, name)}
+        code = json.dumps(list(own.items()), sort_keys=True)
+        if code not in pipelines:
+            pipelines[code] = _pipeline(source, combination, own, filled)
+        nlp = pipelines[code]
+        run = nlp if isinstance(nlp, str) else _run(nlp, name, source, combination, filled, stopping)
+        if isinstance(run, str):
+            skipped.setdefault(run, []).append(combination)
+        else:
+            groups.setdefault(code, Group(own, [])).runs.append(run)
+    if not groups:
+        reasons = "\n".join(skipped)
+        raise ConfigError(f"{source.file}: no combination of [sweep.grid] can be trained.\n{reasons}")
+    return Plan(source, name, filled, list(groups.values()), skipped)
+
+
+def _component(setup: Setup, source: GridFile) -> str:
+    """RAISES ConfigError: If there is no such component, or several and no name."""
+    names, wanted = list(setup.to_train), source.component
+    if wanted is None and len(names) == 1:
+        return names[0]
+    if wanted in names:
+        return str(wanted)
+    said = f"{wanted!r} is no" if wanted else "There is more than one"
+    raise ConfigError(
+        f'{source.file}: {said} CRF component to train. Choose one under [sweep]: component = "{names[0]}"'
+        f"{''.join(f' or {other!r}' for other in names[1:])}; or by --component."
+    )
+
+
+def _is_method(place: tuple[str, ...], component: str) -> bool:
+    return len(place) > 2 and place[:2] == ("components", component) and place[2] in METHOD
+
+
+def _pipeline(
+    source: GridFile, combination: Combination, changes: Mapping[tuple[str, ...], Any], filled: Mapping[str, Any]
+) -> Language | str:
+    """Return the pipeline of a changed config, or why there can be none.
+
+    RAISES ConfigError: If a value is not of its setting's type.
+    """
+    try:
+        return util.load_model_from_config(apply(source.config, changes, filled), auto_fill=True)
+    except ConfigError as error:
+        return str(error)
+    except ConfigValidationError as error:
+        raise _no_such_value(source, combination, error) from error
+
+
+def _run(
+    nlp: Language,
+    name: str,
+    source: GridFile,
+    combination: Combination,
+    filled: Mapping[str, Any],
+    stopping: Stopping,
+) -> Run | str:
+    """Return a combination as a run, or why it cannot be trained.
+
+    RAISES ConfigError: If a value is not of its setting's type.
+    """
+    pipe: Any = nlp.get_pipe(name)
+    own = {place: value for place, value in combination.changes.items() if _is_method(place, name)}
+    now = nlp.config.interpolate()
+    blocks = apply(now, own, now)["components"][name]
+    try:
+        method = {part: util.registry.fill({part: blocks[part]})[part] for part in METHOD}
+        parts = {part: util.registry.resolve({part: blocks[part]})[part] for part in METHOD}
+        pipe.method._replace(**parts).check(name)
+    except ConfigError as error:
+        return str(error).replace(f"[components.{name}]: ", "")
+    except ConfigValidationError as error:
+        raise _no_such_value(source, combination, error) from error
+    return Run(_key(apply(now, {("components", name, part): block for part, block in method.items()}, now), name,
+                    stopping), combination, method, parts)  # fmt: skip
+
+
+def _no_such_value(source: GridFile, combination: Combination, error: ConfigValidationError) -> ConfigError:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return ConfigError("\n".join([f"{source.file}: [sweep.grid] with {combination}:", *lines]))
+
+
+def _key(config: Mapping[str, Any], component: str, stopping: Stopping) -> str:
+    """Return a hash of all that a result depends on: settings, and the contents of files that they name."""
+    kept = {section: block for section, block in config.items() if section not in ("paths", "system")}
+    text = json.dumps([_with_contents(kept), component, stopping], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def _with_contents(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    return {
+        key: _contents(value) if key in ("path", "source") and isinstance(value, str) else _with_contents(value)
+        for key, value in block.items()
+    }
+
+
+_hashes: dict[str, str] = {}
+
+
+def _contents(path: str) -> str:
+    """Return a hash of a file or of the files of a folder; the path itself where there is no such thing."""
+    if not Path(path).exists():
+        return path
+    if path not in _hashes:
+        inside = sorted(file for file in Path(path).rglob("*") if file.is_file())
+        files = inside if Path(path).is_dir() else [Path(path)]
+        digest = hashlib.blake2b(digest_size=12)
+        for file in files:
+            with file.open("rb") as stream:
+                while part := stream.read(1 << 20):
+                    digest.update(part)
+        _hashes[path] = digest.hexdigest()
+    return _hashes[path]
+
+
+def _announce(plan: Plan, found: Mapping[str, Result]) -> None:
+    """Say what will be trained and what not."""
+    msg = printer()
+    for reason, skipped in plan.skipped.items():
+        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+        msg.warn(f"Skipped: {'; '.join(map(str, skipped[:3]))}{more}", reason)
+    n_skipped = sum(map(len, plan.skipped.values()))
+    left = len(plan.runs) - len(found)
+    msg.info(
+        f"{len(plan.runs) + n_skipped} combinations: {left} to train, {len(found)} done before, {n_skipped} skipped"
+    )
+
+
+def _key_of(model: Path) -> str | None:
+    """Return the key of the run that a stored model is from, None if there is none."""
+    try:
+        key = json.loads((model / "meta.json").read_text(encoding="utf8"))["sweep"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return key if isinstance(key, str) else None
+
+
+# Training
+
+
+class Worker:
+    """Trains the runs of a plan, a group after another.
+
+    results (dict[str, Result]): What is known of each run, by its key.
+    untrained (list[str]): Components of the last pipeline whose weights are zero.
+    interrupted (bool): Whether Ctrl-C ended the work.
+    """
+
+    def __init__(
+        self, plan: Plan, found: Mapping[str, Result], journal: Journal, output: Path, stopping: Stopping
+    ) -> None:
+        self.results: dict[str, Result] = dict(found)
+        self.untrained: list[str] = []
+        self.interrupted = False
+        self.stopping = stopping
+        self._plan, self._journal, self._output = plan, journal, output
+        self._saved = False
+        self._bar: Any = None
+        self._number, self._total = 0, len(plan.runs) - len(found)
+
+    def run(self) -> None:
+        """Train what has no result yet."""
+        for group in self._plan.groups:
+            left = [run for run in group.runs if run.key not in self.results]
+            if left:
+                self._train(group.changes, left)
+            if self.interrupted:
+                break
+
+    def finish(self) -> None:
+        """Take the bar away, and the zeros out of the best model."""
+        self._close_bar()
+        if self._saved:
+            prune(self._output / BEST, self._output / BEST)
+
+    def _train(self, changes: Mapping[tuple[str, ...], Any], runs: list[Run]) -> None:
+        """Train the runs of a group; where it cannot even be begun, all of them have failed."""
+        name = self._plan.component
+        try:
+            setup = set_up_from(apply(self._plan.source.config, changes, self._plan.filled))
+            before = set(setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)])
+            needed = before & set(setup.training["annotating_components"]) if setup.to_train[name].reads else set()
+            self.untrained = [other for other in setup.to_train if other not in {name, *needed, *setup.resumed}]
+            encode(setup)
+            setup = setup._replace(to_train={key: p for key, p in setup.to_train.items() if key in {name, *needed}})
+            walk = GroupWalk(setup, name, runs, self)
+            walk.run()
+            self.interrupted = walk.interrupted
+        except KeyboardInterrupt:
+            self.interrupted = True
+        except (ValueError, OSError, MemoryError, ArithmeticError) as error:
+            for run in runs:
+                if run.key not in self.results:
+                    self.begin(run)
+                    self.failed(run, error)
+
+    def begin(self, run: Run) -> None:
+        """Note that a run begins."""
+        self._number += 1
+        if self._bar is None:
+            self._bar = tqdm(disable=None, leave=False, file=sys.stderr, bar_format="{desc}")
+        self._bar.set_description_str(f"{self._number} of {self._total}: {run.combination}")
+
+    def watch(self, run: Run, progress: Progress) -> None:
+        """Note an iteration of a run."""
+        score = "" if progress.score is None else f", score {100 * progress.score:.2f}"
+        self._bar.set_description_str(
+            f"{self._number} of {self._total}: {run.combination}, iteration {progress.iteration}, "
+            f"objective {progress.report.value:,.2f}{score}"
+        )
+
+    def failed(self, run: Run, error: BaseException) -> None:
+        """Write down that a run has failed."""
+        text = str(error) or type(error).__name__
+        self._note(run, Result(run.key, run.combination.settings, error=text))
+
+    def done(self, run: Run, result: FitResult, setup: Setup) -> None:
+        """Write down what came of a run, and its model if that is the best; the pipeline has its parameters."""
+        from ..pipeline import storage
+
+        pipe = setup.to_train[self._plan.component]
+        marked = [progress for progress in result.history if progress.best]
+        if not marked:
+            self.failed(run, DataError(f"no score: the objective is {result.history[-1].report.value}"))
+            return
+        best, crf = marked[-1], pipe.crf
+        outcome = Result(
+            run.key,
+            run.combination.settings,
+            None,
+            best.score,
+            finite(best.report.value),
+            finite(best.report.loss),
+            int(np.count_nonzero(crf.theta)),
+            crf.layout.size,
+            len(storage.pack(crf.compact(), pipe.method.features, [], 0)),
+            len(result.history),
+            round(result.history[-1].seconds, 3),
+            result.reason,
+        )
+        others = [other.score for other in self.results.values() if other.score is not None]
+        if best.score is not None and best.score > max(others, default=-math.inf):
+            self._save(run, setup, best)  # before the result, so that no result tells of a model that is not there
+        self._note(run, outcome)
+
+    def _save(self, run: Run, setup: Setup, best: Progress) -> None:
+        from spacy.training.loop import create_before_to_disk_callback
+
+        name = self._plan.component
+        setup.nlp.get_pipe_config(name).update(run.method)
+        score(setup, {name: best.report.loss / max(1, setup.train.n_tokens)})
+        setup.nlp.meta["sweep"] = run.key
+        before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
+        replace_folder(self._output / BEST, before_to_disk(setup.nlp).to_disk)
+        self._saved = True
+
+    def _note(self, run: Run, result: Result) -> None:
+        self._journal.add(result)
+        self.results[run.key] = result
+        self._close_bar()
+        if result.score is None:
+            printer().fail(f"{run.combination}: {result.error}")
+        else:
+            print(
+                f"{run.combination} score={100 * result.score:.2f} objective={result.objective:.2f} "
+                f"active={result.active} seconds={result.seconds:.2f}",
+                flush=True,
+            )
+
+    def _close_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+class GroupWalk(Walk):
+    """Trains what must be trained before the component, then the component once for each run."""
+
+    def __init__(self, setup: Setup, component: str, runs: list[Run], worker: Worker) -> None:
+        super().__init__(setup)
+        self._component, self._runs, self._worker = component, runs, worker
+        self._finished: set[str] = set()
+
+    def _left(self) -> list[str]:
+        return [name for name in self._setup.to_train if name not in self._finished]
+
+    def _fit(self, name: str, pipe: CRFComponent) -> None:
+        self._prepare(name, pipe)
+        if name == self._component:
+            self._fit_all(name, pipe)
+        else:
+            patience = self._worker.stopping.patience
+            result = pipe.fit(self._examples(name), dev=self._dev, evaluate_every=self._every(pipe), patience=patience)
+            self.interrupted = result.reason == "interrupted"
+        self._finished.add(name)
+
+    def _every(self, pipe: CRFComponent) -> int:
+        return self._worker.stopping.evaluate_every or (1 if pipe.method.optimizer.online else 10)
+
+    def _fit_all(self, name: str, pipe: CRFComponent) -> None:
+        from ..training.fit import fit
+
+        dev = list(self._dev)
+        with pipe.training_on(self._examples(name)) as (objective, _):
+            start = pipe.crf.theta.copy()
+            evaluators: dict[str, Any] = {}
+            for run in self._runs:
+                self._worker.begin(run)
+                pipe.method = pipe.method._replace(**run.parts)
+                decoder = json.dumps(run.method["decoder"], sort_keys=True)
+                if decoder not in evaluators:
+                    evaluators[decoder] = pipe.evaluator(dev)
+                try:
+                    result = fit(
+                        objective.under(pipe.method.regularizer, pipe.method.loss),
+                        pipe.method.optimizer,
+                        start.copy(),
+                        evaluate=evaluators[decoder],
+                        evaluate_every=self._every(pipe),
+                        patience=self._worker.stopping.patience,
+                        callback=lambda progress, run=run: self._worker.watch(run, progress),  # type: ignore[misc]
+                    )
+                except (ValueError, OSError, MemoryError, ArithmeticError) as error:
+                    self._worker.failed(run, error)
+                    continue
+                if result.reason == "interrupted":
+                    self.interrupted = True
+                    return
+                pipe.set_parameters(result.best)
+                self._worker.done(run, result, self._setup)
+
+
+def _tell(outcome: SweepOutcome) -> None:
+    """Say what `sweep` did."""
+    msg = printer()
+    if outcome.results:
+        header, rows = cells(outcome.results)
+        aligns = ["r", *["l"] * (len(header) - 7), *["r"] * 6]
+        msg.table(rows, header=header, divider=True, aligns=aligns)
+    if outcome.interrupted:
+        msg.warn("Interrupted: start the same command again to go on")
+    if outcome.best is None:
+        msg.warn("No combination has a score yet, no model is saved")
+        return
+    if outcome.untrained:
+        msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
+    msg.good(f"Saved {outcome.best}, {outcome.page}")

@@ -1,0 +1,95 @@
+"""Curves in one line of a terminal, which move while a model is trained; what is piped shows nothing of them."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Sequence
+from time import monotonic
+from typing import IO, Any
+
+from tqdm import tqdm
+
+BLOCKS, ASCII = "▁▂▃▄▅▆▇█", "_.-~=+*#"
+WIDEST, NARROWEST = 32, 6
+PAUSE = 0.1
+"""Seconds between two drawings, so that they cost next to nothing."""
+
+
+def sparkline(values: Sequence[float], width: int, *, log: bool = False, levels: str = BLOCKS) -> str:
+    """Return a curve of at most `width` characters; of neighbours that share one, the last counts.
+
+    log (bool): Heights by the logarithm, where all values are positive.
+    levels (str): Characters from the lowest to the highest.
+    """
+    n = len(values)
+    chosen = [values[(i + 1) * n // width - 1] for i in range(width)] if n > width else list(values)
+    heights = [value if math.isfinite(value) else math.nan for value in chosen]
+    known = [height for height in heights if not math.isnan(height)]
+    if not known:
+        return ""
+    if log and min(known) > 0:
+        heights, known = [math.log(height) for height in heights], [math.log(height) for height in known]
+    low, span, top = min(known), max(known) - min(known), len(levels) - 1
+    return "".join(
+        " " if math.isnan(height) else levels[round(top * (height - low) / span) if span else 0] for height in heights
+    )
+
+
+class LiveCurve:
+    """Curves of an objective and a score at the foot of a terminal.
+
+    stream (IO): Where to draw.
+    live (bool): Whether that is a terminal; nothing is drawn, or remembered, if not.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream, self.live = stream, stream.isatty()
+        self._levels = BLOCKS if _can_write(stream, BLOCKS) else ASCII
+        self._curves: dict[str, tuple[list[float], bool]] = {}
+        self._bar: Any = None
+        self._title, self._drawn = "", 0.0
+
+    def clear(self) -> None:
+        """Forget all curves."""
+        self.hide()
+        self._curves = {}
+
+    def add(self, name: str, value: float, *, log: bool = False) -> None:
+        """Add a point to a curve."""
+        if self.live:
+            self._curves.setdefault(name, ([], log))[0].append(value)
+
+    def show(self, title: str) -> None:
+        """Draw the curves, unless that was done a moment ago."""
+        now = monotonic()
+        if not self.live or (self._bar is not None and now - self._drawn < PAUSE):
+            return
+        if self._bar is None:
+            self._bar = tqdm(leave=False, file=self._stream, bar_format="{desc}")
+        self._bar.set_description_str(self._text(title))
+        self._drawn = now
+
+    def hide(self) -> None:
+        """Take the curves away, so that something else can be printed."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _text(self, title: str) -> str:
+        """Return all curves with their last values, as wide as the terminal lets them be."""
+        ends = [(name, points, log, f"{points[-1]:,.4g}") for name, (points, log) in self._curves.items() if points]
+        words = len(title) + sum(len(name) + len(end) + 4 for name, _, _, end in ends)
+        room = (shutil.get_terminal_size().columns - words - 1) // max(1, len(ends))
+        width = min(WIDEST, max(NARROWEST, room))
+        parts = [f"{name} {sparkline(points, width, log=log, levels=self._levels)} {end}"
+                 for name, points, log, end in ends]  # fmt: skip
+        return "  ".join([title, *parts]).strip()
+
+
+def _can_write(stream: IO[str], text: str) -> bool:
+    try:
+        text.encode(getattr(stream, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

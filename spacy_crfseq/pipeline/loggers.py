@@ -1,0 +1,157 @@
+"""A logger for ``spacy train`` that tells of a CRF what tells whether it learns: objective, gradient, active features.
+
+spaCy's own columns come first, by its ConsoleLogger.  On a terminal curves of the objective and of the score move below
+the table; a file has the same lines as the log of ``crfseq fit``.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from time import perf_counter
+from typing import IO, TYPE_CHECKING, Any
+
+from spacy import util
+
+from ..errors import ConfigError
+from .curve import LiveCurve
+from .training_log import log_line
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+    from ..types import StepReport
+    from .component import CRFComponent
+
+LogStep = Callable[[dict[str, Any] | None], None]
+CONSOLE = "spacy.ConsoleLogger.v3"
+
+
+def create_logger(path: str | None = None, curve: bool = True) -> Callable[..., tuple[LogStep, Callable[[], None]]]:
+    """Make a logger of spaCy (registered as ``spacy_crfseq.Logger.v1``).
+
+    path (str | None): File for one JSON object a component and evaluation, as in the log of ``crfseq fit``; an older
+        file is replaced.
+    curve (bool): Draw curves below the table, on a terminal.
+    RAISES ConfigError: If the file is a folder.
+    """
+    if path is not None and Path(path).is_dir():
+        raise ConfigError(f"[training.logger] path = {path!r} is a folder. Give a file, such as log.jsonl.")
+
+    def set_up(
+        nlp: Language, stdout: IO[str] = sys.stdout, stderr: IO[str] = sys.stderr
+    ) -> tuple[LogStep, Callable[[], None]]:
+        logger = Logger(nlp, stdout, stderr, path, curve)
+        return logger.step, logger.close
+
+    return set_up
+
+
+class Logger:
+    """Logs one training run.
+
+    nlp (Language): The pipeline, without its frozen components.
+    """
+
+    def __init__(self, nlp: Language, stdout: IO[str], stderr: IO[str], path: str | None, curve: bool) -> None:
+        from .component import CRFComponent
+
+        self._stdout = stdout
+        self._pipes = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
+        self._spacy = StringIO()
+        make = util.registry.get("loggers", CONSOLE)
+        self._log_step, self._finalize = make(progress_bar=None)(nlp, self._spacy, stderr)
+        self._alone = next(iter(self._pipes.values())) if len(self._pipes) == 1 else None
+        self._curve = LiveCurve(stderr) if curve else None
+        self._file = self._open(path)
+        self._began = perf_counter()
+        head, line = self._spoken()
+        columns = [*self._columns(), ("seconds", 8)]
+        self._write(head, [(name.upper(), width) for name, width in columns])
+        self._write(line, [("-" * width, width) for _, width in columns])
+
+    def step(self, info: dict[str, Any] | None) -> None:
+        """Take in a step of spaCy's training loop; without `info` it was not evaluated."""
+        if info is None:
+            self._draw(None)
+            return
+        seconds = perf_counter() - self._began
+        reports = {name: pipe.figures(restart=True) for name, pipe in self._pipes.items()}
+        active = {name: pipe.n_active for name, pipe in self._pipes.items()}
+        self._log_step(info)
+        if self._curve is not None:
+            self._curve.hide()
+        told = {name: _figures(pipe, reports[name], active[name]) for name, pipe in self._pipes.items()}
+        for line in self._spoken():
+            own = [] if self._alone is None else [*told[self._alone.name].values()]
+            widths = [*(width for _, width in self._columns()), 8]
+            self._write(line, list(zip([*own, f"{seconds:.2f}"], widths, strict=True)))
+        if self._alone is None:
+            for name, figures in told.items():
+                words = "  ".join(f"{key} {value}" for key, value in figures.items())
+                print(f"{'':11}  {name}  {words}", file=self._stdout, flush=True)
+        best = info["score"] == max(info["checkpoints"])[0]
+        for name, report in reports.items():
+            if report is not None:
+                score = info["other_scores"].get(self._pipes[name].score_name)
+                self._note(name, info["step"] + 1, seconds, report, active[name], score, best)
+        self._draw(info["score"])
+
+    def close(self) -> None:
+        """Take the curves away and close the file."""
+        if self._curve is not None:
+            self._curve.hide()
+        self._finalize()
+        if self._file is not None:
+            self._file.close()
+
+    def _open(self, path: str | None) -> IO[str] | None:
+        if path is None:
+            return None
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return Path(path).open("w", encoding="utf8")
+
+    def _spoken(self) -> list[str]:
+        """Return the lines that spaCy's logger has written since the last time."""
+        lines = self._spacy.getvalue().splitlines()
+        self._spacy.seek(0)
+        self._spacy.truncate()
+        return lines
+
+    def _columns(self) -> list[tuple[str, int]]:
+        """Return names and widths of the columns beside spaCy's; several components have a line each instead."""
+        return [] if self._alone is None else [(name, 11) for name in _figures(self._alone, None, 0)]
+
+    def _write(self, line: str, cells: list[tuple[str, int]]) -> None:
+        print("  ".join([line, *(f"{cell:>{width}}" for cell, width in cells)]), file=self._stdout, flush=True)
+
+    def _draw(self, score: float | None) -> None:
+        """Move the curves on."""
+        if self._curve is None or not self._curve.live:
+            return
+        for name, pipe in self._pipes.items():
+            report = pipe.figures()
+            if report is not None and math.isfinite(report.value):
+                self._curve.add(f"{name} objective", report.value, log=True)
+        if score is not None:
+            self._curve.add("score", 100 * score)
+        self._curve.show("")
+
+    def _note(
+        self, name: str, step: int, seconds: float, report: StepReport, active: int, score: float | None, best: bool
+    ) -> None:
+        """Write a line of the file."""
+        if self._file is not None:
+            self._file.write(log_line(name, step, seconds, report, active, score, best))
+            self._file.flush()
+
+
+def _figures(pipe: CRFComponent, report: StepReport | None, active: int) -> dict[str, str]:
+    """Return what is told of a component; methods that work example by example know no gradient of the objective."""
+    figures = {"objective": "-" if report is None else f"{report.value:.2f}"}
+    if not pipe.method.optimizer.online:
+        figures["|gradient|"] = "-" if report is None else f"{report.grad_norm:.4g}"
+    return {**figures, "active": str(active)}

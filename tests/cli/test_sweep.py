@@ -1,0 +1,374 @@
+"""``crfseq sweep``: what it trains, skips, writes, goes on with and refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_crfseq.cli import _results
+from spacy_crfseq.cli._grid import Combination, combinations, read_grid, show
+from spacy_crfseq.pipeline.readers import read_examples
+
+Run = Callable[..., Any]
+SPACY = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from spacy.cli import setup_cli; setup_cli()"
+)
+GRID = """
+optimizer = ["AdaGrad", {"@crf_optimizers": "LBFGS", "max_iterations": 30}]
+regularizer = ["L2", "L1", "NoRegularizer"]
+regularizer.rho = [0.1, 1]
+"""
+
+
+def write_grid(path: Path, grid: str, config: str = "c.cfg", component: str | None = None) -> Path:
+    named = f'component = "{component}"\n' if component else ""
+    path.write_text(f'[sweep]\nconfig = "{config}"\n{named}\n[sweep.grid]\n{grid}', encoding="utf8")
+    return path
+
+
+def results_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "sweep.jsonl").read_text().splitlines()]
+
+
+def table_of(result: Any) -> str:
+    text: str = result.stdout
+    return text[text.index("\n#  ") + 1 :]
+
+
+@pytest.fixture(scope="module")
+def swept(run: Run, configure: Any, paths: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("sweep")
+    configure(folder / "c.cfg", "crf_ner")
+    result = run("sweep", write_grid(folder / "s.cfg", GRID), "--output", folder / "out", *paths)
+    assert result.exit_code == 0, result.stderr
+    return folder, result
+
+
+def test_one_result_a_combination_and_the_best_model(swept: tuple[Path, Any], corpus: Any) -> None:
+    folder, result = swept
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["model-best", "sweep.html", "sweep.jsonl"]
+    results = results_of(folder / "out")
+    settings = [entry["settings"] for entry in results]
+    lbfgs = {"@crf_optimizers": "LBFGS", "max_iterations": 30}
+    assert settings == [
+        {"optimizer": "AdaGrad", "regularizer": "L2", "regularizer.rho": 0.1},
+        {"optimizer": "AdaGrad", "regularizer": "L2", "regularizer.rho": 1},
+        {"optimizer": "AdaGrad", "regularizer": "L1", "regularizer.rho": 0.1},
+        {"optimizer": "AdaGrad", "regularizer": "L1", "regularizer.rho": 1},
+        {"optimizer": "AdaGrad", "regularizer": "NoRegularizer"},  # rho is not its setting: once
+        {"optimizer": lbfgs, "regularizer": "L2", "regularizer.rho": 0.1},
+        {"optimizer": lbfgs, "regularizer": "L2", "regularizer.rho": 1},
+        {"optimizer": lbfgs, "regularizer": "NoRegularizer"},
+    ]
+    assert len({entry["key"] for entry in results}) == len(results)
+    best = max(results, key=lambda entry: entry["score"])
+    nlp = spacy.load(folder / "out" / "model-best")
+    scores = nlp.evaluate(read_examples(nlp, corpus.dev, "conll2003"))
+    assert scores["ents_f"] == pytest.approx(best["score"])
+    assert nlp.meta["performance"]["ents_f"] == pytest.approx(best["score"])
+    pipe: Any = nlp.get_pipe("crf_ner")
+    assert np.count_nonzero(pipe.crf.theta) == best["active"]
+    assert (folder / "out" / "model-best" / "crf_ner" / "model").stat().st_size == pytest.approx(
+        best["n_bytes"], abs=40
+    )
+    assert results[3]["active"] < results[1]["active"]
+    assert "10 combinations: 8 to train, 0 done before, 2 skipped" in result.stdout
+    assert result.stdout.count("Encoded ") == 1
+
+
+def test_skips_are_told_first_with_the_reason(swept: tuple[Path, Any]) -> None:
+    _, result = swept
+    assert result.stdout.startswith("Skipped: optimizer=LBFGS(max_iterations=30) regularizer=L1 regularizer.rho=0.1; ")
+    told = " ".join(result.stdout[: result.stdout.index("Encoded")].split())
+    assert "the optimizer LBFGS cannot minimise the regularizer L1" in told
+
+
+def test_the_table_is_sorted_by_score(swept: tuple[Path, Any]) -> None:
+    folder, result = swept
+    lines = table_of(result).splitlines()
+    header = lines[0].split()
+    assert header[:6] == ["#", "optimizer", "regularizer", "regularizer.rho", "Dev", "score"]
+    shown = [float(line.split()[4]) for line in lines[2:10]]
+    assert shown == sorted((round(100 * entry["score"], 2) for entry in results_of(folder / "out")), reverse=True)
+    assert not any(ord(char) < 32 and char != "\n" for char in result.stdout)
+
+
+def test_a_page_tells_all(swept: tuple[Path, Any]) -> None:
+    page = (swept[0] / "out" / "sweep.html").read_text()
+    assert page.count("<tr>") == 1 + 8 + 1 + 2
+    assert "LBFGS(max_iterations=30)" in page
+    assert "cannot minimise the regularizer L1" in page
+    assert page.count("<svg") == 2  # score and time by optimizer and by regularizer; rho has two values: no curve
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_a_run_is_the_same_as_by_fit(swept: tuple[Path, Any], run: Run, paths: list[str], tmp_path: Path) -> None:
+    folder, _ = swept
+    for number, optimizer, rho in ((1, None, 1), (5, "LBFGS", 0.1)):
+        expected = results_of(folder / "out")[number]
+        config = tmp_path / "c.cfg"
+        text = (folder / "c.cfg").read_text() + f"[components.crf_ner.regularizer]\nrho = {rho}\n"
+        text += '@crf_regularizers = "spacy_crfseq.L2.v1"\n'
+        if optimizer:
+            block = f'@crf_optimizers = "spacy_crfseq.{optimizer}.v1"\nmax_iterations = 30\n'
+            text += f"[components.crf_ner.optimizer]\n{block}"
+        config.write_text(text)
+        result = run("fit", config, "--output", tmp_path / "out", *paths)
+        assert result.exit_code == 0, result.stderr
+        log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+        best = [entry for entry in log if entry["best"]][-1]
+        assert best["score"] == expected["score"]
+        assert best["objective"] == pytest.approx(expected["objective"], rel=1e-6)
+        assert len(log) == expected["iterations"]
+
+
+def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any, tmp_path: Path) -> None:
+    folder, _ = swept
+    out = tmp_path / "out"
+    out.mkdir()
+    before = (folder / "out" / "sweep.jsonl").read_text()
+    (out / "sweep.jsonl").write_text(before)
+    elsewhere = tmp_path / "copied.conll"  # the contents count, not the name
+    elsewhere.write_bytes(corpus.train.read_bytes())
+    arguments = ("--output", out, "--paths.train", elsewhere, "--paths.dev", corpus.dev)
+    result = run("sweep", folder / "s.cfg", *arguments)
+    assert result.exit_code == 0, result.stderr
+    assert "is not the best model that sweep.jsonl tells of: it is trained again" in result.stdout
+    assert "1 to train, 7 done before" in result.stdout
+    assert (out / "model-best").is_dir()
+    again = run("sweep", folder / "s.cfg", *arguments)
+    assert "0 to train, 8 done before" in again.stdout
+    assert "Encoded" not in again.stdout
+    assert table_of(again) == table_of(result)
+    elsewhere.write_text(elsewhere.read_text() + "Bo NNP B-NP B-PER\n\n")
+    changed = run("sweep", folder / "s.cfg", *arguments, "--patience", "1")
+    assert "8 to train, 0 done before" in changed.stdout
+
+
+def test_other_settings_encode_anew(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    configure(tmp_path / "c.cfg", "crf_ner")
+    grid = 'corpora.train.limit = [40, 80]\nfeatures = ["Entities", "S1"]\nloss = ["SequentialLog", "PointwiseLog"]\n'
+    result = run("sweep", write_grid(tmp_path / "s.cfg", grid), "--output", tmp_path / "out", *paths, "--patience", "1")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.count("Encoded 40 documents") == 2
+    assert result.stdout.count("Encoded 80 documents") == 2
+    results = results_of(tmp_path / "out")
+    assert len(results) == 8
+    weights = {json.dumps(entry["settings"]): entry["weights"] for entry in results}
+    assert len(set(weights.values())) == 4
+    best = max(results, key=lambda entry: entry["score"])
+    config = spacy.load(tmp_path / "out" / "model-best").config
+    assert config["corpora"]["train"]["limit"] == best["settings"]["corpora.train.limit"]
+    assert best["settings"]["features"] in config["components"]["crf_ner"]["features"]["@crf_features"]
+    assert best["settings"]["loss"] in config["components"]["crf_ner"]["loss"]["@crf_losses"]
+
+
+def test_decoders_and_local_losses(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    configure(tmp_path / "c.cfg", "crf_ner")
+    grid = 'loss = ["SequentialLog", "LocalLog"]\ndecoder = ["Viterbi", "LocalViterbi", "Posterior"]\n'
+    result = run("sweep", write_grid(tmp_path / "s.cfg", grid), "--output", tmp_path / "out", *paths, "--patience", "1")
+    assert result.exit_code == 0, result.stderr
+    pairs = [(entry["settings"]["loss"], entry["settings"]["decoder"]) for entry in results_of(tmp_path / "out")]
+    assert pairs == [("SequentialLog", "Viterbi"), ("SequentialLog", "Posterior"), ("LocalLog", "LocalViterbi")]
+
+
+def test_a_component_that_reads_what_another_predicts(
+    run: Run, configure: Any, paths: list[str], tmp_path: Path
+) -> None:
+    training = 'annotating_components = ["crf_tagger"]'
+    configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", training=training)
+    grid = write_grid(tmp_path / "s.cfg", "regularizer.rho = [0.1, 1, 30]\n", component="crf_chunker")
+    result = run("sweep", grid, "--output", tmp_path / "out", *paths)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.count("Training crf_tagger") == 1
+    assert "Not trained, all weights zero: crf_ner" in result.stdout
+    assert max(entry["score"] for entry in results_of(tmp_path / "out")) > 0.9
+    assert (tmp_path / "out" / "sweep.html").read_text().count("<svg") == 2
+
+
+def test_a_failure_is_noted_and_the_rest_goes_on(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    code = tmp_path / "functions.py"
+    code.write_text(
+        "import spacy\n"
+        "from spacy_crfseq.losses.sequential_log import SequentialLog\n"
+        "class Bad(SequentialLog):\n"
+        "    def __call__(self, scores, batch, grad):\n"
+        "        raise FloatingPointError('the sky is falling')\n"
+        "spacy.registry.crf_losses.register('sweep_test.Bad.v1', func=Bad)\n"
+    )
+    configure(tmp_path / "c.cfg", "crf_ner")
+    grid = write_grid(tmp_path / "s.cfg", 'loss = ["Bad", "SequentialLog"]\nmin_count = [1, 1000000]\n')
+    arguments = ("--output", tmp_path / "out", *paths, "--code", code)
+    result = run("sweep", grid, *arguments)
+    assert result.exit_code == 0, result.stderr
+    results = results_of(tmp_path / "out")
+    failed = [entry for entry in results if entry["error"]]
+    assert [entry["error"] for entry in failed if entry["settings"]["min_count"] == 1] == ["the sky is falling"]
+    assert sum(entry["score"] is not None for entry in results) >= 1
+    assert "failed" in result.stdout
+    assert "the sky is falling" in (tmp_path / "out" / "sweep.html").read_text()
+    again = run("sweep", grid, *arguments)  # failures are tried again
+    assert f"{len(failed)} to train, {4 - len(failed)} done before" in again.stdout
+
+
+# Interrupts
+
+
+def start(folder: Path, paths: list[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", "-c", SPACY, "crfseq", "sweep", str(folder / "s.cfg")]
+    arguments = ["--output", str(folder / "out"), *paths, "--patience", "0"]
+    return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_by_a_signal_it_goes_on(
+    kind: signal.Signals, run: Run, configure: Any, paths: list[str], tmp_path: Path
+) -> None:
+    configure(tmp_path / "c.cfg", "crf_ner")
+    endless = '{"@crf_optimizers": "SGD", "max_iterations": 100000000, "tolerance": 0.0}'
+    grid = f'optimizer = ["AdaGrad", {endless}]\nregularizer.rho = [1, 2]\n'
+    write_grid(tmp_path / "s.cfg", grid)
+    process = start(tmp_path, paths)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("optimizer=AdaGrad regularizer.rho=2 "):
+            break
+    process.send_signal(kind)
+    stdout, stderr = process.communicate(timeout=60)
+    out = tmp_path / "out"
+    if kind == signal.SIGINT:
+        assert process.returncode == 130, stderr
+        assert "Interrupted: start the same command again to go on" in stdout
+        assert (out / "sweep.html").is_file()
+    else:
+        with (out / "sweep.jsonl").open("a") as file:
+            file.write('{"key": "cut sh')  # what a crash in the middle of a line leaves
+    assert spacy.load(out / "model-best")("Ada sees a dog in Oslo .").ents
+    lines = (out / "sweep.jsonl").read_text().splitlines()[:2]
+    grid = grid.replace("100000000", "2")
+    write_grid(tmp_path / "s.cfg", grid)
+    result = run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience", "0")
+    assert result.exit_code == 0, result.stderr
+    assert "2 to train, 2 done before" in result.stdout
+    assert (out / "sweep.jsonl").read_text().splitlines()[:2] == lines
+    assert len(results_of(out)) == 4
+
+
+def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    configure(tmp_path / "c.cfg", "crf_ner")
+    grid = write_grid(tmp_path / "s.cfg", "regularizer.rho = [1]\n")
+    (tmp_path / "sweep.jsonl").write_text('{"key": 1}\n{"some": "thing"}\n')
+    refused(run("sweep", grid, "--output", tmp_path, *paths), "sweep.jsonl:1: this is no result of a sweep")
+    (tmp_path / "sweep.jsonl").unlink()
+    refused(run("sweep", grid, "--output", grid, *paths), "s.cfg is a file")
+
+
+# What is refused
+
+
+def refused(result: Any, *parts: str) -> None:
+    assert result.exit_code == 1, result.output
+    assert "Traceback" not in result.stderr
+    assert "Encoded" not in result.stdout
+    for part in parts:
+        assert part in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("grid", "parts"),
+    [
+        ("regularizer.roh = [1]", ("s.cfg: [sweep.grid] regularizer.roh", "Did you mean 'rho'?")),
+        ("regularizr = [1]", ("regularizr: [components.crf_ner] has no setting", "Did you mean 'regularizer'?")),
+        ("components.crf_nr.min_count = [1]", ("there is no section [components.crf_nr]",)),
+        ("regularizr.rho = [1]", ("regularizr.rho: there is no section [components.crf_ner.regularizr]",)),
+        ("training.sed = [1]", ("[training] has no setting 'sed'", "Did you mean 'seed'?")),
+        ('optimizer = ["LBFSG"]', ("optimizer: there is no function 'LBFSG'", "Did you mean 'LBFGS'?")),
+        ("optimizer = [3]", ("must list names of functions or blocks", "@crf_optimizers")),
+        ('optimizer = [{"@crf_optimizers": "LBFGS", "histry": 1}]', ("LBFGS has no setting 'histry'", "'history'")),
+        ("regularizer.rho = 1", ("regularizer.rho must be a list", "Write regularizer.rho = [1].")),
+        ("regularizer.rho = []", ("regularizer.rho must be a list of values",)),
+        ('regularizer.rho = ["a"]', ("[sweep.grid] with regularizer.rho=a:", "rho")),
+        ('min_count = ["a"]', ("[sweep.grid] with min_count=a:", "min_count")),
+        ("min_count = [0]", ("no combination of [sweep.grid] can be trained", "min_count must be at least 1")),
+        ("regularizer.rho = [-1]", ("no combination of [sweep.grid] can be trained",)),
+        ("", ("there is no setting under [sweep.grid]",)),
+    ],
+)
+def test_wrong_grid(
+    grid: str, parts: tuple[str, ...], run: Run, configure: Any, paths: list[str], tmp_path: Path
+) -> None:
+    configure(tmp_path / "c.cfg", "crf_ner")
+    file = write_grid(tmp_path / "s.cfg", grid + "\n")
+    refused(run("sweep", file, "--output", tmp_path / "out", *paths), *parts)
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_file(run: Run, configure: Any, corpus: Any, paths: list[str], tmp_path: Path) -> None:
+    config, out = configure(tmp_path / "c.cfg", "crf_ner", "crf_tagger"), tmp_path / "out"
+    refused(run("sweep", tmp_path / "no.cfg", "--output", out), "no.cfg: no such config file")
+    refused(run("sweep", config, "--output", out, *paths), "c.cfg: there is no section [sweep]")
+    grid = "regularizer.rho = [1]\n"
+    file = write_grid(tmp_path / "s.cfg", grid, config="none.cfg")
+    refused(run("sweep", file, "--output", out, *paths), "none.cfg: no such config file")
+    file = write_grid(tmp_path / "s.cfg", grid)
+    refused(run("sweep", file, "--output", out, *paths), "more than one CRF component", 'component = "crf_ner"')
+    file = write_grid(tmp_path / "s.cfg", grid, component="crf_nre")
+    refused(run("sweep", file, "--output", out, *paths), "'crf_nre' is no CRF component to train")
+    file = write_grid(tmp_path / "s.cfg", grid, component="crf_ner")
+    refused(run("sweep", file, "--output", out, "--paths.train", corpus.train), "--paths.dev FILE")
+    file.write_text('[sweep]\nconfg = "c.cfg"\n[sweep.grid]\nmin_count = [1]\n')
+    refused(run("sweep", file, "--output", out, *paths), "[sweep] has no setting 'confg'", "Did you mean 'config'?")
+    file.write_text(config.read_text() + '[sweep]\nconfig = "c.cfg"\n[sweep.grid]\nmin_count = [1]\n')
+    refused(run("sweep", file, "--output", out, *paths), "the file has sections of one: paths")
+
+
+def test_a_config_with_its_grid_in_one_file(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    file = configure(tmp_path / "c.cfg", "crf_ner", "crf_tagger")
+    file.write_text(file.read_text() + "[sweep]\n[sweep.grid]\nregularizer.rho = [1, 2]\n")
+    arguments = ("--output", tmp_path / "out", "--component", "crf_tagger", *paths)
+    result = run("sweep", file, *arguments)
+    assert result.exit_code == 0, result.stderr
+    assert len(results_of(tmp_path / "out")) == 2
+    assert "sweep" not in spacy.load(tmp_path / "out" / "model-best").config
+
+
+# Parts
+
+
+def test_values_are_shown_short() -> None:
+    assert show("LBFGS") == "LBFGS"
+    assert show(0.5) == "0.5"
+    assert show(None) == "null"
+    assert show({"@crf_losses": "spacy_crfseq.Hinge.v1", "cost": 2.0}) == "Hinge(cost=2.0)"
+    assert str(Combination({}, {})) == "the config as it is"
+
+
+def test_combinations_keep_what_the_config_says_of_its_own_function(tmp_path: Path) -> None:
+    path = write_grid(tmp_path / "s.cfg", 'optimizer = ["AdaGrad", "SGD"]\n', config="b.cfg")
+    (tmp_path / "b.cfg").write_text('[nlp]\nlang = "xx"\n')
+    block = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "rate": 0.25}
+    filled = {"components": {"x": {"optimizer": block}}}
+    found = combinations(read_grid(path, {}), filled, "x")
+    place = ("components", "x", "optimizer")
+    assert [one.changes[place] for one in found] == [block, {"@crf_optimizers": "spacy_crfseq.SGD.v1"}]
+
+
+def test_a_cut_line_is_dropped_for_good(tmp_path: Path) -> None:
+    journal = _results.Journal(tmp_path / "r.jsonl")
+    first, second = (_results.Result(key, {"a": 1}, score=0.5) for key in "xy")
+    journal.add(first)
+    with (tmp_path / "r.jsonl").open("a") as file:
+        file.write('{"key": "z"')
+    assert journal.read() == {"x": first}
+    journal.add(second)
+    assert journal.read() == {"x": first, "y": second}
