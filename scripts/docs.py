@@ -140,7 +140,7 @@ class Docstring(NamedTuple):
 
 
 _ENTRY = re.compile(r"^([a-z_]\w*(?:, [a-z_]\w*)*) \((.+?)\): (.+)$|^([a-z_]\w*(?:, [a-z_]\w*)+): (.+)$")
-_RAISES = re.compile(r"^RAISES (\w+): (.+)$")
+_RAISES = re.compile(r"^RAISES ([\w, ]+): (.+)$")
 _RETURNS = re.compile(r"^RETURNS(?: \(.+?\))?: (.+)$")
 _REGISTERED = re.compile(r",? \((?:registered as )?``spacy_crfseq\.\w+\.v\d+``\)")
 _CODE = re.compile(r"``(.+?)``|`(.+?)`")
@@ -164,7 +164,8 @@ def _note(text: str, found: Docstring) -> bool:
         names, text = entry[1] or entry[4], entry[3] or entry[5]
         found.settings.append(Setting(tuple(names.split(", ")), entry[2] or "", markdown(text)))
     elif error := _RAISES.match(text):
-        found.notes.append(f"Raises `{error[1]}`: {markdown(error[2][0].lower() + error[2][1:])}")
+        errors = ", ".join(f"`{name}`" for name in error[1].split(", "))
+        found.notes.append(f"Raises {errors}: {markdown(error[2][0].lower() + error[2][1:])}")
     elif result := _RETURNS.match(text):
         found.notes.append(f"Returns {markdown(result[1][0].lower() + result[1][1:])}")
     else:
@@ -206,18 +207,13 @@ def _escape(text: str) -> str:
 
 
 def _code_block(code: str) -> str:
-    language = "ini" if re.match(r"\[\w+\.|@", code) else "text"
+    language = "ini" if re.match(r"\[[a-z_.]+\]\n", code) else "text"
     return f"```{language}\n{code}\n```"
 
 
-def _cell(text: str) -> str:
-    """Return Markdown that may stand in a table: bars in code would end the cell."""
-    return re.sub(r"(?<!\\)\|", r"\|", text).replace("\n", " ")
-
-
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [header, ["---"] * len(header), *([_cell(cell) for cell in row] for row in rows)]
+    """Return a Markdown table; bars in its cells are in code, or escaped."""
+    lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -386,7 +382,7 @@ def _help_blocks(command: Callable[..., Any]) -> list[str]:
             text = "\n".join(lines)
             if indented:
                 code = inspect.cleandoc(f"\n{text}")
-                blocks.append(f"```{'bash' if 'python -m' in code else 'ini'}\n{code}\n```")
+                blocks.append(f"```bash\n{code}\n```" if "python -m" in code else _code_block(code))
             else:
                 title, _, about = text.replace("\n", " ").partition(": ")
                 blocks += [f"## {title.rstrip(':')}", _help(about)] if title.startswith("Example") else [_help(text)]
