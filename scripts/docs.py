@@ -203,7 +203,8 @@ def markdown(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return re.sub(r"(?<!\w)\\\*(\w[^*]*\w)\\\*(?!\w)", r"*\1*", re.sub(r"([\\*_<>\[\]|])", r"\\\1", text))
+    escaped = re.sub(r"([\\*_>\[\]|])", r"\\\1", text).replace("<", "&lt;")
+    return re.sub(r"(?<!\w)\\\*(\w[^*]*\w)\\\*(?!\w)", r"*\1*", escaped)
 
 
 def _code_block(code: str) -> str:
