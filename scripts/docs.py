@@ -240,7 +240,8 @@ def signature(function: Callable[..., Any], name: str) -> str:
         kind = annotation(parameter.annotation)
         default = "" if parameter.default is REQUIRED else f" = {parameter.default!r}"
         starred |= parameter.kind is parameter.VAR_POSITIONAL
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        stars = "**" if parameter.kind is parameter.VAR_KEYWORD else stars
         parts.append(f"{stars}{parameter.name}{': ' if kind else ''}{kind}{default}")
     returns = annotation(known.return_annotation)
     arrow = f" -> {returns}" if returns else ""
@@ -597,7 +598,7 @@ def components_page() -> str:
         ("crf_chunker", factories.create_chunker),
         ("crf_ner", factories.create_ner),
     ):
-        defaults = spacy.blank("en").get_factory_meta(name).default_config
+        defaults = spacy.blank("en").get_factory_meta(name).default_config or {}
         document = read_docstring(create)
         meanings = {each: setting.text for setting in document.settings for each in setting.names}
         own = [
@@ -605,13 +606,13 @@ def components_page() -> str:
             for each, value in defaults.items()
             if each in meanings or not (each in factories.METHOD or isinstance(value, dict))
         ]
-        blocks = ((each, value) for each, value in defaults.items() if isinstance(value, dict))
+        named = {each: next(iter(value.values())) for each, value in defaults.items() if isinstance(value, dict)}
         paragraphs = [text for text in document.paragraphs if "method.Method" not in text]
         parts += [
             f"## {name}",
             *paragraphs,
             table(["setting", "default", "meaning"], own),
-            "Its blocks: " + ", ".join(f"`{each}` is `{next(iter(value.values()))}`" for each, value in blocks) + ".",
+            "Its blocks: " + ", ".join(f"`{each}` is `{function}`" for each, function in named.items()) + ".",
         ]
     rows = [
         [f"`{each}`", f"`{_config_value(factories.METHOD[each])}`", setting.text]
@@ -647,25 +648,24 @@ def attribute_table() -> str:
     """Return all attributes that templates may name, with their values for a few words."""
     vocab = spacy.blank("en").vocab
     words = [vocab[word] for word in WORDS]
-    rows = [
-        *(
-            [name, "lexeme", *(_value(getattr(word, f"{name.lower()}_")) for word in words)]
-            for name in attributes.LEXEME_HASHES
-        ),
-        *([name, "text", *map(_value, map(function, WORDS))] for name, function in attributes.TEXT_FUNCTIONS.items()),
-        *(
-            [name, "lexeme", *("fires" if getattr(word, name.lower()) else "" for word in words)]
-            for name in attributes.LEXEME_FLAGS
-        ),
-        *([name, "Doc", *[""] * len(WORDS)] for name in attributes.TOKEN_COLUMNS),
-    ]
+    rows = []
+    for name in (*attributes.LEXEME_HASHES, *attributes.LEXEME_FLAGS):
+        end = "_" if name in attributes.LEXEME_HASHES else ""
+        rows.append((name, "lexeme", [getattr(word, name.lower() + end) for word in words]))
+    for name, function in attributes.TEXT_FUNCTIONS.items():
+        values = map(function, WORDS)
+        rows.append((name, "text", [bool(value) if name in attributes.SPELLING else value for value in values]))
+    rows += [(name, "Doc", [None] * len(WORDS)) for name in attributes.TOKEN_COLUMNS]
     return table(
-        ["attribute", "source", *(f"*{word}*" for word in WORDS)], ([f"`{name}`", *rest] for name, *rest in rows)
+        ["attribute", "source", *(f"*{word}*" for word in WORDS)],
+        ([f"`{name}`", source, *map(_value, values)] for name, source, values in rows),
     )
 
 
-def _value(value: str | None) -> str:
-    return "" if value is None else "fires" if value == "1" else f"`{value}`"
+def _value(value: str | bool | None) -> str:
+    if isinstance(value, bool):
+        return "fires" if value else ""
+    return f"`{value}`" if value else ""
 
 
 def feature_set(name: str) -> str:
