@@ -732,22 +732,25 @@ def on_files(files: Any, config: Any) -> Any:
     pages = generated()
     for place, text in pages.items():
         files.append(File.generated(config, place, content=text))
-    config.nav = _with_folders(config.nav)
+    config.nav = _with_folders(config.nav, files)
     return files
 
 
-def _with_folders(nav: Any) -> Any:
-    """Replace the entries ``commands/`` and ``plugins/`` by the pages in these folders."""
+def _with_folders(nav: Any, files: Any) -> Any:
+    """Replace the entries ``commands/`` and ``plugins/`` by the pages in these folders, and leave out what is not there.
+
+    A page that is left out for a mistyped name is one without an entry, of which the strict build complains.
+    """
     if isinstance(nav, list):
-        return [_with_folders(each) for each in nav]
+        return [found for each in nav if (found := _with_folders(each, files))]
     if isinstance(nav, dict):
-        return {title: _with_folders(each) for title, each in nav.items()}
+        return {title: found for title, each in nav.items() if (found := _with_folders(each, files))}
     if nav == "commands/":
         parts = ({title: [f"commands/{name}.md" for name in names]} for title, names in sections().items())
         return ["commands/index.md", *parts]
     if nav == "plugins/":
         return [f"plugins/{page}.md" for page in ("index", *(GROUPS[group].page for group in plugins()), "contracts")]
-    return nav
+    return nav if files.get_file_from_path(nav) else None
 
 
 def on_page_markdown(text: str, **_: Any) -> str:

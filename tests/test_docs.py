@@ -167,7 +167,7 @@ def test_the_commands_of_the_pages_are_there(page: Path) -> None:
 
 
 def targets(text: str) -> list[str]:
-    return re.findall(r"\]\((?!https?://)([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    return re.findall(r"\]\((?!https?://)([^)\s]+)\)", re.sub(r"```.*?```|`[^`\n]+`", "", text, flags=re.DOTALL))
 
 
 def slug(heading: str) -> str:
