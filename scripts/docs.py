@@ -737,7 +737,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def _with_folders(nav: Any, files: Any) -> Any:
-    """Replace the entries ``commands/`` and ``plugins/`` by the pages in these folders, and leave out what is not there.
+    """Replace the entries ``commands/`` and ``plugins/`` by the pages in these folders; leave out what is not there.
 
     A page that is left out for a mistyped name is one without an entry, of which the strict build complains.
     """
