@@ -449,3 +449,7 @@ class ExtrinsicLoss(Protocol):
 
 LexemeFunction: TypeAlias = Callable[[str], "str | None"]
 """Maps a word's text to the value of a user-defined attribute; None where it does not fire."""
+
+TokenFunction: TypeAlias = Callable[[Sequence[Any], int], Any]
+"""Maps the tokens of a sequence and a position in it to the names of what is true there: a dictionary or an iterable of
+strings, see `features.token_sets.names_in`; None where nothing is."""

@@ -12,13 +12,19 @@ from ._app import crfseq_cli
 from .active import active, active_cli
 from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
+from .compare import compare, compare_cli
 from .convert import convert, convert_cli
+from .debug_data import debug_data, debug_data_cli
 from .evaluate import evaluate, evaluate_cli
+from .explain import explain, explain_cli
 from .find_regularization import find_regularization, find_regularization_cli
 from .fit import fit, fit_cli
+from .init_config import init_config, init_config_cli
 from .prune import prune, prune_cli
+from .report import report, report_cli
 from .show import show, show_cli
 from .sweep import sweep, sweep_cli
+from .top import top, top_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
@@ -28,22 +34,34 @@ __all__ = [
     "augment_cli",
     "calibrate",
     "calibrate_cli",
+    "compare",
+    "compare_cli",
     "convert",
     "convert_cli",
     "crfseq_cli",
+    "debug_data",
+    "debug_data_cli",
     "evaluate",
     "evaluate_cli",
+    "explain",
+    "explain_cli",
     "find_regularization",
     "find_regularization_cli",
     "fit",
     "fit_cli",
+    "init_config",
+    "init_config_cli",
     "main",
     "prune",
     "prune_cli",
+    "report",
+    "report_cli",
     "show",
     "show_cli",
     "sweep",
     "sweep_cli",
+    "top",
+    "top_cli",
     "warmup",
     "warmup_cli",
 ]

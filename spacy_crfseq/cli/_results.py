@@ -83,16 +83,17 @@ class Journal:
 def cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
     """Return the table of results: its header and its rows."""
     keys = _varying(results)
-    header = ["#", *keys, "Dev score", "Objective", "Active", "Iterations", "Seconds", "KB"]
+    header = ["#", "Dev score", *keys, "Objective", "Active", "Iterations", "Seconds", "KB"]
     rows = []
     for number, result in enumerate(results, start=1):
         settings = [show(result.settings[key]) if key in result.settings else "-" for key in keys]
         if result.score is None:
-            rows.append(["-", *settings, "failed", *["-"] * 5])
+            rows.append(["-", "failed", *settings, *["-"] * 5])
             continue
         objective = "-" if result.objective is None else f"{result.objective:,.1f}"
-        figures = [f"{100 * result.score:.2f}", objective, f"{result.active:,}", str(result.iterations)]
-        rows.append([str(number), *settings, *figures, f"{result.seconds:.2f}", f"{result.n_bytes / 1e3:,.0f}"])
+        first = [str(number), f"{100 * result.score:.2f}"]
+        figures = [objective, f"{result.active:,}", str(result.iterations)]
+        rows.append([*first, *settings, *figures, f"{result.seconds:.2f}", f"{result.n_bytes / 1e3:,.0f}"])
     return header, rows
 
 
@@ -110,7 +111,7 @@ def make_page(
 
     header, rows = cells(results)
     good = [result for result in results if result.score is not None]
-    parts = [section("Results", table(header, rows, range(len(header) - 6, len(header))), "Best first.")]
+    parts = [section("Results", table(header, rows, [1, *range(len(header) - 5, len(header))]), "Best first.")]
     charts = [
         figure(line_chart(series, x="seconds", y="dev score"), f"What a score costs, by {key}")
         for key, series in _by_time(good)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, FormatError, suggest
 from ..formats import PRESETS, check_file, get_preset, read_lines
-from .evaluate import missing_columns
+from ._columns import missing_columns
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -58,6 +59,25 @@ def read_texts(nlp: Language, path: Path, format_name: str | None = None) -> Ite
     else:
         texts = (Text(nlp.make_doc(line), number, {}) for number, line in read_lines(path, "utf8") if line.strip())
     return (text for text in texts if not text.doc.text.isspace() and len(text.doc))
+
+
+def texts_of(nlp: Language, source: str | Path, format_name: str | None = None) -> Iterator[Text]:
+    """Return the texts of a file, or a text that is given itself; none where that is empty.
+
+    format_name (str | None): As `read_texts` has it; if given, the source is a file.
+    """
+    if format_name or _is_path(str(source)):
+        return read_texts(nlp, Path(source), format_name)
+    return iter([Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else [])
+
+
+def _is_path(source: str) -> bool:
+    """Whether an argument is a file's name and no text, also where there is no such file."""
+    if len(source) >= 256 or not source.strip():
+        return False
+    path = Path(source)
+    known = path.suffix[1:] in RAW
+    return known or path.exists() or (os.sep in source and not any(map(str.isspace, source)))
 
 
 def _from_corpus(nlp: Language, path: Path, preset: str) -> Iterator[Text]:
@@ -117,6 +137,6 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
             source,
             0,
             "this is no file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
-            "--format (or --from of convert).",
+            f"--format (--from of convert): {', '.join(PRESETS)}.",
         ) from error
     return binary.get_docs(vocab)

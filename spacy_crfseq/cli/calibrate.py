@@ -18,32 +18,30 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from ..errors import ConfigError, CrfError, DataError, suggest
+from ..errors import ConfigError, CrfError, DataError
 from ..files import replace_folder, write_json
-from ..formats import PRESETS, get_preset
-from ..schemes import OUTSIDE, decode_lenient
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
 from ._console import load_code, printer, reported_errors
-from ._texts import DOCBIN, bare, load_docs
-from .evaluate import TOKEN_COLUMNS, chunks_key, missing_columns
+from ._gold import FORMAT_HELP, GIVEN_HELP, names_of, read_gold
+from ._judged import gold_spans, known_gold_tags, no_gold
 
 if TYPE_CHECKING:
-    from spacy.language import Language
     from spacy.training import Example
 
     from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
     from ..training.calibration import Bin, Calibration
 
+FEW = 100
+"""Predictions below which a temperature is a guess: its standard error is then near a tenth of it, or more."""
+
 
 @crfseq_cli.command("calibrate")
 def calibrate_cli(
     model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
     file: Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")],
-    format_: Annotated[
-        str, typer.Option("--format", "-f", help=f"Layout of the file: {', '.join((DOCBIN, *PRESETS))}")
-    ] = DOCBIN,
+    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for the calibrated pipeline [MODEL itself]")
     ] = None,
@@ -55,12 +53,7 @@ def calibrate_cli(
     equal_mass: Annotated[
         bool, typer.Option("--equal-mass", help="Bins of equally many predictions instead of equal width")
     ] = False,
-    given: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns that the pipeline may see, with commas between [those its features read and nothing sets]"
-        ),
-    ] = None,
+    given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON instead of the report")] = False,
     code: Annotated[
         Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
@@ -71,20 +64,25 @@ def calibrate_cli(
     Scores are divided by a temperature, fitted to the predictions on DEV and stored with the model; predictions stay
     the same under Viterbi decoding. The report shows, before and after, how probable predictions are and how many of
     them are right; ECE, the expected calibration error, is the mean distance of the two, Brier the mean squared error
-    of the probabilities. Without --output, MODEL changes: one small file of each component is
-    replaced.
+    of the probabilities. Without --output, MODEL changes: one small file of each component is replaced.
 
     \b
     Example:
-      python -m spacy crfseq calibrate training/model-best dev.conll --format conll2002
+      python -m spacy crfseq calibrate training/model-best dev.conll --format conll2003
     """
     with reported_errors():
         load_code(code)
-        names = None if given is None else [name.strip() for name in given.split(",") if name.strip()]
-        table = Table(bins, equal_mass)
+        table, names = Table(bins, equal_mass), names_of(given)
         done = calibrate(model, file, format_, output=output, components=component or [], table=table, given=names)
         for name, reason in done.skipped.items():
             print(f"{name} is left as it is. {reason}", file=sys.stderr)
+        for name, result in done.results.items():
+            if result.before.whole.total < FEW:
+                print(
+                    f"{name}: {result.before.whole.total} {result.unit} are few to fit a temperature to, and too few "
+                    "for the figures of single labels and bins. Give a larger file if there is one.",
+                    file=sys.stderr,
+                )
         if as_json:
             print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
         else:
@@ -153,7 +151,7 @@ class Done(NamedTuple):
 def calibrate(
     model: str | Path,
     file: Path,
-    format_name: str = DOCBIN,
+    format_name: str | None = None,
     *,
     output: Path | None = None,
     components: Sequence[str] = (),
@@ -164,8 +162,7 @@ def calibrate(
 
     output (Path | None): Folder for the pipeline; None to replace the settings of the components in `model`.
     components (Sequence[str]): Names; if there are none, all CRFs that have probabilities and gold annotation.
-    given (Sequence[str] | None): Columns that the pipeline sees; if None, those that its features read and that no
-        component sets.
+    format_name, given: As `read_gold` has them.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
     if output is None and not Path(model).is_dir():
@@ -174,7 +171,7 @@ def calibrate(
         raise ConfigError(f"{output} exists and is no pipeline. Give a folder that does not exist yet.")
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
-    examples = _read(nlp, file, format_name, given)
+    examples = read_gold(nlp, file, format_name, given).examples
     done = Done({}, {})
     before: str | None = None
     for name, pipe in pipes.items():
@@ -191,26 +188,6 @@ def calibrate(
         raise ConfigError("\n".join(["No component can be calibrated.", *done.skipped.values()]))
     _store(nlp.path, output, {name: result.after.temperature for name, result in done.results.items()})
     return done
-
-
-def _read(nlp: Language, file: Path, format_name: str, given: Sequence[str] | None) -> list[Example]:
-    """Return the examples of a file."""
-    from spacy.training import Example
-
-    from ..pipeline.readers import read_examples
-
-    columns = TOKEN_COLUMNS if format_name == DOCBIN else get_preset(format_name).columns
-    seen = missing_columns(nlp, columns) if given is None else list(given)
-    unknown = [name for name in seen if name not in TOKEN_COLUMNS]
-    if format_name == DOCBIN and unknown:
-        raise ConfigError(f"--given {unknown[0]}: unknown column. {suggest(unknown[0], TOKEN_COLUMNS)}")
-    if format_name == DOCBIN:
-        examples = [Example(bare(doc, seen), doc) for doc in load_docs(file, nlp.vocab)]
-    else:
-        examples = list(read_examples(nlp, file, format_name, given=seen, chunks_key=chunks_key(nlp)))
-    if not examples:
-        raise DataError(f"{file} holds no documents.")
-    return examples
 
 
 def _calibrated(pipe: CRFComponent, examples: Sequence[Example], table: Table) -> Result:
@@ -258,39 +235,25 @@ def _judge(pipe: CRFComponent, answers: Answers, examples: Sequence[Example]) ->
 
     RAISES DataError: If there are none, or no gold annotation.
     """
-    from ..pipeline.collect import gold_tags
-    from ..pipeline.partial import known_tags
-
     known, right, labels = [], [], []
     some_gold = False
     for scored, example in zip(answers.spans(), examples, strict=True):
-        tags = known_tags(gold_tags(pipe.annotation, example, pipe.name))
+        tags = known_gold_tags(pipe, example)
         some_gold = some_gold or any(tag is not None for tag in tags)
-        gold = set(_gold_spans(tags, plain=pipe.annotation.scheme is None))
+        gold = set(gold_spans(tags, plain=pipe.annotation.scheme is None))
         for start, end, label, _ in scored:
             known.append(None not in tags[start:end])
             if known[-1]:
                 right.append((start, end, label) in gold)
                 labels.append(label)
     if not some_gold:
-        what = ", ".join(f"{key} = {value!r}" for key, value in pipe.annotation.settings().items())
-        raise DataError(
-            f"Component {pipe.name!r}: the file holds no gold annotation for it ({what}). Check --format, or give a "
-            "file that does."
-        )
+        raise no_gold(pipe)
     if not right:
         raise DataError(
             f"Component {pipe.name!r} predicts no spans in the {len(examples)} documents of the file, so nothing tells "
             "how good its probabilities are. Check that it is trained for such texts, or give more of them."
         )
     return Judged(np.array(known, np.bool_), np.array(right, np.bool_), np.array(labels, np.str_))
-
-
-def _gold_spans(tags: Sequence[str | None], *, plain: bool) -> list[tuple[int, int, str]]:
-    """Return the gold spans of a document; of plain tags, its tokens."""
-    if plain:
-        return [(i, i + 1, tag) for i, tag in enumerate(tags) if tag is not None]
-    return [(span.start, span.end, span.label) for span in decode_lenient([tag or OUTSIDE for tag in tags])]
 
 
 def _section(judged: Judged, answers: Answers, table: Table) -> Section:

@@ -1,4 +1,4 @@
-"""``crfseq convert``: between column files of the CoNLL tasks, CoNLL-U and spaCy's DocBin.
+"""``crfseq convert``: between column files, CoNLL-U, CRFsuite's attribute files and spaCy's DocBin.
 
 Two ways: columns to columns never leave the sentences of `formats`, so nothing but tags of spans changes; a DocBin is
 read or written through Docs.
@@ -6,7 +6,7 @@ read or written through Docs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -15,28 +15,47 @@ import typer
 
 from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
-from ..formats import PRESETS, Preset, Sentence, check_scheme, read_columns, read_conllu, write_columns
+from ..formats import (
+    CUSTOM,
+    PRESETS,
+    Preset,
+    Sentence,
+    check_columns,
+    check_scheme,
+    read_columns,
+    read_conllu,
+    read_crfsuite,
+    sentence_of,
+    write_columns,
+)
+from ..formats.crfsuite import WORD
 from ..schemes import Span, decode_lenient, encode
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
 from ._texts import load_docs
 
 if TYPE_CHECKING:
+    from spacy.language import Language
     from spacy.tokens import Doc
+    from spacy.training import Example
+
+    Reader = Callable[[Language], Iterator[Example]]
 
 DOCBIN = "spacy"
-LAYOUTS = {**PRESETS, "iob": Preset("iob", ("word", "ent"), "IOB1", "utf8", "ent")}
+CRFSUITE = "crfsuite"
+NAMES = ("word", "tag", "pos", "lemma", "morph", "chunk", "ent", "_")
 SPAN_COLUMNS = ("chunk", "ent")
 MISSING_ENTITY = "-"
 CHUNKS_KEY = "chunks"
-_TARGETS = (DOCBIN, *(name for name in LAYOUTS if name != "conllu"))
+_SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE)
+_TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))
 
 
 @crfseq_cli.command("convert")
 def convert_cli(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="File to read")],
     target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write")],
-    from_: Annotated[str, typer.Option("--from", "-f", help=f"Format of INPUT: {', '.join((DOCBIN, *LAYOUTS))}")],
+    from_: Annotated[str, typer.Option("--from", "-f", help=f"Format of INPUT: {', '.join(_SOURCES)}")],
     to: Annotated[str, typer.Option("--to", "-t", help=f"Format of OUTPUT: {', '.join(_TARGETS)}")],
     lang: Annotated[str, typer.Option("--lang", "-l", help="Language code, for DocBin files")] = "en",
     scheme: Annotated[
@@ -50,19 +69,29 @@ def convert_cli(
         str, typer.Option(help="On tags that break the scheme: error, or conlleval to read on")
     ] = "error",
     encoding: Annotated[str | None, typer.Option(help="Encoding of INPUT [utf8]")] = None,
+    columns: Annotated[
+        str,
+        typer.Option(help=f"For --from columns: what each column holds, such as word,tag,_,ent; {', '.join(NAMES)}"),
+    ] = "",
+    labels: Annotated[str, typer.Option(help="For --from crfsuite: what the labels are: tag, chunk or ent")] = "tag",
+    word: Annotated[str, typer.Option(help="For --from crfsuite: how the attribute begins that is the word")] = WORD,
 ) -> None:
-    """Convert a corpus between CoNLL column files, CoNLL-U and spaCy's binary format.
+    """Convert a corpus between CoNLL column files, CoNLL-U, CRFsuite's attribute files and spaCy's binary format.
 
     conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
-    ent. Columns that OUTPUT has no room for are left out. OUTPUT appears only when it is complete.
+    ent; columns what --columns names, "_" being left out. Columns that OUTPUT has no room for are left out. Docs from
+    attribute files keep their attributes as doc._.crf_attributes. OUTPUT appears only when it is complete.
 
     \b
     Example:
-      python -m spacy crfseq convert eng.train train.spacy --from conll2003 --to spacy
-      python -m spacy crfseq convert eng.train train.iob --from conll2003 --to iob --scheme BILUO
+      python -m spacy crfseq convert train.conll train.spacy --from conll2003 --to spacy
+      python -m spacy crfseq convert train.conll train.iob --from conll2003 --to iob --scheme BILUO
+      python -m spacy crfseq convert train.conll train.spacy --from columns --columns word,tag,_,ent --to spacy
+      python -m spacy crfseq convert train.crfsuite train.spacy --from crfsuite --to spacy
     """
     with reported_errors():
-        settings = Settings(from_, to, lang, scheme, from_scheme, unit, on_invalid, encoding)
+        names = tuple(name.strip() for name in columns.split(",")) if columns else ()
+        settings = Settings(from_, to, lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word)
         count = convert(source, target, settings)
         printer().good(f"Converted {count:,} {'docs' if to == DOCBIN else 'sentences'}: {target}")
 
@@ -78,6 +107,18 @@ class Settings(NamedTuple):
     unit: str = "sentence"
     on_invalid: str = "error"
     encoding: str | None = None
+    columns: tuple[str, ...] = ()
+    labels: str = "tag"
+    word: str = WORD
+
+    @property
+    def layout(self) -> Preset:
+        """How the source is laid out, unless it is a DocBin."""
+        if self.source == CUSTOM:
+            return Preset(CUSTOM, self.columns, "IOB2", "utf8", "")
+        if self.source == CRFSUITE:
+            return Preset(CRFSUITE, ("word", self.labels), "IOB2", "utf8", self.labels)
+        return PRESETS[self.source]
 
 
 def convert(source: Path, target: Path, settings: Settings) -> int:
@@ -94,7 +135,7 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
         sentences = _recoded(_read_sentences(source, settings), source, settings)
     counter = _Counter(sentences)
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_columns(target, counter, LAYOUTS[settings.target].columns)
+    write_columns(target, counter, PRESETS[settings.target].columns)
     return counter.count
 
 
@@ -113,22 +154,39 @@ class _Counter:
 
 def _check(settings: Settings) -> None:
     """RAISES ConfigError: On an unknown name, or a target with columns that the source does not hold."""
-    _check_choice("--from", settings.source, (DOCBIN, *LAYOUTS))
+    _check_choice("--from", settings.source, _SOURCES)
+    if settings.target == CRFSUITE:
+        raise ConfigError(
+            "--to crfsuite: attribute files hold what features make of a text, and a corpus has no features. Write a "
+            f"column file for people, or train on the corpus as it is. --to takes: {', '.join(_TARGETS)}."
+        )
     _check_choice("--to", settings.target, _TARGETS)
+    _check_columns(settings)
     _check_choice("--unit", settings.unit, ("sentence", "document"))
     _check_choice("--on-invalid", settings.on_invalid, ("error", "conlleval"))
     for option, scheme in (("--scheme", settings.scheme), ("--from-scheme", settings.from_scheme or "IOB2")):
         _check_choice(option, scheme, ("IOB1", "IOB2", "BILUO"))
     if DOCBIN in (settings.source, settings.target):
         return
-    held = LAYOUTS[settings.source].columns
-    lacking = [name for name in LAYOUTS[settings.target].columns if name not in held]
+    held = settings.layout.columns
+    lacking = [name for name in PRESETS[settings.target].columns if name not in held]
     if lacking:
-        possible = [name for name in _TARGETS if name == DOCBIN or set(LAYOUTS[name].columns) <= set(held)]
+        possible = [name for name in _TARGETS if name == DOCBIN or set(PRESETS[name].columns) <= set(held)]
         raise ConfigError(
             f"{settings.target} files hold the columns {', '.join(lacking)}, which {settings.source} files do not. "
             f"{settings.source} can become: {', '.join(possible)}."
         )
+
+
+def _check_columns(settings: Settings) -> None:
+    if bool(settings.columns) != (settings.source == CUSTOM):
+        needs = "needs --columns" if settings.source == CUSTOM else "has columns of its own; leave --columns out"
+        raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
+    if settings.columns:
+        for name in settings.columns:
+            _check_choice("--columns", name, NAMES)
+        check_columns(settings.columns)
+    _check_choice("--labels", settings.labels, ("tag", *SPAN_COLUMNS))
 
 
 def _check_choice(option: str, value: str, known: Sequence[str]) -> None:
@@ -142,14 +200,16 @@ def _check_choice(option: str, value: str, known: Sequence[str]) -> None:
 def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
     if settings.source == "conllu":
         return read_conllu(source)
-    layout = LAYOUTS[settings.source]
+    if settings.source == CRFSUITE:
+        return (sentence_of(found, settings.labels, settings.word) for found in read_crfsuite(source))
+    layout = settings.layout
     return read_columns(source, layout.columns, encoding=settings.encoding or layout.encoding)
 
 
 def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) -> Iterator[Sentence]:
     """Yield the sentences with spans in the target's scheme."""
-    scheme = settings.from_scheme or LAYOUTS[settings.source].scheme
-    columns = [name for name in SPAN_COLUMNS if name in LAYOUTS[settings.target].columns]
+    scheme = settings.from_scheme or settings.layout.scheme
+    columns = [name for name in SPAN_COLUMNS if name in PRESETS[settings.target].columns]
     for sentence in sentences:
         recoded = dict(sentence.columns)
         for name in columns:
@@ -179,14 +239,19 @@ def _recode(tags: Sequence[str], scheme: str) -> list[str]:
 def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
     import spacy
 
+    from ..pipeline.attributes import create_crfsuite_reader
     from ..pipeline.readers import create_conll_reader, create_conllu_reader
 
     if settings.source == DOCBIN:
         raise ConfigError("--from spacy --to spacy would only copy the file.")
     if settings.source == "conllu":
-        reader = create_conllu_reader(source, [], settings.unit)
+        reader: Reader = create_conllu_reader(source, [], settings.unit)
+    elif settings.source == CRFSUITE:
+        scheme = settings.from_scheme or "IOB2"
+        labels, word, on_invalid = settings.labels, settings.word, settings.on_invalid
+        reader = create_crfsuite_reader(source, labels, scheme, word, CHUNKS_KEY, on_invalid)
     else:
-        layout = LAYOUTS[settings.source]
+        layout = settings.layout
         reader = create_conll_reader(
             source,
             list(layout.columns),
@@ -202,7 +267,7 @@ def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
 def _write_docs(target: Path, docs: Iterable[Doc]) -> int:
     from spacy.tokens import DocBin
 
-    binary = DocBin(docs=docs)
+    binary = DocBin(docs=docs, store_user_data=True)
     with replacing(target) as temporary:
         binary.to_disk(temporary)
     return len(binary)
@@ -217,7 +282,7 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
 
     line = 1
     for number, doc in enumerate(load_docs(source, spacy.blank(settings.lang).vocab)):
-        columns = {name: _column(doc, name, settings) for name in LAYOUTS[settings.target].columns}
+        columns = {name: _column(doc, name, settings) for name in PRESETS[settings.target].columns}
         document = number if settings.unit == "document" else 0
         for start, end in _bounds(doc):
             kept = [i for i in range(start, end) if not doc[i].is_space]

@@ -13,23 +13,19 @@ import typer
 
 from ..errors import ConfigError, DataError
 from ..files import write_json
-from ..formats import PRESETS, get_preset
+from ..formats import PRESETS
 from ..schemes import Span
 from ._app import crfseq_cli
+from ._columns import SPAN_COLUMNS, chunks_key, missing_columns, predicted_columns
 from ._conlleval import SpanCounts
 from ._console import load_code, printer, reported_errors
+from ._gold import FORMAT_HELP, GIVEN_HELP, file_columns, format_of, names_of, read_gold
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.training import Example
 
-TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
-SPAN_COLUMNS = ("chunk", "ent")
-_ASSIGNED = {
-    "token.tag": "tag", "token.pos": "pos", "token.morph": "morph", "token.lemma": "lemma",
-    "doc.ents": "ent", "doc.spans": "chunk",
-}  # fmt: skip
 WARM_UP = 32
 
 
@@ -37,14 +33,9 @@ WARM_UP = 32
 def evaluate_cli(
     model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
     file: Annotated[Path, typer.Argument(help="Corpus file")],
-    format_: Annotated[str, typer.Option("--format", "-f", help=f"Layout of the file: {', '.join(PRESETS)}")],
+    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file for the scores")] = None,
-    given: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns that the pipeline may see, with commas between [those its features read and nothing sets]"
-        ),
-    ] = None,
+    given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of the report")] = False,
     code: Annotated[
         Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
@@ -62,8 +53,7 @@ def evaluate_cli(
     """
     with reported_errors():
         load_code(code)
-        names = None if given is None else [name.strip() for name in given.split(",") if name.strip()]
-        result = evaluate(model, file, format_, output=output, given=names)
+        result = evaluate(model, file, format_, output=output, given=names_of(given))
         if as_json:
             print(json.dumps(result.metrics, indent=2))
             return
@@ -85,66 +75,44 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    model: str | Path, file: Path, format_name: str, *, output: Path | None = None, given: Sequence[str] | None = None
+    model: str | Path,
+    file: Path,
+    format_name: str | None = None,
+    *,
+    output: Path | None = None,
+    given: Sequence[str] | None = None,
 ) -> Evaluation:
     """Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
 
-    given (Sequence[str] | None): Columns that the pipeline sees; if None, those that its features read and that no
-        component sets, such as the tags of CoNLL-2000.
+    format_name, given: As `read_gold` has them.
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
-    from ..pipeline.readers import read_examples
-
-    preset = get_preset(format_name)
+    kind = format_of(file, format_name)
     nlp = spacy.load(model)
-    predicted, key = predicted_columns(nlp), chunks_key(nlp)
-    seen = list(given) if given is not None else missing_columns(nlp, preset.columns)
-    columns = [name for name in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if name in preset.columns and name not in seen]
-    scored = [name for name in columns if name in predicted]
-    if not scored:
-        raise ConfigError(
-            f"Nothing to score: the pipeline {list(nlp.pipe_names)} predicts {_listed(sorted(predicted))}, but "
-            f"the columns of {format_name} that it has to predict are {_listed(columns)}. Check --format and --given."
-        )
-    examples = list(read_examples(nlp, file, format_name, given=seen, chunks_key=key))
-    seconds = run_pipeline(nlp, examples)
-    main = preset.score if preset.score in scored else scored[-1]
-    result = _evaluation(nlp, examples, scored, main, key, seconds)
+    _scored_columns(nlp, kind, file_columns(kind), missing_columns(nlp, file_columns(kind)) if given is None else given)
+    gold = read_gold(nlp, file, kind, given)
+    scored = _scored_columns(nlp, kind, gold.columns, gold.given)
+    seconds = run_pipeline(nlp, gold.examples)
+    main = PRESETS[kind].score if kind in PRESETS and PRESETS[kind].score in scored else scored[-1]
+    result = _evaluation(nlp, gold.examples, scored, main, chunks_key(nlp), seconds)
     if output is not None:
         write_json(output, result.metrics)
     return result
 
 
-def predicted_columns(nlp: Language) -> set[str]:
-    """Return which columns of corpus files a pipeline predicts."""
-    columns = set()
-    for name, pipe in nlp.pipeline:
-        settings = getattr(pipe, "cfg", {}) if _is_crf(pipe) else {}
-        if "attr" in settings:
-            columns.add(settings["attr"])
-        else:
-            columns.update(_ASSIGNED[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNED)
-    return columns
+def _scored_columns(nlp: Language, kind: str, columns: Sequence[str], given: Sequence[str]) -> list[str]:
+    """Return the columns of a file that a pipeline predicts.
 
-
-def chunks_key(nlp: Language) -> str:
-    """Return the key of doc.spans that the pipeline's first chunker writes to."""
-    settings = [getattr(pipe, "cfg", None) or {} for _, pipe in nlp.pipeline]
-    keys = [cfg["spans_key"] for cfg in settings if "spans_key" in cfg]
-    return str(keys[0]) if keys else "chunks"
-
-
-def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
-    """Return the columns of a file that the features of a pipeline read and none of its components sets."""
-    predicted = predicted_columns(nlp)
-    reads = {column.lower() for _, pipe in nlp.pipeline for column in getattr(pipe, "reads", ())}
-    return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]
-
-
-def _is_crf(pipe: Any) -> bool:
-    from ..pipeline.component import CRFComponent
-
-    return isinstance(pipe, CRFComponent)
+    RAISES ConfigError: If there is none.
+    """
+    predicted, wanted = predicted_columns(nlp), [name for name in columns if name not in given]
+    scored = [name for name in wanted if name in predicted]
+    if not scored:
+        raise ConfigError(
+            f"Nothing to score: the pipeline {list(nlp.pipe_names)} predicts {_listed(sorted(predicted))}, but "
+            f"the columns of {kind} that it has to predict are {_listed(wanted)}. Check --format and --given."
+        )
+    return scored
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -2,86 +2,36 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Sequence
 from itertools import islice
-from math import exp, sqrt
+from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import spacy
 import typer
+from tqdm import tqdm
 
 from ..errors import DataError
 from ..files import replacing
+from ..pages import frame
+from ..pages.frame import Markup
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
-from ._texts import FORMAT_HELP, RAW, Text, read_texts
+from ._marks import STYLE, Marker, article, rounded
+from ._texts import FORMAT_HELP, Text, texts_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
     from ..pipeline.answers import Scored
+    from ..pipeline.component import CRFComponent
 
-SUFFIXES = tuple(f".{kind}" for kind in RAW)
-PALETTE = ("#feca74", "#8db9ff", "#f59ab5", "#8fd694", "#c887fb", "#ffe066", "#7aecec", "#ff9561", "#aa9cfc", "#c9b79c")
-"""Colours of labels that displaCy has none for, as far as they are free."""
-SAME = {"PER": "PERSON"}
-"""Labels by other names."""
-PALEST = 0.12
-"""What is left of a colour where the probability is next to nothing."""
-LEGEND = (0.3, 0.5, 0.7, 0.9, 0.99, 1.0)
-
-SPAN = (
-    '<mark style="background: linear-gradient(rgba(255,255,255,{veil}) 0 0), {bg}" title="{label}, '
-    'probability {exact}">{text}<b>{label} <i>{score}</i></b>{kb_link}</mark>'
-)
-"""displaCy's template of an entity: the veil lets its colour through as far as the model is sure."""
-
-STYLE = """
-:root { color-scheme: light; }
-body { margin: 0 auto; max-width: 52rem; padding: 1.5rem 1rem 4rem; color: #1d2129; background: #fff;
-  font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.25rem; line-height: 1.3; margin: 0 0 .25rem; }
-header { border-bottom: 1px solid #d9dce1; padding-bottom: 1rem; margin-bottom: 1rem; }
-header p { margin: .25rem 0 .75rem; color: #545b66; }
-ul { display: flex; flex-wrap: wrap; gap: .375rem; list-style: none; margin: 0 0 .5rem; padding: 0; }
-li { border: 1px solid rgba(0, 0, 0, .18); border-radius: .3rem; padding: .05rem .5rem; font-size: .8125rem;
-  font-variant-numeric: tabular-nums; }
-li.name { border-color: transparent; padding-inline-start: 0; color: #545b66; min-width: 4.5rem; }
-article { padding: .5rem 0; border-bottom: 1px solid #eceef1; }
-small { color: #6b7280; font-size: .75rem; font-variant-numeric: tabular-nums; }
-.entities { line-height: 2.1 !important; }
-mark { color: inherit; padding: .2em .3em; border-radius: .3em; outline: 1px solid rgba(0, 0, 0, .18);
-  outline-offset: -1px; -webkit-box-decoration-break: clone; box-decoration-break: clone; }
-mark b { font-size: .6875em; margin-inline-start: .5em; white-space: nowrap; letter-spacing: .02em; }
-mark i { font-style: normal; font-weight: 400; font-variant-numeric: tabular-nums; }
-"""
-
-PAGE = """<!DOCTYPE html>
-<html lang="{lang}" dir="{dir}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
-<h1>{title}</h1>
-<p>{about}</p>
-<ul><li class="name">Probability</li>{shades}</ul>
-<ul><li class="name">Labels</li>{labels}</ul>
-</header>
-<main>
-{articles}
-</main>
-</body>
-</html>
-"""
+BATCH = 100
+"""Texts to ask about at a time."""
 
 
 @crfseq_cli.command("show")
@@ -151,105 +101,61 @@ def show(
     """
     nlp = spacy.load(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    texts = list(islice(_texts(nlp, source, format_name), number + 1))
+    texts = list(islice(texts_of(nlp, source, format_name), number + 1))
     if not texts:
         raise DataError(f"{str(source)!r} holds no text.")
     kept = texts[:number]
-    docs = run_between(nlp, [text.doc for text in kept], None, name)
-    answers = pipe.ask(docs, preset=True)
-    whole = answers.log_probabilities().tolist()
-    entries = [
-        Entry(text._replace(doc=doc), spans, exp(min(0.0, logarithm)))
-        for text, doc, spans, logarithm in zip(kept, docs, answers.spans(), whole, strict=True)
-    ]
+    entries: list[Entry] = []
+    with tqdm(total=len(kept), disable=None, leave=False, file=sys.stderr, desc=name, delay=1) as bar:
+        for first in range(0, len(kept), BATCH):
+            portion = kept[first : first + BATCH]
+            entries += _entries(nlp, name, pipe, portion)
+            bar.update(len(portion))
     with replacing(output) as temporary:
-        temporary.write_text(page(nlp, name, str(model), entries), encoding="utf8")
+        temporary.write_text(page(nlp, name, str(model), entries, _unit(source, format_name)), encoding="utf8")
     return Shown(len(kept), sum(len(entry.spans) for entry in entries), len(texts) > number)
 
 
-def _texts(nlp: Language, source: str | Path, format_name: str | None) -> Iterable[Text]:
-    if format_name or _is_path(str(source)):
-        return read_texts(nlp, Path(source), format_name)
-    return [Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else []
+def _entries(nlp: Language, name: str, pipe: CRFComponent, texts: Sequence[Text]) -> list[Entry]:
+    docs = run_between(nlp, [text.doc for text in texts], None, name)
+    answers = pipe.ask(docs, preset=True)
+    whole = answers.log_probabilities().tolist()
+    return [
+        Entry(text._replace(doc=doc), spans, exp(min(0.0, logarithm)))
+        for text, doc, spans, logarithm in zip(texts, docs, answers.spans(), whole, strict=True)
+    ]
 
 
-def _is_path(source: str) -> bool:
-    """Whether an argument is a file's name and no text, also where there is no such file."""
-    if len(source) >= 256 or not source.strip():
-        return False
-    path = Path(source)
-    return path.suffix in SUFFIXES or path.exists() or (os.sep in source and not any(map(str.isspace, source)))
+def _unit(source: str | Path, format_name: str | None) -> str:
+    """Return what `Text.line` counts in a source."""
+    kind = format_name or Path(source).suffix[1:]
+    return "line" if kind in ("txt", "jsonl") else "text"
 
 
 # The page
 
 
-def page(nlp: Language, component: str, model: str, entries: Sequence[Entry]) -> str:
-    """Return the page as HTML."""
-    from spacy.displacy.render import EntityRenderer
+def page(nlp: Language, component: str, model: str, entries: Sequence[Entry], unit: str = "text") -> str:
+    """Return the page as HTML.
 
+    unit (str): What the texts' numbers count, "line" or "text".
+    """
     counts = Counter(span.label for entry in entries for span in entry.spans)
-    renderer = EntityRenderer({"template": SPAN})
-    colors = _colors(renderer.colors, counts)
-    renderer.colors = {label.upper(): color for label, color in colors.items()}
-    direction = nlp.vocab.writing_system.get("direction", "ltr")
-    return PAGE.format(
-        lang=escape(nlp.lang or ""),
-        dir=direction,
-        style=STYLE,
-        title=f"How sure {escape(component)} is",
-        about=f"{escape(model)}: {len(entries):,} texts, {sum(counts.values()):,} predictions. The fuller the colour, "
+    marker = Marker(counts, nlp.vocab.writing_system.get("direction", "ltr"))
+    articles = (
+        article(
+            Markup(f"{unit} {entry.text.line}, probability {rounded(entry.probability)}"),
+            marker.marked(entry.text.doc, entry.spans),
+        )
+        for entry in entries
+    )
+    return frame.page(
+        f"How sure {component} is",
+        "\n".join([marker.key(counts), *articles]),
+        about=f"{model}: {len(entries):,} texts, {sum(counts.values()):,} predictions. The fuller the colour, "
         "the more probable. Beside a label: the probability of exactly this stretch and label; above a text: that its "
         "whole labelling is right.",
-        shades="".join(f'<li style="{_background("#8d99a6", p)}">{p:g}</li>' for p in LEGEND),
-        labels="".join(
-            f'<li style="background: {colors[label]}">{escape(label)} {counts[label]:,}</li>'
-            for label in sorted(counts)
-        ),
-        articles="\n".join(_article(renderer, entry, direction) for entry in entries),
+        lang=nlp.lang or "",
+        direction=marker.direction,
+        style=STYLE + "body { max-width: 52rem; }\n",
     )
-
-
-def _article(renderer: Any, entry: Entry, direction: str) -> str:
-    doc = entry.text.doc
-    marks = [
-        {
-            "start": doc[start].idx,
-            "end": doc[end - 1].idx + len(doc[end - 1]),
-            "label": label,
-            "params": {
-                "label": escape(label),
-                "veil": f"{1 - strength(p):.3f}",
-                "score": _rounded(p),
-                "exact": f"{p:.4f}",
-            },
-        }
-        for start, end, label, p in entry.spans
-    ]
-    parsed = {"text": doc.text, "ents": marks, "settings": {"direction": direction}}
-    return (
-        f"<article><small>line {entry.text.line}, probability {_rounded(entry.probability)}</small>"
-        f"{renderer.render([parsed])}</article>"
-    )
-
-
-def _colors(known: dict[str, str], labels: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each label: displaCy's, or one of ours."""
-    names = {label: SAME.get(label.upper(), label.upper()) for label in sorted(labels)}
-    colors = {label: known[name] for label, name in names.items() if name in known}
-    free = [color for color in PALETTE if color not in colors.values()] or PALETTE
-    others = [label for label in names if label not in colors]
-    return {**colors, **{label: free[i % len(free)] for i, label in enumerate(others)}}
-
-
-def strength(probability: float) -> float:
-    """Return how much of a colour is left: differences near 1 show, as 0.9 and 0.99 differ more than 0.5 and 0.59."""
-    return max(PALEST, 1 - sqrt(max(0.0, 1 - probability)))
-
-
-def _rounded(probability: float) -> str:
-    return f"{probability:.2f}" if probability < 0.995 else "&gt;0.99"  # nothing is certain
-
-
-def _background(color: str, probability: float) -> str:
-    return f"background: linear-gradient(rgba(255,255,255,{1 - strength(probability):.3f}) 0 0), {color}"

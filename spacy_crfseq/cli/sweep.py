@@ -18,14 +18,14 @@ import numpy as np
 import typer
 from spacy import util
 from thinc.api import ConfigValidationError
-from tqdm import tqdm
 
 from ..errors import ConfigError, DataError
 from ..files import replace_folder, replacing
+from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, load_code, printer, reported_errors
-from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid
+from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid, show
 from ._results import Journal, Result, cells, make_page
 from .fit import BEST, Setup, Walk, check_output, encode, read_overrides, score, set_up_from
 from .prune import prune
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ..training.fit import FitResult, Progress
 
 RESULTS, PAGE = "sweep.jsonl", "sweep.html"
+LONGEST = 50
+"""Characters that name a combination beside its curves."""
 
 
 @crfseq_cli.command("sweep", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -377,7 +379,8 @@ class Worker:
         self.stopping = stopping
         self._plan, self._journal, self._output = plan, journal, output
         self._saved = False
-        self._bar: Any = None
+        self._title = ""
+        self._curve = LiveCurve(sys.stderr)
         self._number, self._total = 0, len(plan.runs) - len(found)
 
     def run(self) -> None:
@@ -390,8 +393,8 @@ class Worker:
                 break
 
     def finish(self) -> None:
-        """Take the bar away, and the zeros out of the best model."""
-        self._close_bar()
+        """Take the curves away, and the zeros out of the best model."""
+        self._curve.hide()
         if self._saved:
             prune(self._output / BEST, self._output / BEST)
 
@@ -419,17 +422,18 @@ class Worker:
     def begin(self, run: Run) -> None:
         """Note that a run begins."""
         self._number += 1
-        if self._bar is None:
-            self._bar = tqdm(disable=None, leave=False, file=sys.stderr, bar_format="{desc}")
-        self._bar.set_description_str(f"{self._number} of {self._total}: {run.combination}")
+        self._curve.clear()
+        values = " ".join(map(show, run.combination.settings.values()))
+        values = values if len(values) <= LONGEST else values[: LONGEST - 3] + "..."
+        self._title = f"{self._number} of {self._total}: {values}"
 
-    def watch(self, run: Run, progress: Progress) -> None:
-        """Note an iteration of a run."""
-        score = "" if progress.score is None else f", score {100 * progress.score:.2f}"
-        self._bar.set_description_str(
-            f"{self._number} of {self._total}: {run.combination}, iteration {progress.iteration}, "
-            f"objective {progress.report.value:,.2f}{score}"
-        )
+    def watch(self, progress: Progress) -> None:
+        """Note an iteration of the run that has begun last."""
+        if math.isfinite(progress.report.value):
+            self._curve.add("objective", progress.report.value, log=True)
+        if progress.score is not None:
+            self._curve.add("score", 100 * progress.score)
+        self._curve.show(f"{self._title}, iteration {progress.iteration}")
 
     def failed(self, run: Run, error: BaseException) -> None:
         """Write down that a run has failed."""
@@ -479,7 +483,7 @@ class Worker:
     def _note(self, run: Run, result: Result) -> None:
         self._journal.add(result)
         self.results[run.key] = result
-        self._close_bar()
+        self._curve.hide()
         if result.score is None:
             printer().fail(f"{run.combination}: {result.error}")
         else:
@@ -488,11 +492,6 @@ class Worker:
                 f"active={result.active} seconds={result.seconds:.2f}",
                 flush=True,
             )
-
-    def _close_bar(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
 
 
 class GroupWalk(Walk):
@@ -540,7 +539,7 @@ class GroupWalk(Walk):
                         evaluate=evaluators[decoder],
                         evaluate_every=self._every(pipe),
                         patience=self._worker.stopping.patience,
-                        callback=lambda progress, run=run: self._worker.watch(run, progress),  # type: ignore[misc]
+                        callback=self._worker.watch,
                     )
                 except (ValueError, OSError, MemoryError, ArithmeticError) as error:
                     self._worker.failed(run, error)
@@ -557,7 +556,7 @@ def _tell(outcome: SweepOutcome) -> None:
     msg = printer()
     if outcome.results:
         header, rows = cells(outcome.results)
-        aligns = ["r", *["l"] * (len(header) - 7), *["r"] * 6]
+        aligns = ["r", "r", *["l"] * (len(header) - 7), *["r"] * 5]
         msg.table(rows, header=header, divider=True, aligns=aligns)
     if outcome.interrupted:
         msg.warn("Interrupted: start the same command again to go on")

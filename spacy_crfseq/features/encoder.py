@@ -7,8 +7,9 @@ model, which is why `forget` may throw them away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,8 @@ import numpy as np
 from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .index import BagStore, Growable, HashIndex
 from .lexicon import LexemeValues, Lexicon, pad_values
-from .plan import ColumnSlot, Plan, column_names, lexical_names
+from .plan import ColumnSlot, Plan, SetSlot, column_names, lexical_names
+from .token_sets import TokenSets
 
 UNKNOWN = -2
 BLOCK_TOKENS = 1 << 16
@@ -29,11 +31,13 @@ class Columns(NamedTuple):
     orths (Hashes): [T] word hashes.
     context (Hashes): [T, C] token columns, in the order of `Encoder.columns`; 0 where not set.
     offsets (Offsets): [N + 1] where sequences begin.
+    sets (Mapping[str, TokenSets]): What token functions gave, by their names.
     """
 
     orths: Hashes
     context: Hashes
     offsets: Offsets
+    sets: Mapping[str, TokenSets] = MappingProxyType({})
 
 
 class Ids(NamedTuple):
@@ -76,6 +80,21 @@ class Encoded(NamedTuple):
         tokens = slice(int(offsets[0]), int(offsets[-1]))
         words = None if self.words is None else self.words[tokens]
         return Encoded(self.state.take(tokens), self.pair.take(tokens), offsets - offsets[0], words)
+
+
+class Active(NamedTuple):
+    """What one template switches on in a text: M attributes of tokens.
+
+    template (int): A place in ``plan.templates``.
+    tokens (Offsets): [M] the tokens.
+    attributes (Ints): [M] ids, -1 for attributes that the model does not have.
+    values (Hashes): [parts, M] the values behind them, for `names_of`.
+    """
+
+    template: int
+    tokens: Offsets
+    attributes: Ints
+    values: Hashes
 
 
 def concatenate(parts: Sequence[Encoded]) -> Encoded:
@@ -137,6 +156,7 @@ class Block:
         self.store = BagStore()
         self._table = Growable(np.int32, len(self.plan.lexeme_slots))
         self._column_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.column_slots]
+        self._set_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.set_slots]
 
     def forget(self, lexicon: Lexicon) -> None:
         """Start with empty caches and a new lexicon; attribute ids stay."""
@@ -146,12 +166,15 @@ class Block:
     def encode(self, rows: Ints, text: Columns) -> Ids:
         """Return the ids of a text; rows [T] are its words' rows in the lexicon."""
         n_bags, n_attrs = self._n_bags, self._n_attrs
-        bags = np.empty((len(rows), n_bags + len(self.plan.column_slots)), np.int32)
+        n_columns, n_sets = len(self.plan.column_slots), len(self.plan.set_slots)
+        bags = np.empty((len(rows), n_bags + n_columns + n_sets), np.int32)
         attrs = np.empty((len(rows), n_attrs + len(self.plan.single_slots)), np.int32)
         if self.plan.lexeme_slots:
             self._encode_lexemes(rows, text, bags, attrs)
         for i, (column_slot, cache) in enumerate(zip(self.plan.column_slots, self._column_bags, strict=True)):
             bags[:, n_bags + i] = self._encode_columns(column_slot, *cache, rows, text)
+        for i, (set_slot, cache) in enumerate(zip(self.plan.set_slots, self._set_bags, strict=True)):
+            bags[:, n_bags + n_columns + i] = self._encode_sets(set_slot, *cache, text)
         for i, single in enumerate(self.plan.single_slots):
             number = single.template
             keys = self._keys(number, rows, text)
@@ -191,6 +214,37 @@ class Block:
             numbers.append(self.store.add(np.stack(members, axis=1)))
         bags: Ints = numbers.array[found]
         return bags
+
+    def _encode_sets(self, slot: SetSlot, index: HashIndex, numbers: Growable, text: Columns) -> Ints:
+        keys, sets, offset = self._set_keys(slot.template, text)
+        found, unknown = index.find(keys)
+        if unknown:
+            found, new = index.add(keys)
+            sizes, values = sets.take(np.flatnonzero(new) + offset)
+            members = self._attributes(slot.template, self._member_keys(slot.template, values), lambda: values[None])
+            numbers.append(self.store.add_ragged(members, sizes))
+        bags = np.zeros(len(found), np.int32)  # the empty set is the empty bag
+        bags[found >= 0] = numbers.array[found[found >= 0]]
+        return bags
+
+    def _set_keys(self, number: int, text: Columns) -> tuple[Hashes, TokenSets, int]:
+        """Return the keys [T] of the sets that a set slot's template looks at, all sets, and its offset."""
+        from ..kernels import hashing
+
+        name, offset = self.plan.templates[number].parts[0]
+        sets = text.sets[name]
+        keys = np.empty(len(sets.keys), np.uint64)
+        hashing.shift(sets.keys, text.offsets, offset, np.zeros_like(self._pads), keys)
+        return keys, sets, offset
+
+    def _member_keys(self, number: int, values: Hashes) -> Hashes:
+        """Return the keys of a set slot's attributes, given the values behind them."""
+        from ..kernels import hashing
+
+        keys = np.full(len(values), self.plan.templates[number].seed, np.uint64)
+        whole = np.array([0, len(values)], np.int64)
+        hashing.mix_column(values, whole, 0, self._pads, np.uint64(0), keys)
+        return keys
 
     def _new_members(self, number: int, new: Bools, rows: Ints, text: Columns) -> Ints:
         keys = np.ascontiguousarray(self._keys(number, rows, text)[new])
@@ -256,6 +310,27 @@ class Block:
         if self.origins is not None and new.any():
             self.origins.append((number, values()[:, new]))
         return ids
+
+    def active(self, rows: Ints, text: Columns) -> list[Active]:
+        """Return what each template switches on; rows [T] are the words' rows in the lexicon."""
+        found = []
+        sets = {slot.template for slot in self.plan.set_slots}
+        for number in range(len(self.plan.templates)):
+            if number in sets:
+                found.append(self._active_sets(number, text))
+                continue
+            keys = self._keys(number, rows, text)
+            tokens = np.flatnonzero(keys)
+            values = self._values(number, rows, text)[:, tokens]
+            found.append(Active(number, tokens, self.index.find(keys[tokens])[0], values))
+        return found
+
+    def _active_sets(self, number: int, text: Columns) -> Active:
+        keys, sets, offset = self._set_keys(number, text)
+        tokens = np.flatnonzero(keys)
+        sizes, values = sets.take(tokens + offset)
+        known = self.index.find(self._member_keys(number, values))[0]
+        return Active(number, np.repeat(tokens, sizes), known, values[None])
 
     def count(self, ids: Ids) -> Offsets:
         """Return how many tokens switch on each attribute, [F]."""
@@ -357,6 +432,14 @@ class Encoder:
                 self._forget()
             raise
 
+    def active(self, text: Columns) -> tuple[list[Active], list[Active]]:
+        """Return what each template of the state and of the pair block switches on, one by one: slow, to be looked at.
+
+        This adds to the lexicon, but not to the caches of `encode`.
+        """
+        rows = self._lexicon.rows(text.orths)
+        return self.state.active(rows, text), self.pair.active(rows, text)
+
     def _word_numbers(self, orths: Hashes) -> Ints | None:
         if self.words is None:
             return None
@@ -386,12 +469,14 @@ class Encoder:
 
 def attribute_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
     """Return a readable name, such as ``LOWER[-1]=the``, for every attribute of a block that kept its origins."""
-    pads = dict(zip(pad_values(block.plan.width).tolist(), _pad_names(block.plan.width), strict=True))
-    names = []
-    for number, values in block.origins or []:
-        name = block.plan.templates[number].name
-        names += [f"{name}={'|'.join(pads.get(v) or text_of(v) for v in column)}" for column in values.T.tolist()]
-    return names
+    return [name for number, values in block.origins or [] for name in names_of(block.plan, number, values, text_of)]
+
+
+def names_of(plan: Plan, template: int, values: Hashes, text_of: Callable[[int], str]) -> list[str]:
+    """Return readable names [M] of attributes of a template, given the values [parts, M] behind them."""
+    pads = dict(zip(pad_values(plan.width).tolist(), _pad_names(plan.width), strict=True))
+    name = plan.templates[template].name
+    return [f"{name}={'|'.join(pads.get(v) or text_of(v) for v in column)}" for column in values.T.tolist()]
 
 
 def _pad_names(width: int) -> list[str]:

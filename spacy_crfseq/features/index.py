@@ -136,10 +136,13 @@ class BagStore:
 
     def add(self, members: Ints) -> Ints:
         """Add one bag for each row of `members` [B, S] (-1 for nothing) and return the new bags' numbers [B]."""
-        present = members >= 0
-        ends = np.cumsum(present.sum(1, dtype=np.int64)) + self._ids.size
+        return self.add_ragged(members.ravel(), np.full(len(members), members.shape[1], np.int64))
+
+    def add_ragged(self, members: Ints, sizes: Offsets) -> Ints:
+        """Add bags of these sizes [B], whose members (-1 for nothing) stand one bag after another; see `add`."""
+        ends = np.append(0, np.cumsum(members >= 0))[np.cumsum(sizes)] + self._ids.size
         first = self.size
-        self._ids.append(members[present])
+        self._ids.append(members[members >= 0])
         self._ptr.append(ends)
         return np.arange(first, self.size, dtype=np.int32)
 

@@ -5,6 +5,8 @@ Most templates look at one word at one offset, and all of those for one offset a
 (tags, say) take few distinct values, so those whose parts are covered by a larger one join it in a *column slot*, whose
 bag is looked up by the larger one's key.  What is left, conjunctions across words, are *single slots*: one attribute a
 token.  A token thus holds a handful of ids instead of one per template, and weights are summed once per distinct bag.
+
+A token function gives a set of names, as many as it likes: a *set slot*, whose bag is looked up by the whole set.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from ..errors import ConfigError
 from .attributes import TOKEN_COLUMNS
 from .templates import Template
 
@@ -36,6 +39,12 @@ class SingleSlot(NamedTuple):
     template: int
 
 
+class SetSlot(NamedTuple):
+    """A template that is one token function at one offset."""
+
+    template: int
+
+
 class Plan(NamedTuple):
     """Slots of a list of templates; numbers are positions in the list."""
 
@@ -43,6 +52,7 @@ class Plan(NamedTuple):
     lexeme_slots: tuple[LexemeSlot, ...]
     column_slots: tuple[ColumnSlot, ...]
     single_slots: tuple[SingleSlot, ...]
+    set_slots: tuple[SetSlot, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -52,7 +62,12 @@ class Plan(NamedTuple):
     @property
     def lexical(self) -> list[str]:
         """Names of the attributes of words that are used, sorted."""
-        return sorted(self._attributes() - set(TOKEN_COLUMNS))
+        return sorted(self._attributes() - set(TOKEN_COLUMNS) - self.functions)
+
+    @property
+    def functions(self) -> set[str]:
+        """Names of the token functions that are used."""
+        return {self.templates[slot.template].parts[0].attribute for slot in self.set_slots}
 
     @property
     def width(self) -> int:
@@ -73,13 +88,22 @@ def column_names(*plans: Plan) -> list[str]:
     return list(dict.fromkeys(name for plan in plans for name in plan.columns))
 
 
-def make_plan(templates: Iterable[Template]) -> Plan:
-    """Assign every template to exactly one slot."""
+def make_plan(templates: Iterable[Template], functions: Collection[str] = ()) -> Plan:
+    """Assign every template to exactly one slot.
+
+    functions (Collection[str]): Names of token functions.
+    RAISES ConfigError: If such a name stands in a conjunction.
+    """
     templates = tuple(templates)
     by_offset: dict[int, list[int]] = {}
     over_columns: list[int] = []
     singles: list[int] = []
+    sets: list[int] = []
     for number, template in enumerate(templates):
+        if any(part.attribute in functions for part in template.parts):
+            _check_alone(template)
+            sets.append(number)
+            continue
         kinds = {part.attribute in TOKEN_COLUMNS for part in template.parts}
         offsets = {part.offset for part in template.parts}
         if kinds == {False} and len(offsets) == 1:
@@ -95,7 +119,17 @@ def make_plan(templates: Iterable[Template]) -> Plan:
         tuple(ColumnSlot(key, tuple(members)) for key, members in groups.items() if len(members) > 1),
         tuple(SingleSlot(key) for key, members in groups.items() if len(members) == 1)
         + tuple(SingleSlot(number) for number in singles),
+        tuple(SetSlot(number) for number in sets),
     )
+
+
+def _check_alone(template: Template) -> None:
+    if len(template.parts) > 1:
+        raise ConfigError(
+            f"Template {template.name!r}: a token function gives many values at a token and cannot stand in a "
+            "conjunction. Let the function itself return the joint value, for example "
+            '"word+tag=" + sentence[i].text + "/" + sentence[i].tag_.'
+        )
 
 
 def _cover(templates: tuple[Template, ...], numbers: Collection[int]) -> dict[int, list[int]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ConfigError
-from ..types import LexemeFunction
+from ..types import LexemeFunction, TokenFunction
 from .attributes import BUILT_IN, SPELLING
 from .plan import Plan, make_plan
 from .templates import parse
@@ -25,42 +25,57 @@ class FeatureSet:
     pair_templates (tuple[str, ...]): Templates whose attributes score a label and the one before it together, the
         features lambda_{y',y,x} of Sokolovska (2010), section 3.1.  Plain transitions are always there.
     functions (Mapping[str, LexemeFunction]): Attributes defined by the user: name to function of a word's text.
-    RAISES ConfigError: If a template cannot be read, or a function takes the name of a built-in attribute.
+    token_functions (Mapping[str, TokenFunction]): Sets of attributes defined by the user: name to function of a token
+        in its sequence, called for every token of every text.
+    RAISES ConfigError: If a template cannot be read, a function takes the name of a built-in attribute, or no template
+        names a token function.
     """
 
     templates: tuple[str, ...]
     pair_templates: tuple[str, ...] = ()
     functions: Mapping[str, LexemeFunction] = field(default_factory=dict)
+    token_functions: Mapping[str, TokenFunction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        taken = sorted(BUILT_IN & set(self.functions))
-        if taken:
-            raise ConfigError(f"Feature functions {taken} have the names of built-in attributes; rename them.")
-        for name, function in self.functions.items():
+        names = {*self.functions, *self.token_functions}
+        if BUILT_IN & names:
+            raise ConfigError(
+                f"Feature functions {sorted(BUILT_IN & names)} have the names of built-in attributes; rename them."
+            )
+        if len(names) < len(self.functions) + len(self.token_functions):
+            twice = sorted(set(self.functions) & set(self.token_functions))
+            raise ConfigError(f"Feature functions {twice} have the names of token functions; rename one of each.")
+        for name, function in (*self.functions.items(), *self.token_functions.items()):
             if not callable(function):
                 raise ConfigError(f"Feature function {name!r} must be callable, but {function!r} was given.")
-        self.plans()
+        unused = sorted(set(self.token_functions) - set().union(*(plan.functions for plan in self.plans())))
+        if unused:
+            raise ConfigError(f"Token functions {unused} are in no template; add '{unused[0]}[0]' to templates.")
         if not self.templates and not self.pair_templates:
             raise ConfigError("A feature set needs at least one template, for example 'LOWER[-1..1]'.")
 
     def plans(self) -> tuple[Plan, Plan]:
         """Return the parsed templates as plans: for single labels and for label pairs."""
-        known = BUILT_IN | set(self.functions)
-        return make_plan(parse(self.templates, known)), make_plan(parse(self.pair_templates, known))
+        known = {*BUILT_IN, *self.functions, *self.token_functions}
+        state, pair = (parse(texts, known) for texts in (self.templates, self.pair_templates))
+        return make_plan(state, self.token_functions), make_plan(pair, self.token_functions)
 
 
 def custom(
     templates: list[str],
     pair_templates: list[str] | None = None,
     functions: dict[str, Any] | None = None,  # checked by FeatureSet: confection would check before resolving
+    token_functions: dict[str, Any] | None = None,
 ) -> FeatureSet:
     """Return exactly the given templates (registered as ``spacy_crfseq.Templates.v1``).
 
     templates (list[str]): Templates whose attributes score a label.
     pair_templates (list[str] | None): Templates whose attributes score a label and the one before it together.
     functions (dict | None): Attributes of your own: their names, and blocks that name functions of a word's text.
+    token_functions (dict | None): Sets of attributes of your own: their names, and blocks that name functions of a
+        token in its sequence.
     """
-    return FeatureSet(tuple(templates), tuple(pair_templates or ()), functions or {})
+    return FeatureSet(tuple(templates), tuple(pair_templates or ()), functions or {}, token_functions or {})
 
 
 def _affixes(*lengths: int) -> list[str]:

@@ -6,11 +6,17 @@ characters of words.  Here only a line feed (with an optional carriage return) e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError
+
+OnError: TypeAlias = Callable[[FormatError], None]
+"""Is told of an error in a file, so that reading goes on behind what it spoils."""
+
+
+_HINT = "Convert the file, or give its own encoding where one can be given, such as encoding='latin-1'."
 
 
 class Sentence(NamedTuple):
@@ -45,13 +51,17 @@ def check_file(path: Path | str) -> Path:
     return path
 
 
-def read_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, encoding: str, on_error: OnError | None = None) -> Iterator[tuple[int, str]]:
     """Yield 1-based line numbers and lines, without their ends and a byte order mark.
 
+    on_error (OnError | None): Told of what is wrong with a line, which is then yielded as far as it can be read.
     Raises FormatError with line and byte where the bytes are not in the encoding, or where a carriage return
     stands inside a line; ConfigError on an unknown encoding.
     """
     try:
+        if on_error is not None:
+            yield from _all_lines(path, encoding, on_error)
+            return
         with path.open(encoding=encoding, newline="\n") as file:
             for number, line in enumerate(file, start=1):
                 yield number, _clean(path, number, line)
@@ -61,6 +71,23 @@ def read_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
         raise ConfigError(f"Unknown encoding {encoding!r}. Try 'utf8' or 'latin-1'.") from error
     except OSError as error:
         raise FormatError(path, 0, f"cannot be read: {error.strerror}.") from error
+
+
+def _all_lines(path: Path, encoding: str, on_error: OnError) -> Iterator[tuple[int, str]]:
+    """Yield all lines of a file, whatever is wrong with them; decoded one by one, which is slower."""
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                line = raw.decode(encoding)
+            except UnicodeDecodeError as error:
+                on_error(FormatError(path, number, f"byte {error.start} of the line is not {encoding}. {_HINT}"))
+                line = raw.decode(encoding, "replace")
+            try:
+                line = _clean(path, number, line)
+            except FormatError as error:
+                on_error(error)
+                line = line.rstrip("\r\n").replace("\r", "")
+            yield number, line
 
 
 def _clean(path: Path, number: int, line: str) -> str:
@@ -84,5 +111,4 @@ def _encoding_error(path: Path, encoding: str) -> FormatError:
     except UnicodeError:  # utf-16 without a byte order mark tells no position
         start = 0
     line = data.count(b"\n", 0, start) + 1
-    hint = "Convert the file, or give its own encoding where one can be given, such as encoding='latin-1'."
-    return FormatError(path, line, f"byte {start} of the file is not {encoding}. {hint}")
+    return FormatError(path, line, f"byte {start} of the file is not {encoding}. {_HINT}")

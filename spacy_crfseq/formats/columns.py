@@ -13,7 +13,7 @@ from pathlib import Path
 from ..errors import ConfigError, DataError, FormatError
 from ..files import replacing
 from ..schemes import describe_invalid, find_invalid
-from ._lines import Sentence, check_file, read_lines
+from ._lines import OnError, Sentence, check_file, read_lines
 
 DOCSTART = "-DOCSTART-"
 IGNORED = "_"
@@ -22,13 +22,19 @@ _BLANKS = frozenset(" \t\r\n")
 
 
 def read_columns(
-    path: Path | str, columns: Sequence[str], *, separator: str | None = None, encoding: str = "utf8"
+    path: Path | str,
+    columns: Sequence[str],
+    *,
+    separator: str | None = None,
+    encoding: str = "utf8",
+    on_error: OnError | None = None,
 ) -> Iterator[Sentence]:
     """Yield the sentences of a column file.
 
     columns (Sequence[str]): The name of each column; one is "word", "_" leaves a column out.
     separator (str | None): What stands between columns; None is any run of spaces and tabs.
     encoding (str): Any of Python's encodings.
+    on_error (OnError | None): Told of what is wrong with a sentence, which is then left out.
 
     A line whose first column is ``-DOCSTART-`` begins a document and is no sentence.  Raises ConfigError on
     impossible column names or an empty separator, and, while sentences are taken, FormatError on a line
@@ -37,7 +43,7 @@ def read_columns(
     check_columns(columns)
     if separator == "":
         raise ConfigError("separator = '' splits nothing; leave it out for runs of spaces and tabs.")
-    return _sentences(check_file(path), tuple(columns), separator, encoding)
+    return _sentences(check_file(path), tuple(columns), separator, encoding, on_error)
 
 
 def write_columns(
@@ -72,20 +78,29 @@ def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str)
         )
 
 
-def _sentences(path: Path, columns: tuple[str, ...], separator: str | None, encoding: str) -> Iterator[Sentence]:
+def _sentences(
+    path: Path, columns: tuple[str, ...], separator: str | None, encoding: str, on_error: OnError | None
+) -> Iterator[Sentence]:
     """Yield the sentences of a file whose arguments were checked."""
     rows: list[list[str]] = []
-    document, in_document, empty = 0, False, True
+    document, in_document, empty, spoilt = 0, False, True, False
     # The blank line behind the last one ends a sentence that the file leaves open.
-    for number, line in _with_blank_end(read_lines(path, encoding)):
+    for number, line in _with_blank_end(read_lines(path, encoding, on_error)):
         fields = _split(line, separator)
         if fields and fields[0] != DOCSTART:
-            _check_fields(path, number, fields, columns)
+            try:
+                _check_fields(path, number, fields, columns)
+            except FormatError as error:
+                if on_error is None:
+                    raise
+                on_error(error)
+                spoilt = True
             rows.append(fields)
             continue
         if rows:
-            yield _sentence(path, rows, columns, number - len(rows), document)
-            rows, in_document, empty = [], True, False
+            if not spoilt:
+                yield _sentence(path, rows, columns, number - len(rows), document)
+            rows, in_document, empty, spoilt = [], True, False, False
         if fields and in_document:
             document, in_document = document + 1, False
     if empty:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import FormatError
-from ._lines import Sentence, check_file, read_lines
+from ._lines import OnError, Sentence, check_file, read_lines
 
 UPOS = frozenset(
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
@@ -28,7 +28,7 @@ class _Row(NamedTuple):
     fields: list[str]
 
 
-def read_conllu(path: Path | str) -> Iterator[Sentence]:
+def read_conllu(path: Path | str, on_error: OnError | None = None) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file, in UTF-8.
 
     The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep
@@ -36,38 +36,55 @@ def read_conllu(path: Path | str) -> Iterator[Sentence]:
     multiword token have no space between them; the space behind the last one follows the multiword token's
     ``SpaceAfter``.  Empty nodes are left out.  ``# newdoc`` begins a document.
 
+    on_error (OnError | None): Told of what is wrong with a sentence, which is then left out.
+
     Raises FormatError with its line where a line has not ten columns, ids do not count 1, 2, 3, ..., a tag
     is no UPOS tag or a feature no Name=Value, and on a file without a sentence.
     """
-    return _sentences(check_file(path))
+    return _sentences(check_file(path), on_error)
 
 
-def _sentences(path: Path) -> Iterator[Sentence]:
+def _sentences(path: Path, on_error: OnError | None) -> Iterator[Sentence]:
     """Yield the sentences of a file that exists."""
     document = -1
-    for comments, rows in _blocks(path):
+    for comments, rows in _blocks(path, on_error):
         if document < 0 or "newdoc" in comments or "newdoc id" in comments:
             document += 1
-        yield _sentence(path, comments, rows, document)
+        try:
+            sentence = _sentence(path, comments, rows, document)
+        except FormatError as error:
+            if on_error is None:
+                raise
+            on_error(error)
+            continue
+        yield sentence
     if document < 0:
         raise FormatError(path, 0, "no sentence in the file.")
 
 
-def _blocks(path: Path) -> Iterator[tuple[dict[str, str], list[_Row]]]:
+def _blocks(path: Path, on_error: OnError | None) -> Iterator[tuple[dict[str, str], list[_Row]]]:
     """Yield the comments and token lines of each sentence."""
     comments: dict[str, str] = {}
     rows: list[_Row] = []
-    for number, line in read_lines(path, "utf8"):
+    spoilt = False
+    for number, line in read_lines(path, "utf8", on_error):
         if not line.strip(" \t"):
-            if rows:
+            if rows and not spoilt:
                 yield comments, rows
-                comments, rows = {}, []
+            if rows or spoilt:
+                comments, rows, spoilt = {}, [], False
         elif line.startswith("#") and not rows:
             key, _, value = line[1:].partition("=")
             comments[key.strip()] = value.strip()
         else:
-            rows.append(_Row(number, _split(path, number, line)))
-    if rows:
+            try:
+                rows.append(_Row(number, _split(path, number, line)))
+            except FormatError as error:
+                if on_error is None:
+                    raise
+                on_error(error)
+                spoilt = True
+    if rows and not spoilt:
         yield comments, rows
 
 

@@ -39,6 +39,7 @@ PRESETS = {
         Preset("conll2002", ("word", "tag", "ent"), "IOB2", "utf8", "ent"),
         Preset("conll2003", ("word", "tag", "chunk", "ent"), "IOB1", "utf8", "ent"),
         Preset("conllu", ("word", *COLUMNS), "plain", "utf8", "tag"),
+        Preset("iob", ("word", "ent"), "IOB1", "utf8", "ent"),
     )
 }
 

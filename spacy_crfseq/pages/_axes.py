@@ -94,19 +94,25 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
     return [_minus(f"{tick / unit + 0.0:,.{decimals}f}") + (letter if abs(tick) > _TINY else "") for tick in ticks]
 
 
-def number(value: float, digits: int = 4) -> str:
-    """Return a number in few characters: thousands apart, no more digits than asked for behind the point."""
+def number(value: float, digits: int = 4, *, least: int = 0) -> str:
+    """Return a number in few characters: thousands apart, `digits` digits if some are behind the point.
+
+    least (int): Decimals that are written even if they are 0.
+    """
     if not isfinite(value):
-        return "none" if value != value else "∞" if value > 0 else f"{MINUS}∞"
-    if value == 0:
-        return "0"
-    size = floor(log10(abs(value)))
+        return "none" if value != value else "\u221e" if value > 0 else f"{MINUS}\u221e"
+    size = floor(log10(abs(value))) if value else 0
     if size < -4 or size > 9:
         mantissa, exponent = f"{value:.{max(0, digits - 1)}e}".split("e")
-        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-        return _minus(f"{mantissa}e{int(exponent)}")
-    written = f"{value:,.{max(0, digits - 1 - size)}f}"
-    return _minus(written.rstrip("0").rstrip(".") if "." in written else written)
+        return _minus(f"{_trimmed(mantissa, 0)}e{int(exponent)}")
+    return _minus(_trimmed(f"{value:,.{max(least, digits - 1 - size, 0)}f}", least))
+
+
+def _trimmed(written: str, least: int) -> str:
+    """Return a number without zeros at its end, but for some decimals."""
+    whole, _, decimals = written.partition(".")
+    decimals = decimals[:least] + decimals[least:].rstrip("0")
+    return f"{whole}.{decimals}" if decimals else whole
 
 
 def width(words: str) -> float:

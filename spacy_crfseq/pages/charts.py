@@ -166,13 +166,14 @@ def _apart(places: Sequence[float], top: float, bottom: float) -> list[float]:
 def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
     """Return bars from the left to the right, each with its name and its value.
 
-    unit (str): What is counted; "%" stands behind each value.
+    unit (str): What is counted; "%" stands behind each value, and the axis goes to 100.
     """
     step, top, bottom = 22.0, 4.0, 4.0 + 22.0 * max(1, len(bars))
     x0 = min(170.0, max((width(bar.name) for bar in bars), default=0)) + 8
-    words = [_bar_words(bar, "%" if unit == "%" else "") for bar in bars]
+    words = _bar_words(bars, "%" if unit == "%" else "")
     x1 = WIDTH - max((width(word) for word in words), default=0) - 10
     values = [v for bar in bars for v in (0.0, bar.value, bar.part, bar.low, bar.high) if v is not None]
+    values.append(100.0 if unit == "%" else 0.0)
     place = scale(values, x0, x1, count=max(2, int((x1 - x0) / 60)), wide=False)
     parts = [_vertical_grid(place, top, bottom)]
     parts += [
@@ -188,8 +189,18 @@ def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
     return _svg(WIDTH, bottom + 22, f"{unit}: {', '.join(bar.name for bar in bars)}", parts)
 
 
-def _bar_words(bar: Bar, unit: str) -> str:
-    return f"{number(bar.part)} of {number(bar.value)}{unit}" if bar.part is not None else f"{number(bar.value)}{unit}"
+def _bar_words(bars: Sequence[Bar], unit: str) -> list[str]:
+    """Return what is written behind bars, all values with as many decimals as the one that needs most."""
+    plain = [number(bar.value) for bar in bars]
+    decimals = max((len(word.partition(".")[2]) for word in plain if "e" not in word), default=0)
+    alike = [
+        word if "e" in word or not isfinite(bar.value) else number(bar.value, least=decimals)
+        for word, bar in zip(plain, bars, strict=True)
+    ]
+    return [
+        f"{word}{unit}" if bar.part is None else f"{number(bar.part)} of {word}{unit}"
+        for word, bar in zip(alike, bars, strict=True)
+    ]
 
 
 def _bar(bar: Bar, words: str, place: Scale, y: float, x0: float, x1: float, unit: str) -> str:
@@ -235,7 +246,7 @@ def heat_map(
 ) -> Markup:
     """Return a table of coloured cells; where there are few, with their values.
 
-    values (Floats): [R, C]; what is not finite leaves its cell empty.
+    values (Floats): [R, C]; what is not finite leaves its cell without colour.
     diverging (bool): Values above and below zero in two colours, else all in one, from zero on.
     row, column (str): What the rows and the columns are.
     shown (Sequence | None): [R, C] what to write instead of the values.
@@ -274,9 +285,9 @@ def _cell(
 ) -> str:
     x, y, wide, high = box
     share = abs(value) / most if isfinite(value) else 0.0
-    color = "void" if not isfinite(value) else "f2" if diverging and value < 0 else "f1"
-    opacity = "" if color == "void" else f' fill-opacity="{share:.3f}"'
-    back = "" if color == "void" else f'<rect class="void" x="{x:.1f}" y="{y:.1f}" width="{wide}" height="{high}"/>'
+    color = "hit" if not isfinite(value) else "f2" if diverging and value < 0 else "f1"
+    opacity = "" if color == "hit" else f' fill-opacity="{share:.3f}"'
+    back = "" if color == "hit" else f'<rect class="void" x="{x:.1f}" y="{y:.1f}" width="{wide}" height="{high}"/>'
     label = _text(x + wide / 2, y + high / 2 + 4, words, "mid on" if share > 0.55 else "mid") if words else ""
     return (
         f'<g class="cell">{back}<rect class="{color}" x="{x:.1f}" y="{y:.1f}" width="{wide}" height="{high}"{opacity}/>'

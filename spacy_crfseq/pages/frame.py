@@ -76,7 +76,6 @@ PAGE = """<!DOCTYPE html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<link rel="icon" href="data:,">
 <style>{style}</style>
 </head>
 <body>
@@ -145,10 +144,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collect
     )
 
 
-def facts(entries: Sequence[tuple[str, str] | tuple[str, str, str]]) -> Markup:
+def facts(entries: Sequence[tuple[str, ...]]) -> Markup:
     """Return a row of figures to see first.
 
-    entries (Sequence): What each is, its value, and maybe a word about it.
+    entries (Sequence): Of each its name, its value, and maybe a word about it.
     """
     cells = []
     for name, value, *more in entries:

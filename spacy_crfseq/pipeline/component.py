@@ -24,8 +24,10 @@ from spacy.vocab import Vocab
 
 from .. import threads
 from ..errors import ConfigError, DataError
+from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.index import HashIndex
+from ..features.noted import hash_of
 from ..features.plan import column_names, lexical_names
 from ..files import replacing
 from ..model import LinearChainCRF
@@ -38,12 +40,15 @@ from ..types import MISSING, Bools, Constraints, Floats, Ints, StepReport
 from . import given, storage
 from .annotations import Annotation, Prediction, Tags
 from .answers import Alternative, Answers
+from .attributes import register_extension
 from .collect import Collected, collect, gold_tags
 from .confidence import register
 from .development import make_evaluator
+from .explanation import Explainer, Explanation
 from .extract import DocColumns, lexeme_reader, read_docs
 from .given import Given
 from .method import Method
+from .naming import AttributeReader, text_of
 from .partial import Partial, PartialTable, contents, known_tags
 from .session import Session
 from .thinc_model import make_model, show_parameters
@@ -52,9 +57,6 @@ from .untrained import make_untrained
 PORTION_TOKENS = 1 << 15
 """Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
 Docs that are still in the cache when they are read."""
-
-N_FLAGS = 64
-"""Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
 
 
 class ModelSize(NamedTuple):
@@ -123,7 +125,9 @@ class CRFComponent(TrainablePipe):
         self._constraints: Constraints | None = None
         self._session = Session(method.optimizer)
         self._partial = PartialTable(annotation)
+        self._strings: dict[int, str] | None = None
         register(self)
+        register_extension()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         state = self.to_bytes(exclude=["vocab"])
@@ -267,7 +271,7 @@ class CRFComponent(TrainablePipe):
         temperature: float | None = None,
     ) -> tuple[Answers, DocColumns]:
         _, encoder = self._trained()
-        columns = read_docs(docs, encoder.columns, self.annotation.reads)
+        columns = self._columns_of(docs, encoder.columns)
         with self._lock:  # words and sums met for the first time are added to shared tables
             self._sync()
             crf, encoder = self._trained()
@@ -351,6 +355,29 @@ class CRFComponent(TrainablePipe):
         answers = self.ask([doc])
         return [answers.alternative(doc, labelling) for labelling in answers.nbest(k)[0]]
 
+    def explain(
+        self, doc: Doc, *, tokens: Iterable[int] | None = None, against: str | None = None, preset: bool = False
+    ) -> Explanation:
+        """Return which weights make the labels of a Doc, compared with the second most probable ones.
+
+        tokens (Iterable[int] | None): Those to be explained; None for all.
+        against (str | None): The label to compare with instead: why not this one?
+        preset (bool): As `ask` has it.
+        For many Docs, call `explain` of one `explainer`.
+        """
+        wanted = None if tokens is None else list(tokens)
+        return self.explainer().explain(doc, tokens=wanted, against=against, preset=preset)
+
+    def explainer(self) -> Explainer:
+        """Return what explains predictions of the weights of now, for any number of Docs."""
+        return Explainer(self.name, self.ask, self.annotation, self.crf, self.attribute_reader())
+
+    def attribute_reader(self) -> AttributeReader:
+        """Return what tells the attributes of texts by name."""
+        strings: dict[int, str] = {}
+        encoder = self._make_encoder(self.crf.keys, strings)
+        return AttributeReader(encoder, strings, self.method.features.token_functions, lambda: self._word_vocab)
+
     def span_probability(self, span: Span) -> float:
         """Return the probability that a span is there, with its boundaries and label; 0 across sentences."""
         if given.crosses_sentences(span.doc, span.start, span.end):
@@ -406,7 +433,9 @@ class CRFComponent(TrainablePipe):
             their tags.  ``spacy init labels`` writes such lists.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
         """
-        strings: dict[int, str] | None = {} if self.method.keep_names else None
+        self.method.check_transitions(self.name)
+        self._strings = {} if self.method.keep_names else None
+        strings = self._strings
         encoder = self._make_encoder(strings=strings)
         if self.method.keep_names:
             encoder.keep_names()
@@ -431,6 +460,7 @@ class CRFComponent(TrainablePipe):
         self._encoder = encoder
         self._use(crf)
         self.attribute_names = self._names(encoder, strings)
+        self._strings = None
         streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
         self._session = Session(self.method.optimizer, data, n_examples=found.n_docs, streamed=streamed)
         self.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
@@ -469,7 +499,11 @@ class CRFComponent(TrainablePipe):
 
     def _read(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
         self._use_words_of(docs)
-        return read_docs(docs, columns, self.annotation.reads)
+        return self._columns_of(docs, columns)
+
+    def _columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
+        functions = self.method.features.token_functions
+        return read_docs(docs, columns, self.annotation.reads, functions, self._strings)
 
     def _use_words_of(self, docs: Sequence[Doc]) -> None:
         """Look new words up in the vocab of `docs`, which need not be the component's."""
@@ -481,12 +515,10 @@ class CRFComponent(TrainablePipe):
             return []
         known = strings
 
-        def text_of(value: int) -> str:
-            if value < N_FLAGS:
-                return str(value)
-            return known.get(value) or str(self._word_vocab.strings[value])
+        def name(value: int) -> str:
+            return text_of(value, known, self._word_vocab)
 
-        return attribute_names(encoder.state, text_of) + attribute_names(encoder.pair, text_of)
+        return attribute_names(encoder.state, name) + attribute_names(encoder.pair, name)
 
     def _collect(self, examples: Iterable[Example], encoder: Encoder) -> Collected:
         try:
@@ -537,10 +569,15 @@ class CRFComponent(TrainablePipe):
     def _key(self, example: Example) -> int:
         """Return a hash of what training takes from an example: words, sentences, token columns and gold labels."""
         _, encoder = self._trained()
-        inputs = example.predicted.to_array(["ORTH", "SENT_START", *encoder.columns]).tobytes()
+        has_functions = bool(self.method.features.token_functions)  # they may look at anything, at this most likely
+        read = TOKEN_COLUMNS if has_functions else encoder.columns
+        inputs = example.predicted.to_array(["ORTH", "SENT_START", *read]).tobytes()
+        attributes = hash_of(example.predicted) if has_functions else 0
         words = example.reference.to_array(["ORTH"]).tobytes()
         reference = example.reference
-        return hash((inputs, words, self.annotation.gold_content(reference), contents(reference, self.name)))
+        return hash(
+            (inputs, attributes, words, self.annotation.gold_content(reference), contents(reference, self.name))
+        )
 
     def compile(self, examples: Sequence[Example]) -> list[Dataset]:
         """Return each example as a data set, features and gold labels as numbers."""

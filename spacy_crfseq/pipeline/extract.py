@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.attrs import IDS
-from spacy.strings import get_string_id
-from spacy.tokens import Doc
+from spacy.strings import get_string_id, hash_string  # type: ignore[attr-defined]
+from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
+from ..errors import DataError
 from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
 from ..features.encoder import Columns
-from ..types import Hashes, LexemeFunction, Offsets
+from ..features.token_sets import TokenSets, make_token_sets, names_in
+from ..types import Hashes, LexemeFunction, Offsets, TokenFunction
 
 ALWAYS = ("ORTH", "SENT_START")
 
@@ -37,11 +42,20 @@ class DocColumns(NamedTuple):
         return len(self.doc_offsets) - 1
 
 
-def read_docs(docs: Sequence[Doc], columns: Sequence[str], state: Sequence[str] = ()) -> DocColumns:
+def read_docs(
+    docs: Sequence[Doc],
+    columns: Sequence[str],
+    state: Sequence[str] = (),
+    functions: Mapping[str, TokenFunction] = MappingProxyType({}),
+    strings: dict[int, str] | None = None,
+) -> DocColumns:
     """Return the columns of `docs`, read once.
 
     columns (Sequence[str]): Token attributes that templates use.
     state (Sequence[str]): Token attributes that the annotation adapter uses.
+    functions (Mapping[str, TokenFunction]): Token functions by their names.
+    strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
+    RAISES DataError: If a token function returns something that holds no names.
     """
     attributes: list[Any] = [int(IDS[name]) for name in (*ALWAYS, *state, *columns)]
     doc_offsets = np.zeros(len(docs) + 1, np.int64)
@@ -52,8 +66,33 @@ def read_docs(docs: Sequence[Doc], columns: Sequence[str], state: Sequence[str] 
     starts[doc_offsets[:-1][np.diff(doc_offsets) > 0]] = True
     offsets = np.append(np.flatnonzero(starts), len(table)).astype(np.int64)
     first = len(ALWAYS) + len(state)
-    text = Columns(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, first:]), offsets)
+    tokens = [token for doc in docs for token in doc] if functions else []
+    sets = {name: _token_sets(name, function, tokens, offsets, strings) for name, function in functions.items()}
+    text = Columns(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, first:]), offsets, sets)
     return DocColumns(text, table[:, len(ALWAYS) : first], doc_offsets)
+
+
+def _token_sets(
+    name: str, function: TokenFunction, tokens: list[Token], offsets: Offsets, strings: dict[int, str] | None
+) -> TokenSets:
+    sizes: list[int] = []
+    values = array("Q")
+    for first, last in pairwise(offsets.tolist()):
+        sequence = tokens[first:last]
+        for i in range(last - first):
+            returned = function(sequence, i)
+            try:
+                names = names_in(returned)
+            except DataError as error:
+                raise DataError(f"Token function {name!r} at the token {sequence[i].text!r}: {error}") from None
+            hashes = {_HASHES[each]: each for each in names}
+            if strings is not None:
+                strings.update(hashes)
+            sizes.append(len(hashes))
+            values.extend(hashes)
+    if len(_HASHES) > MAX_HASHES:
+        _HASHES.clear()
+    return make_token_sets(sizes, values)
 
 
 def lexeme_reader(
@@ -103,3 +142,16 @@ def _reader(
 def _hash_of(value: str) -> int:
     """Return spaCy's hash of a text; words share their affixes and shapes."""
     return int(get_string_id(value))
+
+
+class _Hashes(dict[str, int]):
+    """Hashes of names; one such as "IS_TITLE" gets none of the small numbers that spaCy has for its own."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = key = int(hash_string(name))
+        return key
+
+
+_HASHES = _Hashes()
+MAX_HASHES = 1 << 18
+"""Names that are kept, so that the hash of one that returns need not be computed again."""

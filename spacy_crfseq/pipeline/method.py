@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ..errors import ConfigError, suggest
 from ..features.sets import FeatureSet
+from ..features.template_file import Features, TemplateFile
 from ..training.compatibility import check_plugins
 from ..types import Decoder, Loss, Optimizer, Regularizer
 
@@ -16,7 +17,7 @@ PRECISIONS = ("float32", "float64")
 class Method(NamedTuple):
     """How a component models and learns; the same for all tasks.
 
-    features (FeatureSet): Templates, a block that names a function of the registry ``crf_features``.
+    features (Features): Templates, a block that names a function of the registry ``crf_features``.
     loss, regularizer, optimizer, decoder: Blocks that name functions of their registries.
     support (str): "observed" gives weights to the attribute-label pairs and transitions seen in training, as CRFsuite
         does by default; "all" to every pair, as CRF++ does: more accurate at times, larger always.
@@ -37,7 +38,7 @@ class Method(NamedTuple):
         are the same for the same number.
     """
 
-    features: FeatureSet
+    features: Features
     loss: Loss
     regularizer: Regularizer
     optimizer: Optimizer
@@ -60,7 +61,7 @@ class Method(NamedTuple):
         RAISES ConfigError: Naming the component, the setting and what to write instead.
         """
         where = f"[components.{component}]"
-        if not isinstance(self.features, FeatureSet):
+        if not isinstance(self.features, FeatureSet | TemplateFile):
             raise ConfigError(f"{where}: features must name a feature set, for example spacy_crfseq.Templates.v1.")
         for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
             if value not in known:
@@ -84,3 +85,11 @@ class Method(NamedTuple):
             optimizer=self.optimizer,
             decoder=self.decoder,
         )
+
+    def check_transitions(self, component: str) -> None:
+        """Refuse to train where a template file says something else of transitions than the settings.
+
+        RAISES ConfigError: Saying what to write.
+        """
+        if isinstance(self.features, TemplateFile):
+            self.features.check_transitions(component, self.transitions)

@@ -444,10 +444,10 @@ def _layout(
             "A corpus reader got no path. Give the file on the command line, --paths.train FILE or "
             "--paths.dev FILE, or under [paths] in the config."
         )
-    _check_choice("unit", unit, _UNITS)
-    _check_choice("on_invalid", on_invalid, _ON_INVALID)
+    check_setting("unit", unit, _UNITS)
+    check_setting("on_invalid", on_invalid, _ON_INVALID)
     for name in given:
-        _check_choice("given", name, [column for column in columns if column not in ("word", "_")])
+        check_setting("given", name, [column for column in columns if column not in ("word", "_")])
     if limit < 0:
         raise ConfigError(f"limit = {limit} must be 0 (all) or a number of docs.")
     return Layout(Path(path), tuple(columns), scheme, tuple(given), unit, chunks_key, on_invalid, limit)
@@ -456,14 +456,14 @@ def _layout(
 def _check_columns(columns: list[str], scheme: str) -> None:
     """Raise ConfigError on a column without a meaning, no words, or spans without a scheme."""
     for name in columns:
-        _check_choice("columns", name, _COLUMNS)
+        check_setting("columns", name, _COLUMNS)
     check_columns(columns)
-    _check_choice("scheme", scheme, READABLE_SCHEMES)
+    check_setting("scheme", scheme, READABLE_SCHEMES)
     if scheme == "plain" and not set(_SPANS).isdisjoint(columns):
         raise ConfigError("scheme = 'plain' marks no spans, but columns holds ent or chunk. Give IOB2 or BILUO.")
 
 
-def _check_choice(setting: str, value: Any, known: Sequence[str]) -> None:
+def check_setting(setting: str, value: Any, known: Sequence[str]) -> None:
     """Raise ConfigError unless a setting has one of the known values."""
     if value not in known:
         raise ConfigError(f"{setting}: {value!r} is not known. {suggest(str(value), known)}")

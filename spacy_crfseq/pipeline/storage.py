@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import srsly
 
 from ..errors import ModelFileError
-from ..features.sets import FeatureSet
+from ..features.template_file import Features, TemplateFile
 from ..model import LinearChainCRF
 
 
@@ -25,14 +25,13 @@ class StoredModel(NamedTuple):
     n_sequences: int
 
 
-def pack(crf: LinearChainCRF, features: FeatureSet, names: list[str], n_sequences: int) -> bytes:
+def pack(crf: LinearChainCRF, features: Features, names: list[str], n_sequences: int) -> bytes:
     """Return the bytes of a model file."""
     head = {
+        "template_file": features.to_state() if isinstance(features, TemplateFile) else None,
         "templates": list(features.templates),
         "pair_templates": list(features.pair_templates),
-        "functions": {
-            name: function.to_state() for name, function in features.functions.items() if hasattr(function, "to_state")
-        },
+        "functions": {name: f.to_state() for name, f in _functions(features).items() if hasattr(f, "to_state")},
         "names": names,
         "n_sequences": n_sequences,
         "model": crf.to_bytes(),
@@ -41,10 +40,14 @@ def pack(crf: LinearChainCRF, features: FeatureSet, names: list[str], n_sequence
     return data
 
 
-def unpack(data: bytes, features: FeatureSet, component: str, source: str) -> StoredModel:
-    """Return what `pack` stored; feature functions that keep a state, such as gazetteers, get it back.
+def _functions(features: Features) -> dict[str, Any]:
+    return {**features.functions, **features.token_functions}
 
-    features (FeatureSet): The features of the config, which must be those of the model.
+
+def unpack(data: bytes, features: Features, component: str, source: str) -> StoredModel:
+    """Return what `pack` stored; features that keep a state, such as gazetteers and template files, get it back.
+
+    features (Features): The features of the config, which must be those of the model.
     source (str): What to call the data in an error.
     RAISES ModelFileError: If the data are damaged or foreign, or the model was trained with other features.
     """
@@ -53,18 +56,21 @@ def unpack(data: bytes, features: FeatureSet, component: str, source: str) -> St
         templates = list(head["templates"]), list(head["pair_templates"])
         names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
         functions = dict(head["functions"])
+        lines = head.get("template_file")
     except Exception as error:  # msgpack raises many kinds on foreign bytes
         raise ModelFileError(
             f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
         ) from error
+    if lines and isinstance(features, TemplateFile):
+        features.from_state(lines)
     same_templates = templates == (list(features.templates), list(features.pair_templates))
-    if not same_templates or not functions.keys() <= features.functions.keys():
+    if not same_templates or not functions.keys() <= _functions(features).keys():
         raise ModelFileError(
             f"{source}: the model was trained with other feature templates than the config of component "
             f"{component!r} names. Use the config that lies beside the model, or train again."
         )
     for name, state in functions.items():
-        features.functions[name].from_state(state)  # type: ignore[attr-defined]
+        _functions(features)[name].from_state(state)
     crf = LinearChainCRF.from_bytes(body, source)
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):

@@ -138,6 +138,15 @@ def test_report(run: Run, copy: Path, corpus: Corpus) -> None:
     assert [line.split()[0] for line in lines if " -> " in line and not line.startswith("T")].count("all") == 3
 
 
+def test_few_predictions_are_a_warning(run: Run, ner: Path, corpus: Corpus, tmp_path: Path) -> None:
+    lines = corpus.dev.read_text().split("\n\n")
+    (tmp_path / "few.conll").write_text("\n\n".join(lines[:10]) + "\n")
+    few = run("calibrate", ner, tmp_path / "few.conll", "-f", "conll2003")
+    assert few.exit_code == 0
+    assert "are few to fit a temperature to" in few.stderr
+    assert "are few" not in run("calibrate", ner, corpus.train, "-f", "conll2003").stderr
+
+
 def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
     nlp = spacy.load(copy)
     docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
@@ -202,7 +211,8 @@ def assert_refused(result: Any, *messages: str) -> None:
         ("dev.conll", ["-f", "conll203"], "Did you mean 'conll2003'?"),
         ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
         ("none.spacy", [], "none.spacy: no such file"),
-        ("dev.conll", [], "no file in spaCy's binary format"),
+        ("dev.conll", [], "the ending '.conll' does not tell what the columns of this file are"),
+        ("dev.conll", ["-f", "spacy"], "no file in spaCy's binary format"),
         ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
         ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
     ],

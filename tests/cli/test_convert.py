@@ -156,9 +156,40 @@ def test_docs_without_annotation(tmp_path: Path) -> None:
     assert converted(tmp_path / "a.spacy", Settings("spacy", "conll2000")) == "Ada NNP B-NP\nsees VBZ O\n\n"
 
 
+def test_columns_of_ones_own(source: Path) -> None:
+    own = Settings("columns", "iob", columns=("word", "_", "_", "ent"), from_scheme="IOB1")
+    assert converted(source, own) == converted(source, Settings("conll2003", "iob"))
+    source.write_text("Ada\tproper\tnoun\tB-PER\nsees\tverb\tverb\tO\n")
+    named = Settings("columns", "spacy", columns=("word", "tag", "_", "ent"))
+    convert(source, source.with_name("a.spacy"), named)
+    (doc,) = docs_of(source.with_name("a.spacy"))
+    assert [(token.tag_, token.ent_type_) for token in doc] == [("proper", "PER"), ("verb", "")]
+    with pytest.raises(FormatError, match=r"in.conll:1: 3 columns expected"):
+        converted(source, Settings("columns", "iob", columns=("word", "_", "ent")))
+
+
+def test_attribute_files(tmp_path: Path) -> None:
+    source = tmp_path / "train.crfsuite"
+    source.write_text("B-PER\tw[0]=Ada\tcap\nO\tw[0]=a\\:b\n\nO\tcap\n")
+    assert converted(source, Settings("crfsuite", "iob", labels="ent", scheme="BILUO")) == "Ada U-PER\na:b O\n\n_ O\n\n"
+    assert converted(source, Settings("crfsuite", "iob", labels="ent", word="x=")).startswith("_ B-PER\n_ O\n")
+    assert convert(source, tmp_path / "a.spacy", Settings("crfsuite", "spacy")) == 2
+    first, second = docs_of(tmp_path / "a.spacy")
+    assert [token.tag_ for token in first] == ["B-PER", "O"]
+    assert [list(names) for names in first._.crf_attributes] == [["w[0]=Ada", "cap"], ["w[0]=a:b"]]
+    assert [list(names) for names in second._.crf_attributes] == [["cap"]]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        (Settings("columns", "iob"), "--from columns needs --columns"),
+        (Settings("iob", "iob", columns=("word", "ent")), "--from iob has columns of its own"),
+        (Settings("columns", "iob", columns=("word", "net")), "--columns net: unknown. Did you mean 'ent'"),
+        (Settings("columns", "iob", columns=("tag", "ent")), "among them 'word'"),
+        (Settings("columns", "iob", columns=("word", "tag")), "columns can become: spacy"),
+        (Settings("conll2003", "crfsuite"), "attribute files hold what features make of a text"),
+        (Settings("crfsuite", "iob", labels="pos"), "--labels pos"),
         (Settings("conll2004", "spacy"), "--from conll2004: unknown. Did you mean"),
         (Settings("conll2003", "conllu"), "--to conllu: unknown"),
         (Settings("conll2003", "iob", scheme="IOB3"), "--scheme IOB3"),

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import spacy
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, DocBin, Span
 
 from spacy_crfseq.cli import evaluate
+from spacy_crfseq.cli._columns import chunks_key, predicted_columns
 from spacy_crfseq.cli._conlleval import SpanCounts
-from spacy_crfseq.cli.evaluate import chunks_key, predicted_columns
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span as TagSpan
@@ -172,6 +172,32 @@ def test_own_spans_key() -> None:
     assert chunks_key(nlp) == "chunks"
     nlp.add_pipe("crf_chunker", config={"spans_key": "np"})
     assert chunks_key(nlp) == "np"
+
+
+def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
+    """A DocBin has the scores of the column file that it was made of, without a word about its layout."""
+    model = trained / "model-best"
+    nlp = spacy.load(model)
+    docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
+    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
+    found = run("evaluate", model, tmp_path / "dev.spacy", "--json")
+    assert found.exit_code == 0, found.stderr
+    metrics, expected = json.loads(found.stdout), evaluate(model, corpus.dev, "conll2003").metrics
+    assert {**metrics, **_speed(expected)} == expected
+    DocBin(docs=[Doc(nlp.vocab, words=["no", "annotation"])]).to_disk(tmp_path / "bare.spacy")
+    assert "Nothing to score" in run("evaluate", model, tmp_path / "bare.spacy").stderr
+
+
+def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
+    result = run("evaluate", trained / "model-best", corpus.dev)
+    assert result.exit_code == 1
+    assert "the ending '.conll' does not tell what the columns of this file are" in result.stderr
+    assert "Its first line has 4 columns" in result.stderr
+    assert "Give --format: spacy, conll2000, conll2002, conll2003 or conllu." in result.stderr
+    (tmp_path / "dev").write_text("")
+    assert "no ending tells" in run("evaluate", trained / "model-best", tmp_path / "dev").stderr
+    DocBin().to_disk(tmp_path / "empty.spacy")
+    assert "holds no documents" in run("evaluate", trained / "model-best", tmp_path / "empty.spacy").stderr
 
 
 # What is refused

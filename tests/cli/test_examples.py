@@ -49,6 +49,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) ->
     folder = tmp_path_factory.mktemp("examples")
     shutil.copytree(ROOT / "configs", folder / "configs")
     shutil.copy(ROOT / "configs" / "pipeline.cfg", folder / "config.cfg")
+    grid = (ROOT / "configs" / "sweep.cfg").read_text(encoding="utf8")
+    (folder / "sweep.cfg").write_text(grid.replace('"pipeline.cfg"', '"config.cfg"'), encoding="utf8")
     for part in ("train", "dev", "test"):
         source = folder / f"{part}.conll"
         shutil.copy(ROOT / "assets" / "corpus" / source.name, source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from spacy_crfseq.cli.fit import read_overrides
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
+from tests.terminal import run_on_terminal
 
 Run = Callable[..., Any]
 KEYS = {"component", "iteration", "seconds", "objective", "loss", "grad_norm", "active", "score", "best"}
@@ -76,6 +78,36 @@ def test_piped_output_is_plain_lines(trained: Path) -> None:
     assert "score=" in lines[0]
     assert lines[0].endswith(" *")
     assert f"Saved {trained / 'model-best'}" in text
+
+
+def test_a_terminal_shows_a_table_and_curves(configure: Any, optimizers: Any, paths: list[str], tmp_path: Path) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=optimizers["lbfgs"].format(name="crf_ner"))
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        SPACY,
+        "crfseq",
+        "fit",
+        str(config),
+        "--output",
+        str(tmp_path / "o"),
+    ]
+    code, text = run_on_terminal([*command, *paths])
+    assert code == 0, text
+    assert re.search(r"\r *crf_ner \d+  objective [▁▂▃▄▅▆▇█]+ [\d,.]+", text)
+    rows = re.findall(r"(?:^|[\r\n])crf_ner +(\d+) +[\d.]+ [^▁▂▃▄▅▆▇█\r\n]*\r\n", text)
+    log = [entry for entry in log_of(tmp_path / "o") if entry["score"] is not None]
+    assert [int(row) for row in rows] == [entry["iteration"] for entry in log]
+
+
+def test_the_log_counts_active_weights(trained: Path) -> None:
+    log = log_of(trained)
+    assert all((entry["active"] is None) == (entry["score"] is None) for entry in log)
+    crf = spacy.load(trained / "model-last").get_pipe("crf_chunker").crf  # type: ignore[attr-defined]
+    last = [entry for entry in log if entry["component"] == "crf_chunker"][-1]
+    assert last["active"] == np.count_nonzero(crf.theta) > 0
 
 
 def test_meta_holds_the_scores_of_each_model(trained: Path, corpus: Any) -> None:

@@ -16,8 +16,9 @@ from spacy.language import Language
 from spacy.tokens import DocBin
 
 from spacy_crfseq.cli import show
+from spacy_crfseq.cli._marks import PALETTE, strength
 from spacy_crfseq.cli._texts import Text
-from spacy_crfseq.cli.show import PALETTE, Entry, page, strength
+from spacy_crfseq.cli.show import Entry, page
 from spacy_crfseq.pipeline.answers import Scored
 from tests.pipeline import helpers
 
@@ -121,7 +122,8 @@ def test_files(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
         shown = show(model, tmp_path / name, tmp_path / "page.html")
         assert (shown.texts, shown.more) == (3, False)
         pages.append((tmp_path / "page.html").read_text(encoding="utf8"))
-    assert pages[0] == pages[1]
+    assert pages[0].count("<small>line ") == pages[1].count("<small>text ") == 3
+    assert pages[0].replace("<small>line ", "<small>text ") == pages[1]
     assert len(Page(pages[0]).texts) == 3
     result = run("show", model, tmp_path / "texts.txt", "-n", "2", "-o", tmp_path / "page.html")
     assert "2 texts" in result.stdout

@@ -97,8 +97,8 @@ def test_the_table_is_sorted_by_score(swept: tuple[Path, Any]) -> None:
     folder, result = swept
     lines = table_of(result).splitlines()
     header = lines[0].split()
-    assert header[:6] == ["#", "optimizer", "regularizer", "regularizer.rho", "Dev", "score"]
-    shown = [float(line.split()[4]) for line in lines[2:10]]
+    assert header[:6] == ["#", "Dev", "score", "optimizer", "regularizer", "regularizer.rho"]
+    shown = [float(line.split()[1]) for line in lines[2:10]]
     assert shown == sorted((round(100 * entry["score"], 2) for entry in results_of(folder / "out")), reverse=True)
     assert not any(ord(char) < 32 and char != "\n" for char in result.stdout)
 

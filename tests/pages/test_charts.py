@@ -154,6 +154,11 @@ def test_any_bars_make_a_drawing(bars):
     drawing(bar_chart(bars, unit="weights"))
 
 
+def test_values_of_bars_have_as_many_decimals():
+    root = drawing(bar_chart([Bar("a", 58.0), Bar("b", 79.12)], unit="%"))
+    assert {"58.00%", "79.12%", "100"} <= set(texts(root))
+
+
 # Cells
 
 
@@ -162,7 +167,7 @@ def test_cells_are_coloured_by_value():
     root = drawing(heat_map(["a", "b"], ["c", "d"], values, diverging=True, row="from", column="to"))
     cells = [g for g in root.iter("g") if g.get("class") == "cell"]
     colors = [(g.findall("rect")[-1].get("class"), g.findall("rect")[-1].get("fill-opacity")) for g in cells]
-    assert colors == [("f1", "0.500"), ("f2", "1.000"), ("f1", "0.000"), ("void", None)]
+    assert colors == [("f1", "0.500"), ("f2", "1.000"), ("f1", "0.000"), ("hit", None)]
     assert titles(root)[:2] == ["from a, to c: 2", "from a, to d: \u22124"]
     assert titles(root)[3] == "from b, to d: none"
 

@@ -18,6 +18,7 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.pipeline.loggers import create_logger
 from tests.pipeline.helpers import SENTENCES, gold_doc
+from tests.terminal import run_on_terminal
 
 KEYS = ["component", "iteration", "seconds", "objective", "loss", "grad_norm", "active", "score", "best"]
 ADAGRAD = '"optimizer": {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"}'
@@ -123,30 +124,9 @@ def test_before_the_first_iteration_there_is_nothing_to_tell(tmp_path: Path) -> 
     assert [entry["iteration"] for entry in log_of(tmp_path)] == [5, 9, 13]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_curves_on_a_terminal(tmp_path: Path) -> None:
-    import fcntl
-    import pty
-    import struct
-    import termios
-
-    config = configure(tmp_path, "crf_ner", batcher=SMALL)
-    pid, terminal = pty.fork()
-    if pid == 0:  # pragma: no cover
-        os.environ["PYTHONIOENCODING"] = "utf8"
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        os.execv(sys.executable, command(config))
-    said = b""
-    while True:
-        try:
-            part = os.read(terminal, 65536)
-        except OSError:  # how Linux tells that the other side is gone
-            break
-        if not part:
-            break
-        said += part
-    assert os.waitpid(pid, 0)[1] == 0, said.decode()
-    text = said.decode()
+    code, text = run_on_terminal(command(configure(tmp_path, "crf_ner", batcher=SMALL)))
+    assert code == 0, text
     assert re.search(r"crf_ner objective [▁▂▃▄▅▆▇█]+ [\d,.]+  score [▁▂▃▄▅▆▇█]+ [\d.]+", text)
     rows = re.findall(r"(?:^|[\r\n]) +\d+ +(\d+) [^▁▂▃▄▅▆▇█\r\n]*\r\n", text)
     assert rows == ["0", "4", "8", "12"]  # curves are gone where rows of the table are printed

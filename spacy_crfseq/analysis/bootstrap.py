@@ -1,0 +1,133 @@
+"""How far scores would move with other texts: the bootstrap over sentences or documents.
+
+A sample of N texts is drawn from the N texts with replacement, many times, and the score computed of each; the middle
+95 % of these scores are the percentile interval (Efron & Tibshirani 1993, section 13.3).  Two systems are compared on
+the same samples (Koehn 2004, "Statistical significance tests for machine translation evaluation").  The p value is that
+of Berg-Kirkpatrick, Burkett & Klein (2012, "An empirical investigation of statistical significance in NLP", section
+2.2) in both directions: the share of samples whose difference lies as far from the one observed, d, as 0 does,
+p = (1 + #{|d* - d| >= |d|}) / (1 + samples), with 1 added so that it is never 0 (Davison & Hinkley 1997, section 4.2).
+
+N texts, K counts, R samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import ConfigError, DataError
+
+Values = NDArray[np.float64]
+Score = Callable[[Values], Values]
+"""Maps counts [..., K] to scores, whose shape begins like that of the counts."""
+
+SAMPLES = 1000
+LEVEL = 0.95
+AT_A_TIME = 2_000_000
+"""Numbers drawn at a time, so that memory does not grow with the data."""
+
+
+class Interval(NamedTuple):
+    """A score and its interval; all three of one shape.  nan where nothing was there to divide by."""
+
+    value: Values
+    low: Values
+    high: Values
+
+
+class Difference(NamedTuple):
+    """What the second of two systems has more than the first, with its interval and p value, all of one shape."""
+
+    value: Values
+    low: Values
+    high: Values
+    p: Values
+
+
+def resampled(counts: ArrayLike, n_samples: int = SAMPLES, seed: int = 0) -> Values:
+    """Return the sums of counts [N, K] over samples of texts [R, K].
+
+    RAISES DataError: If there are no texts.  ConfigError: If there are no samples.
+    """
+    table = np.asarray(counts, np.float64)
+    n_texts = len(table)
+    if not n_texts:
+        raise DataError("There are no texts to draw samples from.")
+    if n_samples < 1:
+        raise ConfigError(f"The number of samples must be 1 or more, but {n_samples} was given.")
+    rng, sums = np.random.default_rng(seed), np.empty((n_samples, table.shape[1]))
+    step = max(1, AT_A_TIME // n_texts)
+    for first in range(0, n_samples, step):
+        rows = min(step, n_samples - first)
+        drawn = rng.integers(n_texts, size=(rows, n_texts)) + n_texts * np.arange(rows)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=rows * n_texts).reshape(rows, n_texts)
+        sums[first : first + rows] = times.astype(np.float64) @ table
+    return sums
+
+
+def interval(
+    counts: ArrayLike, score: Score, n_samples: int = SAMPLES, *, level: float = LEVEL, seed: int = 0
+) -> Interval:
+    """Return a score of all texts together, and its percentile interval.
+
+    counts: [N, K] of each text.
+    """
+    table = np.asarray(counts, np.float64)
+    low, high = _percentiles(score(resampled(table, n_samples, seed)), level)
+    return Interval(score(table.sum(0)), low, high)
+
+
+def compare(
+    first: ArrayLike,
+    second: ArrayLike,
+    score: Score,
+    n_samples: int = SAMPLES,
+    *,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Difference:
+    """Return how much higher the second of two systems scores on the same texts.
+
+    first, second: [N, K] counts of each text.
+    RAISES DataError: If the counts are not of the same texts, or there are none.
+    """
+    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if a.shape != b.shape:
+        raise DataError(
+            f"Counts of two systems on the same texts must have one shape, but have {a.shape} and {b.shape}."
+        )
+    sums = resampled(np.concatenate([a, b], axis=1), n_samples, seed)
+    moved = score(sums[:, a.shape[1] :]) - score(sums[:, : a.shape[1]])
+    observed = score(b.sum(0)) - score(a.sum(0))
+    low, high = _percentiles(moved, level)
+    # differences of equal scores are equal only up to rounding; a sample without a score tells nothing against chance
+    far = ~(np.abs(moved - observed) < np.abs(observed) - 1e-12)
+    return Difference(observed, low, high, (1 + far.sum(0)) / (1 + n_samples))
+
+
+def prf(counts: Values) -> Values:
+    """Return precision, recall and F1 [..., 3] of counts [..., 3]: right, found, in the gold standard.
+
+    nan where nothing is found, or there is nothing to find; F1 only where neither is.
+    """
+    right, found, gold = np.moveaxis(counts, -1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.stack([right / found, right / gold, 2 * right / (found + gold)], axis=-1)
+
+
+def prf_by_label(counts: Values) -> Values:
+    """Return `prf` of each label as one row [..., 3 L], counts likewise [..., 3 L]."""
+    return prf(counts.reshape(*counts.shape[:-1], -1, 3)).reshape(counts.shape)
+
+
+def _percentiles(values: Values, level: float) -> tuple[Values, Values]:
+    """Return the ends of the middle part of values [R, ...]; samples without a value are left out."""
+    if not 0 < level < 1:
+        raise ConfigError(f"The level of an interval must be between 0 and 1, but {level} was given.")
+    ends = np.full((2, *values.shape[1:]), np.nan)
+    some = ~np.isnan(values).all(0)
+    ends[:, some] = np.nanquantile(values[:, some], [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return ends[0], ends[1]

@@ -1,0 +1,165 @@
+"""The score of a labelling taken apart: what each attribute, transition and boundary adds to it.
+
+    score(y | x) = sum over the addends of all tokens,
+
+as `model` defines it.  The addends of a token are the weights of its attributes for its label, those of its pair
+attributes and the transition for its label after the one before, start and end scores, and minus infinity where a tag
+dictionary rules the label out.  The difference between two labellings is the sum of the differences of their addends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.encoder import Active
+from ..model import LinearChainCRF
+from ..types import Ints, Offsets, Scores
+from .weights import Entries, entries
+
+STATE, PAIR, TRANSITION, START, END, DICTIONARY = range(6)
+KINDS = ("state", "pair", "transition", "start", "end", "dictionary")
+"""Names of the kinds of addends, in the order of their numbers."""
+
+
+class _Group(NamedTuple):
+    """Addends of one kind and template: one at each of some tokens."""
+
+    kind: int
+    template: int
+    tokens: Offsets
+    attributes: Ints
+
+
+def _bare(kind: int, tokens: Offsets) -> _Group:
+    return _Group(kind, -1, tokens, np.full(len(tokens), -1, np.int32))
+
+
+class Addends:
+    """What the scores of all labellings of one text with T tokens are sums of: M addends, sorted by token.
+
+    tokens (Offsets): [M] the token whose score each is a part of.
+    kinds (NDArray[np.int64]): [M] numbers of `KINDS`.
+    templates (NDArray[np.int64]): [M] the template in its block, -1 where there is none.
+    places (NDArray[np.int64]): [M] the entry among those of its template, as `Active` has them.
+    """
+
+    def __init__(
+        self,
+        crf: LinearChainCRF,
+        active: tuple[Sequence[Active], Sequence[Active]],
+        offsets: Offsets,
+        words: Ints | None = None,
+        weights: tuple[Entries, Entries] | None = None,
+    ) -> None:
+        """Lay out the addends.
+
+        active (tuple): What the templates of both blocks switch on in the text.
+        offsets (Offsets): [N + 1] its sequences.
+        words (Ints | None): [T] numbers in the tag dictionary, as ``Encoded.words``.
+        weights (tuple | None): The model's `entries`, where they are at hand.
+        """
+        self._crf, self._words = crf, words
+        self._weights = entries(crf) if weights is None else weights
+        self._before = np.arange(-1, int(offsets[-1]) - 1)  # the token before each, -1 at a beginning
+        long = np.diff(offsets) > 0
+        self._before[offsets[:-1][long]] = -1
+        inner = np.flatnonzero(self._before >= 0)
+        groups = [_Group(STATE, one.template, one.tokens, one.attributes) for one in active[0]]
+        for one in active[1]:
+            has_step = self._before[one.tokens] >= 0
+            groups.append(_Group(PAIR, one.template, one.tokens, np.where(has_step, one.attributes, -1)))
+        groups += [_bare(TRANSITION, inner), _bare(START, offsets[:-1][long]), _bare(END, offsets[1:][long] - 1)]
+        if words is not None:
+            groups.append(_bare(DICTIONARY, np.flatnonzero(words >= 0)))
+        sizes = [len(group.tokens) for group in groups]
+        tokens = np.concatenate([group.tokens for group in groups])
+        order = np.argsort(tokens, kind="stable")
+        self.tokens = tokens[order]
+        self.kinds = np.repeat([group.kind for group in groups], sizes)[order]
+        self.templates = np.repeat([group.template for group in groups], sizes)[order]
+        self.places = np.concatenate([np.arange(size) for size in sizes])[order]
+        self._attributes = np.concatenate([group.attributes for group in groups])[order]
+
+    def of_tokens(self, first: int, last: int) -> slice:
+        """Return which addends belong to the tokens first..last-1."""
+        return slice(*np.searchsorted(self.tokens, [first, last]).tolist())
+
+    def amounts(self, labels: Ints, which: slice = slice(None)) -> NDArray[np.float64]:
+        """Return what some addends add to the score of a labelling, labels [T]."""
+        tokens, kinds, attributes = self.tokens[which], self.kinds[which], self._attributes[which]
+        here, views = labels[tokens].astype(np.int64), self._crf.views
+        before = labels[self._before[tokens]].astype(np.int64)  # of no account at a beginning
+        out = np.zeros(len(tokens))
+        columns = (here, before * self._crf.layout.n_labels + here)
+        for kind, weights, column in zip((STATE, PAIR), self._weights, columns, strict=True):
+            mine = kinds == kind
+            out[mine] = weights.look_up(attributes[mine], column[mine])
+        for kind, values in (
+            (TRANSITION, views.transitions[before, here]),
+            (START, views.start[here]),
+            (END, views.end[here]),
+        ):
+            out[kinds == kind] = values[kinds == kind]
+        if self._crf.dictionary is not None and self._words is not None:
+            mine = kinds == DICTIONARY
+            allowed = self._crf.dictionary.allowed[self._words[tokens[mine]], here[mine]]
+            out[mine] = np.where(allowed, 0.0, -np.inf)
+        return out
+
+    def token_scores(self, labels: Ints) -> NDArray[np.float64]:
+        """Return the score of each token of a labelling [T]: the sum of its addends."""
+        return np.bincount(self.tokens, self.amounts(labels), len(self._before)).astype(np.float64)
+
+
+class BestThrough:
+    """The best labellings that give one token one label, of texts with these scores.
+
+    scores (Scores): Of T tokens, minus infinity where something is forbidden.
+    offsets (Offsets): [N + 1] the sequences.
+    Two passes of the Viterbi algorithm, one from either side, tell them for all tokens and labels.
+    """
+
+    def __init__(self, scores: Scores, offsets: Offsets) -> None:
+        emissions, transitions, start, end = (array.astype(np.float64) for array in scores)
+        n_tokens, n = emissions.shape
+        steps = np.broadcast_to(transitions, (n_tokens, n, n))
+        self._offsets = offsets
+        self._left, self._right = np.empty((n_tokens, n)), np.empty((n_tokens, n))
+        self._previous, self._next = np.zeros((n_tokens, n), np.int64), np.zeros((n_tokens, n), np.int64)
+        every = np.arange(n)
+        for first, last in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+            for t in range(first, last):
+                if t == first:
+                    self._left[t] = start + emissions[t]
+                    continue
+                reached = self._left[t - 1][:, None] + steps[t]
+                self._previous[t] = reached.argmax(0)
+                self._left[t] = reached[self._previous[t], every] + emissions[t]
+            for t in range(last - 1, first - 1, -1):
+                if t == last - 1:
+                    self._right[t] = end
+                    continue
+                reached = steps[t + 1] + emissions[t + 1] + self._right[t + 1]
+                self._next[t] = reached.argmax(1)
+                self._right[t] = reached[every, self._next[t]]
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The score of the best labelling of its sequence that gives a token a label [T, L]."""
+        return self._left + self._right
+
+    def labelling(self, token: int, label: int, labels: Ints) -> Ints:
+        """Return labels [T], those of the token's sequence replaced by its best labelling with that label."""
+        sequence = int(np.searchsorted(self._offsets, token, side="right")) - 1
+        first, last = self._offsets[sequence : sequence + 2].tolist()
+        out = labels.copy()
+        out[token] = label
+        for t in range(token, first, -1):
+            out[t - 1] = self._previous[t, out[t]]
+        for t in range(token, last - 1):
+            out[t + 1] = self._next[t, out[t]]
+        return out

@@ -1,0 +1,133 @@
+"""What kind of mistakes predictions make: gold and predicted spans in pairs, and tables of what was taken for what.
+
+The kinds are those of Manning (2006, "Doing named entity recognition? Don't optimize for F1"), refined from MUC-5
+(Chinchor & Sundheim 1993): right; labelling error (the stretch is right, its label is not); boundary error (the label
+is right, the stretch overlaps); both at once; missed, and spurious.  Each span, gold or predicted, is in one pair at
+most: first the right ones pair, then labelling errors, boundary errors and errors of both, of each kind those with the
+largest overlap first; what is left is missed or spurious.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..schemes import Span
+
+RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS = "right", "label", "boundary", "both", "missed", "spurious"
+KINDS = (RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS)
+NOTHING = ""
+"""In tables of spans: the label of what is not there."""
+
+SEEN, OTHER, NEW = "seen with this label", "seen with other labels only", "never seen"
+FAMILIAR = (SEEN, OTHER, NEW)
+
+
+class Pair(NamedTuple):
+    """A gold span and the predicted one that stands for it; None where there is none.
+
+    kind (str): One of `KINDS`.
+    """
+
+    kind: str
+    gold: Span | None
+    found: Span | None
+
+
+def pair_spans(gold: Sequence[Span], found: Sequence[Span]) -> list[Pair]:
+    """Return the spans of one text in pairs, each once, in the order of the text."""
+    there, same = set(found), set(gold)
+    pairs = [Pair(RIGHT, span, span) for span in dict.fromkeys(gold) if span in there]
+    left = [span for span in dict.fromkeys(gold) if span not in there]
+    free = [span for span in dict.fromkeys(found) if span not in same]
+    candidates = [
+        (*_distance(one, other), i, j)
+        for i, one in enumerate(left)
+        for j, other in enumerate(free)
+        if one.start < other.end and other.start < one.end
+    ]
+    rows: set[int] = set()
+    columns: set[int] = set()
+    for rank, _, i, j in sorted(candidates):
+        if i not in rows and j not in columns:
+            rows.add(i)
+            columns.add(j)
+            pairs.append(Pair(KINDS[rank], left[i], free[j]))
+    pairs += [Pair(MISSED, span, None) for i, span in enumerate(left) if i not in rows]
+    pairs += [Pair(SPURIOUS, None, span) for j, span in enumerate(free) if j not in columns]
+    return sorted(pairs, key=lambda pair: pair.gold or pair.found or ())
+
+
+def _distance(gold: Span, found: Span) -> tuple[int, int]:
+    """Return the number of the kind of two spans that overlap, and minus the tokens that they share."""
+    if (gold.start, gold.end) == (found.start, found.end):
+        return KINDS.index(LABEL), 0
+    shared = min(gold.end, found.end) - max(gold.start, found.start)
+    return KINDS.index(BOUNDARY if gold.label == found.label else BOTH), -shared
+
+
+def span_counts(
+    gold: Sequence[Iterable[Span]], found: Sequence[Iterable[Span]], labels: Sequence[str]
+) -> NDArray[np.int64]:
+    """Return for each of N texts and L labels how many spans are right, found, and in the gold standard [N, L, 3]."""
+    counts = np.zeros((len(gold), len(labels), 3), np.int64)
+    number = {label: i for i, label in enumerate(labels)}
+    for i, (there, guessed) in enumerate(zip(gold, found, strict=True)):
+        for place, spans in enumerate((set(there) & set(guessed), set(guessed), set(there))):
+            for span in spans:
+                counts[i, number[span.label], place] += 1
+    return counts
+
+
+def kinds_by_label(pairs: Iterable[Pair]) -> dict[str, Counter[str]]:
+    """Return how many spans of each label are of each kind: by the gold label, spurious ones by their own."""
+    table: dict[str, Counter[str]] = {}
+    for kind, gold, found in pairs:
+        span = gold or found
+        assert span is not None
+        table.setdefault(span.label, Counter())[kind] += 1
+    return dict(sorted(table.items()))
+
+
+def span_confusion(pairs: Iterable[Pair]) -> Counter[tuple[str, str]]:
+    """Return how often spans of a gold label (first) were found with a label (second); `NOTHING` for no span."""
+    return Counter((gold.label if gold else NOTHING, found.label if found else NOTHING) for _, gold, found in pairs)
+
+
+def confusion(gold: ArrayLike, found: ArrayLike, n_labels: int) -> NDArray[np.int64]:
+    """Return how often a gold label (row) was predicted as a label (column) [L, L].
+
+    gold, found: [T] numbers of labels; tokens with a gold number below 0 do not count.
+    """
+    known = np.asarray(gold) >= 0
+    a, b = np.asarray(gold, np.int64)[known], np.asarray(found, np.int64)[known]
+    counts: NDArray[np.int64] = np.bincount(a * n_labels + b, minlength=n_labels * n_labels)
+    return counts.reshape(n_labels, n_labels)
+
+
+@dataclass(frozen=True)
+class Familiarity:
+    """What a training corpus holds.
+
+    labels (Mapping): The labels that each text, a word or that of a span, has there.
+    """
+
+    labels: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> Familiarity:
+        """Return what pairs of texts and labels make up."""
+        labels: dict[str, set[str]] = {}
+        for text, label in pairs:
+            labels.setdefault(text, set()).add(label)
+        return cls({text: frozenset(found) for text, found in labels.items()})
+
+    def status(self, text: str, label: str) -> str:
+        """Return which of `FAMILIAR` a text with a label is."""
+        found = self.labels.get(text)
+        return NEW if found is None else SEEN if label in found else OTHER

@@ -1,0 +1,49 @@
+"""What each template of a feature set gives on a text: how many attributes, how often, whether it tells anything."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import DataError
+from ..features.encoder import Block, Ids
+
+
+class TemplateUse(NamedTuple):
+    """What a template does on a text of T tokens.
+
+    name (str): The template, such as "LOWER[-1]".
+    attributes (int): Its attributes.
+    once (int): Those that a single token has.
+    tokens (int): Tokens where it fires.
+    """
+
+    name: str
+    attributes: int
+    once: int
+    tokens: int
+
+    def is_dead(self, n_tokens: int) -> bool:
+        """Whether it tells no token from another: it never fires, or everywhere with the same value."""
+        return self.tokens == 0 or (self.attributes == 1 and self.tokens == n_tokens)
+
+
+def template_uses(block: Block, ids: Ids) -> list[TemplateUse]:
+    """Return the use of each template of a block, in their order.
+
+    block (Block): One that kept where its attributes came from (`Encoder.keep_names`) and is not frozen.
+    ids (Ids): The whole text that it was grown on.
+    RAISES DataError: If the block did not keep that.
+    """
+    if block.origins is None:
+        raise DataError("The encoder must keep names to tell which template an attribute is of.")
+    origins = np.concatenate([np.zeros(0, np.int64), *(np.full(v.shape[1], n) for n, v in block.origins)]).astype(int)
+    counts, n = block.count(ids), len(block.plan.templates)
+    attributes = np.bincount(origins, minlength=n)
+    once = np.bincount(origins[counts == 1], minlength=n)
+    tokens = np.bincount(origins, counts, n)
+    return [
+        TemplateUse(template.name, int(attributes[i]), int(once[i]), int(tokens[i]))
+        for i, template in enumerate(block.plan.templates)
+    ]

@@ -1,0 +1,187 @@
+"""The weights of a model, looked up, sorted and summed by template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.plan import Plan
+from ..layout import DenseRows, Rows
+from ..model import LinearChainCRF
+from ..types import Floats, Ints, Offsets
+
+UNKNOWN = "unknown"
+"""Stands for the templates of a model that does not store them."""
+
+
+class Entries:
+    """The weights of one block, each with its attribute and its column.
+
+    rows (Rows): Where they are.
+    weights (Floats): [D of the block].
+    """
+
+    def __init__(self, rows: Rows, weights: Floats) -> None:
+        self._rows, self.weights = rows, weights
+
+    @cached_property
+    def attributes(self) -> NDArray[np.int64]:
+        """The attribute of every weight."""
+        rows = self._rows
+        lengths = rows.width if isinstance(rows, DenseRows) else np.diff(rows.ptr)
+        return np.repeat(np.arange(rows.n_rows), lengths)
+
+    @cached_property
+    def columns(self) -> NDArray[np.int64]:
+        """The column of every weight: a label, or ``previous * L + label``."""
+        rows = self._rows
+        if isinstance(rows, DenseRows):
+            return np.tile(np.arange(rows.width), rows.n_rows)
+        return rows.cols.astype(np.int64)
+
+    @cached_property
+    def _keys(self) -> NDArray[np.int64]:
+        return self.attributes * self._rows.width + self.columns  # ascending
+
+    def look_up(self, attributes: Ints | Offsets, columns: Ints | Offsets) -> NDArray[np.float64]:
+        """Return the weights [M] of attributes [M] in columns [M]; 0 where there is none, as for attribute -1."""
+        wanted = attributes.astype(np.int64) * self._rows.width + columns
+        if isinstance(self._rows, DenseRows):
+            places, there = np.maximum(wanted, 0), attributes >= 0
+        else:
+            places = np.minimum(np.searchsorted(self._keys, wanted), max(0, self._rows.size - 1))
+            there = self._keys[places] == wanted if self._rows.size else np.zeros(len(wanted), np.bool_)
+        out = np.zeros(len(wanted))
+        out[there] = self.weights[places[there]]
+        return out
+
+
+def entries(crf: LinearChainCRF) -> tuple[Entries, Entries]:
+    """Return the weights of the state and of the pair block."""
+    return Entries(crf.layout.state, crf.views.state), Entries(crf.layout.pair, crf.views.pair)
+
+
+class TemplateWeights(NamedTuple):
+    """What one template, or a group of parameters that no template has, contributes to a model.
+
+    kind (str): "state", "pair", "transitions" or "boundaries", which are start and end scores.
+    template (str): Its text; `UNKNOWN` for all templates together where the model does not tell them apart, empty for
+        groups without templates.
+    attributes (int): Values that it has in the model.
+    weights (int): Parameters, zeros included.
+    nonzero (int): Those that are not zero.
+    squares (float): Sum of their squares.
+    """
+
+    kind: str
+    template: str
+    attributes: int
+    weights: int
+    nonzero: int
+    squares: float
+
+    @property
+    def density(self) -> float:
+        """The share of weights that are not zero; 0 where there are none."""
+        return self.nonzero / self.weights if self.weights else 0.0
+
+
+def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[TemplateWeights]:
+    """Return a row for each template, in their order, then one each for transitions and for start and end scores.
+
+    plans (Sequence[Plan]): Those of the model's features, ``FeatureSet.plans()``.
+    """
+    rows: list[TemplateWeights] = []
+    for number, (kind, block) in enumerate(zip(("state", "pair"), entries(crf), strict=True)):
+        names, owners = [template.name for template in plans[number].templates], None
+        if crf.templates is not None:
+            owners = crf.templates[number].astype(np.int64)
+        elif names:
+            names, owners = [UNKNOWN], np.zeros(len(crf.keys[number]), np.int64)
+        if owners is None or not names:
+            continue
+        n, of_weight = len(names), owners[block.attributes]
+        counts = (
+            np.bincount(owners, minlength=n),
+            np.bincount(of_weight, minlength=n),
+            np.bincount(of_weight[block.weights != 0], minlength=n),
+        )
+        squares = np.bincount(of_weight, block.weights.astype(np.float64) ** 2, n)
+        each = zip(names, *(count.tolist() for count in counts), squares.tolist(), strict=True)
+        rows += [TemplateWeights(kind, *row) for row in each]
+    views = crf.views
+    boundaries = np.concatenate([views.start, views.end])
+    for kind, values in (("transitions", views.transitions), ("boundaries", boundaries)):
+        rows.append(TemplateWeights(kind, "", 0, values.size, int(np.count_nonzero(values)), _squares(values)))
+    return rows
+
+
+def _squares(values: Floats) -> float:
+    return float((values.astype(np.float64) ** 2).sum())
+
+
+class Weight(NamedTuple):
+    """One weight of an attribute.
+
+    block (int): 0 state, 1 pair.
+    attribute (int): Its number in the block.
+    before (int): The label before, of the pair block; else -1.
+    label (int): The label.
+    """
+
+    block: int
+    attribute: int
+    before: int
+    label: int
+    weight: float
+
+
+def largest_weights(
+    crf: LinearChainCRF,
+    number: int,
+    *,
+    labels: Sequence[int] | None = None,
+    template: tuple[int, int] | None = None,
+    weights: tuple[Entries, Entries] | None = None,
+) -> tuple[list[Weight], list[Weight]]:
+    """Return the largest positive and the largest negative weights of attributes, `number` of each at most.
+
+    labels (Sequence[int] | None): Of these labels only.
+    template (tuple[int, int] | None): Of this template only: the block, and its place in the list of templates.
+        The model must tell templates apart.
+    weights (tuple | None): The model's `entries`, where they are at hand.
+    """
+    parts = []
+    n = crf.layout.n_labels
+    for block, found in enumerate(entries(crf) if weights is None else weights):
+        chosen = found.weights != 0
+        if labels is not None:
+            chosen &= np.isin(found.columns % n, labels)
+        if template is not None:
+            assert crf.templates is not None
+            of_template = crf.templates[block] == template[1]
+            chosen &= of_template[found.attributes] if block == template[0] else np.False_
+        places = np.flatnonzero(chosen)
+        parts.append((block, places, found))
+    return (_first(parts, number, n, 1), _first(parts, number, n, -1))
+
+
+def _first(parts: list[tuple[int, Offsets, Entries]], number: int, n_labels: int, sign: int) -> list[Weight]:
+    """Return the weights of one sign that are largest, largest first."""
+    found = []
+    for block, places, entries_of in parts:
+        weights = sign * entries_of.weights[places]
+        if len(places) > number:
+            best = np.argpartition(-weights, number - 1)[:number]
+            places, weights = places[best], weights[best]
+        for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
+            column = int(entries_of.columns[place])
+            before = column // n_labels if block else -1
+            if weight > 0:
+                attribute = int(entries_of.attributes[place])
+                found.append(Weight(block, attribute, before, column % n_labels, sign * weight))
+    return sorted(found, key=lambda one: (-abs(one.weight), one[:4]))[:number]

@@ -1,0 +1,85 @@
+"""Which layout a corpus file has, by one rule for all commands: what its ending tells, else what the user says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..errors import ConfigError, FormatError, suggest
+from ..formats import CUSTOM, PRESETS, Preset, check_columns, check_file, guess
+
+DOCBIN = "spacy"
+ENDINGS = {".spacy": DOCBIN, ".conllu": "conllu"}
+"""Endings that tell the layout of an annotated file."""
+NAMES = (DOCBIN, *PRESETS)
+DOCS = Preset(DOCBIN, ("word", "tag", "pos", "morph", "lemma", "chunk", "ent"), "BILUO", "", "ent")
+"""What spaCy's binary files may hold."""
+FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [what its ending tells: .spacy, .conllu]"
+COLUMNS_HELP = 'Instead of --format: what each column holds, such as "word,_,ent"'
+SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO"
+
+
+def corpus_layout(path: Path, name: str | None = None, columns: str | None = None, scheme: str | None = None) -> Preset:
+    """Return the layout of an annotated file, which must be there.
+
+    name (str | None): One of `NAMES`.
+    columns, scheme (str | None): Names with commas between, and how spans are tagged, where no name is given.
+    RAISES FormatError: If there is no such file, or nothing tells its layout; the message says what it looks like.
+    RAISES ConfigError: If what is given cannot be.
+    """
+    check_file(path)
+    found = named_layout(name, columns, scheme) or _by_ending(path)
+    if found is not None:
+        return found
+    ending = f"the ending {path.suffix!r} does not tell" if path.suffix else "no ending tells"
+    raise FormatError(
+        path,
+        0,
+        f"{ending} what this file is. Give --format ({', '.join(NAMES)}) or --columns. {looks_like(guess(path))}",
+    )
+
+
+def named_layout(name: str | None, columns: str | None = None, scheme: str | None = None) -> Preset | None:
+    """Return the layout that is given by name or by columns, None where none is.
+
+    RAISES ConfigError: If there is no such layout, or both are given.
+    """
+    if name is not None and columns is not None:
+        raise ConfigError("--format and --columns say the same thing; give one of them.")
+    if scheme is not None and columns is None:
+        raise ConfigError("--scheme goes with --columns; a --format has its own.")
+    if name is not None:
+        if name not in NAMES:
+            raise ConfigError(f"--format {name}: unknown format. {suggest(name, NAMES)}")
+        return DOCS if name == DOCBIN else PRESETS[name]
+    if columns is None:
+        return None
+    names = tuple(part.strip() for part in columns.split(","))
+    known = ("word", "tag", "pos", "morph", "lemma", "chunk", "ent", "_")
+    for part in names:
+        if part not in known:
+            raise ConfigError(f"--columns {columns}: unknown column {part!r}. {suggest(part, known)}")
+    check_columns(names)
+    schemes = ("IOB2", "IOB1", "BILUO")
+    if scheme is not None and scheme not in schemes:
+        raise ConfigError(f"--scheme {scheme}: unknown. {suggest(scheme, schemes)}")
+    score = next((part for part in ("ent", "chunk", "tag", "pos") if part in names), "word")
+    return Preset(CUSTOM, names, scheme or "IOB2", "utf8", score)
+
+
+def _by_ending(path: Path) -> Preset | None:
+    return named_layout(ENDINGS.get(path.suffix))
+
+
+def looks_like(layout: Preset | None) -> str:
+    """Return a sentence on what a file seems to be."""
+    if layout is None:
+        return "It does not look like a file of columns."
+    return f"It looks like {as_options(layout)} ({' '.join(layout.columns)})."
+
+
+def as_options(layout: Preset) -> str:
+    """Return the options that name a layout."""
+    if layout.name != CUSTOM:
+        return f"--format {layout.name}"
+    scheme = f" --scheme {layout.scheme}" if layout.scheme in ("IOB1", "BILUO") else ""
+    return f"--columns {','.join(layout.columns)}{scheme}"

@@ -1,0 +1,126 @@
+"""Annotated files as `evaluate`, `calibrate`, `report` and `compare` read them, by one rule.
+
+The ending tells the layout of .spacy and .conllu files; the layout of others must be named, since columns of one number
+may hold different things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import ConfigError, DataError, FormatError, suggest
+from ..formats import PRESETS, check_file, get_preset, read_lines
+from ._columns import SPAN_COLUMNS, TOKEN_COLUMNS, chunks_key, missing_columns
+from ._texts import DOCBIN, bare, load_docs
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+FORMATS = (DOCBIN, *PRESETS)
+FORMAT_HELP = f"Layout of the file: {', '.join(FORMATS)} [what its ending tells]"
+GIVEN_HELP = "Columns that the pipeline may see, with commas between [those its features read and nothing sets]"
+_BY_ENDING = {f".{DOCBIN}": DOCBIN, ".conllu": "conllu"}
+
+
+class Gold(NamedTuple):
+    """An annotated file.
+
+    format (str): Its layout.
+    examples (list[Example]): Its documents; predicted ones hold words and what is given.
+    columns (tuple[str, ...]): What it annotates: `TOKEN_COLUMNS` and `SPAN_COLUMNS`.
+    given (tuple[str, ...]): Columns that the predicted documents hold, too.
+    """
+
+    format: str
+    examples: list[Example]
+    columns: tuple[str, ...]
+    given: tuple[str, ...]
+
+
+def names_of(given: str | None) -> list[str] | None:
+    """Return the names that an option has, with commas between; None if it is not there."""
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+
+
+def format_of(path: Path, format_name: str | None = None) -> str:
+    """Return the layout of an annotated file: the one that is named, else what the ending tells.
+
+    RAISES ConfigError: If there is no such layout.
+    RAISES FormatError: If there is no such file, or nothing tells its layout.
+    """
+    if format_name is not None and format_name not in FORMATS:
+        raise ConfigError(f"--format {format_name}: unknown format. {suggest(format_name, FORMATS)}")
+    check_file(path)
+    kind = format_name or ending_format(path)
+    if kind is None:
+        ending = f"the ending {path.suffix!r} does not tell" if path.suffix else "no ending tells"
+        raise FormatError(
+            path,
+            0,
+            f"{ending} what the columns of this file are. {_first_line(path)}Give --format: {_listed(FORMATS)}.",
+        )
+    return kind
+
+
+def ending_format(path: Path) -> str | None:
+    """Return the layout that the ending of a file tells, if it does."""
+    return _BY_ENDING.get(path.suffix)
+
+
+def file_columns(format_name: str) -> tuple[str, ...]:
+    """Return the columns that files of a layout may annotate."""
+    every = (*TOKEN_COLUMNS, *SPAN_COLUMNS)
+    return every if format_name == DOCBIN else tuple(c for c in every if c in get_preset(format_name).columns)
+
+
+def read_gold(nlp: Language, path: Path, format_name: str | None = None, given: Sequence[str] | None = None) -> Gold:
+    """Return an annotated file.
+
+    format_name (str | None): Its layout; None for what the ending tells.
+    given (Sequence[str] | None): Columns that the pipeline sees; if None, those that its features read and that no
+        component sets, such as the tags of CoNLL-2000.
+    RAISES CrfError: If the file cannot be read, or holds nothing.
+    """
+    from spacy.training import Example
+
+    from ..pipeline.readers import read_examples
+
+    kind, key = format_of(path, format_name), chunks_key(nlp)
+    columns = file_columns(kind)
+    seen = missing_columns(nlp, columns) if given is None else list(given)
+    if kind == DOCBIN:
+        unknown = [name for name in seen if name not in TOKEN_COLUMNS]
+        if unknown:
+            raise ConfigError(f"--given {unknown[0]}: unknown column. {suggest(unknown[0], TOKEN_COLUMNS)}")
+        examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
+        columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
+    else:
+        examples = list(read_examples(nlp, path, kind, given=seen, chunks_key=key))
+    if not examples:
+        raise DataError(f"{path} holds no documents.")
+    return Gold(kind, examples, columns, tuple(seen))
+
+
+def _holds(doc: Doc, column: str, key: str) -> bool:
+    if column == "chunk":
+        return key in doc.spans
+    return bool(doc.has_annotation("ENT_IOB" if column == "ent" else column.upper()))
+
+
+def _first_line(path: Path) -> str:
+    """Return a sentence about the first line that is not empty."""
+    try:
+        lines = [line.strip() for _, line in islice(read_lines(path, "utf8"), 20)]
+    except FormatError:
+        return ""
+    first = next((line for line in lines if line), "")
+    return f"Its first line has {len(first.split())} columns, {first[:60]!r}. " if first else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"

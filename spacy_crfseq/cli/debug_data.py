@@ -1,0 +1,513 @@
+"""``crfseq debug-data``: what is in a corpus, what is wrong with it, and what training on it will cost.
+
+Files are read with every error noted and nothing raised; a config is set up as `fit` does it, its features are looked
+at template by template, and its optimizers are tried on samples.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from spacy import util
+
+from ..errors import CrfError, DataError, FormatError
+from ..formats import CUSTOM, Preset, Sentence, check_file, guess, read_columns, read_conllu
+from ..schemes import Span, encode
+from ._app import crfseq_cli
+from ._console import FAILED, load_code, reported_errors
+from ._debug_tables import tell
+from ._formats import COLUMNS_HELP, DOCBIN, DOCS, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
+from ._texts import load_docs
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+    from ..analysis.corpus import Finding, Part
+    from ..analysis.templates import TemplateUse
+    from ..pipeline.component import CRFComponent
+    from ..training.cost import Cost
+    from .fit import Setup
+
+LABELS = ("tag", "pos", "chunk", "ent")
+"""Columns that hold labels, where no config says which are learnt."""
+SPANS = ("chunk", "ent")
+SHOWN = 10
+"""Errors of a file, and of each kind of trouble, that are shown."""
+
+
+@crfseq_cli.command("debug-data")
+def debug_data_cli(
+    file: Annotated[Path, typer.Argument(help="Training file")],
+    dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Config, to look at its features and at what training costs")
+    ] = None,
+    format_: Annotated[
+        str | None, typer.Option("--format", "-f", help=f"{FORMAT_HELP}, else what the config says")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
+    scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
+    cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON")] = False,
+    code: Annotated[
+        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
+    ] = None,
+) -> None:
+    """Look into a corpus before training: labels, mistakes, what dev shares with it, features, costs.
+
+    Ends with a list of what to fix: FAIL where training cannot work, which is also the exit code 1, warn where it works
+    worse than it could. All broken lines are told, not the first only.
+
+    The cost is that of 'crfseq fit' on this machine: two or three iterations are run on all data, and their number is
+    extrapolated from two samples; without scoring on dev.
+
+    \b
+    Example:
+      python -m spacy crfseq debug-data train.conll --dev dev.conll --format conll2003
+      python -m spacy crfseq debug-data train.conll --dev dev.conll --config config.cfg
+    """
+    with reported_errors(config):
+        load_code(code)
+        how = How(config, format_, columns, scheme, cost)
+        report = debug_data(file, dev, how)
+        if as_json:
+            print(json.dumps(report.as_json(), indent=2))
+        else:
+            tell(report)
+    if report.failed:
+        raise typer.Exit(FAILED)
+
+
+class How(NamedTuple):
+    """How to look at a corpus; see the help of the command."""
+
+    config: Path | None = None
+    format_name: str | None = None
+    columns: str | None = None
+    scheme: str | None = None
+    cost: bool = True
+
+
+class Component(NamedTuple):
+    """What is to be known about a component before it is trained.
+
+    templates (list[TemplateUse]): What its features do on the training file.
+    unset (list[str]): Columns that they read and nothing sets.
+    cost (Cost | None): Of its training.
+    """
+
+    n_labels: int
+    n_tokens: int
+    templates: list[TemplateUse]
+    unset: list[str]
+    cost: Cost | None
+
+    def dead(self) -> list[str]:
+        """Return the templates that tell nothing."""
+        return [use.name for use in self.templates if use.is_dead(self.n_tokens) or self._reads_unset(use.name)]
+
+    def _reads_unset(self, name: str) -> bool:
+        return any(part.partition("[")[0] in self.unset for part in name.split("|"))
+
+
+class Expense(NamedTuple):
+    """What training the whole pipeline costs.
+
+    encoding, training (float): Seconds until all is in memory, and of the iterations.
+    megabytes (float | None): Most memory that this process needed so far, None where the system does not tell.
+    """
+
+    encoding: float
+    training: float
+    megabytes: float | None
+
+
+class Report(NamedTuple):
+    """All that was found.
+
+    parts (dict[str, Part]): "train" and, if given, "dev".
+    errors (dict[str, list[str]]): Broken lines of each part; `n_errors` is how many there are.
+    """
+
+    layout: Preset
+    files: dict[str, Path]
+    parts: dict[str, Part]
+    errors: dict[str, list[str]]
+    n_errors: dict[str, int]
+    components: dict[str, Component]
+    expense: Expense | None
+    findings: list[Finding]
+
+    @property
+    def failed(self) -> bool:
+        """Whether training cannot work."""
+        return any(finding.severity == "fail" for finding in self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it in a form that JSON knows."""
+        from ..analysis.corpus import as_json
+
+        components = {
+            name: {
+                "labels": component.n_labels,
+                "attributes": sum(use.attributes for use in component.templates),
+                "templates": [use._asdict() for use in component.templates],
+                "dead": component.dead(),
+                "unset_columns": component.unset,
+                "cost": component.cost and {**component.cost._asdict(), "seconds": component.cost.seconds},
+            }
+            for name, component in self.components.items()
+        }
+        return {
+            "layout": {"name": self.layout.name, "columns": self.layout.columns, "scheme": self.layout.scheme},
+            "files": {name: str(path) for name, path in self.files.items()},
+            "parts": {name: as_json(part) for name, part in self.parts.items()},
+            "errors": {name: {"count": self.n_errors[name], "first": self.errors[name]} for name in self.errors},
+            "components": components,
+            "cost": self.expense and self.expense._asdict(),
+            "findings": [finding._asdict() for finding in self.findings],
+            "ok": not self.failed,
+        }
+
+
+class Source(NamedTuple):
+    """How a config reads a corpus.
+
+    layout (Preset): Of its files.
+    strict (bool): Whether its reader refuses invalid tags.
+    labels (tuple[str, ...]): Columns that its components learn.
+    key (str): Of chunks in a Doc.
+    """
+
+    layout: Preset | None = None
+    strict: bool = False
+    labels: tuple[str, ...] | None = None
+    key: str = "chunks"
+
+
+def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> Report:
+    """Look into a corpus.
+
+    RAISES CrfError: If there is no such file or config, or nothing tells the layout; what is wrong in the files is in
+        the report.
+    """
+    from ..analysis import corpus
+
+    how = how or How()
+    source = _source(how.config) if how.config else Source()
+    explicit = how.format_name or how.columns or source.layout is None
+    layout = corpus_layout(file, how.format_name, how.columns, how.scheme) if explicit else source.layout
+    assert layout is not None
+    files = {"train": file, **({"dev": dev} if dev else {})}
+    parts, errors, counts = {}, {}, {}
+    findings: list[Finding] = []
+    for name, path in files.items():
+        check_file(path)
+        broken = _Errors()
+        parts[name] = _count(path, layout, source, broken)
+        errors[name], counts[name] = broken.first, broken.count
+        findings += _of_errors(path, layout, broken)
+        if parts[name].lengths:
+            where = _where(path, layout)
+            findings += corpus.findings_of(parts[name], where, strict=source.strict, learnt=name == "train")
+        elif not broken.count:
+            findings.append(corpus.Finding("fail", f"{path}: no sentence in the file."))
+    if "dev" in parts and parts["train"].lengths and parts["dev"].lengths:
+        findings += corpus.overlap_findings(corpus.overlap(parts["train"], parts["dev"]))
+    components: dict[str, Component] = {}
+    expense = None
+    if how.config and any(finding.severity == "fail" for finding in findings):
+        findings.append(corpus.Finding("warn", f"{how.config}: features and costs were not looked at; mend the rest."))
+    elif how.config:
+        try:
+            components, expense = _look_at_config(how.config, file, dev, how.cost)
+            findings += _of_components(components)
+        except CrfError as error:
+            findings.append(corpus.Finding("fail", f"{how.config}: {error}"))
+    return Report(layout, files, parts, errors, counts, components, expense, findings)
+
+
+# Reading
+
+
+class _Errors:
+    """What is wrong with the lines of a file."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, list[str]()
+
+    def __call__(self, error: CrfError) -> None:
+        self.count += 1
+        if len(self.first) < SHOWN:
+            self.first.append(str(error))
+
+
+def _count(path: Path, layout: Preset, source: Source, broken: _Errors) -> Part:
+    """Return the counts of a file, what cannot be read left out."""
+    from ..analysis.corpus import PLAIN, count
+
+    wanted = source.labels or tuple(name for name in LABELS if name in layout.columns)
+    scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
+    part = count(
+        _sentences(path, layout, source.key, broken), {name: scheme if name in SPANS else PLAIN for name in wanted}
+    )
+    if source.labels is None:  # what a format may hold and this file does not is no mistake
+        unused = [name for name, column in part.columns.items() if not column.labels]
+        for name in unused if len(unused) < len(part.columns) else ():
+            del part.columns[name]
+    return part
+
+
+def _sentences(path: Path, layout: Preset, key: str, broken: _Errors) -> Iterator[Sentence]:
+    try:
+        if layout.name == DOCBIN:
+            yield from _of_docs(path, key, broken)
+        elif layout.name == "conllu":
+            yield from read_conllu(path, broken)
+        else:
+            yield from read_columns(path, layout.columns, encoding=layout.encoding, on_error=broken)
+    except FormatError as error:  # of the file as a whole
+        broken(error)
+
+
+def _of_docs(path: Path, key: str, broken: _Errors) -> Iterator[Sentence]:
+    """Yield the sequences of the Docs of a file, the number of the Doc as their line."""
+    from spacy.vocab import Vocab
+
+    for number, doc in enumerate(load_docs(path, Vocab()), start=1):
+        try:
+            columns = _columns_of(doc, key)
+        except DataError as error:
+            broken(FormatError(path, 0, f"doc {number}: {error}"))
+            continue
+        words = [token.text for token in doc]
+        starts = [i for i, token in enumerate(doc) if i == 0 or token.is_sent_start]
+        for start, end in zip(starts, [*starts[1:], len(doc)], strict=True):
+            cut = {name: values[start:end] for name, values in columns.items()}
+            yield Sentence(words[start:end], cut, None, number, number, {})
+
+
+def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
+    n = len(doc)
+    known: Any = {name: list(spans) for name, spans in (("ent", doc.ents), ("chunk", doc.spans.get(key, [])))}
+    tags = {
+        name: encode([Span(span.start, span.end, span.label_) for span in spans], n, "BILUO")
+        for name, spans in known.items()
+    }
+    return {
+        "tag": [token.tag_ for token in doc],
+        "pos": [token.pos_ for token in doc],
+        "morph": [str(token.morph) for token in doc],
+        "chunk": tags["chunk"] if key in doc.spans else [""] * n,
+        "ent": ["" if token.ent_iob == 0 else tag for token, tag in zip(doc, tags["ent"], strict=True)],
+    }
+
+
+def _where(path: Path, layout: Preset) -> Any:
+    if layout.name == DOCBIN:
+        return lambda line: f"{path}, doc {line}" if line else str(path)
+    return lambda line: f"{path}:{line}" if line else str(path)
+
+
+def _of_errors(path: Path, layout: Preset, broken: _Errors) -> list[Finding]:
+    from ..analysis.corpus import Finding
+
+    if not broken.count:
+        return []
+    text = f"{path}: {broken.count:,} lines cannot be read, listed above." if broken.count > 1 else broken.first[0]
+    seems = guess(path) if layout.name != DOCBIN else None
+    if (
+        seems is not None
+        and broken.count > 1
+        and (seems.name, len(seems.columns)) != (layout.name, len(layout.columns))
+    ):
+        text += f" It was read as {as_options(layout)}, but looks like {as_options(seems)} ({' '.join(seems.columns)})."
+    return [Finding("fail", text)]
+
+
+def _source(config_path: Path) -> Source:
+    """Return how a config reads its corpora.
+
+    RAISES ConfigError: If there is no such config.
+    """
+    from ..errors import ConfigError
+
+    if not config_path.is_file():
+        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
+    config = util.load_config(config_path, interpolate=False)
+    block: Any = config
+    for name in config.get("training", {}).get("train_corpus", "corpora.train").split("."):
+        block = block.get(name, {})
+    components = config.get("components", {})
+    labels, key = [], "chunks"
+    for name in config.get("nlp", {}).get("pipeline", []):
+        settings = components.get(name, {})
+        factory = settings.get("factory")
+        if factory == "crf_tagger":
+            labels.append(settings.get("attr", "tag"))
+        elif factory == "crf_chunker":
+            labels.append("chunk")
+            key = settings.get("spans_key", key)
+        elif factory == "crf_ner":
+            labels.append("ent")
+    layouts = {
+        "spacy_crfseq.ConllReader.v1": _columns_layout(block),
+        "spacy_crfseq.ConlluReader.v1": _preset("conllu"),
+        "spacy.Corpus.v1": DOCS,
+    }
+    strict = block.get("on_invalid", "error") == "error" and "spacy_crfseq.ConllReader" in block.get("@readers", "")
+    return Source(layouts.get(block.get("@readers")), strict, tuple(labels) or None, key)
+
+
+def _preset(name: str) -> Preset:
+    from ..formats import get_preset
+
+    return get_preset(name)
+
+
+def _columns_layout(block: Mapping[str, Any]) -> Preset:
+    columns = tuple(block.get("columns", ("word", "tag", "chunk")))
+    return Preset(CUSTOM, columns, block.get("scheme", "IOB2"), block.get("encoding", "utf8"), columns[-1])
+
+
+# Features and costs
+
+
+def _look_at_config(
+    config: Path, file: Path, dev: Path | None, with_cost: bool
+) -> tuple[dict[str, Component], Expense | None]:
+    """Set a config up on the corpus and look at each of its components."""
+    from .fit import set_up
+
+    blocks = util.load_config(config, interpolate=False).get("training", {})
+    overrides = {
+        f"{blocks.get('train_corpus', 'corpora.train')}.path": str(file),
+        f"{blocks.get('dev_corpus', 'corpora.dev')}.path": str(dev) if dev else None,
+    }
+    with _aside():
+        setup = set_up(config, Path(tempfile.gettempdir()), overrides)
+        costs: dict[str, Cost] = {}
+        expense = None
+        if with_cost:
+            costs, expense = _costs(setup)
+        return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
+
+
+@contextmanager
+def _aside() -> Iterator[None]:
+    """Keep messages of training out of the report; its warnings are findings here."""
+    with open(os.devnull, "w") as nowhere, warnings.catch_warnings():  # noqa: PTH123
+        warnings.simplefilter("ignore")
+        with redirect_stdout(sys.stderr if sys.stderr.isatty() else nowhere):
+            yield
+
+
+def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
+    from ..training.cost import estimate
+    from .fit import encode
+
+    started = perf_counter()
+    encode(setup)
+    encoding = perf_counter() - started
+    costs = {}
+    for name, pipe in setup.to_train.items():
+        if name not in setup.resumed:
+            with pipe.training_on() as (objective, _):
+                costs[name] = estimate(objective, pipe.method.optimizer, pipe.method.regularizer, pipe.crf.theta)
+    return costs, Expense(encoding, sum(cost.seconds for cost in costs.values()), _peak_megabytes())
+
+
+def _peak_megabytes() -> float | None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1 << 10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
+    """Return what the features of a component do on the training corpus."""
+    from ..analysis.templates import template_uses
+    from ..features.encoder import Encoder
+    from ..features.plan import lexical_names
+    from ..pipeline.collect import collect
+    from ..pipeline.extract import lexeme_reader, read_docs
+    from ..pipeline.partial import PartialTable
+
+    features, annotation, vocab = pipe.method.features, pipe.annotation, setup.nlp.vocab
+    plans = features.plans()
+    encoder = Encoder(*plans, lexeme_reader(lambda: vocab, lexical_names(*plans), features.functions))
+    encoder.keep_names()
+    found = collect(
+        setup.train,
+        annotation,
+        encoder,
+        lambda docs, columns: read_docs(docs, columns, annotation.reads),
+        PartialTable(annotation),
+        name,
+    )
+    uses = template_uses(encoder.state, found.known.state) + template_uses(encoder.pair, found.known.pair)
+    unset = [column for column in found.absent if column not in _set_before(setup, name)]
+    return Component(len(annotation.found_tags(found.tags)), found.known.n_tokens, uses, unset, cost)
+
+
+_ASSIGNS = {"token.tag": "TAG", "token.pos": "POS", "token.morph": "MORPH", "token.lemma": "LEMMA", "token.dep": "DEP"}
+
+
+def _set_before(setup: Setup, name: str) -> set[str]:
+    """Return the columns that components set in training before a component learns from them."""
+    nlp, annotating = setup.nlp, setup.training["annotating_components"]
+    columns: set[str] = set()
+    for earlier in nlp.pipe_names[: nlp.pipe_names.index(name)]:
+        if earlier in annotating:
+            columns |= _sets(nlp, earlier)
+    return columns
+
+
+def _sets(nlp: Language, name: str) -> set[str]:
+    annotation = getattr(nlp.get_pipe(name), "annotation", None)
+    if annotation is not None:
+        return set(annotation.writes)
+    return {_ASSIGNS[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNS}
+
+
+def _of_components(components: Mapping[str, Component]) -> list[Finding]:
+    from ..analysis.corpus import Finding
+
+    found = []
+    for name, component in components.items():
+        if component.unset:
+            found.append(
+                Finding(
+                    "warn",
+                    f"{name} reads {', '.join(component.unset)}, which nothing sets: list the component that does in "
+                    "[training] annotating_components, or the column under `given` of the corpus reader, or take other "
+                    "features.",
+                )
+            )
+        dead = component.dead()
+        if dead:
+            found.append(Finding("warn", f"{name}: {len(dead)} templates tell nothing here: {', '.join(dead)}."))
+        if component.cost is not None and component.cost.bounded:
+            found.append(
+                Finding(
+                    "warn",
+                    f"{name}: the optimizer did not converge on a sample; its costs are those of all of its "
+                    f"{component.cost.iterations:,} iterations. Give it fewer, or --patience.",
+                )
+            )
+        if not dead and not component.unset:
+            found.append(Finding("good", f"{name}: all {len(component.templates)} templates tell something"))
+    return found

@@ -1,0 +1,447 @@
+"""``crfseq init-config``: write a config that trains as it is, with every block written out and a comment beside it.
+
+spaCy fills in what the config needs.  Blocks of methods name their function only: then another one can be put in its
+place from the command line, which the settings of the first would not fit.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from spacy import util
+from thinc.api import Config
+
+from ..errors import ConfigError, FormatError, suggest
+from ..files import replacing
+from ..formats import Preset, check_file, guess
+from ._app import crfseq_cli
+from ._console import printer, reported_errors
+from ._formats import COLUMNS_HELP, DOCBIN, DOCS, ENDINGS, NAMES, SCHEME_HELP, as_options, named_layout
+
+TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
+"""Tasks and their factories, in the order of a pipeline."""
+TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
+"""What a column is there to be learnt for."""
+ALL = "all"
+STDOUT = "-"
+METHOD_BLOCKS = {
+    "features": "crf_features",
+    "loss": "crf_losses",
+    "regularizer": "crf_regularizers",
+    "optimizer": "crf_optimizers",
+    "decoder": "crf_decoders",
+}
+
+
+class Goal(NamedTuple):
+    """What to train for.
+
+    optimizer, regularizer (str): Their names, without "spacy_crfseq." and version.
+    settings (dict): Further settings of each component.
+    training (dict): Settings of `[training]`.
+    limits (dict): Settings of the optimizer.
+    why (str): What was measured, see `init_config_cli`.
+    """
+
+    optimizer: str
+    regularizer: str
+    settings: dict[str, Any]
+    training: dict[str, Any]
+    limits: dict[str, Any]
+    why: str
+
+
+BATCH = {"max_epochs": 40, "eval_frequency": 2, "patience": 10}
+"""For `spacy train`: an epoch is `inner_iterations` of the optimizer."""
+GOALS = {
+    "fast": Goal(
+        "AdaGrad",
+        "L2",
+        {"inner_iterations": 1},
+        {"max_epochs": 12, "eval_frequency": 1, "patience": 5},
+        {},
+        "four to six epochs, no rate to choose; spacy_crfseq.LBFGS.v1 goes to the optimum, in five times the time",
+    ),
+    "accurate": Goal(
+        "LBFGS",
+        "L2",
+        {"inner_iterations": 10},
+        BATCH,
+        {},
+        "goes to the optimum; spacy_crfseq.AdaGrad.v1 comes close in a fifth of the time",
+    ),
+    "small": Goal(
+        "OWLQN",
+        "L1",
+        {"inner_iterations": 10},
+        BATCH,
+        {"max_iterations": 200},
+        "the method for L1; more iterations gained nothing on CoNLL-2002",
+    ),
+}
+
+
+@crfseq_cli.command("init-config")
+def init_config_cli(
+    output: Annotated[Path, typer.Argument(metavar="FILE", help="Config to write, or - for stdout", allow_dash=True)],
+    task: Annotated[
+        str | None,
+        typer.Option("--task", "-t", help="ner, chunker, tagger, several with commas, or all [what the format is for]"),
+    ] = None,
+    lang: Annotated[str | None, typer.Option("--lang", "-l", help="Language code [en]")] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", "-f", help=f"Layout of the corpus: {', '.join(NAMES)} [what the training file is]"),
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
+    scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
+    goal: Annotated[
+        str | None, typer.Option("--goal", "-g", help=f"What to train for: {', '.join(GOALS)} [fast]")
+    ] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="Training file, to put into the config and find its layout")
+    ] = None,
+    dev: Annotated[Path | None, typer.Option(help="Development file, to put into the config")] = None,
+    force: Annotated[bool, typer.Option("--force", "-F", help="Replace FILE if there is one")] = False,
+) -> None:
+    """Write a config that trains as it is, by 'crfseq fit' or 'spacy train'.
+
+    On a terminal, asks for what is missing. Goals: fast is AdaGrad, a few epochs; accurate is L-BFGS, to the optimum;
+    small is OWL-QN with an L1 penalty, which leaves most weights zero, for 'crfseq prune' to drop.
+
+    \b
+    Score on the test part, seconds of 'fit' on one core, size of the component:
+                                   fast                 accurate             small, pruned
+      CoNLL-2000 chunks, F1        93.83   4 s  5.2 MB  93.83  23 s  5.2 MB  93.66  20 s  0.13 MB
+      CoNLL-2002 Spanish, F1       79.38   7 s  6.6 MB  80.33  32 s  6.6 MB  79.08  30 s  0.28 MB
+      English EWT, XPOS accuracy   94.47   7 s  5.6 MB  94.58  49 s  5.6 MB  94.05  40 s  0.39 MB
+
+    \b
+    Example:
+      python -m spacy crfseq init-config ner.cfg --task ner --train train.conll --dev dev.conll --goal fast
+      python -m spacy crfseq init-config - --task all --format conll2003 --goal accurate
+    """
+    with reported_errors():
+        wanted = Wanted(task, lang, named_layout(format_, columns, scheme), goal, train, dev)
+        # stdout takes the config itself; files that exist are refused before anything is asked
+        to_stdout = str(output) == STDOUT
+        if not to_stdout and output.exists() and not force:
+            raise ConfigError(f"{output} exists. Give another name, or --force to replace it.")
+        settings = complete(wanted, _ask if sys.stdin.isatty() else None)
+        text = init_config(settings, output=output)
+        if to_stdout:
+            print(text, end="")
+            return
+        with replacing(output) as temporary:
+            temporary.write_text(text, encoding="utf8")
+        printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}")
+        for line in _commands(settings, str(output)):
+            print(f"  {line}")
+
+
+class Wanted(NamedTuple):
+    """What the user has said; None for what is still open.
+
+    layout (Preset | None): Of the corpus.
+    """
+
+    task: str | None = None
+    lang: str | None = None
+    layout: Preset | None = None
+    goal: str | None = None
+    train: Path | None = None
+    dev: Path | None = None
+
+
+class Settings(NamedTuple):
+    """All that a config is made of; see `Wanted`.
+
+    tasks (tuple[str, ...]): In the order of a pipeline.
+    """
+
+    tasks: tuple[str, ...]
+    lang: str
+    layout: Preset
+    goal: str
+    train: Path | None
+    dev: Path | None
+
+
+Ask = Callable[[str, Sequence[str], str], str]
+"""Asks a question with these choices (any answer if there are none) and this default."""
+
+
+def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
+    """Fill in what is open: from the training file, by asking, or by defaults.
+
+    ask (Ask | None): How to ask; None for not at all.
+    RAISES ConfigError: If a name is unknown, or the format is open and nothing tells it.
+    RAISES FormatError: If there is no such training file.
+    """
+    for path in filter(None, (wanted.train, wanted.dev)):
+        check_file(path)
+    layout = wanted.layout or _layout(wanted.train, ask)
+    default = TASK_OF.get(layout.score, "ner")
+    task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
+    lang = wanted.lang or (ask("Language code", (), "en") if ask else "en")
+    goal = wanted.goal or (ask("Goal", tuple(GOALS), "fast") if ask else "fast")
+    if goal not in GOALS:
+        raise ConfigError(f"--goal {goal}: unknown. {suggest(goal, GOALS)}")
+    tasks = _tasks(task)
+    _check_tasks(tasks, layout)
+    return Settings(tasks, lang, layout, goal, wanted.train, wanted.dev)
+
+
+def _layout(train: Path | None, ask: Ask | None) -> Preset:
+    """Return the layout of a training file, as its ending or its lines tell, or as the user answers."""
+    ending = ENDINGS.get(train.suffix) if train else None
+    seems = named_layout(ending) if ending else guess(train) if train else None
+    if ask is None:
+        if seems is not None:
+            return seems
+        if train is not None:
+            raise FormatError(train, 0, f"cannot tell its layout. Give --format ({', '.join(NAMES)}) or --columns.")
+        raise ConfigError(f"Give --format ({', '.join(NAMES)}), --columns, or --train with a file that tells it.")
+    proposal = seems.name if seems is not None and seems.name in NAMES else ",".join(seems.columns) if seems else ""
+    answer = ask(f"Format of the corpus ({', '.join(NAMES)}) or its columns, with commas", (), proposal or "conll2003")
+    if seems is not None and answer == proposal:
+        return seems
+    named = named_layout(None, answer) if "," in answer else named_layout(answer)
+    assert named is not None
+    return named
+
+
+def _tasks(text: str) -> tuple[str, ...]:
+    """RAISES ConfigError: On an unknown task."""
+    named = [part.strip() for part in text.split(",") if part.strip()]
+    for name in named:
+        if name not in (*TASKS, ALL):
+            raise ConfigError(f"--task {name}: unknown. {suggest(name, (*TASKS, ALL))}")
+    if not named:
+        raise ConfigError(f"--task is empty. Known: {', '.join((*TASKS, ALL))}.")
+    return tuple(name for name in TASKS if name in named or ALL in named)
+
+
+def _check_tasks(tasks: Sequence[str], layout: Preset) -> None:
+    """RAISES ConfigError: If the corpus lacks what a task learns from."""
+    possible = {TASK_OF[name] for name in layout.columns if name in TASK_OF}
+    for task in tasks:
+        if task not in possible:
+            needed = " or ".join(name for name, of in TASK_OF.items() if of == task)
+            raise ConfigError(
+                f"--task {task} learns from a column {needed}, which {as_options(layout)} does not have: it holds "
+                f"{' '.join(layout.columns)}. It can be used for: {', '.join(sorted(possible)) or 'nothing'}. Give "
+                "another --task, --format or --columns."
+            )
+
+
+def _ask(question: str, choices: Sequence[str], default: str) -> str:
+    shown = f"{question} ({', '.join(choices)})" if choices else question
+    while True:
+        answer = str(typer.prompt(shown, default=default, err=True)).strip()
+        # several tasks may be given with commas between
+        if not choices or all(part.strip() in choices for part in answer.split(",")):
+            return answer
+        typer.echo(suggest(answer, choices), err=True)
+
+
+# The config
+
+
+def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
+    """Return the text of a config.
+
+    output (Path | str): Its name, for the commands in its head.
+    """
+    base = _base(settings)
+    config = Config(base, section_order=util.CONFIG_SECTION_ORDER)
+    filled = util.load_model_from_config(config, auto_fill=True, validate=False).config
+    for name, component in base["components"].items():
+        filled["components"][name].update({block: component[block] for block in METHOD_BLOCKS})
+    filled["paths"] = base["paths"]
+    filled.pop("pretraining")
+    return _head(settings, str(output)) + _commented(filled.to_str(interpolate=False), _comments(settings)) + "\n"
+
+
+def _base(settings: Settings) -> dict[str, Any]:
+    """Return what is not spaCy's default."""
+    names = [TASKS[task] for task in settings.tasks]
+    annotating = ["crf_tagger"] if "crf_tagger" in names and "crf_chunker" in names else []
+    paths = {name: str(path) if path else None for name, path in (("train", settings.train), ("dev", settings.dev))}
+    return {
+        "paths": paths,
+        "system": {"seed": 0, "gpu_allocator": None},
+        "nlp": {"lang": settings.lang, "pipeline": names},
+        "components": {TASKS[task]: _component(task, settings) for task in settings.tasks},
+        "corpora": {name: _corpus(name, settings) for name in ("train", "dev")},
+        "training": {
+            "seed": "${system.seed}",
+            "gpu_allocator": "${system.gpu_allocator}",
+            "train_corpus": "corpora.train",
+            "dev_corpus": "corpora.dev",
+            "dropout": 0.0,
+            "max_steps": 0,
+            **GOALS[settings.goal].training,
+            "annotating_components": annotating,
+            "batcher": {"@batchers": "spacy_crfseq.full_batch.v1"},
+            "optimizer": {"@optimizers": "Adam.v1"},
+            "logger": {"@loggers": "spacy.ConsoleLogger.v1"},
+        },
+        "initialize": {"vectors": None, "init_tok2vec": None},
+    }
+
+
+def _component(task: str, settings: Settings) -> dict[str, Any]:
+    goal = GOALS[settings.goal]
+    own: dict[str, dict[str, Any]] = {
+        "tagger": {"attr": "tag" if "tag" in settings.layout.columns else "pos"},
+        "chunker": {"spans_key": "chunks"},
+        "ner": {"scheme": "BILUO"},
+    }
+    features = {"tagger": "Tagging", "chunker": "Chunking" if _has_tags(settings) else "Entities", "ner": "Entities"}
+    named = {
+        "features": features[task],
+        "loss": "SequentialLog",
+        "regularizer": goal.regularizer,
+        "optimizer": goal.optimizer,
+        "decoder": "Viterbi",
+    }
+    blocks = {block: {f"@{registry}": f"spacy_crfseq.{named[block]}.v1"} for block, registry in METHOD_BLOCKS.items()}
+    blocks["optimizer"] = {**blocks["optimizer"], **goal.limits}
+    return {"factory": TASKS[task], **own[task], "support": "observed", **goal.settings, **blocks}
+
+
+def _has_tags(settings: Settings) -> bool:
+    """Whether a chunker will see tags: a tagger's, or those of the corpus, which spaCy's own reader does not give."""
+    return "tagger" in settings.tasks or ("tag" in settings.layout.columns and settings.layout.name != DOCBIN)
+
+
+def _given(settings: Settings) -> list[str]:
+    return ["tag"] if "chunker" in settings.tasks and "tagger" not in settings.tasks and _has_tags(settings) else []
+
+
+def _corpus(name: str, settings: Settings) -> dict[str, Any]:
+    layout, path = settings.layout, f"${{paths.{name}}}"
+    if layout.name == DOCBIN:
+        return {"@readers": "spacy.Corpus.v1", "path": path}
+    given = _given(settings)
+    if layout.name == "conllu":
+        return {"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given}
+    used = {"word", *given, *(column for column, task in TASK_OF.items() if task in settings.tasks)}
+    return {
+        "@readers": "spacy_crfseq.ConllReader.v1",
+        "path": path,
+        "columns": [column if column in used else "_" for column in layout.columns],
+        "scheme": layout.scheme if layout.scheme != "plain" else "IOB2",
+        "given": given,
+        "on_invalid": "conlleval",
+        "encoding": layout.encoding,
+    }
+
+
+# What it says about itself
+
+
+def _head(settings: Settings, output: str) -> str:
+    what = {"tagger": "Part-of-speech tags", "chunker": "Chunks", "ner": "Named entities"}
+    title = ", then ".join(what[task] if i == 0 else what[task].lower() for i, task in enumerate(settings.tasks))
+    layout = "spaCy's binary format" if settings.layout is DOCS else f"columns {' '.join(settings.layout.columns)}"
+    lines = [f"{title}; {layout}. Goal: {settings.goal}.", "", "Check the corpus, train, score:", ""]
+    lines += [f"  {line}" for line in _commands(settings, output)]
+    lines += ["", "Every method can be replaced in the call; settings follow the name of their block:", ""]
+    name = TASKS[settings.tasks[-1]]
+    lines += [
+        f"  --components.{name}.optimizer.@crf_optimizers spacy_crfseq.AdaGrad.v1 "
+        f"--components.{name}.regularizer.rho 0.5"
+    ]
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n"
+
+
+def _commands(settings: Settings, output: str) -> list[str]:
+    """Return the commands to go on with."""
+    config = "config.cfg" if output == STDOUT else shlex.quote(output)
+    ending = f".{DOCBIN}" if settings.layout is DOCS else ".conllu" if settings.layout.name == "conllu" else ".conll"
+    train, dev = (
+        shlex.quote(str(path or f"{name}{ending}")) for name, path in (("train", settings.train), ("dev", settings.dev))
+    )
+    paths = "" if settings.train and settings.dev else f" --paths.train {train} --paths.dev {dev}"
+    format_ = "" if Path(shlex.split(dev)[0]).suffix in ENDINGS else f" {as_options(settings.layout)}"
+    commands = [
+        f"python -m spacy crfseq debug-data {train} --dev {dev} --config {config}",
+        f"python -m spacy crfseq fit {config} --output training/{paths}",
+    ]
+    if settings.goal == "small":
+        commands.append("python -m spacy crfseq prune training/model-best training/model-small")
+    model = "training/model-small" if settings.goal == "small" else "training/model-best"
+    return [*commands, f"python -m spacy crfseq evaluate {model} {dev}{format_}"]
+
+
+def _comments(settings: Settings) -> dict[str, str]:
+    """Return comments by "section" or "section.key"."""
+    comments = {
+        "training": "'crfseq fit' takes the corpora, score weights, seed and annotating_components from here, and ends "
+        "when the optimizer\n# has converged; epochs, steps and patience are for 'spacy train'",
+        "training.batcher": "the whole corpus is one step",
+        "training.optimizer": "asked for by spaCy; the components use their own",
+    }
+    if "chunker" in settings.tasks and "tagger" in settings.tasks:
+        comments["training.annotating_components"] = "the chunker learns from the tags that the tagger predicts"
+    for name in ("train", "dev") if _given(settings) else ():
+        comments[f"corpora.{name}.given"] = "tags are an input of the task: the text to be chunked must have them, too"
+    if settings.layout.name not in (DOCBIN, "conllu"):
+        for name in ("train", "dev"):
+            comments[f"corpora.{name}.on_invalid"] = (
+                'tags that break the scheme are read as the CoNLL scorer does, with a warning; "error" refuses them'
+            )
+    goal = GOALS[settings.goal]
+    for task in settings.tasks:
+        comments.update({f"components.{TASKS[task]}.{key}": text for key, text in _method_comments(task, goal).items()})
+    if "chunker" in settings.tasks and not _has_tags(settings):
+        comments["components.crf_chunker.features"] = "words only, since the corpus gives no tags"
+    return comments
+
+
+def _method_comments(task: str, goal: Goal) -> dict[str, str]:
+    features = {
+        "tagger": "the word, its affixes, spelling and neighbours",
+        "chunker": "words and tags around the token",
+        "ner": "words, affixes and shapes in a window of two",
+    }
+    return {
+        "support": '"all" gives a weight to every attribute-label pair: larger, seldom better',
+        "inner_iterations": "iterations of the optimizer in each step of 'spacy train'",
+        "scores": "true stores a probability with every prediction",
+        "features": f"{features[task]}; spacy_crfseq.Templates.v1 takes templates of your own",
+        "loss": "the log-likelihood: gives probabilities",
+        "regularizer": {
+            "L1": "leaves most weights zero; the higher rho [1.0], the smaller the model",
+            "L2": "keeps weights small; rho [1.0] says how small",
+        }[goal.regularizer],
+        "optimizer": goal.why,
+        "decoder": "the best sequence that the tag scheme allows",
+    }
+
+
+def _commented(text: str, comments: Mapping[str, str]) -> str:
+    """Return a config with comments put before sections and keys.
+
+    RAISES KeyError: If there is no place for one.
+    """
+    left, section, lines = dict(comments), "", []
+    for line in text.splitlines():
+        if line.startswith("["):
+            section = place = line.strip("[]")
+        else:
+            place = f"{section}.{line.partition(' = ')[0]}"
+        comment = left.pop(place, None)
+        if comment is not None:
+            lines.append(f"# {comment}")
+        lines.append(line)
+    if left:
+        raise KeyError(f"no place in the config for comments on {sorted(left)}")
+    return "\n".join(lines)

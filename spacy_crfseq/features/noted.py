@@ -1,0 +1,56 @@
+"""Attributes that come with a text instead of being computed from it, as in files of CRFsuite.
+
+They stand on the Doc, ``doc._.crf_attributes``: a list of strings for each token.  The reader of attribute files puts
+them there, and so can anybody else; the token function `noted_attributes` gives them to templates::
+
+    [components.crf_tagger.features]
+    @crf_features = "spacy_crfseq.Templates.v1"
+    templates = ["GIVEN[0]"]
+
+    [components.crf_tagger.features.token_functions.GIVEN]
+    @crf_features = "spacy_crfseq.Attributes.v1"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import DataError
+from ..types import TokenFunction
+
+EXTENSION = "crf_attributes"
+KEY: Any = ("._.", EXTENSION, None, None)
+"""Where spaCy keeps the extension attribute, in ``doc.user_data``; it travels with the Doc."""
+
+
+def noted(doc: Any) -> Sequence[Sequence[str]] | None:
+    """Return the attributes of each token of a Doc, None where it has none; a stored Doc has tuples."""
+    attributes: Sequence[Sequence[str]] | None = doc.user_data.get(KEY)
+    return attributes
+
+
+def hash_of(doc: Any) -> int:
+    """Return a hash of the attributes of a Doc."""
+    return hash(tuple(map(tuple, noted(doc) or ())))
+
+
+def noted_attributes(sequence: Sequence[Any], i: int) -> Sequence[str]:
+    """Return the attributes that a token has on its Doc; a token function.
+
+    RAISES DataError: If the Doc has none, or not for each token.
+    """
+    token = sequence[i]
+    attributes = noted(token.doc)
+    if attributes is None or len(attributes) != len(token.doc):
+        has = "no attributes" if attributes is None else f"attributes for {len(attributes)} tokens"
+        raise DataError(
+            f"The doc {token.doc.text[:40]!r} of {len(token.doc)} tokens has {has}. Set doc._.{EXTENSION} to a list of "
+            "strings for each token, or read the corpus by spacy_crfseq.CRFsuiteReader.v1."
+        )
+    return attributes[token.i]
+
+
+def create_attributes() -> TokenFunction:
+    """Return the token function that gives the attributes noted on a Doc (``spacy_crfseq.Attributes.v1``)."""
+    return noted_attributes

@@ -1,0 +1,224 @@
+"""A feature set that is a template file of CRF++ or a pattern file of Wapiti.
+
+In a config::
+
+    [components.crf_chunker.features]
+    @crf_features = "spacy_crfseq.TemplateFile.v1"
+    path = "template"
+    columns = ["word", "tag"]
+
+The file becomes a part of the model: a trained pipeline carries its lines, and the file is read only to train.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from ..errors import ConfigError, FormatError, suggest
+from ..formats.template_files import (
+    Macro,
+    TemplateLine,
+    format_template_line,
+    parse_template_lines,
+    python_pattern,
+    read_template_file,
+)
+from ..types import LexemeFunction, TokenFunction
+from .attributes import BUILT_IN
+from .plan import Plan
+from .sets import FeatureSet
+from .templates import MAX_OFFSET
+
+UNUSED = "_"
+ALWAYS = "ALWAYS"
+"""The attribute of a template without macros: it is there at every token."""
+NO_MATCH = "(none)"
+"""What a macro %m gives where nothing matches; no text at all would switch nothing on."""
+
+
+class Imported(NamedTuple):
+    """What a file says.
+
+    features (FeatureSet): Its templates.
+    transitions (bool): Whether a line scores pairs of labels alone, whatever the text.
+    """
+
+    features: FeatureSet
+    transitions: bool
+
+
+class TemplateFile:
+    """The feature set in a template file (registered as ``spacy_crfseq.TemplateFile.v1``).
+
+    path (Path | str): The file, in UTF-8.
+    columns (list[str]): What the columns of the training files of CRF++ or Wapiti hold, from column 0: "word", the
+        lower-cased name of any other attribute of a template, such as "tag", "pos", "lemma" or "suffix3", or "_" for
+        one that the templates do not use.
+    RAISES ConfigError: On an unknown name of a column.  What is wrong with the file is told when it is first needed,
+        as a FormatError with its line.
+    """
+
+    def __init__(self, path: Path | str, columns: list[str] | tuple[str, ...] = ("word", "tag")) -> None:
+        self.path, self.columns = Path(path), tuple(columns)
+        for name in self.columns:
+            if name not in ("word", UNUSED) and name.upper() not in BUILT_IN:
+                known = ("word", UNUSED, *(attribute.lower() for attribute in BUILT_IN))
+                raise ConfigError(f"TemplateFile: columns: {name!r} is not known. {suggest(name, known)}")
+        self._lines: list[TemplateLine] | None = None
+        self._imported: Imported | None = None
+
+    @property
+    def lines(self) -> list[TemplateLine]:
+        """The templates as they stand in the file, or as a model has stored them."""
+        if self._lines is None:
+            self._lines = read_template_file(self.path)
+        return self._lines
+
+    @property
+    def imported(self) -> Imported:
+        """What they mean.
+
+        RAISES FormatError: With its line, if the file is not there or has a template that cannot be used.
+        """
+        if self._imported is None:
+            self._imported = import_templates(self.lines, self.columns, self.path)
+        return self._imported
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """Templates whose attributes score a label."""
+        return self.imported.features.templates
+
+    @property
+    def pair_templates(self) -> tuple[str, ...]:
+        """Templates whose attributes score a label and the one before it together."""
+        return self.imported.features.pair_templates
+
+    @property
+    def functions(self) -> Mapping[str, LexemeFunction]:
+        """Tests and matches by regular expressions."""
+        return self.imported.features.functions
+
+    @property
+    def token_functions(self) -> Mapping[str, TokenFunction]:
+        """None: a file has no such functions."""
+        return {}
+
+    def plans(self) -> tuple[Plan, Plan]:
+        """Return the parsed templates as plans: for single labels and for label pairs."""
+        return self.imported.features.plans()
+
+    def check_transitions(self, component: str, transitions: bool) -> None:
+        """Refuse a setting of the component that contradicts the file.
+
+        RAISES ConfigError: Saying what to write.
+        """
+        if transitions == self.imported.transitions:
+            return
+        if transitions:
+            raise ConfigError(
+                f"[components.{component}]: {self.path} has no line B, so that CRF++ and Wapiti would learn no "
+                "transitions. Write transitions = false for the same, or add a line B to the file to learn them."
+            )
+        raise ConfigError(
+            f"[components.{component}]: {self.path} has a line B, which asks for transitions. Write transitions = "
+            "true, or take the line out."
+        )
+
+    def to_state(self) -> list[str]:
+        """Return what a model stores: the templates, one a line."""
+        return [format_template_line(line) for line in self.lines]
+
+    def from_state(self, state: list[str]) -> None:
+        """Use the templates that a model has stored."""
+        self._lines, self._imported = parse_template_lines(state, self.path), None
+
+
+Features: TypeAlias = FeatureSet | TemplateFile
+
+
+class RegexTest:
+    """Function of a word's text: whether a regular expression matches it, or the part that it matches.
+
+    macro (Macro): "t" gives "true" or "false", "m" the part, or `NO_MATCH`.
+    """
+
+    def __init__(self, macro: Macro) -> None:
+        self.macro = macro
+        self._pattern = re.compile(python_pattern(macro.pattern), re.DOTALL)
+
+    def __call__(self, text: str) -> str:
+        """Return the value at a word."""
+        match = self._pattern.search(text)
+        if self.macro.command == "t":
+            return "false" if match is None else "true"
+        part = match[0] if match else ""
+        return (part.lower() if self.macro.lower else part) or NO_MATCH
+
+
+def always(text: str) -> str:
+    """Return "1", whatever the word."""
+    return "1"
+
+
+def import_templates(lines: list[TemplateLine], columns: tuple[str, ...], path: Path) -> Imported:
+    """Return the templates of a file as those of this package.
+
+    RAISES FormatError: With its line, where a macro names a column that there is not, has an offset beyond
+        `MAX_OFFSET`, or looks at another column than the word by a regular expression.
+    """
+    state: list[str] = []
+    pair: list[str] = []
+    functions: dict[str, LexemeFunction] = {}
+    names: dict[tuple[str, bool, str], str] = {}
+    transitions = False
+    for line in lines:
+        parts = [_part(macro, line.number, columns, path, names, functions) for macro in line.macros]
+        template = "|".join(dict.fromkeys(parts))
+        if not template and line.kind in "B*":
+            transitions = True
+        elif template and line.kind in "B*":
+            pair.append(template)
+        if not template and line.kind in "U*":
+            functions[ALWAYS] = always
+        if line.kind in "U*":
+            state.append(template or f"{ALWAYS}[0]")
+    if not state and not pair:
+        raise FormatError(path, 0, "no template looks at the text; add one, such as U00:%x[0,0].")
+    return Imported(FeatureSet(tuple(state), tuple(pair), functions), transitions)
+
+
+def _part(
+    macro: Macro,
+    number: int,
+    columns: tuple[str, ...],
+    path: Path,
+    names: dict[tuple[str, bool, str], str],
+    functions: dict[str, LexemeFunction],
+) -> str:
+    """Return a part such as ``ORTH[-1]``; the functions of regular expressions are added to `functions`."""
+    if macro.column >= len(columns) or columns[macro.column] == UNUSED:
+        raise FormatError(
+            path,
+            number,
+            f"there is no column {macro.column}: columns = {list(columns)} names those from 0 to {len(columns) - 1}. "
+            "Say in columns what it holds.",
+        )
+    if abs(macro.row) > MAX_OFFSET:
+        raise FormatError(path, number, f"offset {macro.row}: offsets beyond {MAX_OFFSET} are not supported.")
+    column = columns[macro.column]
+    if macro.command == "x":
+        attribute = column.upper() if column != "word" else "LOWER" if macro.lower else "ORTH"
+    elif column != "word":
+        raise FormatError(
+            path, number, f"column {macro.column} is {column!r}, but regular expressions can look at the word only."
+        )
+    else:
+        lower = macro.lower and macro.command == "m"  # true and false are lower-case as they are
+        kind = "TEST" if macro.command == "t" else "MATCH"
+        attribute = names.setdefault((kind, lower, macro.pattern), f"{kind}{len(names) + 1}")
+        functions.setdefault(attribute, RegexTest(macro))
+    return f"{attribute}[{macro.row}]"

@@ -1,0 +1,122 @@
+"""Attribute files of CRFsuite (Okazaki 2007): a token a line, its label, then its attributes, with tabs between.
+
+A blank line ends a sequence.  ``name:2`` is an attribute with a value; a colon in a name is written ``\\:``, a
+backslash ``\\\\``.  Attributes are there or are not here, so that only the value 1 can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import FormatError
+from ._lines import Sentence, check_file, read_lines
+
+WORD = "w[0]="
+"""How the attribute with the word begins in CRFsuite's own examples."""
+NO_WORD = "_"
+_FIELD = re.compile(r"(?P<name>(?:\\.|[^\\:])*)(?::(?P<value>.*))?")
+_ESCAPED = re.compile(r"\\([\\:])")
+
+
+class AttributeSentence(NamedTuple):
+    """A sequence of T tokens.
+
+    labels (list[str]): [T].
+    attributes (list[list[str]]): [T], the names of each token's attributes.
+    line (int): 1-based line of the first token.
+    """
+
+    labels: list[str]
+    attributes: list[list[str]]
+    line: int
+
+
+def read_crfsuite(path: Path | str) -> Iterator[AttributeSentence]:
+    """Yield the sequences of a file, in UTF-8.
+
+    RAISES FormatError: With its line, on an attribute with a value other than 1 or one that stands twice, on a weight
+        of a sequence, on a line without a label, and on a file without a sequence.
+    """
+    return _sentences(check_file(path))
+
+
+def sentence_of(found: AttributeSentence, column: str, word: str) -> Sentence:
+    """Return a sequence as a sentence with its labels in a column.
+
+    word (str): The beginning of the attribute whose rest is the word; a token without one gets "_".
+    """
+    words = (
+        next((name[len(word) :] for name in attributes if name.startswith(word)), "") for attributes in found.attributes
+    )
+    return Sentence([text or NO_WORD for text in words], {column: found.labels}, None, found.line, 0, {})
+
+
+def format_item(label: str, attributes: Sequence[str]) -> str:
+    """Return the line of a token."""
+    return "\t".join(name.replace("\\", "\\\\").replace(":", "\\:") for name in (label, *attributes))
+
+
+def _sentences(path: Path) -> Iterator[AttributeSentence]:
+    sentence = AttributeSentence([], [], 0)
+    empty, last = True, 0
+    for last, line in read_lines(path, "utf8"):
+        if not line:
+            if sentence.labels:
+                yield sentence
+            sentence = AttributeSentence([], [], last + 1)
+            continue
+        if line.startswith("@"):
+            _check_declaration(path, last, line)
+            continue
+        label, attributes = _item(path, last, line)
+        sentence = sentence._replace(line=sentence.line if sentence.labels else last)
+        sentence.labels.append(label)
+        sentence.attributes.append(attributes)
+        empty = False
+    if empty:
+        raise FormatError(path, 0, "no sequence in the file.")
+    if sentence.labels:
+        yield sentence
+
+
+def _check_declaration(path: Path, number: int, line: str) -> None:
+    """Pass over a weight of 1."""
+    name, _, value = line.partition(":")
+    if name != "@weight" or not _is_one(value):
+        raise FormatError(path, number, f"{line!r}: sequences have no weights of their own here; take such lines out.")
+
+
+def _item(path: Path, number: int, line: str) -> tuple[str, list[str]]:
+    label, *attributes = (_name(path, number, field) for field in line.split("\t"))
+    if not label:
+        raise FormatError(path, number, "the label is empty; a line begins with its label, then a tab.")
+    if len(set(attributes)) < len(attributes):
+        twice = next(name for i, name in enumerate(attributes) if name in attributes[:i])
+        raise FormatError(
+            path, number, f"the attribute {twice!r} stands twice, which CRFsuite counts as the value 2; keep it once."
+        )
+    return label, attributes
+
+
+def _name(path: Path, number: int, field: str) -> str:
+    match = _FIELD.fullmatch(field)
+    if match is None:
+        raise FormatError(path, number, f"{field!r} ends with a single backslash; write two for one.")
+    if match["value"] is not None and not _is_one(match["value"]):
+        raise FormatError(
+            path,
+            number,
+            f"{field!r} has the value {match['value']!r}: attributes are there or are not, their only value is 1. "
+            "Write \\: for a colon in a name; make a number a part of the name, or put it into one of a few ranges.",
+        )
+    return _ESCAPED.sub(r"\1", match["name"])
+
+
+def _is_one(value: str) -> bool:
+    try:
+        return float(value or 1) == 1
+    except ValueError:
+        return False

@@ -1,0 +1,120 @@
+"""What a corpus file seems to be, from its first lines: for messages and proposals, never to read a file by."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from ..schemes import decode_lenient, find_invalid
+from .columns import DOCSTART, IGNORED, WORD
+from .presets import PRESETS, Preset
+
+LINES = 5000
+"""Lines that are looked at."""
+CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"})
+"""Chunks of CoNLL-2000; other types of spans are taken for entities."""
+CUSTOM = "columns"
+"""The name of a layout that is no preset's."""
+_SPAN_TAG = re.compile(r"O|-|[BILU]-\S+")
+_CONLLU_FIELDS = 10
+
+
+def guess(path: Path) -> Preset | None:
+    """Return the layout that the first lines of a file speak for; None where they speak for none.
+
+    Its name is that of a preset, or `CUSTOM`; columns whose use is not clear are left out ("_").
+    """
+    read = _read(path)
+    if read is None:
+        return None
+    lines, encoding = read
+    sentences = _sentences(lines)
+    rows = [row for sentence in sentences for row in sentence]
+    if not rows:
+        return None
+    if all(len(row) == _CONLLU_FIELDS and row[0][:1].isdecimal() for row in rows):
+        return PRESETS["conllu"]
+    width, count = Counter(map(len, rows)).most_common(1)[0]
+    if width < 2 or count < 0.9 * len(rows):
+        return None
+    whole = [sentence for sentence in sentences if all(len(row) == width for row in sentence)]
+    names = _names([[row[i] for sentence in whole for row in sentence] for i in range(width)])
+    if names is None:
+        return None
+    spans = [[[row[i] for row in sentence] for sentence in whole] for i, name in enumerate(names) if name in _SPANS]
+    scheme = _scheme([tags for column in spans for tags in column]) if spans else "plain"
+    return _named(names, scheme, encoding)
+
+
+_SPANS = ("chunk", "ent")
+
+
+def _read(path: Path) -> tuple[list[str], str] | None:
+    """Return the first lines and their encoding, None where they are no text."""
+    try:
+        with path.open("rb") as file:
+            raw = list(islice(file, LINES))
+    except OSError:
+        return None
+    data = b"".join(raw)
+    if not data or b"\0" in data:
+        return None
+    try:
+        return data.decode("utf8").removeprefix("\ufeff").split("\n"), "utf8"
+    except UnicodeDecodeError:
+        return data.decode("latin-1").split("\n"), "latin-1"
+
+
+def _sentences(lines: Sequence[str]) -> list[list[list[str]]]:
+    sentences: list[list[list[str]]] = [[]]
+    tabs = any("\t" in line for line in lines)
+    for line in lines:
+        fields = line.rstrip("\r").split("\t") if tabs and "\t" in line else line.split()
+        if line.startswith("# ") or (fields and fields[0] == DOCSTART):
+            continue
+        if any(fields):
+            sentences[-1].append(fields)
+        elif sentences[-1]:
+            sentences.append([])
+    return [sentence for sentence in sentences if sentence]
+
+
+def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
+    """Return what each column seems to hold: the first words, then a tag and at most one of each kind of spans.
+
+    None where nothing is told about the words.
+    """
+    names = [WORD]
+    for values in columns[1:]:
+        kinds = set(values)
+        if not kinds - {"O", "-"} or all(map(_SPAN_TAG.fullmatch, kinds)):
+            types = {kind[2:] for kind in kinds if kind[1:2] == "-"}
+            name = "chunk" if types and types <= CHUNK_TYPES else "ent"
+        else:
+            # a lemma takes as many values as words do, a tag few
+            name = "tag" if len(kinds) <= max(20, len(set(columns[0])) // 4) else IGNORED
+        names.append(IGNORED if name in names else name)
+    return tuple(names) if set(names) - {WORD, IGNORED} else None
+
+
+def _scheme(sequences: Sequence[Sequence[str]]) -> str:
+    """Return the scheme that the tags of spans are in."""
+    known = [["O" if tag == "-" else tag for tag in tags] for tags in sequences]
+    if any(tag[:2] in ("L-", "U-") for tags in known for tag in tags):
+        return "BILUO"
+    with_spans = [tags for tags in known if decode_lenient(tags)]
+    broken = sum(find_invalid(tags, "IOB2") is not None for tags in with_spans)
+    return "IOB1" if 2 * broken > len(with_spans) else "IOB2"  # single ones are mistakes in IOB2
+
+
+def _named(names: tuple[str, ...], scheme: str, encoding: str) -> Preset:
+    """Return the layout, under the name of the preset that reads it the same way."""
+    for preset in PRESETS.values():
+        same = scheme == preset.scheme or (scheme == "IOB2" and preset.scheme == "IOB1")
+        if preset.columns == names and same and encoding == preset.encoding:
+            return preset
+    score = next(name for name in ("ent", "chunk", "tag") if name in names)
+    return Preset(CUSTOM, names, scheme, encoding, score)

@@ -1,0 +1,209 @@
+"""Template files of CRF++ (Kudo 2005) and pattern files of Wapiti (Lavergne, Cappe & Yvon 2010).
+
+A line is one template: a letter that says what it scores, then text with macros in it::
+
+    U05:%x[-1,0]/%x[0,0]         CRF++: scores a label; the words before and at the token
+    B                            scores a label and the one before it; without macros, transitions
+    *:Pos=%x[0,1]                Wapiti: both; column 1
+    u:Suf=%m[0,0,".?.?$"]        Wapiti: the part of the word that the regular expression matches
+    u:Caps=%t[0,0,"^\\u"]        Wapiti: whether it matches
+
+Offsets count tokens from the current one, columns from 0.  A macro with a capital letter lower-cases its result.
+A ``#`` at the beginning of a line or after white space begins a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import FormatError
+from ._lines import check_file, read_lines
+
+KINDS = ("U", "B", "*")
+_COMMENT = re.compile(r"(?:^|\s)\s*#.*")
+_MACRO = re.compile(
+    r"""%(?P<command>[xXtTmM])\[\s*
+    (?P<row>[+-]?\d+)\s*,\s*(?P<column>\d+)\s*
+    (?:,\s*"(?P<pattern>(?:\\.|[^"\\])*)"\s*)?\]""",
+    re.VERBOSE,
+)
+_CLASSES = {
+    "a": "A-Za-z", "d": "0-9", "l": "a-z", "u": "A-Z", "w": "0-9A-Za-z",
+    "s": r"\ \t\n\r\f\v", "p": r"!-/:-@\[-`{-~",
+}  # fmt: skip
+"""What Wapiti's letters stand for in its regular expressions: the classes of the C locale."""
+
+
+class Macro(NamedTuple):
+    """A value at one place of the text.
+
+    command (str): "x" the value itself, "t" whether the pattern matches it, "m" the part that the pattern matches.
+    row (int): Its token, counted from the current one.
+    column (int): Its column in the file.
+    lower (bool): Whether the result is lower-cased.
+    pattern (str): A regular expression in Wapiti's notation; empty for "x".
+    """
+
+    command: str
+    row: int
+    column: int
+    lower: bool = False
+    pattern: str = ""
+
+
+class TemplateLine(NamedTuple):
+    """One template.
+
+    number (int): Its line in the file, counted from 1.
+    kind (str): "U" for labels, "B" for pairs of labels, "*" for both.
+    pieces (tuple[str | Macro, ...]): What stands behind that letter: text and macros; no empty text, and no two texts
+        side by side.
+    """
+
+    number: int
+    kind: str
+    pieces: tuple[str | Macro, ...]
+
+    @property
+    def macros(self) -> list[Macro]:
+        """The macros alone."""
+        return [piece for piece in self.pieces if isinstance(piece, Macro)]
+
+    @property
+    def literal(self) -> tuple[str, ...]:
+        """The text around the macros."""
+        return tuple("%" if isinstance(piece, Macro) else piece for piece in self.pieces)
+
+
+def read_template_file(path: Path | str) -> list[TemplateLine]:
+    """Return the templates of a file, in UTF-8.
+
+    RAISES FormatError: With its line where one cannot be read, and on a file without templates.
+    """
+    path = check_file(path)
+    return parse_template_lines((line for _, line in read_lines(path, "utf8")), path)
+
+
+def parse_template_lines(lines: Iterable[str], path: Path | str) -> list[TemplateLine]:
+    """Return the templates in the lines of a file; see `read_template_file`."""
+    parsed = [
+        _parse(path, number, stripped)
+        for number, line in enumerate(lines, start=1)
+        if (stripped := _COMMENT.sub("", line).rstrip())
+    ]
+    if not parsed:
+        raise FormatError(path, 0, "no template in the file; write one a line, such as U00:%x[0,0].")
+    _check_shared(path, parsed)
+    return parsed
+
+
+def format_template_line(line: TemplateLine) -> str:
+    """Return the text that is read as this template."""
+    return line.kind + "".join(piece if isinstance(piece, str) else _format(piece) for piece in line.pieces)
+
+
+def python_pattern(pattern: str) -> str:
+    r"""Return a regular expression of Wapiti's in Python's notation.
+
+    Its letters are \a \d \l \u \w \s \p, and capital ones for everything else; ``*`` matches as little as it can, as
+    there, and ``?`` as much.
+    RAISES ValueError: Where * or ? follows nothing.
+    """
+    parts: list[str] = []
+    repeatable = False
+    for match in re.finditer(r"\\(?s:.)|(?s:.)", pattern):
+        text, first, last = match[0], match.start() == 0, match.end() == len(pattern)
+        if text in ("*", "?"):
+            if not repeatable:
+                raise ValueError(f"{text} follows nothing that it could repeat")
+            parts.append("*?" if text == "*" else "?")
+            repeatable = False
+        elif text == "^" and first:
+            parts.append(text)
+        elif text == "$" and last:
+            parts.append(r"\Z")
+        else:
+            parts.append(_one_character(text))
+            repeatable = True
+    return "".join(parts)
+
+
+def _one_character(text: str) -> str:
+    letter = text[-1]
+    if text == ".":
+        return text
+    if len(text) == 1 or letter.lower() not in _CLASSES:
+        return re.escape(letter)
+    return f"[{'^' if letter.isupper() else ''}{_CLASSES[letter.lower()]}]"
+
+
+def _parse(path: Path | str, number: int, line: str) -> TemplateLine:
+    kind = line[0].upper()
+    if kind not in KINDS:
+        raise FormatError(
+            path, number, f"{line!r} begins with none of U (a label), B (a pair of labels) and * (both, in Wapiti)."
+        )
+    pieces: list[str | Macro] = []
+    position = 1
+    while position < len(line):
+        if line[position] == "%":
+            match = _MACRO.match(line, position)
+            if match is None:
+                raise FormatError(path, number, _wrong_macro(line[position:]))
+            pieces.append(_macro(path, number, match))
+            position = match.end()
+        else:
+            end = line.find("%", position)
+            end = len(line) if end < 0 else end
+            pieces.append(line[position:end])
+            position = end
+    return TemplateLine(number, kind, tuple(pieces))
+
+
+def _macro(path: Path | str, number: int, match: re.Match[str]) -> Macro:
+    command, pattern = match["command"], match["pattern"]
+    if (command in "xX") != (pattern is None):
+        hint = "takes no regular expression" if command in "xX" else "needs a regular expression in double quotes"
+        raise FormatError(path, number, f'{match[0]}: %{command} {hint}, as in %x[-1,0] or %m[0,0,"^.?.?"].')
+    try:
+        re.compile(python_pattern(pattern or ""))
+    except (ValueError, re.error) as error:
+        raise FormatError(path, number, f"{match[0]}: the regular expression cannot be read ({error}).") from None
+    return Macro(command.lower(), int(match["row"]), int(match["column"]), command.isupper(), pattern or "")
+
+
+def _wrong_macro(text: str) -> str:
+    macro = text[: text.find("]") + 1] or text
+    if re.match(r"%[xtmXTM]\[\s*[@*]", macro):
+        sign = "an absolute position" if "@" in macro else "a position that a column tells"
+        return f"{macro}: {sign} is not supported; offsets count from the current token, as in %x[-1,0]."
+    return (
+        f"{macro}: this is no macro; write %x[row,column], such as %x[-1,0], or, as in Wapiti, "
+        '%t[row,column,"pattern"] or %m[row,column,"pattern"].'
+    )
+
+
+def _check_shared(path: Path | str, lines: list[TemplateLine]) -> None:
+    """Refuse templates whose attributes would be called alike, which gives them common weights there."""
+    seen: dict[tuple[bool, tuple[str, ...]], int] = {}
+    for line in lines:
+        for pair in (False, True):
+            if line.macros and line.kind in ("*", "UB"[pair]):
+                first = seen.setdefault((pair, line.literal), line.number)
+                if first != line.number:
+                    raise FormatError(
+                        path,
+                        line.number,
+                        f"it has the same text around its macros as line {first}, which gives both templates common "
+                        "weights (a bag of words). That is not supported: give each an identifier of its own, such as "
+                        "U01: and U02:.",
+                    )
+
+
+def _format(macro: Macro) -> str:
+    command = macro.command.upper() if macro.lower else macro.command
+    pattern = f',"{macro.pattern}"' if macro.command != "x" else ""
+    return f"%{command}[{macro.row},{macro.column}{pattern}]"

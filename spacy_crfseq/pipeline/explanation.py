@@ -1,0 +1,266 @@
+"""Why a component labels tokens as it does: the weights that speak for each label and against the next best one.
+
+The rival of a token's label is, if nothing else is asked for, its second most probable one.  It is compared in the best
+labelling of the sentence that has it: neighbours may change with it, as they must in a span.  The margin is the score
+of the predicted labelling minus that of the rival one, and the contributions are the addends in which the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from math import exp, inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from spacy.tokens import Doc
+
+from ..analysis.contributions import DICTIONARY, KINDS, PAIR, START, STATE, TRANSITION, Addends, BestThrough
+from ..analysis.weights import entries
+from ..errors import DataError
+from ..features.encoder import Active
+from ..model import LinearChainCRF
+from ..posterior import Posterior
+from ..types import Ints
+from .given import numbers_of
+
+if TYPE_CHECKING:
+    from .annotations import Annotation
+    from .answers import Answers
+    from .naming import AttributeReader
+
+
+class Contribution(NamedTuple):
+    """One addend of the score of a labelling.
+
+    token (int): The token whose score it is a part of: the one explained, or one whose label would change with it.
+    kind (str): "state" or "pair" for an attribute, "transition", "start" or "end".
+    name (str): The attribute, such as ``LOWER[-1]=the``, or the labels that a transition joins.
+    weight (float): What it adds to the score of the predicted labelling.
+    rival_weight (float): What would stand there in the rival labelling; 0 where there is no rival.
+    """
+
+    token: int
+    kind: str
+    name: str
+    weight: float
+    rival_weight: float
+
+    @property
+    def difference(self) -> float:
+        """What it adds to the margin."""
+        return self.weight - self.rival_weight
+
+
+class TokenExplanation(NamedTuple):
+    """Why a token has its label.
+
+    token (int): Its number in the Doc.
+    score (float): Its part of the labelling's score: the weights of all contributions of this token.
+    rival (str | None): The label that it is compared with; None where no other is possible.
+    margin (float): By how much the predicted labelling beats the best one with the rival: the sum of all differences.
+        Infinite where the rival is not possible or there is none.
+    impossible (str): Why the rival cannot be, empty where it can.
+    changes (dict[int, str]): Labels that other tokens would have beside the rival, by their numbers.
+    contributions (list[Contribution]): The largest differences first.
+    unknown (list[str]): Attributes that the token has but the model does not know.
+    """
+
+    token: int
+    text: str
+    label: str
+    probability: float
+    score: float
+    rival: str | None
+    rival_probability: float
+    margin: float
+    impossible: str
+    changes: dict[int, str]
+    contributions: list[Contribution]
+    unknown: list[str]
+
+
+class Explanation(NamedTuple):
+    """Why a Doc is labelled as it is.
+
+    component (str): The component that was asked.
+    words (list[str]): All tokens of the Doc.
+    labels (list[str]): Their predicted labels.
+    probabilities (list[float]): Of these.
+    score (float): The score of the labelling as a whole, the sum of its tokens' scores.
+    probability (float): Of the labelling as a whole.
+    tokens (list[TokenExplanation]): The tokens asked about.
+    """
+
+    component: str
+    words: list[str]
+    labels: list[str]
+    probabilities: list[float]
+    score: float
+    probability: float
+    tokens: list[TokenExplanation]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return lists and dictionaries that JSON can hold; an infinite margin is None."""
+        return {
+            **self._asdict(),
+            "tokens": [
+                {
+                    **one._asdict(),
+                    "margin": None if one.margin == inf else one.margin,
+                    "contributions": [{**c._asdict(), "difference": c.difference} for c in one.contributions],
+                }
+                for one in self.tokens
+            ],
+        }
+
+
+class Explainer:
+    """Explains what a component predicts with the weights that it has when this is made.
+
+    ask (Callable): `CRFComponent.ask`.
+    reader (AttributeReader): For the attributes of `crf`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        ask: Callable[..., Answers],
+        annotation: Annotation,
+        crf: LinearChainCRF,
+        reader: AttributeReader,
+    ) -> None:
+        self._name, self._ask, self._annotation = name, ask, annotation
+        self._crf, self._reader = crf, reader
+        self._weights = entries(crf)
+
+    def explain(
+        self, doc: Doc, *, tokens: Collection[int] | None = None, against: str | None = None, preset: bool = False
+    ) -> Explanation:
+        """Explain the labels of a Doc.
+
+        tokens (Collection[int] | None): Those to be explained; None for all.
+        against (str | None): Why not this label?  A tag, or a type that stands for all its tags.
+        preset (bool): As `CRFComponent.ask` has it.
+        RAISES ConfigError: If the component has no model, or none of whole labellings.
+        RAISES DataError: If the model has no such label, or the Doc no such token.
+        """
+        missing = [token for token in tokens or () if not 0 <= token < len(doc)]
+        if missing:
+            raise DataError(f"There is no token {missing[0]}: the document has {len(doc)} tokens, counted from 0.")
+        answers = self._ask([doc], preset=preset)
+        rivals = None if against is None else numbers_of([against], self._annotation, answers.tags)
+        text = _Text(self, doc, answers)
+        wanted = range(len(doc)) if tokens is None else sorted(set(tokens))
+        labels = answers.all_labels
+        return Explanation(
+            self._name,
+            [token.text for token in doc],
+            [answers.tags[label] for label in labels.tolist()],
+            np.minimum(text.marginals[np.arange(len(doc)), labels], 1.0).tolist(),  # float32 leaves a rest
+            float(text.addends.amounts(labels).sum()),
+            exp(min(0.0, float(answers.log_probabilities()[0]))),
+            [text.explain(token, rivals) for token in wanted],
+        )
+
+
+class _Text:
+    """A Doc, the addends of its scores, and its best labellings."""
+
+    def __init__(self, explainer: Explainer, doc: Doc, answers: Answers) -> None:
+        crf, reader = explainer._crf, explainer._reader
+        self.posterior: Posterior = answers.posterior
+        self.crf, self.doc, self.tags, self.labels = crf, doc, answers.tags, answers.all_labels
+        self.marginals = self.posterior.marginals()
+        active = reader.active([doc])
+        scorer, offsets = self.posterior.scorer, self.posterior.offsets
+        self.addends = Addends(crf, active, offsets, scorer.encoded.words, explainer._weights)
+        scores = scorer.scores(0, len(offsets) - 1)[0]
+        self.best = BestThrough(scores.constrained(self.posterior.constraints, self.posterior.allowed), offsets)
+        self.names: dict[tuple[int, int], list[str]] = {}
+        self.unknown: list[list[str]] = [[] for _ in doc]
+        for block, (kind, found) in enumerate(zip((STATE, PAIR), active, strict=True)):
+            for one in found:
+                names = reader.names(block, one)
+                self.names[kind, one.template] = names
+                self._note_unknown(one, names)
+
+    def _note_unknown(self, active: Active, names: Sequence[str]) -> None:
+        for i in np.flatnonzero(active.attributes < 0).tolist():
+            self.unknown[active.tokens[i]].append(names[i])
+
+    def explain(self, token: int, rivals: Collection[int] | None) -> TokenExplanation:
+        label, tags = int(self.labels[token]), self.tags
+        rival = self._rival(token, label, rivals)
+        labels, changes, impossible = self.labels, {}, ""
+        if rival is not None:
+            impossible = self._objection(token, rival)
+        compared = rival is not None and not impossible
+        if rival is not None and compared:
+            labels = self.best.labelling(token, rival, self.labels)
+            others = np.flatnonzero(labels != self.labels)
+            changes = {int(t): tags[labels[t]] for t in others if t != token}
+        contributions = self._contributions(token, labels, compared)
+        return TokenExplanation(
+            token,
+            self.doc[token].text,
+            tags[label],
+            min(1.0, float(self.marginals[token, label])),
+            sum(one.weight for one in contributions if one.token == token),
+            None if rival is None else tags[rival],
+            0.0 if rival is None or impossible else min(1.0, float(self.marginals[token, rival])),
+            sum(one.difference for one in contributions) if compared else inf,
+            impossible,
+            changes,
+            contributions,
+            self.unknown[token],
+        )
+
+    def _rival(self, token: int, label: int, wanted: Collection[int] | None) -> int | None:
+        """Return the most probable of the labels wanted, else of all others that can be."""
+        marginals, best = self.marginals[token], self.best.scores[token]
+        others = [k for k in wanted or () if k != label]
+        if not others or label in (wanted or ()):
+            others = [k for k in range(len(self.tags)) if k != label and best[k] > -inf]
+        return max(others, key=lambda k: (marginals[k], best[k]), default=None)
+
+    def _objection(self, token: int, rival: int) -> str:
+        """Return why a token cannot have a label; empty where it can."""
+        if self.best.scores[token, rival] > -inf:
+            return ""
+        allowed, words = self.posterior.allowed, self.posterior.scorer.encoded.words
+        if allowed is not None and not allowed[token, rival]:
+            return "ruled out by what is known of the text beforehand"
+        dictionary = self.crf.dictionary
+        if dictionary is not None and words is not None and not dictionary.labels_of(words[[token]])[0, rival]:
+            return "the tag dictionary does not have it for this word"
+        return "no labelling of the sentence that keeps to the scheme has it here"
+
+    def _contributions(self, token: int, rivals: Ints, compared: bool) -> list[Contribution]:
+        changed = np.append(np.flatnonzero(rivals != self.labels), token)
+        which = self.addends.of_tokens(int(changed.min()), int(changed.max()) + 2)  # the step to the next one, too
+        amounts = self.addends.amounts(self.labels, which)
+        others = self.addends.amounts(rivals, which) if compared else np.zeros_like(amounts)
+        tokens, kinds = self.addends.tokens[which], self.addends.kinds[which]
+        mine = tokens == token
+        shown = (amounts != others if compared else mine) | (mine & (others != 0))
+        shown &= (amounts != 0) | (others != 0)
+        shown &= kinds != DICTIONARY
+        found = []
+        for i in np.flatnonzero(shown).tolist():
+            t, kind = int(tokens[i]), int(kinds[i])
+            name = self._name(which.start + i, t, kind, rivals)
+            found.append(Contribution(t, KINDS[kind], name, float(amounts[i]), float(others[i])))
+        return sorted(found, key=lambda one: -abs(one.difference))
+
+    def _name(self, addend: int, token: int, kind: int, rivals: Ints) -> str:
+        if kind in (STATE, PAIR):
+            names = self.names[kind, int(self.addends.templates[addend])]
+            return names[int(self.addends.places[addend])]
+        here, there = (self._step(token, kind, labels) for labels in (self.labels, rivals))
+        return here if here == there else f"{here}, not {there}"
+
+    def _step(self, token: int, kind: int, labels: Ints) -> str:
+        label = self.tags[labels[token]]
+        if kind == TRANSITION:
+            return f"{self.tags[labels[token - 1]]} -> {label}"
+        return f"start -> {label}" if kind == START else f"{label} -> end"

@@ -1,0 +1,144 @@
+"""Intervals against a slow bootstrap that counts text by text, and against what is known of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.analysis import bootstrap
+from spacy_crfseq.analysis.bootstrap import compare, interval, prf, prf_by_label, resampled
+from spacy_crfseq.errors import ConfigError, DataError
+
+
+def slow_samples(counts, n_samples, seed):
+    """Draw the texts of each sample and add their counts one by one."""
+    rng, n = np.random.default_rng(seed), len(counts)
+    drawn = rng.integers(n, size=(n_samples, n))
+    return [[sum(counts[i][k] for i in sample) for k in range(len(counts[0]))] for sample in drawn]
+
+
+def slow_f1(right, found, gold):
+    precision, recall = right / found, right / gold
+    return 2 * precision * recall / (precision + recall)
+
+
+COUNTS = [[1, 1, 2], [0, 1, 1], [2, 2, 2], [1, 3, 1], [5, 6, 7]]
+
+
+def test_samples_are_sums_over_texts_drawn_with_replacement():
+    assert resampled(COUNTS, 20, seed=3).tolist() == slow_samples(COUNTS, 20, 3)
+
+
+def test_large_data_are_drawn_in_parts(monkeypatch):
+    counts = np.random.default_rng(0).integers(5, size=(40, 3))
+    whole = resampled(counts, 300, seed=1)
+    monkeypatch.setattr(bootstrap, "AT_A_TIME", 400)
+    parts = resampled(counts, 300, seed=1)
+    assert parts.shape == whole.shape == (300, 3)
+    np.testing.assert_array_equal(parts[:10], slow_samples(counts.tolist(), 10, 1))
+
+
+def test_an_interval_is_the_middle_of_the_sampled_scores():
+    found = interval(COUNTS, prf, 200, seed=5)
+    scores = sorted(slow_f1(*sums) for sums in slow_samples(COUNTS, 200, 5))
+    assert found.value[2] == pytest.approx(slow_f1(9, 13, 13))
+    assert found.low[2] == pytest.approx(np.quantile(scores, 0.025))
+    assert found.high[2] == pytest.approx(np.quantile(scores, 0.975))
+
+
+def test_an_interval_of_a_mean_is_as_wide_as_theory_says():
+    values = np.random.default_rng(2).normal(3.0, 2.0, size=400)
+    counts = np.stack([values, np.ones(400)], axis=1)
+    found = interval(counts, lambda sums: sums[..., 0] / sums[..., 1], 2000)
+    reach = 1.96 * values.std() / np.sqrt(400)
+    assert found.high - found.value == pytest.approx(reach, rel=0.1)
+    assert found.value - found.low == pytest.approx(reach, rel=0.1)
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    rng, hits = np.random.default_rng(7), 0
+    for seed in range(200):
+        right = rng.random(150) < 0.7
+        counts = np.stack([right, np.ones(150)], axis=1)
+        found = interval(counts, lambda sums: sums[..., 0] / sums[..., 1], 300, seed=seed)
+        hits += bool(found.low <= 0.7 <= found.high)
+    assert 180 <= hits <= 199
+
+
+def test_labels_of_their_own():
+    counts = np.random.default_rng(1).integers(1, 6, size=(30, 4, 3))
+    together = interval(counts.reshape(30, 12), prf_by_label, 50, seed=2)
+    assert together.value.shape == (12,)
+    single = interval(counts[:, 2], prf, 50, seed=2)
+    np.testing.assert_allclose(together.low[6:9], single.low)
+
+
+def test_what_is_not_there_has_no_score():
+    found = interval([[0, 0, 0], [0, 0, 0]], prf, 10)
+    assert np.isnan(found.value).all()
+    assert np.isnan(found.low).all()
+    assert prf(np.array([0.0, 3.0, 0.0])).tolist() == pytest.approx([0, np.nan, 0], nan_ok=True)
+
+
+# Two systems
+
+
+def test_a_difference_is_that_of_both_scores_on_the_same_samples():
+    rng = np.random.default_rng(4)
+    first, second = rng.integers(1, 9, size=(2, 25, 3))
+    found = compare(first, second, prf, 100, seed=6)
+    joined = np.concatenate([first, second], axis=1).tolist()
+    moved = [slow_f1(*sums[3:]) - slow_f1(*sums[:3]) for sums in slow_samples(joined, 100, 6)]
+    observed = slow_f1(*second.sum(0)) - slow_f1(*first.sum(0))
+    assert found.value[2] == pytest.approx(observed)
+    assert (found.low[2], found.high[2]) == pytest.approx(tuple(np.quantile(moved, [0.025, 0.975])))
+    far = sum(abs(one - observed) >= abs(observed) - 1e-12 for one in moved)
+    assert found.p[2] == pytest.approx((1 + far) / 101)
+
+
+def accuracy(sums):
+    return sums[..., 0] / sums[..., 1]
+
+
+def test_equal_systems_do_not_differ_and_very_different_ones_do():
+    rng = np.random.default_rng(5)
+    base = np.stack([rng.random(300) < 0.5, np.ones(300)], axis=1)
+    same = compare(base, base, accuracy)
+    assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
+    better = base.copy()
+    better[:200, 0] = 1
+    found = compare(base, better, accuracy)
+    assert found.p == pytest.approx(1 / 1001)
+    assert 0 < found.low < found.value < found.high
+
+
+def test_p_values_of_systems_that_are_alike_are_even():
+    """Where nothing but chance makes the difference, one in twenty is below 0.05."""
+    rng, small = np.random.default_rng(8), 0
+    for seed in range(300):
+        right = rng.random((2, 120)) < 0.6
+        tables = [np.stack([one, np.ones(120)], axis=1) for one in right]
+        small += bool(compare(*tables, accuracy, 300, seed=seed).p < 0.05)
+    assert 4 <= small <= 30
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8))
+def test_swapping_the_systems_turns_the_sign(pairs):
+    first, second = ([[a[i], 10] for a in pairs] for i in (0, 1))
+    one, other = compare(first, second, accuracy, 50), compare(second, first, accuracy, 50)
+    assert one.value == -other.value
+    assert one.p == other.p
+    np.testing.assert_allclose([one.low, one.high], [-other.high, -other.low], atol=1e-12)
+
+
+def test_refused():
+    with pytest.raises(DataError, match="no texts"):
+        interval(np.zeros((0, 3)), prf)
+    with pytest.raises(ConfigError, match="1 or more"):
+        interval(COUNTS, prf, 0)
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        interval(COUNTS, prf, level=95)
+    with pytest.raises(DataError, match="one shape"):
+        compare(COUNTS, COUNTS[:2], prf)

@@ -1,0 +1,116 @@
+"""Weights by template and the largest ones, against a plain reading of all weights."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from spacy_crfseq.analysis.weights import UNKNOWN, entries, largest_weights, weights_by_template
+from spacy_crfseq.features.encoder import attribute_names
+from spacy_crfseq.features.plan import Plan
+from spacy_crfseq.model import LinearChainCRF
+from tests.problems import PAIR_TEMPLATES, TEMPLATES, columns_of, make_encoder, training_problem
+
+LABELS = ["A", "B", "C"]
+EVERY_KIND = pytest.mark.parametrize(("support", "pairs"), list(product(["observed", "all"], [(), PAIR_TEMPLATES])))
+Named = dict[tuple[str, int], float]
+
+
+def make_model(support: str, pairs: tuple[str, ...]) -> tuple[LinearChainCRF, tuple[Plan, Plan], list[Named]]:
+    """Return a model, a fifth of its weights zero, its plans, and its weights by attribute name and column."""
+    training = training_problem(7, support=support, pair_templates=pairs)
+    encoder = make_encoder(training.vocabulary, TEMPLATES, pairs)  # the same again, with names
+    encoder.keep_names()
+    encoder.freeze(encoder.encode(columns_of(training.vocabulary, encoder, training.sentences)), 1)
+    rng = np.random.default_rng(1)
+    theta = training.random_theta(rng)
+    theta[rng.random(len(theta)) < 0.2] = 0
+    blocks = encoder.state, encoder.pair
+    keys = encoder.state.index.keys, encoder.pair.index.keys
+    templates = encoder.state.template_of, encoder.pair.template_of
+    model = LinearChainCRF(LABELS, training.layout, theta, keys, templates=templates)
+    named: list[Named] = []
+    for block, rows, weights, width in zip(
+        blocks, (model.layout.state, model.layout.pair), model.views, (3, 9), strict=False
+    ):
+        names = attribute_names(block, training.vocabulary.text_of)
+        places = (
+            [(i, c) for i in range(rows.n_rows) for c in range(width)]
+            if support == "all"
+            else [(i, c) for i in range(rows.n_rows) for c in rows.cols[rows.ptr[i] : rows.ptr[i + 1]].tolist()]
+        )
+        named.append({(names[i], c): w for (i, c), w in zip(places, weights.tolist(), strict=True)})
+    return model, (encoder.state.plan, encoder.pair.plan), named
+
+
+@EVERY_KIND
+def test_weights_by_template(support: str, pairs: tuple[str, ...]) -> None:
+    model, plans, named = make_model(support, pairs)
+    rows = weights_by_template(model, plans)
+    expected_names = [t.name for plan in plans for t in plan.templates]
+    assert [row.template for row in rows] == [*expected_names, "", ""]
+    for row in rows[:-2]:
+        mine = {
+            key: weight for key, weight in named[row.kind == "pair"].items() if key[0].startswith(f"{row.template}=")
+        }
+        values = np.array(list(mine.values()))
+        assert row.attributes == len({name for name, _ in mine})
+        assert (row.weights, row.nonzero) == (len(values), np.count_nonzero(values))
+        assert row.squares == pytest.approx((values**2).sum())
+        assert row.density == pytest.approx(np.count_nonzero(values) / len(values))
+    assert [row.kind for row in rows[-2:]] == ["transitions", "boundaries"]
+    assert [row.weights for row in rows[-2:]] == [9, 6]
+    assert sum(row.weights for row in rows) == model.layout.size
+    assert sum(row.nonzero for row in rows) == np.count_nonzero(model.theta)
+    assert sum(row.squares for row in rows) == pytest.approx((model.theta**2).sum())
+
+
+@EVERY_KIND
+def test_templates_that_are_not_known(support: str, pairs: tuple[str, ...]) -> None:
+    model, plans, _ = make_model(support, pairs)
+    old = LinearChainCRF(LABELS, model.layout, model.theta, model.keys)
+    rows = weights_by_template(old, plans)
+    assert [row.template for row in rows] == [UNKNOWN] * (2 if pairs else 1) + ["", ""]
+    assert [row.attributes for row in rows[:-2]] == [len(keys) for keys in model.keys if len(keys)]
+    assert sum(row.squares for row in rows) == pytest.approx((model.theta**2).sum())
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("labels", [None, [0], [1, 2]])
+@pytest.mark.parametrize("template", [None, (0, 2), (1, 0)])
+@pytest.mark.parametrize("number", [1, 7, 10_000])
+def test_largest_weights(
+    support: str, pairs: tuple[str, ...], labels: list[int] | None, template: tuple[int, int] | None, number: int
+) -> None:
+    model, plans, named = make_model(support, pairs)
+    if template and not plans[template[0]].templates:
+        return
+    chosen = [
+        weight
+        for block, weights in enumerate(named)
+        for (name, column), weight in weights.items()
+        if (labels is None or column % 3 in labels)
+        and (
+            template is None
+            or (block == template[0] and name.startswith(f"{plans[block].templates[template[1]].name}="))
+        )
+    ]
+    positive, negative = largest_weights(model, number, labels=labels, template=template)
+    assert [one.weight for one in positive] == sorted((w for w in chosen if w > 0), reverse=True)[:number]
+    assert [one.weight for one in negative] == sorted(w for w in chosen if w < 0)[:number]
+    for one in (*positive, *negative):
+        column = one.label if one.block == 0 else 3 * one.before + one.label
+        found = entries(model)[one.block].look_up(np.array([one.attribute]), np.array([column]))
+        assert found.tolist() == [one.weight]
+        assert labels is None or one.label in labels
+
+
+@EVERY_KIND
+def test_looking_up(support: str, pairs: tuple[str, ...]) -> None:
+    model, *_ = make_model(support, pairs)
+    for found in entries(model):
+        np.testing.assert_array_equal(found.look_up(found.attributes, found.columns), found.weights)
+        nobody = np.full(3, -1)
+        assert not found.look_up(nobody, np.array([0, 1, 2])).any()

@@ -1,0 +1,214 @@
+"""``crfseq debug-data``: what it finds in corpora that were broken on purpose, and what it says of good ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+
+from spacy_crfseq.cli.debug_data import How, Report, debug_data
+
+GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
+
+
+def write(folder: Path, text: str, name: str = "train.conll") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode("utf8") if isinstance(text, str) else text)
+    return path
+
+
+def texts(report: Report, severity: str) -> str:
+    found = [finding for finding in report.findings if finding.severity == severity]
+    return "\n".join(line for finding in found for line in (finding.text, *finding.places))
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Callable[..., Report]:
+    def look(train: str, dev: str | None = None, columns: str = "word,ent", scheme: str = "IOB2") -> Report:
+        files = write(tmp_path, train), None if dev is None else write(tmp_path, dev, "dev.conll")
+        return debug_data(*files, How(columns=columns, scheme=scheme))
+
+    return look
+
+
+def test_counts(look: Callable[..., Report]) -> None:
+    part = look(GOOD * 5).parts["train"]
+    assert (len(part.lengths), part.tokens, len(part.words)) == (10, 55, 10)
+    assert part.columns["ent"].labels == {"PER": 10, "LOC": 5}
+    assert part.repeated == 8
+
+
+def test_all_broken_lines_are_told(look: Callable[..., Report]) -> None:
+    report = look(GOOD + "a b c\n\nBo O\nx\n\n" + GOOD)
+    assert report.failed
+    assert report.n_errors["train"] == 2
+    assert [error.split(":")[1] for error in report.errors["train"]] == ["14", "17"]
+    assert "2 lines cannot be read" in texts(report, "fail")
+    assert len(report.parts["train"].lengths) == 4  # what can be read is counted
+
+
+def test_wrong_columns_get_a_hint(look: Callable[..., Report]) -> None:
+    report = look("Ada NNP B-PER\nlives VBZ O\n\n" * 9)
+    assert "looks like --format conll2002" in texts(report, "fail")
+
+
+def test_undecodable_bytes_are_told_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "train.conll"
+    path.write_bytes(GOOD.encode() + b"caf\xe9 O\n\n" + GOOD.encode() + b"th\xe9 O\n")
+    report = debug_data(path, None, How(columns="word,ent"))
+    assert report.n_errors["train"] == 2
+    assert f"{path}:14: byte 3 of the line is not utf8" in report.errors["train"][0]
+
+
+def test_conllu_errors_are_told(tmp_path: Path) -> None:
+    row = "1\tAda\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n"
+    path = write(tmp_path, f"{row}\n1\tAda\n\n{row}\n2{row[1:]}\n{row.replace('PROPN', 'NAME')}\n{row}", "train.conllu")
+    report = debug_data(path)
+    assert [error.split(":")[1] for error in report.errors["train"]] == ["3", "7", "9"]
+    assert len(report.parts["train"].lengths) == 3
+
+
+def test_invalid_tags(look: Callable[..., Report]) -> None:
+    report = look(GOOD * 30 + "Oslo I-LOC\n\n")
+    assert not report.failed
+    assert "1 of 61 sequences have tags that are not valid IOB2" in texts(report, "warn")
+    assert "train.conll:391: tag 'I-LOC' may not be the first" in texts(report, "warn")
+    assert "another scheme" in texts(look("Oslo I-LOC\n\n" * 9), "warn")
+    assert look("Oslo X-LOC\n\n").failed
+
+
+def test_nothing_annotated(look: Callable[..., Report]) -> None:
+    assert "ent: nothing is annotated" in texts(look("Oslo O\n\n"), "fail")
+    assert look("\n\n").failed
+    assert "all tokens have the label 'NN'" in texts(look("a NN\nb NN\n\n", columns="word,tag"), "warn")
+
+
+def test_labels_that_need_a_look(look: Callable[..., Report]) -> None:
+    report = look(GOOD * 5 + "Lima B-Loc\n\n", GOOD + "Acme B-ORG\n\n")
+    warned = texts(report, "warn")
+    assert "1 label on fewer than 5 spans: Loc (1)" in warned
+    assert "labels differ by case only: LOC, Loc" in warned
+    assert "1 label in dev only, which can never be predicted: ORG" in warned
+
+
+def test_leakage_and_conflicts(look: Callable[..., Report]) -> None:
+    other = GOOD.replace("B-LOC", "B-ORG")
+    report = look(GOOD + other, GOOD)
+    warned = texts(report, "warn")
+    assert "2 of 2 dev sentences of 5 tokens or more are in train, too (100.0 %)" in warned
+    assert "1 repeated sentence labelled differently" in warned
+    assert "train.conll:14: 'Ada lives in Oslo .' has other labels than 1" in warned
+    assert "0 of 1 dev sentences" in texts(look(GOOD, "Karl B-PER\nsold O\na O\nblue O\nmap O\n\n"), "good")
+
+
+def test_what_dev_shares(look: Callable[..., Report]) -> None:
+    from spacy_crfseq.analysis.corpus import overlap
+
+    report = look(GOOD, "Ada B-LOC\n\nBo B-PER\n\nLima B-LOC\nAda O\n\n")
+    shared = overlap(report.parts["train"], report.parts["dev"])
+    assert shared.seen_spans["ent"] == (1, 1, 1)
+    assert shared.unseen_words == pytest.approx(1 / 4)
+
+
+def test_odd_tokens_and_long_sequences(look: Callable[..., Report]) -> None:
+    warned = texts(look(GOOD * 20 + "x" * 90 + " O\n\n" + "a O\n" * 300), "warn")
+    assert "a token of 90 characters" in warned
+    assert "train.conll:263: a sequence of 300 tokens" in warned
+    assert "sequences are long" in texts(look("a O\n" * 300), "warn")
+
+
+def test_docs(tmp_path: Path) -> None:
+    nlp = spacy.blank("xx")
+    starts = [True, False, True, False]
+    docs = [
+        Doc(nlp.vocab, ["Ada", "sings", "in", "Oslo"], ents=["B-PER", "O", "O", "B-LOC"], sent_starts=starts),
+        Doc(nlp.vocab, ["Bo", "\n", "works"], ents=["B-PER", "O", "O"]),
+    ]
+    DocBin(docs=docs).to_disk(tmp_path / "train.spacy")
+    report = debug_data(tmp_path / "train.spacy")
+    assert report.parts["train"].lengths == [2, 2, 3]
+    assert report.parts["train"].columns["ent"].labels == {"PER": 2, "LOC": 1}
+    assert list(report.parts["train"].columns) == ["ent"]
+    assert "train.spacy, doc 3: a token of white space" in texts(report, "warn")
+
+
+def test_config(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:
+    dead = (
+        '[components.crf_ner.features]\n@crf_features = "spacy_crfseq.Templates.v1"\n'
+        'templates = ["LOWER[0]", "LANG[0]", "LIKE_EMAIL[0]", "POS[-1]"]\n'
+    )
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", components=dead)
+    report = debug_data(corpus.train, corpus.dev, How(config))
+    tagger, chunker, ner = (report.components[name] for name in ("crf_tagger", "crf_chunker", "crf_ner"))
+    assert ner.dead() == ["LANG[0]", "LIKE_EMAIL[0]", "POS[-1]"]
+    assert (ner.unset, chunker.unset, tagger.unset) == (["POS"], ["TAG"], [])
+    uses = {use.name: use for use in ner.templates}
+    words = report.parts["train"].words
+    lowered = {word.lower() for word in words}
+    assert uses["LOWER[0]"].attributes == len(lowered)
+    assert uses["LOWER[0]"].tokens == report.parts["train"].tokens
+    once = [word for word in lowered if sum(n for other, n in words.items() if other.lower() == word) == 1]
+    assert uses["LOWER[0]"].once == len(once)
+    assert "crf_chunker reads TAG, which nothing sets" in texts(report, "warn")
+    assert report.expense is not None
+    assert all(component.cost is not None and component.cost.seconds > 0 for component in report.components.values())
+    assert not report.failed
+
+
+def test_tags_of_an_annotating_component_are_set(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:
+    training = 'annotating_components = ["crf_tagger"]'
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", training=training)
+    report = debug_data(corpus.train, None, How(config, cost=False))
+    assert report.components["crf_chunker"].unset == []
+    assert report.components["crf_chunker"].dead() == []
+    assert report.expense is None
+
+
+def test_a_config_that_refuses_invalid_tags_fails(configure: Callable[..., Path], tmp_path: Path) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    train = write(tmp_path, "Ada NNP B-NP B-PER\n. . O O\n\nOslo NNP B-NP I-LOC\n\n")
+    report = debug_data(train, None, How(config))
+    assert "ent: 1 of 2 sequences have tags that are not valid IOB2" in texts(report, "fail")
+    assert not report.components
+
+
+def test_a_config_that_cannot_work_fails(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:
+    wrong = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.CoordinateDescent.v1"\n'
+    wrong += '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.Hinge.v1"\n'
+    report = debug_data(corpus.train, None, How(configure(tmp_path / "c.cfg", "crf_ner", components=wrong)))
+    assert "c.cfg: " in texts(report, "fail")
+
+
+def test_command(corpus: Any, run: Callable[..., Any], configure: Callable[..., Path], tmp_path: Path) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    result = run("debug-data", corpus.train, "--dev", corpus.dev, "--config", config)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    for text in ("ent: 3 labels", "crf_ner: 36 templates", "Cost of crfseq fit here", "What to fix", "MB of memory"):
+        assert text in result.stdout
+    as_json = json.loads(run("debug-data", corpus.train, "--config", config, "--json").stdout)
+    assert as_json["ok"] is True
+    assert as_json["parts"]["train"]["sentences"] == 120
+    assert as_json["components"]["crf_ner"]["cost"]["iterations"] >= 1
+
+
+def test_exit_code_tells_that_training_cannot_work(run: Callable[..., Any], tmp_path: Path) -> None:
+    broken = write(tmp_path, GOOD + "a b c\nd e f\n")
+    result = run("debug-data", broken, "--columns", "word,ent")
+    assert result.exit_code == 1
+    assert "FAIL" in result.stdout
+    assert "train.conll:15: 2 columns expected" in result.stdout
+
+
+def test_the_layout_must_be_known(run: Callable[..., Any], tmp_path: Path) -> None:
+    result = run("debug-data", write(tmp_path, GOOD))
+    assert result.exit_code == 1
+    assert "It looks like --format iob (word ent)" in result.stderr
+    assert run("debug-data", tmp_path / "none.spacy").exit_code == 1
+    no_docs = write(tmp_path, GOOD, "train.spacy")
+    assert "no file in spaCy's binary format" in run("debug-data", no_docs).stdout

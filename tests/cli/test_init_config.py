@@ -1,0 +1,243 @@
+"""``crfseq init-config``: configs for every task, format and goal, which train as they are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from spacy import util
+from spacy.cli._util import app as spacy_app
+from spacy.schemas import ConfigSchemaTraining
+from typer.testing import CliRunner
+
+from spacy_crfseq.cli._formats import NAMES, named_layout
+from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, complete, init_config
+from spacy_crfseq.errors import ConfigError, FormatError
+
+ROOT = Path(__file__).parents[2]
+TASK_SETS = [subset for n in (1, 2, 3) for subset in itertools.combinations(TASKS, n)]
+COLUMN_OF = {"tagger": {"tag", "pos"}, "chunker": {"chunk"}, "ner": {"ent"}}
+
+
+def possible(tasks: tuple[str, ...], format_name: str) -> bool:
+    layout = named_layout(format_name)
+    assert layout is not None
+    return all(COLUMN_OF[task] & set(layout.columns) for task in tasks)
+
+
+COMBINATIONS = [(tasks, name, goal) for tasks in TASK_SETS for name in NAMES for goal in GOALS if possible(tasks, name)]
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) -> Path:
+    """A slice of the bundled corpus in every format: train.NAME and dev.NAME, or with the ending that tells it."""
+    folder = tmp_path_factory.mktemp("formats")
+    for part in ("train", "dev"):
+        sentences = (ROOT / "assets" / "corpus" / f"{part}.conll").read_text(encoding="utf8").split("\n\n")
+        (folder / f"{part}.conll2003").write_text("\n\n".join(sentences[:60]) + "\n\n", encoding="utf8")
+        for name in ("conll2000", "conll2002", "iob", "spacy"):
+            result = run(
+                "convert", folder / f"{part}.conll2003", folder / f"{part}.{name}", "--from", "conll2003", "--to", name
+            )
+            assert result.exit_code == 0, result.stderr
+        text = (folder / f"{part}.conll2003").read_text(encoding="utf8")
+        blocks = [block for block in text.split("\n\n") if block.strip() and "-DOCSTART-" not in block]
+        rows = [
+            "".join(
+                f"{i}\t{word}\t_\t_\t{tag}\t_\t_\t_\t_\t_\n"
+                for i, (word, tag, *_) in enumerate(map(str.split, block.strip().splitlines()), start=1)
+            )
+            for block in blocks
+        ]
+        (folder / f"{part}.conllu").write_text("\n".join(rows) + "\n", encoding="utf8")
+    return folder
+
+
+def settings(tasks: tuple[str, ...], name: str, goal: str, *files: Path) -> Settings:
+    layout = named_layout(name)
+    assert layout is not None
+    train, dev = files or (None, None)
+    return Settings(tasks, "xx", layout, goal, train, dev)
+
+
+@pytest.mark.parametrize("tasks", TASK_SETS, ids="-".join)
+def test_every_config_loads_with_nothing_to_add(tasks: tuple[str, ...], tmp_path: Path, corpora: Path) -> None:
+    for of, name, goal in COMBINATIONS:
+        if of != tasks:
+            continue
+        path = tmp_path / "config.cfg"
+        train, dev = corpora / f"train.{name}", corpora / f"dev.{name}"
+        path.write_text(init_config(settings(tasks, name, goal, train, dev), path), encoding="utf8")
+        config = util.load_config(path)
+        nlp = util.load_model_from_config(config, auto_fill=False, validate=True)
+        resolved = util.registry.resolve(nlp.config.interpolate()["training"], schema=ConfigSchemaTraining)
+        assert nlp.pipe_names == [TASKS[task] for task in tasks]
+        assert resolved["train_corpus"] == "corpora.train"
+        (corpus,) = util.resolve_dot_names(nlp.config.interpolate(), ["corpora.train"])
+        example = next(iter(corpus(nlp)))
+        assert len(example.reference)
+        assert nlp.get_pipe(nlp.pipe_names[-1]).method.optimizer == resolved_optimizer(goal)
+
+
+def resolved_optimizer(goal: str) -> Any:
+    return {
+        "fast": util.registry.crf_optimizers.get("spacy_crfseq.AdaGrad.v1")(),
+        "accurate": util.registry.crf_optimizers.get("spacy_crfseq.LBFGS.v1")(),
+        "small": util.registry.crf_optimizers.get("spacy_crfseq.OWLQN.v1")(max_iterations=200),
+    }[goal]
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "goal"),
+    [
+        ("all", "conll2003", "fast"),
+        ("chunker", "conll2000", "small"),
+        ("chunker", "spacy", "fast"),
+        ("ner", "iob", "accurate"),
+        ("tagger", "conllu", "small"),
+    ],
+)
+def test_configs_train(task: str, name: str, goal: str, corpora: Path, tmp_path: Path, run: Callable[..., Any]) -> None:
+    paths = ["--train", corpora / f"train.{name}", "--dev", corpora / f"dev.{name}"]
+    made = run(
+        "init-config", tmp_path / "config.cfg", "--task", task, "--format", name, "--goal", goal, "-l", "xx", *paths
+    )
+    assert made.exit_code == 0, made.stderr
+    trained = run("fit", tmp_path / "config.cfg", "--output", tmp_path / "out")
+    assert trained.exit_code == 0, trained.stderr
+    assert (tmp_path / "out" / "model-best" / "config.cfg").is_file()
+
+
+@pytest.mark.parametrize(
+    ("tasks", "name", "goal"), [(("chunker", "ner"), "conll2003", "accurate"), (("ner",), "spacy", "small")]
+)
+def test_configs_train_in_spacy(tasks: tuple[str, ...], name: str, goal: str, corpora: Path, tmp_path: Path) -> None:
+    path = tmp_path / "config.cfg"
+    files = corpora / f"train.{name}", corpora / f"dev.{name}"
+    path.write_text(init_config(settings(tasks, name, goal, *files), path), encoding="utf8")
+    for args in (
+        ["debug", "config", path],
+        ["train", path, "--output", tmp_path / "out", "--training.max_epochs=2"],
+    ):
+        done = CliRunner().invoke(spacy_app, [str(arg) for arg in args])
+        assert done.exit_code == 0, done.output + repr(done.exception)
+    assert (tmp_path / "out" / "model-last" / "config.cfg").is_file()
+
+
+def test_every_method_can_be_replaced_in_the_call(corpora: Path, tmp_path: Path) -> None:
+    path = tmp_path / "config.cfg"
+    files = corpora / "train.conll2003", corpora / "dev.conll2003"
+    # of all goals the one with a setting of its own, the optimizer's
+    path.write_text(init_config(settings(tuple(TASKS), "conll2003", "small", *files)), encoding="utf8")
+    needed = {
+        "features": "S2", "loss": "Hinge", "regularizer": "NoRegularizer", "optimizer": "SGD", "decoder": "Posterior",
+    }  # fmt: skip
+    for factory, (block, registry) in itertools.product(TASKS.values(), METHOD_BLOCKS.items()):
+        name = f"spacy_crfseq.{needed[block]}.v1"
+        overrides = {f"components.{factory}.{block}.@{registry}": name}
+        if block in ("loss", "regularizer"):
+            overrides[f"components.{factory}.optimizer.@crf_optimizers"] = "spacy_crfseq.SGD.v1"
+        nlp = util.load_model_from_config(util.load_config(path, overrides=overrides), validate=True)
+        assert nlp.config["components"][factory][block][f"@{registry}"] == name
+
+
+def test_never_overwrites_silently(tmp_path: Path, run: Callable[..., Any]) -> None:
+    path = tmp_path / "config.cfg"
+    path.write_text("mine", encoding="utf8")
+    refused = run("init-config", path, "--format", "iob")
+    assert refused.exit_code == 1
+    assert "--force" in refused.stderr
+    assert path.read_text(encoding="utf8") == "mine"
+    assert run("init-config", path, "--format", "iob", "--force").exit_code == 0
+    assert "crf_ner" in path.read_text(encoding="utf8")
+
+
+def test_stdout_holds_the_config_alone(run: Callable[..., Any], tmp_path: Path) -> None:
+    result = run("init-config", "-", "--format", "conll2000")
+    assert result.exit_code == 0
+    (tmp_path / "config.cfg").write_text(result.stdout, encoding="utf8")
+    assert util.load_config(tmp_path / "config.cfg")["nlp"]["pipeline"] == ["crf_chunker"]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "Give --format"),
+        (["--format", "conll2004"], "Did you mean 'conll200"),
+        (["--format", "iob", "--task", "parser"], "--task parser: unknown"),
+        (["--format", "iob", "--task", ","], "--task is empty"),
+        (["--format", "iob", "--task", "chunker"], "learns from a column chunk, which --format iob does not have"),
+        (["--format", "conllu", "--task", "all"], "It can be used for: tagger"),
+        (["--format", "iob", "--goal", "best"], "--goal best: unknown"),
+        (["--format", "iob", "--columns", "word,ent"], "give one of them"),
+        (["--columns", "word,entity"], "unknown column 'entity'"),
+        (["--columns", "word,ent", "--scheme", "IOBES"], "--scheme IOBES: unknown"),
+        (["--scheme", "IOB1", "--format", "iob"], "--scheme goes with --columns"),
+        (["--train", "none.conll"], "no such file"),
+    ],
+)
+def test_mistakes_are_told(args: list[str], message: str, run: Callable[..., Any], tmp_path: Path) -> None:
+    result = run("init-config", tmp_path / "config.cfg", *args)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert not (tmp_path / "config.cfg").exists()
+
+
+def test_looks_into_the_training_file(corpora: Path) -> None:
+    from spacy_crfseq.cli.init_config import Wanted
+
+    for name in NAMES:
+        path = corpora / f"train.{name}"
+        assert complete(Wanted(train=path)).layout.name == name
+    with pytest.raises(FormatError, match="cannot tell its layout"):
+        complete(Wanted(train=Path(__file__)))
+
+
+def test_asks_for_what_is_missing_on_a_terminal(corpora: Path) -> None:
+    from spacy_crfseq.cli.init_config import Wanted
+
+    asked: list[str] = []
+
+    def ask(question: str, choices: object, default: str) -> str:
+        asked.append(f"{question} [{default}]")
+        return {"Goal": "small"}.get(question, default)
+
+    made = complete(Wanted(lang="de", train=corpora / "train.conll2003"), ask)
+    assert [question.split(" ")[0] for question in asked] == ["Format", "Task", "Goal"]
+    assert asked[0].endswith("[conll2003]")
+    assert made == Settings(("ner",), "de", made.layout, "small", corpora / "train.conll2003", None)
+
+
+def test_prompts_again_after_an_answer_that_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from spacy_crfseq.cli.init_config import _ask
+
+    answers = iter(["best", "fast"])
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
+    assert _ask("Goal", list(GOALS), "fast") == "fast"
+    assert "Known: accurate, fast, small." in capsys.readouterr().err
+
+
+def test_columns_of_ones_own(tmp_path: Path, run: Callable[..., Any]) -> None:
+    result = run("init-config", "-", "--columns", "_,word,tag,ent", "--scheme", "BILUO", "--task", "tagger,ner")
+    assert result.exit_code == 0, result.stderr
+    assert 'columns = ["_", "word", "tag", "ent"]\nscheme = "BILUO"' in result.stdout
+
+
+def test_a_chunker_gets_tags_where_there_are_some() -> None:
+    with_tags, without = (init_config(settings(("chunker",), name, "fast")) for name in ("conll2000", "spacy"))
+    assert 'given = ["tag"]' in with_tags
+    assert "Chunking.v1" in with_tags
+    assert "Chunking.v1" not in without
+    assert 'annotating_components = ["crf_tagger"]' in init_config(settings(("tagger", "chunker"), "spacy", "fast"))
+
+
+def test_unknown_goal_is_no_config() -> None:
+    from spacy_crfseq.cli.init_config import Wanted
+
+    with pytest.raises(ConfigError, match="--goal quick"):
+        complete(Wanted(layout=named_layout("iob"), goal="quick"))

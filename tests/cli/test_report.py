@@ -1,0 +1,266 @@
+"""``crfseq report``: its figures against those of other commands, what is on the page, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+
+from spacy_crfseq.cli import calibrate, evaluate, report
+from spacy_crfseq.cli._findings import LONGEST, Findings
+from spacy_crfseq.cli._judged import Judged
+from spacy_crfseq.pipeline.component import CRFComponent
+from spacy_crfseq.pipeline.readers import read_examples
+from tests.cli.conftest import Corpus, write_corpus
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def made(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Findings], str]:
+    """The figures of all three components, and the page."""
+    output = tmp_path_factory.mktemp("report") / "new" / "page.html"
+    found = report(trained / "model-best", corpus.dev, output, "conll2003", corpus=corpus.train, n_samples=200)
+    assert [path.name for path in output.parent.iterdir()] == ["page.html"]
+    return {one.name: one for one in found}, output.read_text(encoding="utf8")
+
+
+def pipe_of(nlp: Language, name: str) -> CRFComponent:
+    pipe = nlp.get_pipe(name)
+    assert isinstance(pipe, CRFComponent)
+    return pipe
+
+
+# Figures
+
+
+def test_scores_are_those_of_evaluate(made: Any, trained: Path, corpus: Corpus) -> None:
+    found, _ = made
+    metrics = evaluate(trained / "model-best", corpus.dev, "conll2003").metrics
+    assert found["crf_tagger"].accuracy.value == pytest.approx(metrics["tag_acc"])
+    for name, prefix in (("crf_ner", "ents"), ("crf_chunker", "spans_chunks")):
+        whole = found[name].whole
+        assert whole.f1.value == pytest.approx(metrics[f"{prefix}_f"])
+        per_type = {label: row.f1.value for label, row in found[name].labels.items()}
+        assert per_type == pytest.approx({label: row["f"] for label, row in metrics[f"{prefix}_per_type"].items()})
+        assert whole.gold == sum(row.gold for row in found[name].labels.values())
+    for one in found.values():
+        for row in one.labels.values():
+            for estimate in (row.precision, row.recall, row.f1):
+                if estimate.value is not None:
+                    assert 0 <= estimate.low <= estimate.value + 1e-9
+                    assert estimate.value - 1e-9 <= estimate.high <= 1
+
+
+def test_kinds_and_confusions_add_up(made: Any) -> None:
+    one = made[0]["crf_ner"]
+    total: dict[str, int] = {}
+    for label, kinds in one.kinds.items():
+        gold = sum(n for kind, n in kinds.items() if kind != "spurious")
+        assert gold == one.labels[label].gold
+        assert kinds.get("right", 0) == one.labels[label].right
+        for kind, n in kinds.items():
+            total[kind] = total.get(kind, 0) + n
+    assert sum(total.values()) - total.get("missed", 0) == one.whole.found
+    # places are told as LOC or ORG at random
+    assert one.confusions[0][:2] == ("ORG", "LOC")
+    assert total["label"] >= one.confusions[0][2] > 0
+    assert one.tag_confusion.sum() == one.tokens
+    assert np.diag(one.tag_confusion).sum() == round(one.accuracy.value * one.tokens)
+    assert made[0]["crf_tagger"].kinds == {}
+
+
+def test_what_was_seen_in_training(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    """Counted line by line, with the beginning of the training corpus."""
+    few = corpus.train.read_text().split("\n\n")[:3]
+    (tmp_path / "few.conll").write_text("\n\n".join(few) + "\n")
+    words, tags = set(), set()
+    for line in "\n".join(few).split("\n"):
+        words.add(line.split()[0])
+        tags.add(tuple(line.split()[:2]))
+    dev = [line.split() for line in corpus.dev.read_text().split("\n") if line]
+    options = {"corpus": tmp_path / "few.conll", "components": ["crf_tagger", "crf_ner"], "n_samples": 20}
+    tagger, ner = report(trained / "model-best", corpus.dev, tmp_path / "p.html", "conll2003", **options)
+    assert {name: row.gold for name, row in tagger.familiar.items()} == {
+        "seen with this label": sum((line[0], line[1]) in tags for line in dev),
+        "seen with other labels only": sum(line[0] in words and (line[0], line[1]) not in tags for line in dev),
+        "never seen": sum(line[0] not in words for line in dev),
+    }
+    assert sum(row.right for row in tagger.familiar.values()) == round(tagger.accuracy.value * tagger.tokens)
+    assert sum(row.gold for row in ner.familiar.values()) == ner.whole.gold
+    assert all(row.gold for row in (tagger.familiar["never seen"], ner.familiar["never seen"]))
+
+
+def test_probabilities_are_those_of_calibrate(made: Any, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    done = calibrate(trained / "model-best", corpus.dev, "conll2003", output=tmp_path / "new").results
+    for name, result in done.items():
+        assert made[0][name].certainty.whole == pytest.approx(result.before.whole)
+        for mine, theirs in zip(made[0][name].certainty.bins, result.before.bins, strict=True):
+            assert mine == pytest.approx(theirs)
+
+
+def test_weights_and_log_are_those_of_the_model(made: Any, trained: Path) -> None:
+    pipe = pipe_of(spacy.load(trained / "model-best"), "crf_ner")
+    one = made[0]["crf_ner"]
+    assert sum(row.weights for row in one.templates) == pipe.size.weights
+    names, table = one.transitions
+    assert names == list(pipe.tags)
+    rules = pipe.annotation.constraints(pipe.tags)
+    n = len(names)
+    np.testing.assert_array_equal(np.isfinite(table[:n, :n]), rules.step)
+    assert table[:n, :n][rules.step].tolist() == pipe.crf.views.transitions[rules.step].tolist()
+    log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
+    assert one.curve == [entry for entry in log if entry["component"] == "crf_ner"]
+    assert one.curve
+
+
+def test_worst_sentences_have_most_mistakes(made: Any, trained: Path, corpus: Corpus) -> None:
+    nlp = spacy.load(trained / "model-best")
+    wrong = []
+    for example in read_examples(nlp, corpus.dev, "conll2003"):
+        gold, doc = example.reference, nlp(example.predicted)
+        spans = [{(ent.start, ent.end, ent.label_) for ent in one.ents} for one in (gold, doc)]
+        wrong.append(len(spans[0] ^ spans[1]))
+    worst = made[0]["crf_ner"].worst
+    assert [one.wrong for one in worst] == sorted((n for n in wrong if n), reverse=True)[:30]
+    assert all(wrong[one.text - 1] == one.wrong for one in worst)
+    assert all(0 < one.probability <= 1 for one in worst)
+    alike = [one.probability for one in worst if one.wrong == worst[0].wrong]
+    assert alike == sorted(alike, reverse=True)
+
+
+def test_long_documents_are_shown_in_part(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    nlp = spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"])
+    nlp.to_disk(tmp_path / "ner")
+    docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
+    long = Doc.from_docs(docs)
+    for token in long:
+        token.is_sent_start = token.i == 0
+    DocBin(docs=[long]).to_disk(tmp_path / "long.spacy")
+    (one,) = report(tmp_path / "ner", tmp_path / "long.spacy", tmp_path / "page.html")
+    (worst,) = one.worst
+    assert worst.cut
+    assert len(worst.doc) == LONGEST < one.tokens
+    for span in worst.gold:
+        assert worst.doc[span.start : span.end].text in long.text
+    assert one.familiar is None
+    assert "--corpus" in (tmp_path / "page.html").read_text()
+
+
+def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    options = ["-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "page.html", "--samples", "50", "-n", "3"]
+    result = run("report", trained / "model-best", corpus.dev, *options, "--json")
+    assert result.exit_code == 0, result.stderr
+    figures = json.loads(result.stdout)["crf_ner"]
+    assert set(figures["all"]) == {"gold", "found", "right", "precision", "recall", "f1"}
+    assert len(figures["worst"]) == 3
+    assert figures["familiar"] is None
+    again = run("report", trained / "model-best", corpus.dev, *options, "--json")
+    assert again.stdout == result.stdout, "samples are drawn by a seed"
+    told = run("report", trained / "model-best", corpus.dev, *options)
+    assert re.search(r"crf_ner: F1 \d+\.\d\d \(\d+\.\d\d to \d+\.\d\d\)", told.stdout)
+    assert f"Saved {tmp_path / 'page.html'}" in told.stdout
+
+
+# The page
+
+
+def test_the_page_is_whole_by_itself(made: Any) -> None:
+    _, page = made
+    assert not re.search(r"https?:|src=|@import|url\(|<script|<link", page)
+    assert "nan" not in re.sub(r">[^<]*<", "><", page)
+    for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
+        ET.fromstring(svg)
+    for heading in (
+        "Scores",
+        "Kinds of errors",
+        "Confusion",
+        "Seen and unseen",
+        "Probabilities",
+        "Training",
+        "Weights",
+    ):
+        assert f"crf_ner: {heading}" in page
+    assert page.count('href="#crf_') == 3
+    assert len(page) < 3_000_000
+
+
+def test_every_wrong_span_of_a_sentence_is_marked(made: Any) -> None:
+    found, page = made
+    part = page[page.index("crf_ner: Sentences") :]
+    assert part.count("<article>") == len(found["crf_ner"].worst)
+    marks = sum(len(one.gold) + len(one.found) for one in found["crf_ner"].worst)
+    assert part.count("<mark") == marks > 0
+
+
+# Other models, and what is refused
+
+
+def test_a_model_without_probabilities(corpus: Corpus, tmp_path: Path) -> None:
+    nlp = spacy.blank("xx")
+    local = {
+        "loss": {"@crf_losses": "spacy_crfseq.LocalLog.v1"},
+        "decoder": {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"},
+    }
+    nlp.add_pipe("crf_ner", config=local)
+    nlp.initialize(lambda: list(read_examples(nlp, corpus.train, "conll2003")))
+    pipe = pipe_of(nlp, "crf_ner")
+    pipe.fit()
+    nlp.to_disk(tmp_path / "local")
+    (one,) = report(tmp_path / "local", corpus.dev, tmp_path / "page.html", "conll2003")
+    metrics = evaluate(tmp_path / "local", corpus.dev, "conll2003").metrics
+    assert one.whole.f1.value == pytest.approx(metrics["ents_f"])
+    assert one.certainty is None
+    assert "normalised at each token" in (tmp_path / "page.html").read_text()
+    assert one.as_json()["calibration"] is None
+
+
+def test_unknown_tokens_do_not_count(trained: Path, tmp_path: Path) -> None:
+    nlp = spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"])
+    (tmp_path / "part.conll").write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP O\nOslo NNP B-NP -\n. . O O\n\n")
+    examples = list(read_examples(nlp, tmp_path / "part.conll", "conll2003"))
+    judged = Judged(pipe_of(nlp, "crf_ner"), examples, [example.predicted for example in examples])
+    assert judged.token_counts.tolist() == [[3, 3]]
+    assert [span.label for span in judged.found[0]] == ["PER"]
+    assert len(judged.probabilities[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "message"),
+    [
+        ("dev.conll", [], "Give --format"),
+        ("dev.conll", ["-f", "conll2003", "-p", "none"], "no CRF component 'none'"),
+        ("dev.conll", ["-f", "conll2003", "--train", "dev.conll"], "--train takes the log.jsonl that fit writes"),
+        ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "tells nothing of"),
+        ("dev.conll", ["-f", "conll2003", "--corpus", "none.conll"], "no such file"),
+        ("blind.conll", ["-f", "conll2002", "-p", "crf_ner"], "no gold annotation"),
+    ],
+)
+def test_refused(file: str, options: list[str], message: str, run: Run, trained: Path, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "dev.conll", 5, 3)
+    (tmp_path / "blind.conll").write_text("Ada NNP -\n\n")
+    (tmp_path / "other.jsonl").write_text('{"component": "x", "iteration": 1, "objective": 2.0}\n')
+    options = [str(tmp_path / one) if "." in one else one for one in options]
+    result = run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html")
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_components_without_gold_annotation_are_named(run: Run, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "tags.conll").write_text("Ada NNP B-PER\nsees VBZ O\na DT O\ndog NN O\n\n" * 3)
+    result = run(
+        "report", trained / "model-best", tmp_path / "tags.conll", "-f", "conll2002", "-o", tmp_path / "p.html"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "Left out: Component 'crf_chunker'" in result.stderr
+    assert "crf_chunker" not in result.stdout

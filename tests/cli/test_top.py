@@ -1,0 +1,225 @@
+"""``crfseq top``: the largest weights with their names, transitions and templates, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from spacy.language import Language
+
+from spacy_crfseq.cli import top
+from spacy_crfseq.cli.top import NAMELESS, NamedWeight, Top, _lines
+from tests.pipeline import helpers
+
+Run = Callable[..., Any]
+PAIRS = {
+    "@crf_features": "spacy_crfseq.Templates.v1",
+    "templates": ["LOWER[-1..1]", "LOWER[-1]|LOWER[0]", "SUFFIX2", "IS_TITLE", "TAG[-1]", "ENT_IOB"],
+    "pair_templates": ["SHAPE[0]"],
+}
+
+
+def weights_of(found: Top) -> list[NamedWeight]:
+    return [one for group in found.groups for one in (*group.positive, *group.negative)]
+
+
+def stored(folder: Path, **config: Any) -> tuple[Path, Language]:
+    """Store a trained pipeline of a chunker and return it, too."""
+    nlp = helpers.trained("crf_chunker", features=PAIRS, support="all", **config)
+    nlp.to_disk(folder / "model")
+    return folder / "model", nlp
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stored(tmp_path_factory.mktemp("top"))[0]
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Language]:
+    """The same model, names kept."""
+    return stored(tmp_path_factory.mktemp("named"), keep_names=True)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("texts") / "texts.txt"
+    path.write_text("\n".join(" ".join(row[0] for row in rows) for rows in helpers.SENTENCES))
+    return path
+
+
+def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[Path, Language], texts: Path) -> None:
+    """Words and columns from the vocab, the rest from texts; weights are the model's."""
+    kept, alone = top(named[0], number=10_000), top(model, number=10_000)
+    helped = top(model, number=10_000, texts=texts)
+    pipe = helpers.pipe_of(named[1])
+    for group, label in zip(kept.groups, range(len(pipe.tags)), strict=True):
+        assert group.title == pipe.tags[label]
+        state = pipe.crf.views.state.reshape(-1, len(pipe.tags))[:, label]
+        expected = {name: w for name, w in zip(pipe.attribute_names, state.tolist(), strict=False) if w}
+        both = [one for one in (*group.positive, *group.negative) if not one.before]
+        assert {one.attribute: one.weight for one in both} == expected
+    assert kept.advice() == ""
+    for found in (alone, helped):
+        each = list(zip(weights_of(found), weights_of(kept), strict=True))
+        assert [one.weight for one, _ in each] == [other.weight for _, other in each]
+        missing = {other.attribute for one, other in each if not one.known}
+        assert {one.attribute for one, _ in each if one.known} == {other.attribute for one, other in each if one.known}
+        assert bool(missing) == bool(found.advice())
+        if found is alone:
+            assert missing
+            assert all(name.startswith("LOWER[-1]|LOWER[0]=") for name in missing)
+            assert {one.attribute for one, _ in each if not one.known} == {f"LOWER[-1]|LOWER[0] {NAMELESS}"}
+        else:
+            assert not missing
+
+
+def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
+    result = run("top", model, "-n", "3")
+    assert result.exit_code == 0, result.stderr
+    found = top(model, number=3)
+    assert [line for line in result.stdout.splitlines() if line in found.labels] == found.labels
+    first = found.groups[0]
+    line = result.stdout.splitlines()[2]
+    assert line.split()[:2] == [f"{first.positive[0].weight:+.3f}", first.positive[0].attribute]
+    assert f"{first.negative[0].weight:+.3f}  {first.negative[0].attribute}" in line
+    assert "Transitions, from the label of the row" in result.stdout
+    rows = [row.template for row in found.templates if row.template]
+    assert [line.split()[0] for line in result.stdout.splitlines() if line.split("  ")[0] in rows] == rows[:-1]
+    assert "SHAPE[0] (with the label before)" in result.stdout
+    assert "have no name" in run("top", model, "-n", "50").stdout
+    assert "have no name" not in run("top", model, "-n", "50", "--texts", texts).stdout
+
+
+def test_one_label(run: Run, model: Path) -> None:
+    result = run("top", model, "--label", "NP", "-n", "2")
+    titles = re.findall(r"^(\S+)$", result.stdout, re.MULTILINE)
+    assert titles == ["B-NP", "I-NP"]
+    assert "Transitions" not in result.stdout
+    (tag,) = top(model, label="I-NP", number=2).groups
+    assert tag.title == "I-NP"
+    assert {one.label for one in (*tag.positive, *tag.negative)} == {"I-NP"}
+
+
+def test_one_template(run: Run, model: Path) -> None:
+    found = top(model, template="LOWER[-1..0]", number=4)
+    assert [group.title for group in found.groups] == ["LOWER[-1]", "LOWER[0]"]
+    for group in found.groups:
+        assert all(one.attribute.startswith(f"{group.title}=") for one in (*group.positive, *group.negative))
+    result = run("top", model, "--template", "SHAPE", "-n", "4")
+    (group,) = top(model, template="SHAPE", number=4).groups
+    assert all(one.before for one in group.positive)
+    best = group.positive[0]
+    assert f"{best.attribute}  {best.before} -> {best.label}" in result.stdout
+    (only,) = top(model, template="LOWER[-1]", label="B-NP").groups
+    assert {one.label for one in (*only.positive, *only.negative)} == {"B-NP"}
+
+
+def test_transitions(run: Run, named: tuple[Path, Language]) -> None:
+    found = top(named[0])
+    views = helpers.pipe_of(named[1]).crf.views
+    n = len(found.labels)
+    assert found.transitions is not None
+    np.testing.assert_array_equal(found.transitions[:n, :n], views.transitions)
+    np.testing.assert_array_equal(found.transitions[n, :n], views.start)
+    np.testing.assert_array_equal(found.transitions[:n, n], views.end)
+    assert np.isnan(found.transitions[n, n])
+    message = json.loads(run("top", named[0], "--json").stdout)
+    assert message["transitions"]["start"] == dict(zip(found.labels, views.start.tolist(), strict=True))
+    assert message["transitions"]["O"]["end"] == views.end[found.labels.index("O")]
+
+
+def test_transitions_that_are_not_learnt(tmp_path: Path) -> None:
+    nlp = helpers.trained("crf_ner", support="observed", boundaries=False)
+    nlp.to_disk(tmp_path / "model")
+    found = top(tmp_path / "model")
+    crf = helpers.pipe_of(nlp).crf
+    assert crf.layout.steps is not None
+    assert found.steps == (found.labels, found.labels)
+    assert found.transitions is not None
+    np.testing.assert_array_equal(np.isnan(found.transitions), ~crf.layout.steps)
+
+
+def test_many_labels_in_a_narrow_terminal(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest transitions are listed instead, and nothing is wider than the terminal."""
+    found = top(model, number=5)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setattr(sys.modules["spacy_crfseq.cli.top"], "CELL", 20)  # as if there were more labels
+    lines = _lines(found)
+    assert max(map(len, lines)) <= 70
+    assert "  The largest; a page has them all: --output page.html" in lines
+    assert found.transitions is not None
+    largest = np.nanmax(found.transitions)
+    i, j = np.argwhere(found.transitions == largest)[0]
+    assert any(f"{largest:+.3f}  {found.steps[0][i]} -> {found.steps[1][j]}" in line for line in lines)
+
+
+def test_json(run: Run, model: Path) -> None:
+    message = json.loads(run("top", model, "-n", "2", "--json").stdout)
+    found = top(model, number=2)
+    assert list(message["weights"]) == found.labels
+    first = message["weights"][found.labels[0]]["positive"][0]
+    assert first == found.groups[0].positive[0]._asdict()
+    assert [row["template"] for row in message["templates"]] == [row.template for row in found.templates]
+
+
+def test_a_page(run: Run, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    result = run("top", model, "--output", out)
+    assert f"Saved {out}" in result.stdout
+    html = out.read_text(encoding="utf8")
+    found = top(model, number=15)
+    for words in ("Transitions", "Weights by template", "<svg", *found.labels):
+        assert words in html
+    assert html.count("<h2>") == 2 + len(found.labels)
+    for word in ("http:", "https:", "url(", "@import", "<script"):
+        assert word not in html
+
+
+def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> None:
+    nlp = helpers.trained("crf_ner")
+    helpers.pipe_of(nlp).crf.templates = None
+    nlp.to_disk(tmp_path / "model")
+    found = top(tmp_path / "model")
+    assert [row.template for row in found.templates] == ["unknown", "", ""]
+    nameless = {one.attribute for one in weights_of(found) if not one.known}
+    assert nameless == {NAMELESS}
+    refused = run("top", tmp_path / "model", "--template", "LOWER")
+    assert refused.exit_code == 1
+    assert "stored without the templates of its attributes" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--label", "NPP"), "no label 'NPP'. Did you mean "),
+        (("--template", "LOWER[5]"), "the model has no template 'LOWER[5]'. Did you mean 'LOWER["),
+        (("--template", "LOWER["), "cannot read the part"),
+        (("--template", "LOWERED"), "unknown attribute 'LOWERED'"),
+        (("--component", "ner"), "no CRF component 'ner'"),
+        (("--texts", "none.txt"), "no such file"),
+    ],
+)
+def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = run("top", model, *arguments)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
+    nlp = helpers.trained("crf_ner")
+    crf = helpers.pipe_of(nlp).crf
+    assert crf.templates is not None
+    crf.templates[0][0] = 200
+    nlp.to_disk(tmp_path / "model")
+    result = run("top", tmp_path / "model")
+    assert result.exit_code == 1
+    assert "attributes of templates that are not there" in result.stderr

@@ -1,0 +1,121 @@
+"""Template files as feature sets: what they become, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from spacy_crfseq.errors import ConfigError, FormatError
+from spacy_crfseq.features.sets import crfpp_chunking
+from spacy_crfseq.features.template_file import NO_MATCH, TemplateFile
+
+CRFPP_CHUNKING = """\
+# Unigram
+U00:%x[-2,0]
+U01:%x[-1,0]
+U02:%x[0,0]
+U03:%x[1,0]
+U04:%x[2,0]
+U05:%x[-1,0]/%x[0,0]
+U06:%x[0,0]/%x[1,0]
+
+U10:%x[-2,1]
+U11:%x[-1,1]
+U12:%x[0,1]q
+U13:%x[1,1]
+U14:%x[2,1]
+U15:%x[-2,1]/%x[-1,1]
+U16:%x[-1,1]/%x[0,1]
+U17:%x[0,1]/%x[1,1]
+U18:%x[1,1]/%x[2,1]
+
+U20:%x[-2,1]/%x[-1,1]/%x[0,1]
+U21:%x[-1,1]/%x[0,1]/%x[1,1]
+U22:%x[0,1]/%x[1,1]/%x[2,1]
+
+# Bigram
+B
+"""
+"""What CRF++ ships for CoNLL-2000."""
+
+
+def read(folder: Path, text: str, columns: list[str]) -> TemplateFile:
+    path = folder / "template"
+    path.write_text(text, encoding="utf8")
+    return TemplateFile(path, columns)
+
+
+def test_the_templates_of_crfpp_for_chunking(tmp_path: Path) -> None:
+    features = read(tmp_path, CRFPP_CHUNKING, ["word", "tag"])
+    assert features.plans() == crfpp_chunking().plans()
+    assert features.imported.transitions
+    assert not features.pair_templates
+
+
+def test_letters_columns_and_macros(tmp_path: Path) -> None:
+    text = "*\nu:a\nu:b%X[-1,0]\nb:c%x[0,2]%x[1,3]\n*:d%X[0,2]\nu:e%x[0,0]%x[0,0]\n"
+    features = read(tmp_path, text, ["word", "_", "tag", "suffix3"])
+    assert features.templates == ("ALWAYS[0]", "ALWAYS[0]", "LOWER[-1]", "TAG[0]", "ORTH[0]")
+    assert features.pair_templates == ("TAG[0]|SUFFIX3[1]", "TAG[0]")
+    assert features.functions["ALWAYS"]("any word") == "1"
+
+
+def test_regular_expressions_are_functions_of_a_word(tmp_path: Path) -> None:
+    text = 'u:a%t[0,0,"^\\u"]\nu:b%t[1,0,"^\\u"]\nu:c%T[2,0,"^\\u"]\nu:d%m[0,0,"^.?.?"]\nu:e%M[0,0,"\\d\\d*$"]\n'
+    features = read(tmp_path, text, ["word"])
+    assert features.templates == ("TEST1[0]", "TEST1[1]", "TEST1[2]", "MATCH2[0]", "MATCH3[0]")
+    test, match, digits = (features.functions[name] for name in ("TEST1", "MATCH2", "MATCH3"))
+    assert [test("Anna"), test("anna"), test("4A")] == ["true", "false", "false"]
+    assert [match("Anna"), match("é")] == ["An", "é"]
+    assert [digits("B747"), digits("b")] == ["747", NO_MATCH]
+    assert not features.imported.transitions
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("U1:%x[0,2]", "there is no column 2: columns = ['word', 'tag'] names those from 0 to 1"),
+        ("U1:%x[17,0]", "offset 17: offsets beyond 16 are not supported"),
+        ("U1:%x[0,0]/%x[-99,1]", "offset -99"),
+        ('U1:%t[0,1,"a"]', "column 1 is 'tag', but regular expressions can look at the word only"),
+        ("V1:%x[0,0]", "begins with none of U"),
+    ],
+)
+def test_a_template_that_cannot_be_used_is_refused_with_its_line(line: str, message: str, tmp_path: Path) -> None:
+    features = read(tmp_path, f"U0:%x[0,0]\n\n{line}\n", ["word", "tag"])
+    with pytest.raises(FormatError, match=re.escape(message)) as caught:
+        features.plans()
+    assert str(caught.value).startswith(f"{tmp_path / 'template'}:3: ")
+
+
+def test_other_refusals(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="columns: 'tga' is not known"):
+        TemplateFile("template", ["word", "tga"])
+    with pytest.raises(FormatError, match="no template looks at the text"):
+        read(tmp_path, "B\n", ["word"]).plans()
+    with pytest.raises(FormatError, match="there is no column 1"):
+        read(tmp_path, "U:%x[0,1]\n", ["word", "_"]).plans()
+
+
+def test_transitions_that_the_file_and_the_component_disagree_on(tmp_path: Path) -> None:
+    with_b, without = (read(tmp_path, text, ["word"]) for text in ("U:%x[0,0]\nB\n", "U:%x[0,0]\n"))
+    (tmp_path / "template").write_text("U:%x[0,0]\nB\n")
+    with_b.check_transitions("crf_ner", True)
+    with pytest.raises(ConfigError, match="has a line B"):
+        with_b.check_transitions("crf_ner", False)
+    (tmp_path / "template").write_text("U:%x[0,0]\n")
+    without.check_transitions("crf_ner", False)
+    with pytest.raises(ConfigError, match="Write transitions = false for the same, or add a line B"):
+        without.check_transitions("crf_ner", True)
+
+
+def test_a_model_that_stores_the_file_needs_it_no_more(tmp_path: Path) -> None:
+    text = 'u:a=%m[0,0,".?.?$"]\n*\n*:b=%X[-1,0]/%x[ 0,1]  # both\n'
+    features = read(tmp_path, text, ["word", "tag"])
+    stored = features.to_state()
+    again = TemplateFile(tmp_path / "gone", ["word", "tag"])
+    again.from_state(stored)
+    assert again.plans() == features.plans()
+    assert again.functions["MATCH1"]("walked") == "ed"

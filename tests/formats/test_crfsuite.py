@@ -1,0 +1,71 @@
+"""Attribute files of CRFsuite: round trips and refusals."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq.errors import FormatError
+from spacy_crfseq.formats import AttributeSentence, read_crfsuite
+from spacy_crfseq.formats.crfsuite import format_item
+
+NAMES = st.text(alphabet="ab:\\=1 é", max_size=5)
+LABELS = st.text(alphabet="AB-:\\", min_size=1, max_size=3)
+SENTENCES = st.lists(
+    st.lists(st.tuples(LABELS, st.lists(NAMES, unique=True, max_size=4)), min_size=1, max_size=3),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(SENTENCES)
+def test_what_is_written_is_read(sentences: list[list[tuple[str, list[str]]]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.crfsuite")
+        path.write_text("\n".join("".join(format_item(*item) + "\n" for item in s) for s in sentences), "utf8")
+        read = list(read_crfsuite(path))
+    assert [list(zip(s.labels, s.attributes, strict=True)) for s in read] == sentences
+    assert [s.line for s in read] == [1 + sum(len(s) + 1 for s in sentences[:n]) for n in range(len(sentences))]
+
+
+def test_escapes_and_values_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("@weight:1\nB-NP\tw[0]=\\:\tw[1]=\\\\\tx:1\ty:1.0\tz:\n\n\nO\n")
+    assert list(read_crfsuite(path)) == [
+        AttributeSentence(["B-NP"], [["w[0]=:", "w[1]=\\", "x", "y", "z"]], 2),
+        AttributeSentence(["O"], [[]], 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("O\ta:0.5", "'a:0.5' has the value '0.5'"),
+        ("O\ta:0", "'a:0' has the value '0'"),
+        ("O\thttp://x", "'http://x' has the value '//x'"),
+        ("O\ta\ta", "the attribute 'a' stands twice"),
+        ("O\ta\ta:1", "the attribute 'a' stands twice"),
+        ("\ta", "the label is empty"),
+        ("O\ta\\", "ends with a single backslash"),
+        ("@weight:2", "sequences have no weights"),
+        ("@else", "sequences have no weights"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_refused_with_its_number(line: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text(f"O\tb\n\n{line}\n")
+    with pytest.raises(FormatError, match=re.escape(message)) as caught:
+        list(read_crfsuite(path))
+    assert str(caught.value).startswith(f"{path}:3: ")
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("\n\n")
+    with pytest.raises(FormatError, match="no sequence in the file"):
+        list(read_crfsuite(path))

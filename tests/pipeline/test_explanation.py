@@ -1,0 +1,329 @@
+"""Contributions sum to scores and margins, have names that can be read, and are refused where there are none."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from itertools import islice, pairwise
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from spacy_crfseq import registry
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.pipeline.component import CRFComponent
+from spacy_crfseq.pipeline.explanation import TokenExplanation
+from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.types import Scores
+from tests import reference
+from tests.pipeline import helpers
+
+TOLERANCE = 1e-4
+BUNDLED = Path(__file__).parents[2] / "assets" / "corpus"
+PAIRS = {
+    "@crf_features": "spacy_crfseq.Templates.v1",
+    "templates": ["LOWER[-1..1]", "LOWER[-1]|SHAPE[0]", "SUFFIX2", "TAG[0]", "IS_TITLE[1]"],
+    "pair_templates": ["SHAPE[0]", "TAG[-1]|TAG[0]"],
+}
+ADAGRAD = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "max_iterations": 2}
+
+
+def largest_deviation(pipe: CRFComponent, docs: Iterable[Doc], n_tokens: int) -> float:
+    """Return how far contributions are from what the scorer computes, at worst, over `n_tokens` random tokens.
+
+    Of each its score, of a fourth of them the margin, and the score of the labelling of every Doc.
+    """
+    rng = np.random.default_rng(1)
+    explainer, worst, left = pipe.explainer(), 0.0, n_tokens
+    for doc in docs:
+        if not len(doc):
+            continue
+        chosen = rng.choice(len(doc), min(left, max(1, len(doc) // 2)), replace=False).tolist()
+        explanation = explainer.explain(doc, tokens=chosen)
+        answers = pipe.ask([doc])
+        scores, offsets = answers.posterior.scorer.scores(0, len(answers.offsets) - 1)
+        labels = answers.all_labels
+
+        worst = max(worst, abs(explanation.score - path_score(scores, offsets, labels)))
+        for one in explanation.tokens:
+            worst = max(worst, abs(one.score - token_score(scores, offsets, labels, one.token)))
+            if one.margin < inf and one.token % 4 == 0:
+                rival = labels.copy()
+                for token, label in {**one.changes, one.token: one.rival}.items():
+                    rival[token] = answers.tags.index(label)
+                difference = path_score(scores, offsets, labels) - path_score(scores, offsets, rival)
+                worst = max(worst, abs(one.margin - difference))
+                assert sum(c.difference for c in one.contributions) == pytest.approx(one.margin)
+        left -= len(chosen)
+        if not left:
+            return worst
+    raise AssertionError(f"{left} tokens are missing")
+
+
+def path_score(scores: Scores, offsets: np.ndarray, labels: np.ndarray) -> float:
+    """Return the score of a labelling of all sequences."""
+    return sum(
+        reference.path_score(reference.sequence(scores, first, last), labels[first:last].tolist())
+        for first, last in pairwise(offsets.tolist())
+    )
+
+
+def token_score(scores: Scores, offsets: np.ndarray, labels: np.ndarray, t: int) -> float:
+    label = labels[t]
+    score = float(scores.emissions[t, label])
+    if t in offsets[:-1]:
+        score += float(scores.start[label])
+    else:
+        score += float(scores.transitions[0 if len(scores.transitions) == 1 else t][labels[t - 1], label])
+    if t + 1 in offsets[1:]:
+        score += float(scores.end[label])
+    return score
+
+
+def bundled(factory: str, **config: Any) -> tuple[Language, list[Doc]]:
+    """Return a pipeline trained on a part of the bundled corpus, and the sentences of another."""
+    nlp = helpers.blank(factory, **{"optimizer": ADAGRAD, **config})
+    pipe = helpers.pipe_of(nlp)
+    given = sorted(name.lower() for name in pipe.reads)
+    train = list(read_examples(nlp, BUNDLED / "train.conll", "conll2003", given=given, limit=150))
+    nlp.initialize(lambda: train)
+    pipe.fit()
+    dev = read_examples(nlp, BUNDLED / "dev.conll", "conll2003", given=given)
+    return nlp, [example.predicted for example in dev]
+
+
+@pytest.mark.parametrize(
+    ("factory", "config"),
+    [
+        ("crf_tagger", {"support": "observed"}),
+        ("crf_tagger", {"support": "all", "tag_dictionary_size": 50, "tag_dictionary_min_count": 3}),
+        ("crf_chunker", {"support": "all", "precision": "float64"}),
+        ("crf_chunker", {"support": "observed", "features": PAIRS}),
+        ("crf_ner", {"support": "observed", "precision": "float64", "boundaries": True}),
+        ("crf_ner", {"support": "all", "features": PAIRS}),
+    ],
+)
+def test_contributions_sum_to_scores(factory: str, config: dict[str, Any]) -> None:
+    """On 1,000 random tokens of each task; then, on fewer, of pruned models."""
+    nlp, docs = bundled(factory, **config)
+    pipe = helpers.pipe_of(nlp)
+    assert largest_deviation(pipe, docs, 500) <= TOLERANCE
+    pipe.prune(0.05)
+    assert largest_deviation(pipe, docs, 100) <= TOLERANCE
+
+
+@pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA does not name a folder of corpora")
+@pytest.mark.parametrize(
+    ("factory", "file", "preset"),
+    [
+        ("crf_tagger", "ud-english-ewt/en_ewt-ud-dev.conllu", "conllu"),
+        ("crf_chunker", "conll2000/test.txt", "conll2000"),
+        ("crf_ner", "conll2002/esp.testa", "conll2002"),
+    ],
+)
+def test_contributions_on_real_corpora(factory: str, file: str, preset: str) -> None:
+    nlp = helpers.blank(factory, optimizer=ADAGRAD)
+    pipe = helpers.pipe_of(nlp)
+    given = sorted(name.lower() for name in pipe.reads)
+    stream = read_examples(nlp, Path(os.environ["CRFSEQ_DATA"], file), preset, given=given)
+    train = list(islice(stream, 300))
+    nlp.initialize(lambda: train)
+    pipe.fit()
+    assert largest_deviation(pipe, (example.predicted for example in stream), 1000) <= TOLERANCE
+
+
+# --- what an explanation says ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ner() -> Language:
+    return helpers.trained("crf_ner", support="all")
+
+
+def explained(nlp: Language, text: str, **how: Any) -> list[TokenExplanation]:
+    return helpers.pipe_of(nlp).explain(nlp.make_doc(text), **how).tokens
+
+
+def test_labels_rivals_and_probabilities_are_those_of_the_posterior(ner: Language) -> None:
+    doc = ner.make_doc("Anna saw New York in Quux .")
+    pipe = helpers.pipe_of(ner)
+    answers = pipe.ask([doc])
+    marginals = answers.marginals()[0]
+    explanation = pipe.explain(doc)
+    assert explanation.words == [token.text for token in doc]
+    assert explanation.labels == [pipe.tags[label] for label in answers.all_labels]
+    assert explanation.probability == pytest.approx(np.exp(answers.log_probabilities()[0]))
+    for t, one in enumerate(explanation.tokens):
+        first, second = np.argsort(-marginals[t])[:2]
+        assert (one.token, one.text) == (t, doc[t].text)
+        assert (one.label, one.rival) == (pipe.tags[first], pipe.tags[second])
+        assert one.probability == pytest.approx(marginals[t, first])
+        assert one.probability == explanation.probabilities[t]
+        assert one.rival_probability == pytest.approx(marginals[t, second])
+        assert one.margin > 0
+        sizes = [abs(c.difference) for c in one.contributions]
+        assert sizes == sorted(sizes, reverse=True)
+    assert explanation.score == pytest.approx(sum(one.score for one in explanation.tokens))
+
+
+def test_a_rival_takes_its_neighbours_along(ner: Language) -> None:
+    """Where York ends something else, New must begin it; the steps between them count."""
+    new, york = explained(ner, "Anna saw New York .", tokens=[2, 3], against="ORG")
+    assert (new.label, york.label) == ("B-LOC", "L-LOC")
+    assert york.rival in ("B-ORG", "I-ORG", "L-ORG", "U-ORG")
+    whole = {**york.changes, 3: york.rival}
+    assert whole == {**new.changes, 2: new.rival}
+    steps = {c.name for c in york.contributions if c.kind == "transition"}
+    assert f"B-LOC -> L-LOC, not {whole[2]} -> {whole[3]}" in steps
+    assert {c.token for c in york.contributions} >= {2, 3}
+
+
+@registry.features.register("tests.vowels.v1")
+def make_vowels() -> Callable[[str], str | None]:
+    return lambda text: "".join(char for char in text if char in "aeiou") or None
+
+
+NAMED = {
+    "@crf_features": "spacy_crfseq.Templates.v1",
+    "templates": ["LOWER[-1]", "SUFFIX2", "LOWER[-1]|LOWER[0]", "IS_TITLE", "TAG[1]|TAG[0]", "VOWELS[1]", "POS"],
+    "pair_templates": ["TAG[0]"],
+    "functions": {"VOWELS": {"@crf_features": "tests.vowels.v1"}},
+}
+
+
+def test_names() -> None:
+    """From the text alone: words, padding, conjunctions, functions of words, flags, columns."""
+    nlp = helpers.trained("crf_chunker", features=NAMED, support="all")
+    pipe = helpers.pipe_of(nlp)
+    assert not pipe.attribute_names
+    doc = Doc(nlp.vocab, words=["Anna", "saw", "Zürich"], tags=["NNP", "VBD", "NNP"], pos=["PROPN", "VERB", "PROPN"])
+    found = [
+        ({c.name for c in one.contributions if c.token == one.token and c.kind in ("state", "pair")}, set(one.unknown))
+        for one in pipe.explain(doc).tokens
+    ]
+    (first, _), (second, new_second), (third, new_third) = found
+    assert {"LOWER[-1]=_B-1", "SUFFIX2[0]=na", "LOWER[-1]|LOWER[0]=_B-1|anna", "IS_TITLE[0]=1"} <= first
+    assert not any("TAG[0]=" in name and "|" not in name for name in first)  # no label comes before it
+    assert {"LOWER[-1]=anna", "TAG[0]=VBD", "VOWELS[1]=i"} <= second
+    assert new_second == {"LOWER[-1]|LOWER[0]=anna|saw", "TAG[1]|TAG[0]=NNP|VBD"}
+    assert {"LOWER[-1]=saw", "TAG[1]|TAG[0]=_B+1|NNP"} <= third
+    assert new_third == {"LOWER[-1]|LOWER[0]=saw|zürich"}
+    for known, unknown in found:
+        assert not known & unknown
+
+
+def test_names_are_those_that_a_model_keeps() -> None:
+    nlp = helpers.trained("crf_ner", support="all", keep_names=True)
+    pipe = helpers.pipe_of(nlp)
+    kept = set(pipe.attribute_names)
+    for doc in helpers.inputs(nlp, "crf_ner"):
+        for one in pipe.explain(doc).tokens:
+            assert {c.name for c in one.contributions if c.kind in ("state", "pair")} <= kept
+            assert not set(one.unknown) & kept
+
+
+def test_what_cannot_be() -> None:
+    nlp = helpers.trained("crf_ner", tag_dictionary_size=3, tag_dictionary_min_count=1, support="all")
+    pipe = helpers.pipe_of(nlp)
+    listed = {nlp.vocab.strings[int(key)] for key in pipe.crf.dictionary.words}
+    doc = nlp.make_doc("Anna lives in York .")
+    word = next(token for token in doc if token.text in listed)
+    (one,) = pipe.explain(doc, tokens=[word.i], against="ORG").tokens
+    assert one.impossible == "the tag dictionary does not have it for this word"
+    assert (one.margin, one.rival_probability) == (inf, 0.0)
+    assert sum(c.weight for c in one.contributions) == pytest.approx(one.score)
+    assert {c.token for c in one.contributions} == {word.i}
+
+    plain = helpers.pipe_of(helpers.trained("crf_ner"))
+    (first, *_) = plain.explain(doc, against="I-ORG").tokens
+    assert first.impossible == "no labelling of the sentence that keeps to the scheme has it here"
+    plain.restrict(doc, allowed={0: ["PER"]})
+    assert plain.explain(doc, against="O").tokens[0].impossible == "ruled out by what is known of the text beforehand"
+    plain.restrict(doc, allowed={0: ["U-PER"]})
+    (only, *_) = plain.explain(doc).tokens
+    assert (only.rival, only.margin, only.impossible) == (None, inf, "")
+
+
+def test_why_not_the_label_that_it_has(ner: Language) -> None:
+    """Then the comparison is with the second most probable one."""
+    (usual,) = explained(ner, "Anna saw Oslo", tokens=[0])
+    (asked,) = explained(ner, "Anna saw Oslo", tokens=[0], against="U-PER")
+    (by_type,) = explained(ner, "Anna saw Oslo", tokens=[0], against="PER")
+    assert usual == asked == by_type
+    assert usual.label == "U-PER"
+
+
+def test_sentences_and_empty_docs(ner: Language) -> None:
+    pipe = helpers.pipe_of(ner)
+    doc = Doc(ner.vocab, words=["Anna", "saw", "New", "York", "Bob"], sent_starts=[1, 0, 1, 0, 0])
+    explanation = pipe.explain(doc)
+    kinds = [{c.kind for c in one.contributions if c.token == one.token} for one in explanation.tokens]
+    assert ["start" in found for found in kinds] == [True, False, True, False, False]
+    assert ["end" in found for found in kinds] == [False, True, False, False, True]
+    assert all(set(one.changes) <= {0, 1} for one in explanation.tokens[:2])
+    empty = pipe.explain(ner.make_doc(""))
+    assert (empty.tokens, empty.score, empty.probability) == ([], 0.0, 1.0)
+
+
+def test_preset_entities(ner: Language) -> None:
+    doc = ner.make_doc("Anna saw Oslo")
+    doc.ents = [Span(doc, 1, 2, "LOC")]
+    pipe = helpers.pipe_of(ner)
+    assert pipe.explain(doc).labels == ["U-PER", "O", "U-LOC"]
+    preset = pipe.explain(doc, preset=True)
+    assert preset.labels[1] == "U-LOC"
+    assert preset.tokens[1].rival is None
+
+
+def test_json(ner: Language) -> None:
+    explanation = helpers.pipe_of(ner).explain(ner.make_doc("Anna saw Oslo"), against="I-ORG")
+    again = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
+    assert again["labels"] == explanation.labels
+    one = again["tokens"][0]
+    assert (one["margin"], one["text"]) == (None, "Anna")
+    first = explanation.tokens[0].contributions[0]
+    assert one["contributions"][0] == {**first._asdict(), "difference": first.difference}
+
+
+def test_refused(ner: Language) -> None:
+    doc = ner.make_doc("Anna saw Oslo")
+    pipe = helpers.pipe_of(ner)
+    with pytest.raises(DataError, match="no token 3: the document has 3 tokens"):
+        pipe.explain(doc, tokens=[0, 3])
+    with pytest.raises(DataError, match=r"no label 'PERS'\. Did you mean 'PER'"):
+        pipe.explain(doc, against="PERS")
+    with pytest.raises(DataError, match="takes a list of Docs"):
+        pipe.explain("Anna saw Oslo")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="has no model yet"):
+        helpers.pipe_of(helpers.blank()).explain(doc)
+    local = helpers.trained(
+        "crf_ner",
+        loss={"@crf_losses": "spacy_crfseq.LocalLog.v1"},
+        decoder={"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"},
+    )
+    with pytest.raises(ConfigError, match="LocalLog"):
+        helpers.pipe_of(local).explain(doc)
+
+
+def test_a_temperature_changes_no_score(ner: Language) -> None:
+    pipe = helpers.pipe_of(helpers.trained("crf_ner"))
+    doc = ner.make_doc("Anna saw New York in Quux .")
+    before = pipe.explain(doc)
+    pipe.cfg["temperature"] = 3.0
+    after = pipe.explain(doc)
+    assert after.labels == before.labels
+    assert after.score == before.score
+    assert after.probability < before.probability
+
+
+def test_one_explainer_for_many(ner: Language) -> None:
+    pipe = helpers.pipe_of(ner)
+    explainer = pipe.explainer()
+    for doc in helpers.inputs(ner, "crf_ner"):
+        assert explainer.explain(doc) == pipe.explain(doc)

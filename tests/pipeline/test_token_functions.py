@@ -1,0 +1,215 @@
+"""Functions of a token in its sentence, as sklearn-crfsuite's users write them, in a pipeline."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from spacy.tokens import Token
+
+from spacy_crfseq import registry
+from spacy_crfseq.errors import DataError
+from tests.pipeline.helpers import SENTENCES, bare_doc, blank, examples, inputs, pipe_of, predictions, trained
+
+CODE = '''
+from spacy_crfseq import registry
+
+def word2features(sentence, i):
+    """A function as it stands in many tutorials, but for Token.text."""
+    word = sentence[i].text
+    features = {
+        "bias": 1.0, "word.lower()": word.lower(), "word[-3:]": word[-3:], "word.istitle()": word.istitle(),
+        "word.isdigit()": word.isdigit(), "postag": sentence[i].tag_ or None,
+    }
+    if i > 0:
+        features.update({"-1:word.lower()": sentence[i - 1].text.lower()})
+    else:
+        features["BOS"] = True
+    if i == len(sentence) - 1:
+        features["EOS"] = True
+    return features
+
+@registry.features("tests.word2features.v1")
+def create():
+    return word2features
+'''
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The block of a config that names the function above, which stands in a module of its own."""
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "token_function_code.py").write_text(CODE)
+    sys.path.insert(0, str(folder))
+    import token_function_code  # noqa: F401
+
+    return block("tests.word2features.v1")
+
+
+def block(function: str) -> dict[str, Any]:
+    return {
+        "@crf_features": "spacy_crfseq.Templates.v1",
+        "templates": ["F[0]"],
+        "token_functions": {"F": {"@crf_features": function}},
+    }
+
+
+@pytest.fixture
+def registered() -> Any:
+    """Register a function for one test."""
+    names = []
+
+    def register(function: Callable[[Sequence[Token], int], Any]) -> dict[str, Any]:
+        names.append(f"tests.token_function_{len(names)}")
+        registry.features(names[-1], func=lambda: function)
+        return block(names[-1])
+
+    return register
+
+
+@pytest.mark.parametrize("factory", ["crf_tagger", "crf_chunker", "crf_ner"])
+def test_a_pipeline_learns_stores_and_shares_its_work(factory: str, features: dict[str, Any], tmp_path: Path) -> None:
+    nlp = trained(factory, features=features)
+    expected = predictions(nlp, factory)
+    if factory == "crf_ner":
+        assert expected[0]["ents"] == [(0, 1, "PER"), (3, 5, "LOC")]
+    nlp.to_disk(tmp_path / "model")
+    assert predictions(spacy.load(tmp_path / "model"), factory) == expected
+    pipe = pickle.loads(pickle.dumps(pipe_of(nlp)))
+    assert pipe.crf.to_bytes() == pipe_of(nlp).crf.to_bytes()
+    docs = list(nlp.pipe(inputs(nlp, factory) * 3, n_process=2, batch_size=4))
+    assert [[(e.start, e.end, e.label_) for e in doc.ents] for doc in docs] == [e["ents"] for e in expected] * 3
+
+
+def test_names(features: dict[str, Any]) -> None:
+    nlp = trained("crf_ner", features=features, keep_names=True)
+    names = pipe_of(nlp).attribute_names
+    assert {"F[0]=bias", "F[0]=word.lower()=anna", "F[0]=BOS", "F[0]=word.istitle()"} < set(names)
+    assert not {"F[0]=word.isdigit()", "F[0]=postag"} & set(names)
+    pipe_of(nlp).prune(1e-3)
+    assert set(pipe_of(nlp).attribute_names) <= set(names)
+
+
+def test_a_name_that_is_there_twice_counts_once(registered: Any) -> None:
+    once = trained("crf_ner", features=registered(lambda sentence, i: [f"w={sentence[i].text}"]))
+    twice = trained("crf_ner", features=registered(lambda sentence, i: [f"w={sentence[i].text}"] * 2))
+    assert pipe_of(once).crf.to_bytes() == pipe_of(twice).crf.to_bytes()
+
+
+def test_explanations(features: dict[str, Any]) -> None:
+    """Their contributions are named without names in the model, and sum to the score."""
+    more = {**features, "templates": ["F[-1..0]", "SHAPE[0]"], "pair_templates": ["F[0]"]}
+    nlp = trained("crf_ner", features=more)
+    doc = bare_doc(nlp, ["Bob", "saw", "Quux"])
+    explanation = pipe_of(nlp).explain(doc)
+    first = explanation.tokens[0]
+    assert {"F[0]=word.lower()=bob", "F[0]=BOS", "SHAPE[0]=Xxx"} <= {one.name for one in first.contributions}
+    assert "F[0]=word.lower()=quux" in explanation.tokens[2].unknown
+    assert "F[-1]=BOS" in {one.name for one in explanation.tokens[1].contributions if one.token == 1}
+    answers = pipe_of(nlp).ask([doc])
+    scores = answers.posterior.scorer.scores(0, 1)[0]
+    labels = [pipe_of(nlp).tags.index(label) for label in explanation.labels]
+    total = scores.start[labels[0]] + scores.end[labels[-1]]
+    for t, label in enumerate(labels):
+        total += scores.emissions[t, label]
+        if t:
+            total += scores.transitions[t if len(scores.transitions) > 1 else 0, labels[t - 1], label]
+    assert explanation.score == pytest.approx(float(total), abs=1e-4)
+    assert explanation.score == pytest.approx(sum(one.score for one in explanation.tokens), abs=1e-4)
+
+
+def test_sequences_are_sentences(registered: Any) -> None:
+    seen = []
+    features = registered(lambda sentence, i: seen.append([token.text for token in sentence]) or ["x"])
+    nlp = trained("crf_ner", features=features)
+    doc = bare_doc(nlp, ["a", "b", "c"])
+    for token, start in zip(doc, (True, False, True), strict=True):
+        token.is_sent_start = start
+    seen.clear()
+    nlp(doc)
+    assert seen == [["a", "b"], ["a", "b"], ["c"]]
+
+
+def test_other_components_and_templates_beside_it(features: dict[str, Any]) -> None:
+    """The function sees what earlier components set; its templates stand beside others and may have offsets."""
+    more = {**features, "templates": ["F[-1..1]", "SHAPE[0]", "TAG[-1]|TAG[0]"], "pair_templates": ["F[0]"]}
+    nlp = trained("crf_chunker", features=more, keep_names=True)
+    names = set(pipe_of(nlp).attribute_names)
+    assert {"F[0]=postag=NNP", "F[-1]=postag=NNP", "F[1]=EOS", "TAG[-1]|TAG[0]=_B-1|NNP"} < names
+    gold = [[(s.start, s.end, s.label_) for s in e.reference.spans["chunks"]] for e in examples(nlp)]
+    found = [annotation["spans"]["chunks"] for annotation in predictions(nlp, "crf_chunker")]
+    assert found[: len(SENTENCES)] == gold
+
+
+def test_updates_reach_the_optimum_of_fit(features: dict[str, Any]) -> None:
+    batch = {"@crf_optimizers": "spacy_crfseq.LBFGS.v1"}
+    whole = trained("crf_ner", features=features, optimizer=batch)
+    nlp = blank("crf_ner", features=features, optimizer=batch, inner_iterations=100)
+    corpus = examples(nlp)
+    nlp.initialize(lambda: corpus)
+    losses: dict[str, float] = {}
+    for _ in range(2):
+        nlp.update(corpus, losses=losses)
+    assert predictions(nlp, "crf_ner") == predictions(whole, "crf_ner")
+
+
+def test_what_cannot_be_read_is_told_with_function_and_word(registered: Any) -> None:
+    nlp = blank("crf_ner", features=registered(lambda sentence, i: {"length": len(sentence[i].text)}))
+    message = "Component 'crf_ner': Token function 'F' at the token 'Anna': 'length' has the value 4, but attributes"
+    with pytest.raises(DataError, match=re.escape(message)):
+        nlp.initialize(lambda: examples(nlp))
+    nlp = blank("crf_ner", features=registered(lambda sentence, i: sentence[i].text))
+    with pytest.raises(DataError, match="it returned 'Anna'"):
+        nlp.initialize(lambda: examples(nlp))
+
+
+def test_a_function_that_keeps_a_state(registered: Any, tmp_path: Path) -> None:
+    """Like a gazetteer, its state goes into the model."""
+
+    class Words:
+        def __init__(self) -> None:
+            self.words = ["Anna"]
+
+        def __call__(self, sentence: Sequence[Token], i: int) -> list[str]:
+            return ["known"] if sentence[i].text in self.words else ["other"]
+
+        def to_state(self) -> list[str]:
+            return self.words
+
+        def from_state(self, state: list[str]) -> None:
+            self.words = state
+
+    function = Words()
+    nlp = trained("crf_ner", features=registered(function))
+    nlp.to_disk(tmp_path / "model")
+    function.words = []
+    spacy.load(tmp_path / "model")
+    assert function.words == ["Anna"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # spaCy leaves files open
+def test_a_package_carries_the_code(features: dict[str, Any], tmp_path: Path) -> None:
+    from spacy.cli.package import package
+
+    nlp = trained("crf_ner", features=features)
+    nlp.meta["name"] = "people"
+    nlp.to_disk(tmp_path / "model")
+    (tmp_path / "functions.py").write_text(CODE)
+    package(
+        tmp_path / "model", tmp_path, code_paths=[tmp_path / "functions.py"], create_sdist=False, create_wheel=False,
+        silent=True,
+    )  # fmt: skip
+    call = "import xx_people; print([ent.text for ent in xx_people.load()('Anna lives in New York .').ents])"
+    folder = next(tmp_path.glob("xx_people-*"))
+    shutil.copy(folder / "meta.json", folder / "xx_people")  # as building it does
+    done = subprocess.run([sys.executable, "-c", call], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['Anna', 'New York']\n"

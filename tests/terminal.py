@@ -1,0 +1,32 @@
+"""Commands on a pseudo-terminal, as a person sees them."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from collections.abc import Sequence
+
+import pytest
+
+
+def run_on_terminal(command: Sequence[str], columns: int = 120) -> tuple[int, str]:
+    """Run a command on a terminal and return its exit code and all that it wrote there."""
+    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))  # none on Windows
+    terminal, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {**os.environ, "PYTHONIOENCODING": "utf8"}
+    environment.pop("COLUMNS", None)
+    process = subprocess.Popen(command, stdin=inside, stdout=inside, stderr=inside, env=environment)
+    os.close(inside)
+    said = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:  # how Linux tells that the other side is gone
+            break
+        if not part:
+            break
+        said += part
+    os.close(terminal)
+    return process.wait(), said.decode()

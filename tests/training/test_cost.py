@@ -1,0 +1,73 @@
+"""What training is said to cost, beside what it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.training import Example
+
+from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.training.cost import estimate
+from tests.pipeline.helpers import SENTENCES, gold_doc
+
+
+def trained_on(examples: list[Example], factory: str, optimizer: str) -> tuple[Any, Any]:
+    """Return a component that was initialized, and what `estimate` says."""
+    nlp = spacy.blank("xx")
+    pipe: Any = nlp.add_pipe(factory, config={"optimizer": {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1"}})
+    nlp.initialize(lambda: examples)
+    with pipe.training_on() as (objective, _):
+        before = pipe.crf.theta.copy()
+        cost = estimate(objective, pipe.method.optimizer, pipe.method.regularizer, pipe.crf.theta)
+        assert np.array_equal(pipe.crf.theta, before)
+    return pipe, cost
+
+
+@pytest.mark.parametrize("optimizer", ["AdaGrad", "LBFGS"])
+def test_a_small_corpus_is_its_own_sample(optimizer: str) -> None:
+    nlp = spacy.blank("xx")
+    docs = [gold_doc(nlp, rows) for rows in SENTENCES] * 4
+    examples = [Example(doc.copy(), doc) for doc in docs]
+    pipe, cost = trained_on(examples, "crf_ner", optimizer)
+    result = pipe.fit(examples)
+    assert cost.iterations == len(result.history)
+    assert cost.n_parameters == pipe.crf.layout.size
+    assert cost.n_sequences == len(examples)
+    assert not cost.bounded
+    assert cost.seconds == cost.iterations * cost.iteration_seconds > 0
+
+
+def test_an_optimizer_that_does_not_converge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spacy_crfseq.training.cost.SECONDS", 0.0)
+    nlp = spacy.blank("xx")
+    docs = [gold_doc(nlp, rows) for rows in SENTENCES] * 4
+    _, cost = trained_on([Example(doc.copy(), doc) for doc in docs], "crf_ner", "LBFGS")
+    assert cost.bounded
+    assert cost.iterations == 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "name", "factory", "given"),
+    [
+        ("conll2000/train.txt", "conll2000", "crf_chunker", ["tag"]),
+        ("conll2002/esp.train", "conll2002", "crf_ner", []),
+        ("ud-english-ewt/en_ewt-ud-train.conllu", "conllu", "crf_tagger", []),
+    ],
+)
+def test_iterations_on_real_corpora(path: str, name: str, factory: str, given: list[str], data_folder: Path) -> None:
+    with pytest.warns() if name == "conll2002" else _nothing():
+        examples = list(read_examples(spacy.blank("xx"), data_folder / path, name, given=given))
+    pipe, cost = trained_on(examples, factory, "AdaGrad")
+    taken = len(pipe.fit(examples).history)
+    assert taken / 1.5 <= cost.iterations <= taken * 1.5
+
+
+def _nothing() -> Any:
+    from contextlib import nullcontext
+
+    return nullcontext()
