@@ -298,7 +298,8 @@ def parameters(command: Callable[..., Any]) -> list[Parameter]:
             flag = "--" + name.replace("_", "-")
             # inside of Annotated, typer takes the first name for the default
             first = (info.default,) if isinstance(info.default, str) and info.default.startswith("-") else ()
-            options = (*first, *(info.param_decls or ())) or (f"{flag} / --no-{flag[2:]}" if kind is bool else flag,)
+            options = (*first, *(info.param_decls or ())) or (f"{flag}/--no-{flag[2:]}" if kind is bool else flag,)
+            options = tuple(option.strip() for each in options for option in each.split("/"))
         default = parameter.default
         shown = "" if default in (REQUIRED, None, False, True) or default == [] else str(default)
         found.append(
