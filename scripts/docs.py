@@ -355,12 +355,13 @@ def command_page(name: str, command: Callable[..., Any]) -> str:
             [
                 "<br>".join(f"`{option}`" for option in each.options),
                 each.kind or "flag",
-                _help(each.text) + (" **Required.**" if each.required else ""),
-                f"`{each.default}`" if each.default else "",
+                _help(each.text)
+                + (f" \\[`{each.default}`\\]" if each.default else "")
+                + (" **Required.**" if each.required else ""),
             ]
             for each in options
         )
-        parts += ["## Options", table(["option", "takes", "does", "default"], rows)]
+        parts += ["## Options", "Defaults stand in brackets.", table(["option", "takes", "does"], rows)]
     module = sys.modules[command.__module__]
     works = getattr(module, command.__name__.removesuffix("_cli"), None)
     if works is not None and works is not command:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -151,8 +153,8 @@ def commands_of(page: Path) -> Iterator[list[str]]:
     for block in blocks(page, "bash"):
         for line in block.replace("\\\n", " ").splitlines():
             found = COMMAND.match(line)
-            if found and found[1].split()[0] != "COMMAND":
-                yield found[1].split()
+            if found and not found[1].startswith("COMMAND"):
+                yield shlex.split(found[1])
 
 
 @pytest.mark.parametrize("page", BY_HAND, ids=lambda page: page.stem)
@@ -164,6 +166,21 @@ def test_the_commands_of_the_pages_are_there(page: Path) -> None:
         if name in there:
             options = {option for each in docs.parameters(there[name]) for option in each.options}
             assert {each for each in arguments if re.fullmatch(r"--?[a-z][\w-]*", each)} <= options
+
+
+def test_the_quickstart_runs_from_its_top_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = DOCS / "quickstart.md"
+    assert blocks(page, "bash")[1] == "cp assets/corpus/*.conll .\ncp assets/raw.txt news.txt\n"
+    for file in (ROOT / "assets" / "corpus").glob("*.conll"):
+        shutil.copy(file, tmp_path)
+    shutil.copy(ROOT / "assets" / "raw.txt", tmp_path / "news.txt")
+    monkeypatch.chdir(tmp_path)
+    there = docs.commands()
+    for arguments in commands_of(page):
+        if arguments[0] in there:
+            result = CliRunner().invoke(crfseq_cli, arguments)
+            assert result.exit_code == 0, (arguments, result.output)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
 def targets(text: str) -> list[str]:
