@@ -66,8 +66,8 @@ def active_cli(
 
     \b
     Example:
-      python -m spacy crfseq active training/model-best news.txt --by margin \\
-          -n 200 --output to_annotate.jsonl
+      python -m spacy crfseq active training/model-best news.txt -p crf_ner \\
+          --by margin -n 200 --output to_annotate.jsonl
     """
     with reported_errors():
         load_code(code)

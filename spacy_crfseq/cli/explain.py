@@ -83,10 +83,11 @@ def explain_cli(
         found = explain(model, source, format_, component=component, tokens=tokens or (), against=label, limit=limit)
         if output is not None:
             write_page(output, found, number or ON_PAGE)
-            printer().good(f"Saved {output}: {_count(len(found.texts), 'text')}{_rest(found)}")
         if as_json:
             print(json.dumps([_to_json(one, number) for one in found.texts], indent=2, ensure_ascii=False))
-        elif output is None:
+        elif output is not None:
+            printer().good(f"Saved {output}: {_count(len(found.texts), 'text')}{_rest(found)}")
+        else:
             for one in found.texts:
                 print("\n".join(_lines(one, number or SHOWN, several=len(found.texts) > 1)))
             if found.more:

@@ -93,13 +93,14 @@ def top_cli(
         )
         if output is not None:
             write_page(output, found)
-            printer().good(f"Saved {output}")
         if as_json:
             print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
-        elif output is None:
+            return
+        if output is not None:
+            printer().good(f"Saved {output}")
+        else:
             print("\n".join(_lines(found)))
-        advice = found.advice()
-        if advice and not as_json:
+        if advice := found.advice():
             printer().info(advice)
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import ConfigError
+from ..errors import ConfigError, suggest
 from ..types import LexemeFunction, TokenFunction
-from .attributes import BUILT_IN, SPELLING
+from .attributes import BUILT_IN, SPELLING, TOKEN_COLUMNS
 from .plan import Plan, make_plan
 from .templates import parse
 
@@ -26,7 +26,8 @@ class FeatureSet:
         features lambda_{y',y,x} of Sokolovska (2010), section 3.1.  Plain transitions are always there.
     functions (Mapping[str, LexemeFunction]): Attributes defined by the user: name to function of a word's text.
     token_functions (Mapping[str, TokenFunction]): Sets of attributes defined by the user: name to function of a token
-        in its sequence, called for every token of every text.
+        in its sequence, called for every token of every text.  One that looks at columns which earlier components set
+        says so in an attribute, ``function.reads = ("TAG",)``, so that commands and training take care of them.
     RAISES ConfigError: If a template cannot be read, a function takes the name of a built-in attribute, or no template
         names a token function.
     """
@@ -48,6 +49,12 @@ class FeatureSet:
         for name, function in (*self.functions.items(), *self.token_functions.items()):
             if not callable(function):
                 raise ConfigError(f"Feature function {name!r} must be callable, but {function!r} was given.")
+        for name, function in self.token_functions.items():
+            unknown = sorted(set(columns_read(function)) - set(TOKEN_COLUMNS))
+            if unknown:
+                raise ConfigError(
+                    f"Token function {name!r} says that it reads {unknown[0]!r}. {suggest(unknown[0], TOKEN_COLUMNS)}"
+                )
         unused = sorted(set(self.token_functions) - set().union(*(plan.functions for plan in self.plans())))
         if unused:
             raise ConfigError(f"Token functions {unused} are in no template; add '{unused[0]}[0]' to templates.")
@@ -59,6 +66,11 @@ class FeatureSet:
         known = {*BUILT_IN, *self.functions, *self.token_functions}
         state, pair = (parse(texts, known) for texts in (self.templates, self.pair_templates))
         return make_plan(state, self.token_functions), make_plan(pair, self.token_functions)
+
+
+def columns_read(function: TokenFunction) -> tuple[str, ...]:
+    """Return the token columns that a function says to look at, in an attribute `reads`, such as ("TAG",)."""
+    return tuple(getattr(function, "reads", ()))
 
 
 def custom(

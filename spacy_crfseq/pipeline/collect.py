@@ -91,9 +91,11 @@ def collect(
     read: Read,
     table: PartialTable,
     component: str,
+    read_by_functions: frozenset[str] = frozenset(),
 ) -> Collected:
     """Compile all examples; the attributes of an encoder that is not frozen grow, the gold columns included.
 
+    read_by_functions (frozenset[str]): Columns that token functions look at.
     table (PartialTable): Numbers what gold Docs tell only in part, under the name of the component.
     RAISES DataError: If there are no examples.
     """
@@ -110,6 +112,11 @@ def collect(
         missing: list[str] = []
         if not encoder.frozen:
             text, missing = _with_gold_columns(columns, chunk, encoder.columns, annotation.writes)
+            unset = _unset(chunk, read_by_functions - annotation.writes - {"NORM", "SPACY"})
+            if unset and all(map(same_words, chunk)):
+                gold_sets = read([example.reference for example in chunk], encoder.columns).text.sets
+                text, missing = text._replace(sets=gold_sets), [*missing, *unset]
+            present.update(read_by_functions - {*unset, *encoder.columns})
         absent.update(dict.fromkeys(missing))
         present.update(name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any())
         if missing and seen is None:
@@ -167,6 +174,11 @@ def _chunks(examples: Iterable[Example]) -> Iterator[list[Example]]:
     stream = iter(examples)
     while chunk := list(islice(stream, CHUNK_DOCS)):
         yield chunk
+
+
+def _unset(examples: Sequence[Example], columns: Iterable[str]) -> list[str]:
+    """Return the columns that no predicted Doc has."""
+    return [name for name in sorted(columns) if not any(e.predicted.has_annotation(name) for e in examples)]
 
 
 def _with_gold_columns(

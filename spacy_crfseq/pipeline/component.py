@@ -29,6 +29,7 @@ from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.index import HashIndex
 from ..features.noted import hash_of
 from ..features.plan import column_names, lexical_names
+from ..features.sets import columns_read
 from ..files import replacing
 from ..model import LinearChainCRF
 from ..posterior import make_posterior
@@ -153,7 +154,12 @@ class CRFComponent(TrainablePipe):
     @property
     def reads(self) -> frozenset[str]:
         """Token columns that features look at and earlier components or a corpus reader must set, such as "TAG"."""
-        return frozenset(column_names(*self.method.features.plans()))
+        return frozenset(column_names(*self.method.features.plans())) | self._read_by_functions
+
+    @property
+    def _read_by_functions(self) -> frozenset[str]:
+        functions = self.method.features.token_functions.values()
+        return frozenset(column for function in functions for column in columns_read(function))
 
     def add_label(self, label: str) -> int:
         """Add a label; a trained model is widened, its weights for the new label zero.
@@ -522,7 +528,8 @@ class CRFComponent(TrainablePipe):
 
     def _collect(self, examples: Iterable[Example], encoder: Encoder) -> Collected:
         try:
-            return collect(examples, self.annotation, encoder, self._read, self._partial, self.name)
+            reads = self._read_by_functions
+            return collect(examples, self.annotation, encoder, self._read, self._partial, self.name, reads)
         except DataError as error:
             raise DataError(f"Component {self.name!r}: {error}") from None
 

@@ -74,6 +74,9 @@ def test_json(run: Run, trained: Path, tmp_path: Path) -> None:
         own = [c["weight"] for c in one["contributions"] if c["token"] == one["token"]]
         assert sum(own) == pytest.approx(one["score"])
     assert sum(one["score"] for one in first["tokens"]) == pytest.approx(first["score"])
+    both = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "--json", "-o", tmp_path / "page.html")
+    assert json.loads(both.stdout) == [first]
+    assert (tmp_path / "page.html").exists()
     few = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "--json", "-n", "2")
     assert {len(one["contributions"]) for one in json.loads(few.stdout)[0]["tokens"]} == {2}
 
@@ -103,7 +106,7 @@ def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
     assert tokens_of(html)[:7] == TEXT.split()
     assert len(found.texts) == len(tokens_of(html))  # a card for each
     assert all(link.startswith("#t") for link in found.links)
-    for link in found.links[1:]:
+    for link in found.links:
         assert f'id="{link[1:]}"' in html
     assert html.count('<li class="for"') + html.count('<li class="against"') == 2 * len(found.texts)
     assert "<b> &" not in html

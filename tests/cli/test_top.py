@@ -161,12 +161,15 @@ def test_many_labels_in_a_narrow_terminal(model: Path, monkeypatch: pytest.Monke
     assert any(f"{largest:+.3f}  {found.steps[0][i]} -> {found.steps[1][j]}" in line for line in lines)
 
 
-def test_json(run: Run, model: Path) -> None:
+def test_json(run: Run, model: Path, tmp_path: Path) -> None:
     message = json.loads(run("top", model, "-n", "2", "--json").stdout)
     found = top(model, number=2)
     assert list(message["weights"]) == found.labels
     first = message["weights"][found.labels[0]]["positive"][0]
     assert first == found.groups[0].positive[0]._asdict()
+    both = run("top", model, "-n", "2", "--json", "--output", tmp_path / "page.html")
+    assert json.loads(both.stdout) == message
+    assert (tmp_path / "page.html").exists()
     assert [row["template"] for row in message["templates"]] == [row.template for row in found.templates]
 
 

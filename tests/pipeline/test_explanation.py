@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
@@ -91,7 +92,7 @@ def bundled(factory: str, **config: Any) -> tuple[Language, list[Doc]]:
     nlp = helpers.blank(factory, **{"optimizer": ADAGRAD, **config})
     pipe = helpers.pipe_of(nlp)
     given = sorted(name.lower() for name in pipe.reads)
-    train = list(read_examples(nlp, BUNDLED / "train.conll", "conll2003", given=given, limit=150))
+    train = list(read_examples(nlp, BUNDLED / "train.conll", "conll2003", given=given, limit=60))
     nlp.initialize(lambda: train)
     pipe.fit()
     dev = read_examples(nlp, BUNDLED / "dev.conll", "conll2003", given=given)
@@ -216,6 +217,22 @@ def test_names() -> None:
     assert new_third == {"LOWER[-1]|LOWER[0]=saw|zürich"}
     for known, unknown in found:
         assert not known & unknown
+
+
+def test_docs_of_another_vocab(ner: Language) -> None:
+    other = spacy.blank("xx").make_doc("Anna saw Zanzibar")
+    assert "Zanzibar" not in ner.vocab.strings
+    explanation = helpers.pipe_of(ner).explain(other)
+    assert "LOWER[0]=zanzibar" in explanation.tokens[2].unknown
+    assert explanation == helpers.pipe_of(ner).explain(ner.make_doc("Anna saw Zanzibar"))
+
+
+def test_models_from_before_templates_were_stored() -> None:
+    pipe = helpers.pipe_of(helpers.trained("crf_ner", support="all"))
+    doc = Doc(pipe.vocab, words=["Anna", "saw", "Oslo"])
+    expected = pipe.explain(doc)
+    pipe.crf.templates = None
+    assert pipe.explain(doc) == expected
 
 
 def test_names_are_those_that_a_model_keeps() -> None:

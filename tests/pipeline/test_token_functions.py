@@ -16,7 +16,7 @@ import spacy
 from spacy.tokens import Token
 
 from spacy_crfseq import registry
-from spacy_crfseq.errors import DataError
+from spacy_crfseq.errors import ConfigError, DataError
 from tests.pipeline.helpers import SENTENCES, bare_doc, blank, examples, inputs, pipe_of, predictions, trained
 
 CODE = '''
@@ -147,6 +147,29 @@ def test_other_components_and_templates_beside_it(features: dict[str, Any]) -> N
     gold = [[(s.start, s.end, s.label_) for s in e.reference.spans["chunks"]] for e in examples(nlp)]
     found = [annotation["spans"]["chunks"] for annotation in predictions(nlp, "crf_chunker")]
     assert found[: len(SENTENCES)] == gold
+
+
+def test_columns_that_a_function_says_to_read(registered: Any) -> None:
+    """They are known to commands, and their attributes to a model whose tagger sets them in training only."""
+
+    def tags(sentence: Sequence[Token], i: int) -> list[str]:
+        return [f"tag={sentence[i].tag_}"] if sentence[i].tag_ else []
+
+    def names_of(nlp: spacy.language.Language) -> set[str]:
+        nlp.initialize(lambda: examples(nlp))
+        return set(pipe_of(nlp).attribute_names)
+
+    silent = blank("crf_ner", features=registered(tags), keep_names=True)
+    assert pipe_of(silent).reads == set()
+    assert names_of(silent) == set()
+    tags.reads = ("TAG",)  # type: ignore[attr-defined]
+    nlp = blank("crf_ner", features=registered(tags), keep_names=True)
+    assert pipe_of(nlp).reads == {"TAG"}
+    assert {"F[0]=tag=NNP", "F[0]=tag=VBZ"} < names_of(nlp)
+    assert not pipe_of(nlp)._session.initial.encoded.state.bags.any()  # no input, as long as nobody sets them
+    tags.reads = ("TGA",)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"says that it reads 'TGA'. Did you mean 'TAG'"):
+        blank("crf_ner", features=registered(tags))
 
 
 def test_updates_reach_the_optimum_of_fit(features: dict[str, Any]) -> None:
