@@ -106,9 +106,13 @@ def combinations(source: GridFile, filled: Mapping[str, Any], component: str) ->
 
     A setting of a function is left out where the combination has another function that does not take it.
     filled (Mapping): The training config with all defaults.
-    RAISES ConfigError: If a setting or a function is not known.
+    RAISES ConfigError: If a setting or a function is not known, or a setting is there twice.
     """
     places = {key: _place(key, filled, component) for key in source.grid}
+    for place in places.values():
+        same = [key for key, other in places.items() if other == place]
+        if len(same) > 1:
+            raise ConfigError(f"{source.file}: [sweep.grid] {' and '.join(same)} are the same setting. Take one out.")
     keys = sorted(places, key=lambda key: len(places[key]))  # a block before its settings
     values = {key: _values(source, key, places[key], filled) for key in keys}
     for key in keys:

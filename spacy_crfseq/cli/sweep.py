@@ -11,6 +11,7 @@ import logging
 import math
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -19,7 +20,7 @@ import typer
 from spacy import util
 from thinc.api import ConfigValidationError
 
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError, CrfError, DataError
 from ..files import replace_folder, replacing
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
@@ -73,6 +74,7 @@ def sweep_cli(
       [sweep.grid]
       loss = ["SequentialLog", "PointwiseLog"]
       regularizer.rho = [0.1, 1, 10]
+
     Settings are those of the component, or begin with a section, such as training.seed; functions go by their short
     names, or as a block: {"@crf_optimizers": "LBFGS", "history": 10}. Combinations that cannot work are listed before
     the first is trained. Each result is written down at once: start the same command again after Ctrl-C or a crash,
@@ -211,6 +213,7 @@ def _plan(source: GridFile, stopping: Stopping) -> Plan:
 
     RAISES ConfigError: If a setting is not known or has a value that nothing takes, or nothing is left to train.
     """
+    _contents.cache_clear()  # files may have changed since the last sweep of this process
     setup = set_up_from(source.config)
     if next(iter(setup.read_dev()), None) is None:
         raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
@@ -318,23 +321,18 @@ def _with_contents(block: Any) -> Any:
     }
 
 
-_hashes: dict[str, str] = {}
-
-
+@lru_cache
 def _contents(path: str) -> str:
     """Return a hash of a file or of the files of a folder; the path itself where there is no such thing."""
-    if not Path(path).exists():
+    whole = Path(path)
+    if not whole.exists():
         return path
-    if path not in _hashes:
-        inside = sorted(file for file in Path(path).rglob("*") if file.is_file())
-        files = inside if Path(path).is_dir() else [Path(path)]
-        digest = hashlib.blake2b(digest_size=12)
-        for file in files:
-            with file.open("rb") as stream:
-                while part := stream.read(1 << 20):
-                    digest.update(part)
-        _hashes[path] = digest.hexdigest()
-    return _hashes[path]
+    digest = hashlib.blake2b(digest_size=12)
+    for file in sorted(file for file in whole.rglob("*") if file.is_file()) if whole.is_dir() else [whole]:
+        with file.open("rb") as stream:
+            while part := stream.read(1 << 20):
+                digest.update(part)
+    return digest.hexdigest()
 
 
 def _announce(plan: Plan, found: Mapping[str, Result]) -> None:
@@ -413,7 +411,7 @@ class Worker:
             self.interrupted = walk.interrupted
         except KeyboardInterrupt:
             self.interrupted = True
-        except (ValueError, OSError, MemoryError, ArithmeticError) as error:
+        except Exception as error:  # whatever it is, the others may work
             for run in runs:
                 if run.key not in self.results:
                     self.begin(run)
@@ -435,9 +433,9 @@ class Worker:
             self._curve.add("score", 100 * progress.score)
         self._curve.show(f"{self._title}, iteration {progress.iteration}")
 
-    def failed(self, run: Run, error: BaseException) -> None:
+    def failed(self, run: Run, error: Exception) -> None:
         """Write down that a run has failed."""
-        text = str(error) or type(error).__name__
+        text = str(error) if isinstance(error, CrfError) else f"{type(error).__name__}: {error}"
         self._note(run, Result(run.key, run.combination.settings, error=text))
 
     def done(self, run: Run, result: FitResult, setup: Setup) -> None:
@@ -541,7 +539,7 @@ class GroupWalk(Walk):
                         patience=self._worker.stopping.patience,
                         callback=self._worker.watch,
                     )
-                except (ValueError, OSError, MemoryError, ArithmeticError) as error:
+                except Exception as error:  # whatever it is, the others may work
                     self._worker.failed(run, error)
                     continue
                 if result.reason == "interrupted":

@@ -151,7 +151,7 @@ def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any
     assert "Encoded" not in again.stdout
     assert table_of(again) == table_of(result)
     elsewhere.write_text(elsewhere.read_text() + "Bo NNP B-NP B-PER\n\n")
-    changed = run("sweep", folder / "s.cfg", *arguments, "--patience", "1")
+    changed = run("sweep", folder / "s.cfg", *arguments)
     assert "8 to train, 0 done before" in changed.stdout
 
 
@@ -203,7 +203,7 @@ def test_a_failure_is_noted_and_the_rest_goes_on(run: Run, configure: Any, paths
         "from spacy_crfseq.losses.sequential_log import SequentialLog\n"
         "class Bad(SequentialLog):\n"
         "    def __call__(self, scores, batch, grad):\n"
-        "        raise FloatingPointError('the sky is falling')\n"
+        "        raise RuntimeError('the sky is falling')\n"
         "spacy.registry.crf_losses.register('sweep_test.Bad.v1', func=Bad)\n"
     )
     configure(tmp_path / "c.cfg", "crf_ner")
@@ -213,7 +213,9 @@ def test_a_failure_is_noted_and_the_rest_goes_on(run: Run, configure: Any, paths
     assert result.exit_code == 0, result.stderr
     results = results_of(tmp_path / "out")
     failed = [entry for entry in results if entry["error"]]
-    assert [entry["error"] for entry in failed if entry["settings"]["min_count"] == 1] == ["the sky is falling"]
+    assert [entry["error"] for entry in failed if entry["settings"]["min_count"] == 1] == [
+        "RuntimeError: the sky is falling"
+    ]
     assert sum(entry["score"] is not None for entry in results) >= 1
     assert "failed" in result.stdout
     assert "the sky is falling" in (tmp_path / "out" / "sweep.html").read_text()
@@ -302,6 +304,7 @@ def refused(result: Any, *parts: str) -> None:
         ("min_count = [0]", ("no combination of [sweep.grid] can be trained", "min_count must be at least 1")),
         ("regularizer.rho = [-1]", ("no combination of [sweep.grid] can be trained",)),
         ("", ("there is no setting under [sweep.grid]",)),
+        ("min_count = [1]\ncomponents.crf_ner.min_count = [2]", ("are the same setting",)),
     ],
 )
 def test_wrong_grid(
@@ -343,6 +346,15 @@ def test_a_config_with_its_grid_in_one_file(run: Run, configure: Any, paths: lis
 
 
 # Parts
+
+
+def test_the_example_is_a_grid() -> None:
+    root = Path(__file__).parents[2]
+    corpora = {f"paths.{name}": str(root / "assets" / "corpus" / f"{name}.conll") for name in ("train", "dev")}
+    source = read_grid(root / "configs" / "sweep.cfg", corpora)
+    filled = spacy.util.load_model_from_config(source.config, auto_fill=True).config.interpolate()
+    assert source.component == "crf_ner"
+    assert len(combinations(source, filled, "crf_ner")) == 2 * 2 * (3 + 3 + 1)
 
 
 def test_values_are_shown_short() -> None:
