@@ -69,7 +69,7 @@ def calibrate_cli(
 
     \b
     Example:
-      python -m spacy crfseq calibrate training/model-best dev.conll --format conll2002
+      python -m spacy crfseq calibrate training/model-best dev.conll --format conll2003
     """
     with reported_errors():
         load_code(code)

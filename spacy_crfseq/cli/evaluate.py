@@ -49,7 +49,7 @@ def evaluate_cli(
     \b
     Example:
       python -m spacy crfseq evaluate training/model-best test.conll \\
-          --format conll2000 --output metrics.json
+          --format conll2003 --output metrics.json
     """
     with reported_errors():
         load_code(code)
