@@ -55,8 +55,8 @@ def show_cli(
 
     \b
     Example:
-      python -m spacy crfseq show training/model-best news.txt --output page.html
-      python -m spacy crfseq show training/model-best "Ada lives in Oslo." -o page.html
+      python -m spacy crfseq show training/model-best news.txt --component crf_ner --output page.html
+      python -m spacy crfseq show training/model-best "Ada lives in Oslo." -p crf_ner -o page.html
     """
     with reported_errors():
         load_code(code)
