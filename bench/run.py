@@ -23,7 +23,18 @@ sys.path[:1] = [str(ROOT)]  # so that this checkout is measured, and `bench` is 
 
 from bench import _harness  # noqa: E402
 
-MODULES = ("machine", "lattice", "losses", "training", "tagging", "confidence", "memory", "startup", "stages")
+MODULES = (
+    "machine",
+    "lattice",
+    "losses",
+    "training",
+    "tagging",
+    "confidence",
+    "token_functions",
+    "memory",
+    "startup",
+    "stages",
+)
 TEMPLATE = ROOT / "bench" / "performance.md.in"
 
 

@@ -24,11 +24,9 @@ from ..formats import (
     check_scheme,
     read_columns,
     read_conllu,
-    read_crfsuite,
-    sentence_of,
     write_columns,
 )
-from ..formats.crfsuite import WORD
+from ..formats.crfsuite import WORD, read_crfsuite, sentence_of
 from ..schemes import Span, decode_lenient, encode
 from ._app import crfseq_cli
 from ._console import printer, reported_errors

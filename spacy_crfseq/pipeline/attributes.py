@@ -11,8 +11,8 @@ from spacy.training import Example
 
 from ..errors import ConfigError
 from ..features.noted import EXTENSION, KEY
-from ..formats import AttributeSentence, Sentence, read_crfsuite, sentence_of
-from ..formats.crfsuite import WORD
+from ..formats import Sentence
+from ..formats.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from .readers import CorpusReader, Layout, check_setting
 
 _COLUMNS = ("tag", "pos", "morph", "ent", "chunk")

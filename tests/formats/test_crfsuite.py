@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.formats import AttributeSentence, read_crfsuite
-from spacy_crfseq.formats.crfsuite import format_item
+from spacy_crfseq.formats.crfsuite import AttributeSentence, format_item, read_crfsuite
 
 NAMES = st.text(alphabet="ab:\\=1 é", max_size=5)
 LABELS = st.text(alphabet="AB-:\\", min_size=1, max_size=3)

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.formats import (
+from spacy_crfseq.formats.template_files import (
     Macro,
     TemplateLine,
     format_template_line,
     parse_template_lines,
+    python_pattern,
     read_template_file,
 )
-from spacy_crfseq.formats.template_files import python_pattern
 
 ITEMS = ["a", "B", "3", "-", ".", r"\a", r"\d", r"\l", r"\p", r"\s", r"\u", r"\w", r"\U", r"\D", r"\.", r"\*", r"\\"]
 PATTERNS = st.builds(

@@ -54,8 +54,8 @@ def test_crfpps_file_gives_the_objective_of_the_config(tmp_path: Path) -> None:
 
 def test_crfpps_file_on_conll2000(data_folder: Path, tmp_path: Path) -> None:
     corpus, columns = data_folder / "conll2000" / "train.txt", ["word", "tag", "chunk"]
-    expected = objective(corpus, columns, 300, None)
-    assert objective(corpus, columns, 300, template_file(tmp_path, CRFPP_CHUNKING)) == pytest.approx(expected, rel=1e-5)
+    expected = objective(corpus, columns, 100, None)
+    assert objective(corpus, columns, 100, template_file(tmp_path, CRFPP_CHUNKING)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_trained_pipeline_does_not_need_the_file(tmp_path: Path) -> None:
