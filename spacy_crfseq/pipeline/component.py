@@ -53,6 +53,9 @@ PORTION_TOKENS = 1 << 15
 """Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
 Docs that are still in the cache when they are read."""
 
+ZONE_BYTES = 12_000_000
+"""What a memory zone may leave behind in each cache of a component."""
+
 N_FLAGS = 64
 """Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
 
@@ -187,6 +190,20 @@ class CRFComponent(TrainablePipe):
                 yield from docs
             except Exception as error:
                 handle_error(self.name, self, docs, error)
+
+    @contextmanager
+    def memory_zone(self, mem: Any = None) -> Iterator[Any]:
+        """Empty caches that are large at the end of ``nlp.memory_zone()``, which enters this, too.
+
+        What is known of words is kept by their hashes and holds nothing of the vocab, so that rows that stay are right
+        when a word comes back, and its lexeme is a new one.  Predictions do not depend on it.
+        """
+        try:
+            yield mem
+        finally:
+            with self._lock:
+                if self._crf is not None and self._encoder is not None:
+                    self._encoder.trim(ZONE_BYTES, self._crf.cached_bytes)
 
     def predict(self, docs: Iterable[Doc]) -> Prediction:
         """Return the labels of all tokens of `docs`; threads share the decoding of many.
