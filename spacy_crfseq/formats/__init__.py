@@ -1,8 +1,8 @@
 """Readers and writers of annotated corpora: plain Python, no spaCy."""
 
 from ._lines import Sentence, check_file, read_lines
-from .columns import check_columns, check_scheme, read_columns, write_columns
-from .conllu import UPOS, read_conllu
+from .columns import check_columns, check_scheme, parse_columns, read_columns, write_columns
+from .conllu import UPOS, parse_conllu, read_conllu
 from .presets import PRESETS, Preset, get_preset, read_preset
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     "check_file",
     "check_scheme",
     "get_preset",
+    "parse_columns",
+    "parse_conllu",
     "read_columns",
     "read_conllu",
     "read_lines",

@@ -6,7 +6,7 @@ characters of words.  Here only a line feed (with an optional carriage return) e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +43,16 @@ def check_file(path: Path | str) -> Path:
     if not path.is_file():
         raise FormatError(path, 0, f"no such file (looked from {Path.cwd()}).")
     return path
+
+
+def at_least_one(path: Path, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Yield sentences.  Raises FormatError at the end where there are none."""
+    empty = True
+    for sentence in sentences:
+        empty = False
+        yield sentence
+    if empty:
+        raise FormatError(path, 0, "no sentence in the file.")
 
 
 def read_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..errors import ConfigError, DataError, FormatError
 from ..files import replacing
 from ..schemes import describe_invalid, find_invalid
-from ._lines import Sentence, check_file, read_lines
+from ._lines import Sentence, at_least_one, check_file, read_lines
 
 DOCSTART = "-DOCSTART-"
 IGNORED = "_"
@@ -37,7 +37,28 @@ def read_columns(
     check_columns(columns)
     if separator == "":
         raise ConfigError("separator = '' splits nothing; leave it out for runs of spaces and tabs.")
-    return _sentences(check_file(path), tuple(columns), separator, encoding)
+    path = check_file(path)
+    return at_least_one(path, parse_columns(path, read_lines(path, encoding), columns, separator=separator))
+
+
+def parse_columns(
+    path: Path, lines: Iterable[tuple[int, str]], columns: Sequence[str], *, separator: str | None = None
+) -> Iterator[Sentence]:
+    """Yield the sentences of numbered lines of a column file; arguments and errors as `read_columns` has them."""
+    rows: list[list[str]] = []
+    document, in_document = 0, False
+    # The blank line behind the last one ends a sentence that the file leaves open.
+    for number, line in _with_blank_end(lines):
+        fields = _split(line, separator)
+        if fields and fields[0] != DOCSTART:
+            _check_fields(path, number, fields, tuple(columns))
+            rows.append(fields)
+            continue
+        if rows:
+            yield _sentence(path, rows, tuple(columns), number - len(rows), document)
+            rows, in_document = [], True
+        if fields and in_document:
+            document, in_document = document + 1, False
 
 
 def write_columns(
@@ -72,27 +93,7 @@ def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str)
         )
 
 
-def _sentences(path: Path, columns: tuple[str, ...], separator: str | None, encoding: str) -> Iterator[Sentence]:
-    """Yield the sentences of a file whose arguments were checked."""
-    rows: list[list[str]] = []
-    document, in_document, empty = 0, False, True
-    # The blank line behind the last one ends a sentence that the file leaves open.
-    for number, line in _with_blank_end(read_lines(path, encoding)):
-        fields = _split(line, separator)
-        if fields and fields[0] != DOCSTART:
-            _check_fields(path, number, fields, columns)
-            rows.append(fields)
-            continue
-        if rows:
-            yield _sentence(path, rows, columns, number - len(rows), document)
-            rows, in_document, empty = [], True, False
-        if fields and in_document:
-            document, in_document = document + 1, False
-    if empty:
-        raise FormatError(path, 0, "no sentence in the file.")
-
-
-def _with_blank_end(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def _with_blank_end(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Yield numbered lines and a blank one behind the last."""
     number = 0
     for number, line in lines:

@@ -63,7 +63,7 @@ def zoned(nlp: Language, some: list[str], size: int) -> list[object]:
 def test_words_come_back_after_their_lexemes_went(
     nlp: Language, monkeypatch: pytest.MonkeyPatch, limit: int, size: int
 ) -> None:
-    some = texts(60)
+    some = texts(24)
     expected, nlp = answers(copy_of(nlp), some), copy_of(nlp)
     monkeypatch.setattr(component, "ZONE_BYTES", limit)
     assert zoned(nlp, some, size) == expected
