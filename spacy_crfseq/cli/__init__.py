@@ -18,6 +18,7 @@ from .fit import fit, fit_cli
 from .path import path, path_cli
 from .prune import prune, prune_cli
 from .show import show, show_cli
+from .tag import tag, tag_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "prune_cli",
     "show",
     "show_cli",
+    "tag",
+    "tag_cli",
     "warmup",
     "warmup_cli",
 ]

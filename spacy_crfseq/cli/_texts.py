@@ -206,8 +206,8 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         if path == STDIN:
             yield sys.stdin.buffer
             return
-        opened: Any = gzip.open(path) if path.suffix == ZIPPED else path.open("rb")
-        with opened as file:
+        unpack: Any = gzip.open if path.suffix == ZIPPED else open
+        with unpack(path, "rb") as file:
             yield file
     except EOFError as error:
         raise FormatError(path, 0, "the packed file was cut short.") from error

@@ -1,7 +1,7 @@
 """Readers and writers of annotated corpora: plain Python, no spaCy."""
 
 from ._lines import Sentence, check_file, read_lines
-from .columns import check_columns, check_scheme, parse_columns, read_columns, write_columns
+from .columns import check_columns, check_scheme, parse_columns, read_columns, sentence_lines, write_columns
 from .conllu import UPOS, parse_conllu, read_conllu
 from .presets import PRESETS, Preset, get_preset, read_preset
 
@@ -20,5 +20,6 @@ __all__ = [
     "read_conllu",
     "read_lines",
     "read_preset",
+    "sentence_lines",
     "write_columns",
 ]

@@ -77,6 +77,17 @@ def write_columns(
         file.writelines(_lines_of(sentences, columns, separator))
 
 
+def sentence_lines(sentence: Sentence, columns: Sequence[str], *, separator: str = " ") -> Iterator[str]:
+    """Yield the lines of a sentence in a column file, a blank one last.
+
+    Raises DataError on a value that is empty, would break its line, or is not there.
+    """
+    for fields in zip(*(_values(sentence, name) for name in columns), strict=True):
+        _check_values(fields, columns, separator)
+        yield separator.join(fields) + "\n"
+    yield "\n"
+
+
 def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str) -> None:
     """Raise FormatError at the line of the first tag in `column` that breaks the scheme.
 
@@ -127,10 +138,7 @@ def _lines_of(sentences: Iterable[Sentence], columns: Sequence[str], separator: 
         if sentence.document != document:
             document = sentence.document
             yield separator.join([DOCSTART, *["O"] * (len(columns) - 1)]) + "\n\n"
-        for fields in zip(*(_values(sentence, name) for name in columns), strict=True):
-            _check_values(fields, columns, separator)
-            yield separator.join(fields) + "\n"
-        yield "\n"
+        yield from sentence_lines(sentence, columns, separator=separator)
 
 
 def _values(sentence: Sentence, name: str) -> Sequence[str]:

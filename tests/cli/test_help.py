@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("active", "augment", "calibrate", "convert", "evaluate", "fit", "path", "prune", "show", "warmup")
+COMMANDS = ("active", "augment", "calibrate", "convert", "evaluate", "fit", "path", "prune", "show", "tag", "warmup")
 
 
 def python(*args: object) -> subprocess.CompletedProcess[str]:
