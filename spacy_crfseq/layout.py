@@ -452,7 +452,7 @@ class BagRows:
     @property
     def n_bytes(self) -> int:
         """The memory of the sums."""
-        return self._sums.nbytes
+        return self._sums[: self._done].nbytes
 
     def sums(self, store: BagStore) -> Floats:
         """Return [bags, C] sums of the weight rows of each bag of `store`."""

@@ -13,7 +13,7 @@ import multiprocessing
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from hashlib import blake2b
 from importlib import metadata
 from itertools import chain
@@ -42,6 +42,8 @@ BROKEN = 3
 """Exit code where lines were left out."""
 PORTION_TEXTS, PORTION_CHARACTERS = 2048, 400_000
 """A portion ends when it has one of these; a killed run loses no more."""
+ZONE_STRINGS = 15_000
+"""Words and affixes met for the first time after which a memory zone ends: some 10 MB."""
 BATCH = 256
 """Texts that the components get at a time."""
 RENEW_STRINGS = 2_000_000
@@ -358,13 +360,14 @@ class Tagger:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._zone: ExitStack | None = None
         self._load()
 
     def _load(self) -> None:
         from ..pipeline.component import CRFComponent
         from ..training.compatibility import check_global
 
-        self._warm, self._strings = False, 0
+        self._known = self._dropped = 0
         self._nlp = spacy.load(self._settings.model)
         for name, pipe in self._nlp.pipeline:
             if self._settings.scores and isinstance(pipe, CRFComponent):
@@ -410,26 +413,40 @@ class Tagger:
         self, source: Path, portion: Sequence[Piece], output: Output | Stream, write: Write
     ) -> tuple[Counts, tuple[str, ...]]:
         """Annotate a portion; return what was done and what is wrong with broken lines."""
-        if self._strings > RENEW_STRINGS:
+        counts, messages = Counts(), list[str]()
+        for first in range(0, len(portion), BATCH):
+            for found in self._batch(source, portion[first : first + BATCH], write, output):
+                if isinstance(found, CrfError):
+                    if self._settings.strict:
+                        raise found
+                    messages.append(str(found))
+                    counts = counts.plus(Counts(broken=1))
+                else:
+                    counts = counts.plus(Counts(1, found))
+        self._change_zone()
+        return counts, tuple(messages)
+
+    def _change_zone(self) -> None:
+        """Between two portions, end a memory zone that has grown large, and begin the next one."""
+        strings = len(self._nlp.vocab.strings)
+        if self._zone is not None and strings - self._known < ZONE_STRINGS:
+            return
+        self.close()
+        if self._dropped > RENEW_STRINGS:
             del self._nlp
             gc.collect()
             self._load()
-        counts, messages = Counts(), list[str]()
-        strings = len(self._nlp.vocab.strings)
-        with self._nlp.memory_zone() if self._warm else nullcontext():
-            for first in range(0, len(portion), BATCH):
-                for found in self._batch(source, portion[first : first + BATCH], write, output):
-                    if isinstance(found, CrfError):
-                        if self._settings.strict:
-                            raise found
-                        messages.append(str(found))
-                        counts = counts.plus(Counts(broken=1))
-                    else:
-                        counts = counts.plus(Counts(1, found))
-            if self._warm:
-                self._strings += len(self._nlp.vocab.strings) - strings
-        self._warm = True
-        return counts, tuple(messages)
+            return
+        self._dropped += strings - len(self._nlp.vocab.strings)
+        self._known = len(self._nlp.vocab.strings)
+        self._zone = ExitStack()
+        self._zone.enter_context(self._nlp.memory_zone())
+
+    def close(self) -> None:
+        """End the memory zone."""
+        if self._zone is not None:
+            self._zone.close()
+            self._zone = None
 
     def _batch(
         self, source: Path, batch: Sequence[Piece], write: Write, output: Output | Stream
@@ -507,8 +524,8 @@ def _with_next(pieces: Iterator[Piece]) -> Iterator[tuple[Piece, Piece | None]]:
 
 def _in_turn(settings: Settings, jobs: Sequence[Job]) -> Iterator[Step]:
     if jobs:
-        tagger = Tagger(settings)
-        yield from chain.from_iterable(map(tagger.run, jobs))
+        with closing(Tagger(settings)) as tagger:
+            yield from chain.from_iterable(map(tagger.run, jobs))
 
 
 def _in_processes(settings: Settings, jobs: Sequence[Job], n_processes: int) -> Iterator[Step]:

@@ -53,8 +53,8 @@ PORTION_TOKENS = 1 << 15
 """Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
 Docs that are still in the cache when they are read."""
 
-ZONE_BYTES = 12_000_000
-"""What a memory zone may leave behind in each cache of a component."""
+ZONE_BYTES = 8_000_000
+"""What each cache of a component may take inside of ``nlp.memory_zone()``, where users count on little memory."""
 
 N_FLAGS = 64
 """Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
@@ -191,20 +191,6 @@ class CRFComponent(TrainablePipe):
             except Exception as error:
                 handle_error(self.name, self, docs, error)
 
-    @contextmanager
-    def memory_zone(self, mem: Any = None) -> Iterator[Any]:
-        """Empty caches that are large at the end of ``nlp.memory_zone()``, which enters this, too.
-
-        What is known of words is kept by their hashes and holds nothing of the vocab, so that rows that stay are right
-        when a word comes back, and its lexeme is a new one.  Predictions do not depend on it.
-        """
-        try:
-            yield mem
-        finally:
-            with self._lock:
-                if self._crf is not None and self._encoder is not None:
-                    self._encoder.trim(ZONE_BYTES, self._crf.cached_bytes)
-
     def predict(self, docs: Iterable[Doc]) -> Prediction:
         """Return the labels of all tokens of `docs`; threads share the decoding of many.
 
@@ -289,6 +275,9 @@ class CRFComponent(TrainablePipe):
             self._sync()
             crf, encoder = self._trained()
             self._use_words_of(docs)
+            vocab: Any = self._word_vocab
+            if vocab.in_memory_zone:
+                encoder.trim(ZONE_BYTES, crf.cached_bytes)
             scorer, tags, constraints = crf.scorer(encoder.encode(columns.text)), self._tags, self._constraints
         assert constraints is not None
         allowed = self.allowed(docs, columns, extra, preset=preset)
