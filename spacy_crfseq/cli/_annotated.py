@@ -196,7 +196,7 @@ class _Json:
         if "ent" in self._form.columns:
             entry["ents"] = self._entities(doc, starts, ends)
         spans = {
-            key: [_span(starts, ends, *span) for span in _scored_spans(doc, key)]
+            key: [{**_span(starts, ends, *span), "kb_id": ""} for span in _scored_spans(doc, key)]
             for key in doc.spans
             if key not in self._form.homes
         }

@@ -220,7 +220,7 @@ def tag(
     settings = Settings(str(model), format_name, to or _target_of(output), scores, overwrite, strict, code)
     if settings.to not in TARGETS:
         check_target(settings.to, form_of(spacy.blank("xx"), ()), scores)
-    jobs = _jobs(settings, files, output)
+    jobs = make_jobs(settings, files, output)
     if processes > 1 and output == STDIN:
         raise ConfigError("--processes: several cannot write to standard output. Give a folder by --output.")
     complete, due = list[tuple[Job, State]](), list[tuple[Job, State]]()
@@ -274,7 +274,7 @@ def _target_of(output: Path) -> str:
     return next((to for to, ending in ENDINGS.items() if output.suffix == ending), "jsonl")
 
 
-def _jobs(settings: Settings, files: Sequence[Path], output: Path) -> list[Job]:
+def make_jobs(settings: Settings, files: Sequence[Path], output: Path) -> list[Job]:
     """Return a job for each file.
 
     RAISES ConfigError: If two files have one output, or one is its own.

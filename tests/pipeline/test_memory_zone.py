@@ -76,15 +76,14 @@ def test_caches_stay_small_in_a_zone(nlp: Language, monkeypatch: pytest.MonkeyPa
     assert encoder is not None
     monkeypatch.setattr(component, "ZONE_BYTES", 0)
     list(nlp.pipe(texts(20)))
-    size = encoder._lexicon.size
-    assert size > 50
+    assert encoder._lexicon.size > 50
     with nlp.memory_zone():
         nlp("Anna")
         assert encoder._lexicon.size < 20
         assert encoder.state.store.size < 20
     list(nlp.pipe(texts(20)))
     nlp("Anna")
-    assert encoder._lexicon.size == size
+    assert encoder._lexicon.size > 50
 
 
 def test_bags_go_before_words(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
