@@ -176,7 +176,7 @@ def tag_memory(options: Options) -> list[Row]:
     """Resident memory of `tag` from raw text to JSON, with probabilities, over a million tokens: CoNLL-2000, CoNLL-2002
     Spanish and UD English EWT, shuffled and repeated, two per cent of the words of each copy made new; a tagger, a
     chunker and an entity recognizer, trained on 2,000 sentences each.  Growth is the peak above what there was after a
-    tenth of the text.  The speed is compared, in processor time, with a loop over `nlp.pipe` that writes `doc.to_json()`."""
+    tenth of the text.  The speed, in processor time, is compared with a loop that writes `doc.to_json()`."""
     options.corpus("conll2002", "esp.train")
     data = str(options.corpus("ud-english-ewt", "en_ewt-ud-train.conllu").parent.parent)
     tokens = options.limit(20_000, TAGGED_TOKENS)
@@ -272,7 +272,7 @@ def _growth(counts: Iterator[int], tokens: int) -> tuple[float, int]:
         done += count
         if not base and done >= tokens / 10:
             base = resident()
-    return peak() - base, done
+    return max(peak() - base, 1.0), done
 
 
 def resident() -> float:

@@ -1,8 +1,7 @@
 """``crfseq tag``: annotate large amounts of text, in memory that does not grow, in runs that can be killed and go on.
 
-A file is cut into portions.  Each is annotated inside a memory zone of spaCy's, so that the words of a portion are
-forgotten behind it; only those of the first portion stay, which are most of what comes later, and which the tokenizer
-then knows.  What zones leave behind in spaCy's tables is let go when the pipeline is loaded anew after many portions.
+A file is cut into portions.  Some at a time are annotated inside a memory zone of spaCy's, so that their words are
+forgotten behind it; only the first ones stay, which are most of what comes later, and which the tokenizer then knows.  What zones leave behind in spaCy's tables is let go when the pipeline is loaded anew after many portions.
 """
 
 from __future__ import annotations
@@ -367,8 +366,8 @@ class Tagger:
         from ..pipeline.component import CRFComponent
         from ..training.compatibility import check_global
 
-        self._known = self._dropped = 0
         self._nlp = spacy.load(self._settings.model)
+        self._known, self._dropped = len(self._nlp.vocab.strings), 0
         for name, pipe in self._nlp.pipeline:
             if self._settings.scores and isinstance(pipe, CRFComponent):
                 check_global(name, pipe.method.loss, "--scores")
@@ -427,9 +426,12 @@ class Tagger:
         return counts, tuple(messages)
 
     def _change_zone(self) -> None:
-        """Between two portions, end a memory zone that has grown large, and begin the next one."""
+        """Between two portions, end a memory zone that has grown large, and begin the next one.
+
+        The first words that come stay for good.
+        """
         strings = len(self._nlp.vocab.strings)
-        if self._zone is not None and strings - self._known < ZONE_STRINGS:
+        if strings - self._known < ZONE_STRINGS:
             return
         self.close()
         if self._dropped > RENEW_STRINGS:
