@@ -11,7 +11,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, DataError, suggest
-from ..formats import Sentence, sentence_lines
+from ..formats import PRESETS, Sentence, sentence_lines
 from ._columns import SPAN_COLUMNS, TOKEN_COLUMNS, chunks_key, predicted_columns
 from .convert import DOCBIN, MISSING_ENTITY, PRESETS
 
