@@ -32,8 +32,11 @@ class FormatError(DataError):
     """
 
     def __init__(self, file: Path | str, line: int, message: str) -> None:
-        self.file, self.line = Path(file), line
+        self.file, self.line, self._message = Path(file), line, message
         super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
+
+    def __reduce__(self) -> tuple[type[FormatError], tuple[Path, int, str]]:
+        return FormatError, (self.file, self.line, self._message)  # so that worker processes can hand it on
 
 
 class ModelFileError(CrfError):

@@ -449,6 +449,11 @@ class BagRows:
         self._sums: Floats = np.zeros((0, rows.width), weights.dtype)
         self._done = 0
 
+    @property
+    def n_bytes(self) -> int:
+        """The memory of the sums."""
+        return self._sums[: self._done].nbytes
+
     def sums(self, store: BagStore) -> Floats:
         """Return [bags, C] sums of the weight rows of each bag of `store`."""
         if store is not self._store:

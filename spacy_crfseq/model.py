@@ -72,6 +72,11 @@ class LinearChainCRF:
         """Groups of parameters, without a copy."""
         return self._views
 
+    @property
+    def cached_bytes(self) -> int:
+        """The memory of sums that are kept for the bags of an encoder; they go when it has forgotten these."""
+        return sum(table.n_bytes for table in self._tables)
+
     def scorer(self, encoded: Encoded) -> Scorer:
         """Return what computes the scores of a text, under the parameters of now."""
         sums = self._tables[0].sums(encoded.state.store), self._tables[1].sums(encoded.pair.store)

@@ -71,6 +71,11 @@ class Table:
         self._bags = BagRows(rows, weights)
         self._split: _Split | None = None
 
+    @property
+    def n_bytes(self) -> int:
+        """The memory of the sums of bags, which grows with the words met."""
+        return self._bags.n_bytes
+
     def sums(self, store: BagStore) -> Floats:
         """Return [bags, C] sums of the rows of each bag; a later call leaves the array as it is."""
         if store is not self._store:

@@ -24,7 +24,7 @@ KINDS = (RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS)
 NOTHING = ""
 """In tables of spans: the label of what is not there."""
 
-SEEN, OTHER, NEW = "seen with this label", "seen with other labels only", "never seen"
+SEEN, OTHER, NEW = "seen with this label", "seen with another label", "never seen"
 FAMILIAR = (SEEN, OTHER, NEW)
 
 

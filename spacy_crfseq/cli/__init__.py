@@ -24,6 +24,7 @@ from .prune import prune, prune_cli
 from .report import report, report_cli
 from .show import show, show_cli
 from .sweep import sweep, sweep_cli
+from .tag import tag, tag_cli
 from .top import top, top_cli
 from .warmup import warmup, warmup_cli
 
@@ -60,6 +61,8 @@ __all__ = [
     "show_cli",
     "sweep",
     "sweep_cli",
+    "tag",
+    "tag_cli",
     "top",
     "top_cli",
     "warmup",

@@ -24,11 +24,11 @@ def compare_page(
     models: tuple[str, str], file: str, done: Compared, n_shown: int, n_samples: int, nlp: Language
 ) -> str:
     """Return the page as HTML."""
-    warnings = "".join(f"<p><strong>{frame.text(f'Mind: {warning}')}</strong></p>" for warning in done.warnings)
+    doubts = "".join(f"<p><strong>{frame.text(f'Mind: {doubt}')}</strong></p>" for doubt in done.doubts)
     direction = nlp.vocab.writing_system.get("direction", "ltr")
     return frame.page(
         "Two pipelines compared",
-        warnings + "".join(_component(one, n_shown, direction) for one in done.components),
+        doubts + "".join(_component(one, n_shown, direction) for one in done.components),
         about=f"A is {models[0]}, B is {models[1]}, on {file}: {done.components[0].texts:,} texts. Scores are in "
         f"per cent, intervals are the middle 95 % of {n_samples:,} samples of the texts; p tells how often chance "
         "alone makes a difference as large (paired bootstrap, Berg-Kirkpatrick et al. 2012, both directions; not "
@@ -50,13 +50,14 @@ def _component(one: Comparison, n_shown: int, direction: str) -> str:
     bars = [_bar(name, line) for name, _, line in rows]
     more = len(one.labels) - len(few)
     caption = "B less A, in points" + (f"; {more} rarer labels are left out" if more else "")
+    cells = _cells(one.whole)
     parts = [
         frame.facts(
             [
-                (f"{one.score} of A", f"{100 * one.whole.first:.2f}"),
-                (f"{one.score} of B", f"{100 * one.whole.second:.2f}"),
-                ("Difference", *_cells(one.whole)[2:4]),
-                ("p", f"{one.whole.p:.3f}"),
+                (f"{one.score} of A", cells[0]),
+                (f"{one.score} of B", cells[1]),
+                ("Difference", *cells[2:4]),
+                ("p", cells[4]),
             ]
         ),
         frame.figure(charts.bar_chart(bars, unit="points"), caption),

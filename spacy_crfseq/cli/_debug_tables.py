@@ -9,7 +9,8 @@ from ._console import printer
 
 if TYPE_CHECKING:
     from ..analysis.corpus import Finding
-    from .debug_data import Component, Report
+    from ._prospects import Component
+    from .debug_data import Report
 
 LABEL_ROWS = 50
 MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}

@@ -66,7 +66,8 @@ def report_page(subject: Subject, components: Sequence[Findings]) -> str:
         lang=subject.lang,
         direction=subject.direction,
         style=STYLE + "td small { color: var(--soft); margin-inline-start: .4em; }\n"
-        "@media (max-width: 40rem) { td small { display: block; margin: 0; } }\n",
+        "@media (max-width: 40rem) { td small { display: block; margin: 0; } "
+        "td:first-child { white-space: normal; } }\n",
     )
 
 
@@ -251,6 +252,8 @@ def _certainty(found: Findings, prefix: str) -> str:
     title = f"{prefix}Probabilities"
     if found.certainty is None:
         return frame.section(title, "", "The model is normalised at each token and has none of spans and sentences.")
+    if not found.certainty.whole.total:
+        return frame.section(title, "", "Nothing is found in the file, so nothing tells how good they are.")
     whole, what = found.certainty.whole, "spans" if found.unit == "spans" else "tags"
     entries = [
         ("Mean probability", f"{whole.predicted:.3f}"),
@@ -271,7 +274,7 @@ def _certainty(found: Findings, prefix: str) -> str:
         title,
         frame.facts(entries) + frame.columns(charts.reliability(found.certainty.bins), bins),
         f"Of the {what} found with probability 0.8, eight in ten should be right: on the dashed line they are. "
-        "Below it the model is too sure of itself, and crfseq calibrate helps.",
+        "Below it the model is too sure of itself, above it not sure enough; crfseq calibrate mends both.",
     )
 
 

@@ -1,15 +1,22 @@
-"""Texts from a file: one a line, JSON Lines as annotation tools write them, spaCy's binary format, or a corpus."""
+"""Texts from a file: one a line, JSON Lines as annotation tools write them, spaCy's binary format, or a corpus.
+
+A file is read as a stream of records, with the place behind each of them, so that reading can begin there again.  What
+cannot be read is an error in the place of its record: it is for the caller to stop there or to go on.
+"""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, FormatError, suggest
-from ..formats import PRESETS, check_file, get_preset, read_lines
+from ..formats import PRESETS, Sentence, check_file, get_preset, parse_columns, parse_conllu
 from ._columns import missing_columns
 
 if TYPE_CHECKING:
@@ -19,7 +26,11 @@ if TYPE_CHECKING:
 
 DOCBIN = "spacy"
 RAW = ("txt", "jsonl", DOCBIN)
+KNOWN = (*RAW, *PRESETS)
+TOLD = (*RAW, "conllu")
 """Formats that the ending of a file tells."""
+ZIPPED = ".gz"
+STDIN = Path("-")
 HELP = 'File of texts: one a line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy), or --format'
 FORMAT_HELP = f"Layout of the file: {', '.join((*RAW, *PRESETS))} [what its ending tells]"
 
@@ -37,6 +48,46 @@ class Text(NamedTuple):
     meta: dict[str, Any]
 
 
+class Record(NamedTuple):
+    """A text as it stands in a file; of T words where the file has words.
+
+    line (int): Its (first) line in the file; of a DocBin, the number of the Doc; from 1.
+    text (str): Where there are no words.
+    words (list[str] | None): [T].
+    spaces (list[bool] | None): [T], None where the file does not tell.
+    starts (list[bool | None] | None): [T] whether a word begins a sentence, None where that is not known.
+    columns (Mapping[str, Sequence[str]]): Token attributes that are given, such as "tag", [T].
+    entry (Mapping[str, Any]): The object of a line of JSON.
+    """
+
+    line: int
+    text: str = ""
+    words: list[str] | None = None
+    spaces: list[bool] | None = None
+    starts: list[bool | None] | None = None
+    columns: Mapping[str, Sequence[str]] = {}
+    entry: Mapping[str, Any] = {}
+
+    @property
+    def size(self) -> int:
+        """About how many characters there are."""
+        return len(self.text) if self.words is None else sum(map(len, self.words)) + len(self.words)
+
+
+class Place(NamedTuple):
+    """A place between two records.
+
+    offset (int): Bytes of the (unpacked) file before it; of a DocBin, Docs.
+    line (int): Lines before it.
+    """
+
+    offset: int = 0
+    line: int = 0
+
+
+BEGINNING = Place()
+
+
 def read_texts(nlp: Language, path: Path, format_name: str | None = None) -> Iterator[Text]:
     """Yield the texts of a file as it is read, without empty ones.
 
@@ -45,20 +96,9 @@ def read_texts(nlp: Language, path: Path, format_name: str | None = None) -> Ite
     RAISES ConfigError: If there is no such format.
     """
     check_file(path)
-    texts: Iterator[Text]
-    kind = format_name or path.suffix[1:]
-    if format_name is None and kind not in RAW:
-        ending = f"the ending {path.suffix!r} does not tell" if path.suffix else "no ending tells"
-        raise FormatError(path, 0, f"{ending} what this file is. Give --format: {', '.join((*RAW, *PRESETS))}.")
-    if kind not in RAW:
-        texts = _from_corpus(nlp, path, kind)
-    elif kind == DOCBIN:
-        texts = (Text(bare(doc), number, {}) for number, doc in enumerate(load_docs(path, nlp.vocab), start=1))
-    elif kind == "jsonl":
-        texts = _from_json(nlp, path)
-    else:
-        texts = (Text(nlp.make_doc(line), number, {}) for number, line in read_lines(path, "utf8") if line.strip())
-    return (text for text in texts if not text.doc.text.isspace() and len(text.doc))
+    kind = format_of(path, format_name)
+    given = given_columns(nlp, kind)
+    return _texts(nlp, path, kind, given)
 
 
 def texts_of(nlp: Language, source: str | Path, format_name: str | None = None) -> Iterator[Text]:
@@ -80,31 +120,243 @@ def _is_path(source: str) -> bool:
     return known or path.exists() or (os.sep in source and not any(map(str.isspace, source)))
 
 
-def _from_corpus(nlp: Language, path: Path, preset: str) -> Iterator[Text]:
-    """Return the sentences of a corpus, with the columns that features read and nothing in the pipeline sets."""
-    from ..pipeline.readers import read_examples
+def _texts(nlp: Language, path: Path, kind: str, given: Sequence[str]) -> Iterator[Text]:
+    number = 0
+    for record, _ in read_records(path, kind, given):
+        if isinstance(record, FormatError):
+            raise record
+        number += 1
+        meta = record.entry.get("meta", {})
+        if not isinstance(meta, dict):
+            raise FormatError(path, record.line, 'expected an object under "meta".')
+        doc = make_doc(nlp, record)
+        if len(doc) and not doc.text.isspace():
+            yield Text(doc, number if kind in PRESETS else record.line, meta)
+    if kind in PRESETS and not number:
+        raise FormatError(path, 0, "no sentence in the file.")
 
-    if preset not in PRESETS:
-        raise ConfigError(f"--format {preset}: unknown format. {suggest(preset, (*RAW, *PRESETS))}")
-    given = missing_columns(nlp, get_preset(preset).columns)
-    examples = read_examples(nlp, path, preset, given=given)
-    return (Text(example.predicted, number, {}) for number, example in enumerate(examples, start=1))
+
+def format_of(path: Path, format_name: str | None) -> str:
+    """Return the format of a file; of standard input, plain text if none is given.
+
+    RAISES FormatError: If neither `format_name` nor the ending tells.
+    RAISES ConfigError: If there is no such format.
+    """
+    if format_name is not None:
+        if format_name not in KNOWN:
+            raise ConfigError(f"--format {format_name}: unknown format. {suggest(format_name, KNOWN)}")
+        return format_name
+    if path == STDIN:
+        return RAW[0]
+    name = Path(path.name.removesuffix(ZIPPED))
+    if name.suffix[1:] not in TOLD:
+        ending = f"the ending {name.suffix!r} does not tell" if name.suffix else "no ending tells"
+        raise FormatError(path, 0, f"{ending} what this file is. Give --format: {', '.join(KNOWN)}.")
+    return name.suffix[1:]
 
 
-def _from_json(nlp: Language, path: Path) -> Iterator[Text]:
-    for number, line in read_lines(path, "utf8"):
-        if not line.strip():
+def given_columns(nlp: Language, kind: str) -> list[str]:
+    """Return the columns of a corpus that features read and nothing in the pipeline sets."""
+    return missing_columns(nlp, get_preset(kind).columns) if kind in PRESETS else []
+
+
+def read_records(
+    path: Path, kind: str, given: Sequence[str] = (), start: Place = BEGINNING
+) -> Iterator[tuple[Record | FormatError, Place]]:
+    """Yield the records of a file, or what is wrong where one cannot be read, and the place behind each.
+
+    path (Path): The file, packed by gzip if its name ends in .gz; `STDIN` for standard input.
+    kind (str): What `format_of` tells.
+    given (Sequence[str]): Columns of a corpus to be read beside the words.
+    start (Place): Where to begin; what is yielded is the same as in a run from the beginning.
+    A sentence with a broken line is left out as a whole.  A DocBin is unpacked in memory.
+    """
+    if kind == DOCBIN:
+        yield from _from_docbin(path, start)
+        return
+    with _opened(path) as file:
+        if start.offset:
+            file.seek(start.offset)
+        lines = _lines(file, path, start)
+        if kind == "jsonl":
+            yield from _from_json(path, lines)
+        elif kind in PRESETS:
+            yield from _from_corpus(path, kind, given, lines)
+        else:
+            for line, place in lines:
+                if isinstance(line, FormatError):
+                    yield line, place
+                elif line and not line.isspace():
+                    yield Record(place.line, line), place
+
+
+def make_doc(nlp: Language, record: Record) -> Doc:
+    """Return a record as an unannotated Doc of the pipeline's vocab."""
+    from spacy.tokens import Doc
+
+    if record.words is None:
+        return nlp.make_doc(record.text)
+    columns = record.columns
+    starts: Any = record.starts
+    return Doc(
+        nlp.vocab,
+        words=record.words,
+        spaces=record.spaces,
+        sent_starts=starts,
+        tags=_list(columns.get("tag")),
+        pos=[value.replace("_", "") for value in columns["pos"]] if "pos" in columns else None,
+        morphs=_list(columns.get("morph")),
+        lemmas=_list(columns.get("lemma")),
+    )
+
+
+def _list(values: Sequence[str] | None) -> list[str] | None:
+    return None if values is None else list(values)
+
+
+# Lines
+
+_Lines = Iterator[tuple["str | FormatError", Place]]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """RAISES FormatError: If the file cannot be read to its end."""
+    try:
+        if path == STDIN:
+            yield sys.stdin.buffer
+            return
+        unpack: Any = gzip.open if path.suffix == ZIPPED else open
+        with unpack(path, "rb") as file:
+            yield file
+    except EOFError as error:
+        raise FormatError(path, 0, "the packed file was cut short.") from error
+    except OSError as error:
+        raise FormatError(path, 0, f"cannot be read: {error.strerror or error}.") from error
+
+
+def _lines(file: Iterable[bytes], path: Path, start: Place) -> _Lines:
+    """Yield lines, without their ends and a byte order mark, and the place behind each; only a line feed ends one."""
+    offset, number = start
+    for raw in file:
+        offset, number = offset + len(raw), number + 1
+        place = Place(offset, number)
+        try:
+            line = raw.decode("utf8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            byte = offset - len(raw) + error.start
+            yield FormatError(path, number, f"byte {byte} of the file is not utf8. Convert the file to UTF-8."), place
+            continue
+        yield (line.removeprefix("\ufeff") if number == 1 else line), place
+
+
+def _from_json(path: Path, lines: _Lines) -> Iterator[tuple[Record | FormatError, Place]]:
+    for line, place in lines:
+        if isinstance(line, FormatError):
+            yield line, place
+        elif line and not line.isspace():
+            yield _entry(path, place.line, line), place
+
+
+def _entry(path: Path, number: int, line: str) -> Record | FormatError:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return FormatError(path, number, f"no JSON ({error}). Each line must be an object with a text.")
+    if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
+        return FormatError(path, number, 'expected an object with a string under "text".')
+    return Record(number, entry["text"], entry=entry)
+
+
+def _from_corpus(
+    path: Path, preset: str, given: Sequence[str], lines: _Lines
+) -> Iterator[tuple[Record | FormatError, Place]]:
+    for block, place in _blocks(path, lines):
+        if isinstance(block, FormatError):
+            yield block, place
             continue
         try:
-            entry = json.loads(line)
-        except ValueError as error:
-            raise FormatError(path, number, f"no JSON ({error}). Each line must be an object with a text.") from error
-        if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
-            raise FormatError(path, number, 'expected an object with a string under "text".')
-        meta = entry.get("meta", {})
-        if not isinstance(meta, dict):
-            raise FormatError(path, number, 'expected an object under "meta".')
-        yield Text(nlp.make_doc(entry["text"]), number, meta)
+            sentences = list(_sentences(path, preset, block))
+        except FormatError as error:
+            yield error, place
+            continue
+        for sentence in sentences:
+            columns = {name: sentence.columns[name] for name in given}
+            yield Record(sentence.line, "", sentence.words, sentence.spaces, columns=columns), place
+
+
+def _sentences(path: Path, preset: str, block: Iterable[tuple[int, str]]) -> Iterator[Sentence]:
+    return parse_conllu(path, block) if preset == "conllu" else parse_columns(path, block, get_preset(preset).columns)
+
+
+def _blocks(path: Path, lines: _Lines) -> Iterator[tuple[list[tuple[int, str]] | FormatError, Place]]:
+    """Yield the numbered lines between blank ones, or what is wrong with the first bad one of them."""
+    block: list[tuple[int, str]] = []
+    wrong: FormatError | None = None
+    place = BEGINNING
+    for line, place in lines:
+        if isinstance(line, FormatError):
+            wrong = wrong or line
+        elif "\r" in line:
+            message = "a carriage return inside the line; end lines with \\n or \\r\\n."
+            wrong = wrong or FormatError(path, place.line, message)
+        elif line.strip(" \t"):
+            block.append((place.line, line))
+        elif block or wrong:
+            yield wrong or block, place
+            block, wrong = [], None
+    if block or wrong:
+        yield wrong or block, place
+
+
+# spaCy's binary format
+
+
+def _from_docbin(path: Path, start: Place) -> Iterator[tuple[Record | FormatError, Place]]:
+    """Yield the words of Docs, without making Docs: their strings need not be in any vocab."""
+    from spacy.attrs import ORTH, SENT_START
+    from spacy.strings import get_string_id
+
+    binary = _read_docbin(path)
+    text_of = {get_string_id(string): string for string in binary.strings}
+    words_at = binary.attrs.index(ORTH)
+    starts_at = binary.attrs.index(SENT_START) if SENT_START in binary.attrs else None
+    for number in range(start.offset, len(binary)):
+        table, place = binary.tokens[number], Place(number + 1, number + 1)
+        try:
+            words = [text_of[orth] for orth in table[:, words_at].tolist()]
+        except KeyError:
+            yield FormatError(path, number + 1, "the file lacks the words of this Doc."), place
+            continue
+        spaces = None if binary.flags[number].get("has_unknown_spaces") else binary.spaces[number].ravel().tolist()
+        marks = [] if starts_at is None else table[:, starts_at].tolist()
+        starts: list[bool | None] | None = [{0: None, 1: True}.get(mark, False) for mark in marks]
+        yield Record(number + 1, "", words, spaces, starts if any(marks) else None), place
+
+
+def _read_docbin(source: Path) -> Any:
+    from spacy.tokens import DocBin
+
+    if not source.is_file():
+        raise FormatError(source, 0, f"no such file (looked from {Path.cwd()}).")
+    try:
+        return DocBin().from_disk(source)
+    except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
+        raise FormatError(
+            source,
+            0,
+            "this is no file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
+            f"--format (--from of convert): {', '.join(PRESETS)}.",
+        ) from error
+
+
+def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
+    """Yield the Docs of a file in spaCy's binary format.
+
+    RAISES FormatError: If it is none.
+    """
+    docs: Iterator[Doc] = _read_docbin(source).get_docs(vocab)
+    return docs
 
 
 def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
@@ -119,24 +371,3 @@ def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
         values: Any = doc.to_array(names).reshape(len(doc), len(names))
         result.from_array(names, values)
     return result
-
-
-def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
-    """Yield the Docs of a file in spaCy's binary format.
-
-    RAISES FormatError: If it is none.
-    """
-    from spacy.tokens import DocBin
-
-    if not source.is_file():
-        raise FormatError(source, 0, f"no such file (looked from {Path.cwd()}).")
-    try:
-        binary = DocBin().from_disk(source)
-    except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
-        raise FormatError(
-            source,
-            0,
-            "this is no file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
-            f"--format (--from of convert): {', '.join(PRESETS)}.",
-        ) from error
-    return binary.get_docs(vocab)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -82,8 +83,8 @@ def compare_cli(
             first, second, file, format_, components=wanted, given=names_of(given), n_samples=samples, output=output,
             n_shown=number,
         )  # fmt: skip
-        for warning in done.warnings:
-            print(f"Warning: {warning}", file=sys.stderr)
+        for doubt in done.doubts:
+            print(f"Warning: {doubt}", file=sys.stderr)
         if as_json:
             figures = {one.name: one.as_json(number) for one in done.components}
             print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
@@ -177,11 +178,11 @@ class Comparison(NamedTuple):
 class Compared(NamedTuple):
     """What `compare` found.
 
-    warnings (list[str]): Reasons not to trust the comparison.
+    doubts (list[str]): Reasons not to trust the comparison.
     """
 
     components: list[Comparison]
-    warnings: list[str]
+    doubts: list[str]
 
 
 def compare(
@@ -212,23 +213,26 @@ def compare(
             f"{first} and {second} share no CRF component: they have {', '.join(pipes[0])} and {', '.join(pipes[1])}. "
             "Rename one of them (in config.cfg and its folder)."
         )
-    warnings = _left_out(pipes, shared, (str(first), str(second)))
+    doubts = _left_out(pipes, shared, (str(first), str(second)))
     judged: list[dict[str, Judged]] = []
     docs: list[Doc] = []
     with tqdm(total=2 * len(shared), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
         for nlp, of in zip(pipelines, pipes, strict=True):
-            gold = read_gold(nlp, file, kind, given)
+            with warnings.catch_warnings():
+                if judged:  # what there is to be said of the file has been said
+                    warnings.simplefilter("ignore")
+                gold = read_gold(nlp, file, kind, given)
             docs = docs or [example.reference for example in gold.examples]
             judged.append(_judged(nlp, {name: of[name] for name in shared}, gold.examples, bar))
-    warnings += _different_tokens(pipelines, docs)
+    doubts += _different_tokens(pipelines, docs)
     found = []
     for name in shared:
         if name in judged[0] and name in judged[1]:
-            warnings += _different_tasks(pipes[0][name], pipes[1][name])
+            doubts += _different_tasks(pipes[0][name], pipes[1][name])
             found.append(_comparison(name, judged[0][name], judged[1][name], n_samples))
     if not found:
         raise DataError(f"{file} holds no gold annotation for {', '.join(shared)}. Check --format and --component.")
-    done = Compared(found, warnings)
+    done = Compared(found, doubts)
     if output is not None:
         from ._compare_page import compare_page
 
@@ -255,7 +259,7 @@ def _judged(nlp: Language, pipes: dict[str, CRFComponent], examples: Sequence[An
     return found
 
 
-# Warnings
+# Doubts
 
 
 def _left_out(pipes: Sequence[dict[str, CRFComponent]], shared: Sequence[str], models: Sequence[str]) -> list[str]:
@@ -280,15 +284,15 @@ def _different_tokens(pipelines: Sequence[Language], docs: Sequence[Doc]) -> lis
 
 def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:
     settings = [{**pipe.annotation.settings(), "scheme": None} for pipe in (first, second)]
-    warnings = []
+    doubts = []
     if settings[0] != settings[1]:
         told = " and ".join(", ".join(f"{k} = {v!r}" for k, v in each.items() if v is not None) for each in settings)
-        warnings.append(f"{first.name} predicts different things: {told}.")
+        doubts.append(f"{first.name} predicts different things: {told}.")
     one, other = set(first.labels), set(second.labels)
     for mine, theirs, which in ((one, other, "A"), (other, one, "B")):
         if mine - theirs:
-            warnings.append(f"only {which} predicts {', '.join(sorted(mine - theirs))} ({first.name}).")
-    return warnings
+            doubts.append(f"only {which} predicts {', '.join(sorted(mine - theirs))} ({first.name}).")
+    return doubts
 
 
 # Figures

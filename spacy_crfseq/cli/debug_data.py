@@ -7,14 +7,8 @@ at template by template, and its optimizers are tried on samples.
 from __future__ import annotations
 
 import json
-import os
-import sys
-import tempfile
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -27,17 +21,13 @@ from ._app import crfseq_cli
 from ._console import FAILED, load_code, reported_errors
 from ._debug_tables import tell
 from ._formats import COLUMNS_HELP, DOCBIN, DOCS, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
+from ._prospects import Component, Expense, findings_of_components, look_at_config
 from ._texts import load_docs
 
 if TYPE_CHECKING:
-    from spacy.language import Language
     from spacy.tokens import Doc
 
     from ..analysis.corpus import Finding, Part
-    from ..analysis.templates import TemplateUse
-    from ..pipeline.component import CRFComponent
-    from ..training.cost import Cost
-    from .fit import Setup
 
 LABELS = ("tag", "pos", "chunk", "ent")
 """Columns that hold labels, where no config says which are learnt."""
@@ -97,40 +87,6 @@ class How(NamedTuple):
     columns: str | None = None
     scheme: str | None = None
     cost: bool = True
-
-
-class Component(NamedTuple):
-    """What is to be known about a component before it is trained.
-
-    templates (list[TemplateUse]): What its features do on the training file.
-    unset (list[str]): Columns that they read and nothing sets.
-    cost (Cost | None): Of its training.
-    """
-
-    n_labels: int
-    n_tokens: int
-    templates: list[TemplateUse]
-    unset: list[str]
-    cost: Cost | None
-
-    def dead(self) -> list[str]:
-        """Return the templates that tell nothing."""
-        return [use.name for use in self.templates if use.is_dead(self.n_tokens) or self._reads_unset(use.name)]
-
-    def _reads_unset(self, name: str) -> bool:
-        return any(part.partition("[")[0] in self.unset for part in name.split("|"))
-
-
-class Expense(NamedTuple):
-    """What training the whole pipeline costs.
-
-    encoding, training (float): Seconds until all is in memory, and of the iterations.
-    megabytes (float | None): Most memory that this process needed so far, None where the system does not tell.
-    """
-
-    encoding: float
-    training: float
-    megabytes: float | None
 
 
 class Report(NamedTuple):
@@ -231,8 +187,8 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
         findings.append(corpus.Finding("warn", f"{how.config}: features and costs were not looked at; mend the rest."))
     elif how.config:
         try:
-            components, expense = _look_at_config(how.config, file, dev, how.cost)
-            findings += _of_components(components)
+            components, expense = look_at_config(how.config, file, dev, how.cost)
+            findings += findings_of_components(components)
         except CrfError as error:
             findings.append(corpus.Finding("fail", f"{how.config}: {error}"))
     return Report(layout, files, parts, errors, counts, components, expense, findings)
@@ -379,136 +335,3 @@ def _preset(name: str) -> Preset:
 def _columns_layout(block: Mapping[str, Any]) -> Preset:
     columns = tuple(block.get("columns", ("word", "tag", "chunk")))
     return Preset(CUSTOM, columns, block.get("scheme", "IOB2"), block.get("encoding", "utf8"), columns[-1])
-
-
-# Features and costs
-
-
-def _look_at_config(
-    config: Path, file: Path, dev: Path | None, with_cost: bool
-) -> tuple[dict[str, Component], Expense | None]:
-    """Set a config up on the corpus and look at each of its components."""
-    from .fit import set_up
-
-    blocks = util.load_config(config, interpolate=False).get("training", {})
-    overrides = {
-        f"{blocks.get('train_corpus', 'corpora.train')}.path": str(file),
-        f"{blocks.get('dev_corpus', 'corpora.dev')}.path": str(dev) if dev else None,
-    }
-    with _aside():
-        setup = set_up(config, Path(tempfile.gettempdir()), overrides)
-        costs: dict[str, Cost] = {}
-        expense = None
-        if with_cost:
-            costs, expense = _costs(setup)
-        return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
-
-
-@contextmanager
-def _aside() -> Iterator[None]:
-    """Keep messages of training out of the report; its warnings are findings here."""
-    with open(os.devnull, "w") as nowhere, warnings.catch_warnings():  # noqa: PTH123
-        warnings.simplefilter("ignore")
-        with redirect_stdout(sys.stderr if sys.stderr.isatty() else nowhere):
-            yield
-
-
-def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
-    from ..training.cost import estimate
-    from .fit import encode
-
-    started = perf_counter()
-    encode(setup)
-    encoding = perf_counter() - started
-    costs = {}
-    for name, pipe in setup.to_train.items():
-        if name not in setup.resumed:
-            with pipe.training_on() as (objective, _):
-                costs[name] = estimate(objective, pipe.method.optimizer, pipe.method.regularizer, pipe.crf.theta)
-    return costs, Expense(encoding, sum(cost.seconds for cost in costs.values()), _peak_megabytes())
-
-
-def _peak_megabytes() -> float | None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    unit = 1 if sys.platform == "darwin" else 1 << 10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-
-
-def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
-    """Return what the features of a component do on the training corpus."""
-    from ..analysis.templates import template_uses
-    from ..features.encoder import Encoder
-    from ..features.plan import lexical_names
-    from ..pipeline.collect import collect
-    from ..pipeline.extract import lexeme_reader, read_docs
-    from ..pipeline.partial import PartialTable
-
-    features, annotation, vocab = pipe.method.features, pipe.annotation, setup.nlp.vocab
-    plans = features.plans()
-    encoder = Encoder(*plans, lexeme_reader(lambda: vocab, lexical_names(*plans), features.functions))
-    encoder.keep_names()
-    found = collect(
-        setup.train,
-        annotation,
-        encoder,
-        lambda docs, columns: read_docs(docs, columns, annotation.reads, features.token_functions),
-        PartialTable(annotation),
-        name,
-        pipe.reads - set(encoder.columns),
-    )
-    uses = template_uses(encoder.state, found.known.state) + template_uses(encoder.pair, found.known.pair)
-    unset = [column for column in found.absent if column not in _set_before(setup, name)]
-    return Component(len(annotation.found_tags(found.tags)), found.known.n_tokens, uses, unset, cost)
-
-
-_ASSIGNS = {"token.tag": "TAG", "token.pos": "POS", "token.morph": "MORPH", "token.lemma": "LEMMA", "token.dep": "DEP"}
-
-
-def _set_before(setup: Setup, name: str) -> set[str]:
-    """Return the columns that components set in training before a component learns from them."""
-    nlp, annotating = setup.nlp, setup.training["annotating_components"]
-    columns: set[str] = set()
-    for earlier in nlp.pipe_names[: nlp.pipe_names.index(name)]:
-        if earlier in annotating:
-            columns |= _sets(nlp, earlier)
-    return columns
-
-
-def _sets(nlp: Language, name: str) -> set[str]:
-    annotation = getattr(nlp.get_pipe(name), "annotation", None)
-    if annotation is not None:
-        return set(annotation.writes)
-    return {_ASSIGNS[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNS}
-
-
-def _of_components(components: Mapping[str, Component]) -> list[Finding]:
-    from ..analysis.corpus import Finding
-
-    found = []
-    for name, component in components.items():
-        if component.unset:
-            found.append(
-                Finding(
-                    "warn",
-                    f"{name} reads {', '.join(component.unset)}, which nothing sets: list the component that does in "
-                    "[training] annotating_components, or the column under `given` of the corpus reader, or take other "
-                    "features.",
-                )
-            )
-        dead = component.dead()
-        if dead:
-            found.append(Finding("warn", f"{name}: {len(dead)} templates tell nothing here: {', '.join(dead)}."))
-        if component.cost is not None and component.cost.bounded:
-            found.append(
-                Finding(
-                    "warn",
-                    f"{name}: the optimizer did not converge on a sample; its costs are those of all of its "
-                    f"{component.cost.iterations:,} iterations. Give it fewer, or --patience.",
-                )
-            )
-        if not dead and not component.unset:
-            found.append(Finding("good", f"{name}: all {len(component.templates)} templates tell something"))
-    return found

@@ -257,10 +257,14 @@ def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
     """Return the text of a config.
 
     output (Path | str): Its name, for the commands in its head.
+    RAISES ConfigError: If spaCy cannot make the language.
     """
     base = _base(settings)
     config = Config(base, section_order=util.CONFIG_SECTION_ORDER)
-    filled = util.load_model_from_config(config, auto_fill=True, validate=False).config
+    try:
+        filled = util.load_model_from_config(config, auto_fill=True, validate=False).config
+    except ImportError as error:  # no such language, or one whose tokenizer is another package
+        raise ConfigError(f"--lang {settings.lang}: {error}") from None
     for name, component in base["components"].items():
         filled["components"][name].update({block: component[block] for block in METHOD_BLOCKS})
     filled["paths"] = base["paths"]

@@ -55,7 +55,7 @@ def show_cli(
 
     \b
     Example:
-      python -m spacy crfseq show training/model-best news.txt -p crf_ner --output page.html
+      python -m spacy crfseq show training/model-best news.txt --component crf_ner --output page.html
       python -m spacy crfseq show training/model-best "Ada lives in Oslo." -p crf_ner -o page.html
     """
     with reported_errors():

@@ -163,6 +163,12 @@ class Block:
         self._lexicon = lexicon
         self._reset_caches()
 
+    @property
+    def n_bytes(self) -> int:
+        """The memory of the caches."""
+        columns = sum(index.n_bytes + numbers.n_bytes for index, numbers in self._column_bags)
+        return self.store.n_bytes + self._table.n_bytes + columns
+
     def encode(self, rows: Ints, text: Columns) -> Ids:
         """Return the ids of a text; rows [T] are its words' rows in the lexicon."""
         n_bags, n_attrs = self._n_bags, self._n_attrs
@@ -413,6 +419,20 @@ class Encoder:
     def frozen(self) -> bool:
         """Whether the attribute ids are fixed."""
         return self.state.frozen
+
+    def trim(self, limit: int, sums: int) -> None:
+        """Empty the caches that take more than `limit` bytes: of words, and of bags, which are quicker to fill again.
+
+        Texts encoded before stay as they are; while they are still to be joined, nothing is done.
+        sums (int): What a model keeps for the bags, in bytes, and lets go with them.
+        """
+        if not self.frozen or self.pinned:
+            return
+        if self._lexicon.n_bytes > limit:
+            self._forget()
+        elif self.state.n_bytes + self.pair.n_bytes + sums > limit:
+            self.state.forget(self._lexicon)
+            self.pair.forget(self._lexicon)
 
     def keep_names(self) -> None:
         """Remember where each new attribute came from, so that `attribute_names` can tell."""

@@ -23,6 +23,11 @@ class Growable:
         """The used part, a view that a later growth may leave stale."""
         return self._array[: self.size]
 
+    @property
+    def n_bytes(self) -> int:
+        """The memory that the array takes, room to grow included."""
+        return self._array.nbytes
+
     def reserve(self, size: int) -> NDArray[Any]:
         """Return all of the array, made to hold at least `size` entries."""
         capacity = len(self._array)
@@ -76,6 +81,11 @@ class HashIndex:
         return self._keys.size
 
     @property
+    def n_bytes(self) -> int:
+        """The memory of keys and slots."""
+        return self._keys.n_bytes + self._slots.nbytes
+
+    @property
     def keys(self) -> Hashes:
         """The key of every id, a view that later ones may leave stale."""
         return self._keys.array
@@ -123,6 +133,11 @@ class BagStore:
     def size(self) -> int:
         """The number of bags."""
         return self._ptr.size - 1
+
+    @property
+    def n_bytes(self) -> int:
+        """The memory of all bags."""
+        return self._ptr.n_bytes + self._ids.n_bytes
 
     @property
     def ptr(self) -> Offsets:

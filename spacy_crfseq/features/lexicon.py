@@ -43,6 +43,11 @@ class Lexicon:
         for name, column in self._columns.items():
             column.append(pads if name in PADDED else np.zeros_like(pads))
 
+    @property
+    def n_bytes(self) -> int:
+        """The memory of all rows."""
+        return self._orths.n_bytes + sum(column.n_bytes for column in self._columns.values())
+
     def column(self, attribute: str) -> Hashes:
         """Return the values [size] of an attribute in all rows."""
         return self._columns[attribute].array

@@ -79,7 +79,14 @@ def custom(
     functions: dict[str, Any] | None = None,  # checked by FeatureSet: confection would check before resolving
     token_functions: dict[str, Any] | None = None,
 ) -> FeatureSet:
-    """Return exactly the given templates (registered as ``spacy_crfseq.Templates.v1``)."""
+    """Return exactly the given templates (registered as ``spacy_crfseq.Templates.v1``).
+
+    templates (list[str]): Templates whose attributes score a label.
+    pair_templates (list[str] | None): Templates whose attributes score a label and the one before it together.
+    functions (dict | None): Attributes of your own: their names, and blocks that name functions of a word's text.
+    token_functions (dict | None): Sets of attributes of your own: their names, and blocks that name functions of a
+        token in its sequence.
+    """
     return FeatureSet(tuple(templates), tuple(pair_templates or ()), functions or {}, token_functions or {})
 
 
@@ -167,6 +174,7 @@ def s2() -> FeatureSet:
 def s3(window: int = 1) -> FeatureSet:
     """Return S3 of Altun, Johnson & Hofmann (2003): S2 for every word up to `window` tokens away.
 
+    window (int): Tokens on each side.
     RAISES ConfigError: If `window` is less than 1.
     """
     if window < 1:

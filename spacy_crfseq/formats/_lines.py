@@ -6,7 +6,7 @@ characters of words.  Here only a line feed (with an optional carriage return) e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -49,6 +49,29 @@ def check_file(path: Path | str) -> Path:
     if not path.is_file():
         raise FormatError(path, 0, f"no such file (looked from {Path.cwd()}).")
     return path
+
+
+def at_least_one(path: Path, sentences: Iterable[Sentence], told: Collection[FormatError] = ()) -> Iterator[Sentence]:
+    """Yield sentences.  Raises FormatError at the end where there are none, and nothing was `told` of any."""
+    empty = True
+    for sentence in sentences:
+        empty = False
+        yield sentence
+    if empty and not told:
+        raise FormatError(path, 0, "no sentence in the file.")
+
+
+def keeping(told: list[FormatError], on_error: OnError | None) -> OnError | None:
+    """Return what tells errors and keeps them, too; None where nobody is to be told."""
+    if on_error is None:
+        return None
+    tell = on_error
+
+    def tell_and_keep(error: FormatError) -> None:
+        told.append(error)
+        tell(error)
+
+    return tell_and_keep
 
 
 def read_lines(path: Path, encoding: str, on_error: OnError | None = None) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..errors import ConfigError, DataError, FormatError
 from ..files import replacing
 from ..schemes import describe_invalid, find_invalid
-from ._lines import OnError, Sentence, check_file, read_lines
+from ._lines import OnError, Sentence, at_least_one, check_file, keeping, read_lines
 
 DOCSTART = "-DOCSTART-"
 IGNORED = "_"
@@ -43,7 +43,42 @@ def read_columns(
     check_columns(columns)
     if separator == "":
         raise ConfigError("separator = '' splits nothing; leave it out for runs of spaces and tabs.")
-    return _sentences(check_file(path), tuple(columns), separator, encoding, on_error)
+    path, told = check_file(path), list[FormatError]()
+    on_error = keeping(told, on_error)
+    lines = read_lines(path, encoding, on_error)
+    return at_least_one(path, parse_columns(path, lines, columns, separator=separator, on_error=on_error), told)
+
+
+def parse_columns(
+    path: Path,
+    lines: Iterable[tuple[int, str]],
+    columns: Sequence[str],
+    *,
+    separator: str | None = None,
+    on_error: OnError | None = None,
+) -> Iterator[Sentence]:
+    """Yield the sentences of numbered lines of a column file; arguments and errors as `read_columns` has them."""
+    rows: list[list[str]] = []
+    document, in_document, spoilt = 0, False, False
+    # The blank line behind the last one ends a sentence that the file leaves open.
+    for number, line in _with_blank_end(lines):
+        fields = _split(line, separator)
+        if fields and fields[0] != DOCSTART:
+            try:
+                _check_fields(path, number, fields, tuple(columns))
+            except FormatError as error:
+                if on_error is None:
+                    raise
+                on_error(error)
+                spoilt = True
+            rows.append(fields)
+            continue
+        if rows:
+            if not spoilt:
+                yield _sentence(path, rows, tuple(columns), number - len(rows), document)
+            rows, in_document, spoilt = [], True, False
+        if fields and in_document:
+            document, in_document = document + 1, False
 
 
 def write_columns(
@@ -62,6 +97,17 @@ def write_columns(
         file.writelines(_lines_of(sentences, columns, separator))
 
 
+def sentence_lines(sentence: Sentence, columns: Sequence[str], *, separator: str = " ") -> Iterator[str]:
+    """Yield the lines of a sentence in a column file, a blank one last.
+
+    Raises DataError on a value that is empty, would break its line, or is not there.
+    """
+    for fields in zip(*(_values(sentence, name) for name in columns), strict=True):
+        _check_values(fields, columns, separator)
+        yield separator.join(fields) + "\n"
+    yield "\n"
+
+
 def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str) -> None:
     """Raise FormatError at the line of the first tag in `column` that breaks the scheme.
 
@@ -78,36 +124,7 @@ def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str)
         )
 
 
-def _sentences(
-    path: Path, columns: tuple[str, ...], separator: str | None, encoding: str, on_error: OnError | None
-) -> Iterator[Sentence]:
-    """Yield the sentences of a file whose arguments were checked."""
-    rows: list[list[str]] = []
-    document, in_document, empty, spoilt = 0, False, True, False
-    # The blank line behind the last one ends a sentence that the file leaves open.
-    for number, line in _with_blank_end(read_lines(path, encoding, on_error)):
-        fields = _split(line, separator)
-        if fields and fields[0] != DOCSTART:
-            try:
-                _check_fields(path, number, fields, columns)
-            except FormatError as error:
-                if on_error is None:
-                    raise
-                on_error(error)
-                spoilt = True
-            rows.append(fields)
-            continue
-        if rows:
-            if not spoilt:
-                yield _sentence(path, rows, columns, number - len(rows), document)
-            rows, in_document, empty, spoilt = [], True, False, False
-        if fields and in_document:
-            document, in_document = document + 1, False
-    if empty:
-        raise FormatError(path, 0, "no sentence in the file.")
-
-
-def _with_blank_end(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def _with_blank_end(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Yield numbered lines and a blank one behind the last."""
     number = 0
     for number, line in lines:
@@ -141,10 +158,7 @@ def _lines_of(sentences: Iterable[Sentence], columns: Sequence[str], separator: 
         if sentence.document != document:
             document = sentence.document
             yield separator.join([DOCSTART, *["O"] * (len(columns) - 1)]) + "\n\n"
-        for fields in zip(*(_values(sentence, name) for name in columns), strict=True):
-            _check_values(fields, columns, separator)
-            yield separator.join(fields) + "\n"
-        yield "\n"
+        yield from sentence_lines(sentence, columns, separator=separator)
 
 
 def _values(sentence: Sentence, name: str) -> Sequence[str]:

@@ -6,12 +6,12 @@ multiword tokens only say where white space stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import FormatError
-from ._lines import OnError, Sentence, check_file, read_lines
+from ._lines import OnError, Sentence, at_least_one, check_file, keeping, read_lines
 
 UPOS = frozenset(
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
@@ -41,13 +41,15 @@ def read_conllu(path: Path | str, on_error: OnError | None = None) -> Iterator[S
     Raises FormatError with its line where a line has not ten columns, ids do not count 1, 2, 3, ..., a tag
     is no UPOS tag or a feature no Name=Value, and on a file without a sentence.
     """
-    return _sentences(check_file(path), on_error)
+    path, told = check_file(path), list[FormatError]()
+    on_error = keeping(told, on_error)
+    return at_least_one(path, parse_conllu(path, read_lines(path, "utf8", on_error), on_error), told)
 
 
-def _sentences(path: Path, on_error: OnError | None) -> Iterator[Sentence]:
-    """Yield the sentences of a file that exists."""
+def parse_conllu(path: Path, lines: Iterable[tuple[int, str]], on_error: OnError | None = None) -> Iterator[Sentence]:
+    """Yield the sentences of numbered lines of a CoNLL-U file; arguments and errors as `read_conllu` has them."""
     document = -1
-    for comments, rows in _blocks(path, on_error):
+    for comments, rows in _blocks(path, lines, on_error):
         if document < 0 or "newdoc" in comments or "newdoc id" in comments:
             document += 1
         try:
@@ -58,16 +60,16 @@ def _sentences(path: Path, on_error: OnError | None) -> Iterator[Sentence]:
             on_error(error)
             continue
         yield sentence
-    if document < 0:
-        raise FormatError(path, 0, "no sentence in the file.")
 
 
-def _blocks(path: Path, on_error: OnError | None) -> Iterator[tuple[dict[str, str], list[_Row]]]:
+def _blocks(
+    path: Path, lines: Iterable[tuple[int, str]], on_error: OnError | None
+) -> Iterator[tuple[dict[str, str], list[_Row]]]:
     """Yield the comments and token lines of each sentence."""
     comments: dict[str, str] = {}
     rows: list[_Row] = []
     spoilt = False
-    for number, line in read_lines(path, "utf8", on_error):
+    for number, line in lines:
         if not line.strip(" \t"):
             if rows and not spoilt:
                 yield comments, rows

@@ -8,7 +8,7 @@ sequences can be predicted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -206,7 +206,7 @@ class TokenTags:
             if unknown:
                 raise DataError(f"crf_tagger: {unknown[0]!r} is no universal part of speech; use attr = 'tag' for it.")
             return np.array([POS_IDS[tag] for tag in tags], np.uint64)
-        add = vocab.morphology.add if self.attr == "morph" else vocab.strings.add
+        add = vocab.morphology.add if self.attr == "morph" else partial(_keep, vocab)
         return np.array([add(tag) for tag in tags], np.uint64)
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
@@ -300,7 +300,7 @@ class _Spans:
 
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
         for label in self.public_labels(tags):
-            vocab.strings.add(label)
+            _keep(vocab, label)
 
     def found(self, prediction: Prediction, tags: Sequence[str]) -> tuple[SpanArrays, list[str], Floats | None]:
         """Return the predicted spans that are sure enough, the names of their types, and scores to store."""
@@ -518,7 +518,15 @@ def _preset_docs(state: Hashes, doc_offsets: Offsets) -> list[int]:
 
 def _hashes(types: Sequence[str], docs: Sequence[Doc]) -> Hashes:
     """Return the hashes of the types, made known to the vocab of `docs`."""
-    return np.array([docs[0].vocab.strings.add(name) for name in types] if docs else [], np.uint64)
+    if not docs:
+        return np.zeros(0, np.uint64)
+    return np.array([_keep(docs[0].vocab, name) for name in types], np.uint64)
+
+
+def _keep(vocab: Vocab, text: str) -> int:
+    """Return the key of a text that the vocab holds for good, also when a memory zone ends."""
+    add: Any = vocab.strings.add  # spaCy's stub does not know of zones
+    return int(add(text, allow_transient=False))
 
 
 def _blocked(doc: Doc) -> list[int]:

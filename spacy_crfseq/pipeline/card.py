@@ -26,6 +26,10 @@ def create_model_card(
 
     It is meant for ``[training.before_to_disk]``, so that models of ``spacy train`` have one; ``crfseq fit`` and its
     siblings write the notes without being asked.  Settings that are empty leave the meta as it is.
+
+    description (str): One sentence about the pipeline.
+    author, email, url (str): Who made it, and where it is found.
+    license (str): Under which it may be used, such as "MIT".
     """
     given = {"description": description, "author": author, "email": email, "url": url, "license": license}
 

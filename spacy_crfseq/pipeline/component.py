@@ -59,6 +59,9 @@ PORTION_TOKENS = 1 << 15
 """Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
 Docs that are still in the cache when they are read."""
 
+ZONE_BYTES = 8_000_000
+"""What each cache of a component may take inside of ``nlp.memory_zone()``, where users count on little memory."""
+
 
 class ModelSize(NamedTuple):
     """How large a model is.
@@ -282,6 +285,9 @@ class CRFComponent(TrainablePipe):
             self._sync()
             crf, encoder = self._trained()
             self._use_words_of(docs)
+            vocab: Any = self._word_vocab
+            if vocab.in_memory_zone:
+                encoder.trim(ZONE_BYTES, crf.cached_bytes)
             scorer, tags, constraints = crf.scorer(encoder.encode(columns.text)), self._tags, self._constraints
         assert constraints is not None
         allowed = self.allowed(docs, columns, extra, preset=preset)

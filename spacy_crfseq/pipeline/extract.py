@@ -138,7 +138,7 @@ def _reader(
     return read
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def _hash_of(value: str) -> int:
     """Return spaCy's hash of a text; words share their affixes and shapes."""
     return int(get_string_id(value))

@@ -128,6 +128,7 @@ def create_chunker(
 ) -> Any:
     """Create a chunker: non-overlapping labelled spans in ``doc.spans[spans_key]``.
 
+    spans_key (str): Group of ``doc.spans`` that gold chunks are read from and predicted ones are written to.
     scheme (str): "IOB2" or "BILUO", the tags used inside.
     threshold (float): Spans whose probability is lower are left out; 0 keeps all and computes none.
     incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong,

@@ -70,19 +70,15 @@ def create_conll_reader(
     """Create a reader of a column file (``spacy_crfseq.ConllReader.v1``).
 
     path (Path): The file.
-    columns (list[str]): What each column holds: word, tag, pos (a UPOS tag, "_" is missing), lemma, morph
-    ("_" is
+    columns (list[str]): What each column holds: word, tag, pos (a UPOS tag, "_" is missing), lemma, morph ("_" is
         no features), ent (into doc.ents, "-" is missing), chunk (into doc.spans), or "_" to leave it out.
     scheme (str): How ent and chunk are tagged: IOB2, BILUO or IOB1.
-    given (list[str]): Columns that the predicted doc gets too, because they are an input of the task: the
-    automatic
+    given (list[str]): Columns that the predicted doc gets too, because they are an input of the task: the automatic
         part-of-speech tags of CoNLL-2000.
-    unit (str): "sentence" makes each a doc, "document" all up to the next -DOCSTART- line, with sentence
-    starts on
+    unit (str): "sentence" makes each a doc, "document" all up to the next -DOCSTART- line, with sentence starts on
         both docs; a file without such lines is one doc.
     chunks_key (str): The key of the chunks in doc.spans.
-    on_invalid (str): On tags that break the scheme: "error", or "conlleval" to read them as the CoNLL
-    scorer does,
+    on_invalid (str): On tags that break the scheme: "error", or "conlleval" to read them as the CoNLL scorer does,
         with one warning for the file.
     encoding (str): The encoding of the file.
     limit (int): The most docs to read, 0 for all.
@@ -102,8 +98,12 @@ def create_conllu_reader(
 ) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
-    Sets tag, pos, morph and lemma, and head and dep in docs where each sentence's heads make a tree.  See
-    `create_conll_reader` for the arguments; a document begins at ``# newdoc``.
+    Sets tag, pos, morph and lemma, and head and dep in docs where each sentence's heads make a tree.
+
+    path (Path): The file.
+    given (list[str]): Columns that the predicted doc gets too, because they are an input of the task.
+    unit (str): "sentence" makes each a doc, "document" all up to the next ``# newdoc``.
+    limit (int): The most docs to read, 0 for all.
 
     Raises ConfigError on settings that cannot work; the reader raises FormatError naming file and line.
     """

@@ -91,7 +91,7 @@ def _iterations(objective: CRFObjective, optimizer: Optimizer, theta: Floats, li
 def _iteration_seconds(objective: CRFObjective, optimizer: Optimizer, theta: Floats) -> float:
     """Return the seconds of an iteration on all data, without what is prepared before the first where that is short."""
     state, seconds = optimizer.start(theta.copy()), np.inf
-    for _ in range(3):
+    for _ in range(2):
         started = perf_counter()
         report = optimizer.iterate(objective, state)
         seconds = min(seconds, perf_counter() - started)

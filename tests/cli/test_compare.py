@@ -78,7 +78,7 @@ def test_a_pipeline_equals_itself(models: tuple[Path, Path], corpus: Corpus) -> 
     for one in found.components:
         assert one.whole[2:] == (0, 0, 0, 1)
         assert (one.only_first, one.only_second, one.better, one.worse) == (0, 0, [], [])
-    assert found.warnings == []
+    assert found.doubts == []
 
 
 def test_tables_json_and_page(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ def test_stdout_holds_the_config_alone(run: Callable[..., Any], tmp_path: Path) 
         (["--columns", "word,ent", "--scheme", "IOBES"], "--scheme IOBES: unknown"),
         (["--scheme", "IOB1", "--format", "iob"], "--scheme goes with --columns"),
         (["--train", "none.conll"], "no such file"),
+        (["--format", "iob", "--lang", "qq"], "--lang qq: [E048]"),
     ],
 )
 def test_mistakes_are_told(args: list[str], message: str, run: Callable[..., Any], tmp_path: Path) -> None:

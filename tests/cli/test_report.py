@@ -15,7 +15,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from spacy_crfseq.cli import calibrate, evaluate, report
+from spacy_crfseq.cli import calibrate, compare, evaluate, report
 from spacy_crfseq.cli._findings import LONGEST, Findings
 from spacy_crfseq.cli._judged import Judged
 from spacy_crfseq.pipeline.component import CRFComponent
@@ -92,7 +92,7 @@ def test_what_was_seen_in_training(trained: Path, corpus: Corpus, tmp_path: Path
     tagger, ner = report(trained / "model-best", corpus.dev, tmp_path / "p.html", "conll2003", **options)
     assert {name: row.gold for name, row in tagger.familiar.items()} == {
         "seen with this label": sum((line[0], line[1]) in tags for line in dev),
-        "seen with other labels only": sum(line[0] in words and (line[0], line[1]) not in tags for line in dev),
+        "seen with another label": sum(line[0] in words and (line[0], line[1]) not in tags for line in dev),
         "never seen": sum(line[0] not in words for line in dev),
     }
     assert sum(row.right for row in tagger.familiar.values()) == round(tagger.accuracy.value * tagger.tokens)
@@ -232,6 +232,23 @@ def test_unknown_tokens_do_not_count(trained: Path, tmp_path: Path) -> None:
     assert judged.token_counts.tolist() == [[3, 3]]
     assert [span.label for span in judged.found[0]] == ["PER"]
     assert len(judged.probabilities[0]) == 1
+
+
+def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
+    model, page = trained / "model-best", tmp_path / "page.html"
+    (one,) = report(model, tmp_path / "dull.conll", page, "conll2002", components=["crf_ner"], n_samples=20)
+    assert one.whole.f1 == (None, None, None)
+    assert one.accuracy.value == 1
+    assert (one.labels, one.worst, one.confusions) == ({}, [], [])
+    json.dumps(one.as_json(), allow_nan=False)
+    assert not re.search(r"\bnan\b", page.read_text())
+    (same,) = compare(
+        model, model, tmp_path / "dull.conll", "conll2002", components=["crf_ner"], output=page
+    ).components
+    assert np.isnan(same.whole.difference)
+    json.dumps(same.as_json(5), allow_nan=False)
+    assert not re.search(r"\bnan\b", page.read_text())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,313 @@
+"""Annotated Docs as text: JSON Lines, CoNLL columns and CoNLL-U, with probabilities where the Doc has them.
+
+What is written is what the pipeline sets, and what it was given; a `Form` says which these are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isnan
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import ConfigError, DataError, suggest
+from ..formats import PRESETS, Sentence, sentence_lines
+from ._columns import SPAN_COLUMNS, TOKEN_COLUMNS, chunks_key, predicted_columns
+from .convert import DOCBIN, MISSING_ENTITY, PRESETS
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+    from ._texts import Record
+
+COLUMNS = "conll"
+TARGETS = ("jsonl", COLUMNS, *PRESETS, DOCBIN)
+ENDINGS = {"jsonl": ".jsonl", "conllu": ".conllu", DOCBIN: ".spacy"}
+EMPTY = "_"
+DIGITS = 6
+
+Write = Callable[["Doc", "Record"], str]
+
+
+class Form(NamedTuple):
+    """What there is to write of each Doc.
+
+    columns (tuple[str, ...]): The columns of `evaluate` that the pipeline sets or was given, in the order of files.
+    key (str): The key of doc.spans of the chunk column.
+    homes (tuple[str, ...]): Keys of doc.spans that hold a copy of the entities, with scores.
+    taggers (Mapping[str, str]): For a token column the component that stores its scores.
+    """
+
+    columns: tuple[str, ...]
+    key: str
+    homes: tuple[str, ...]
+    taggers: Mapping[str, str]
+
+
+def form_of(nlp: Language, given: Sequence[str]) -> Form:
+    """Return what a pipeline sets; `given` are columns that it reads from the file."""
+    from ..pipeline.annotations import Entities
+    from ..pipeline.component import CRFComponent
+
+    crfs = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
+    known = predicted_columns(nlp) | set(given)
+    return Form(
+        tuple(name for name in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if name in known),
+        chunks_key(nlp),
+        tuple(name for name, pipe in crfs.items() if isinstance(pipe.annotation, Entities)),
+        {str(pipe.cfg["attr"]): name for name, pipe in crfs.items() if "attr" in pipe.cfg},
+    )
+
+
+def check_target(to: str, form: Form, scores: bool) -> None:
+    """Refuse what cannot be written.
+
+    RAISES ConfigError: On an unknown format, one that holds no scores, or that holds chunks which nobody finds.
+    """
+    if to not in TARGETS:
+        raise ConfigError(f"--to {to}: unknown format. {suggest(to, TARGETS)}")
+    if to not in PRESETS or to == "conllu":
+        return
+    if scores:
+        raise ConfigError(f"--to {to}: its files have no place for --scores. Use --to {COLUMNS}, conllu or jsonl.")
+    if "chunk" in PRESETS[to].columns and "chunk" not in form.columns:
+        raise ConfigError(f"--to {to}: the pipeline finds no chunks. Use --to {COLUMNS}, iob, conll2002 or jsonl.")
+
+
+def make_write(to: str, form: Form, scores: bool) -> Write:
+    """Return a function that gives the lines of a Doc, the last one ended, in a format other than DocBin."""
+    if to == "jsonl":
+        return _Json(form)
+    if to == "conllu":
+        return _Conllu(form)
+    return _Columns(form, form_columns(to, form), scores)
+
+
+def form_columns(to: str, form: Form) -> tuple[str, ...]:
+    """Return the columns of a column file: those of its layout, or what there is."""
+    return ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns
+
+
+# What Docs hold
+
+
+def _sentences(doc: Doc) -> list[tuple[int, int]]:
+    if not doc.has_annotation("SENT_START"):
+        return [(0, len(doc))]
+    return [(sentence.start, sentence.end) for sentence in doc.sents]
+
+
+def _scores(form: Form, doc: Doc, name: str) -> list[float | None]:
+    """Return the probability of each token's value in a column, of spans of each token in one; None for none."""
+    found: list[float | None] = [None] * len(doc)
+    if name in SPAN_COLUMNS:
+        for key in form.homes if name == "ent" else (form.key,):
+            for start, end, _, score in _scored_spans(doc, key):
+                found[start:end] = [score] * (end - start)
+        return found
+    stored = _token_scores(doc, form.taggers.get(name, ""))
+    return found if stored is None else [None if isnan(score) else score for score in stored]
+
+
+def _token_scores(doc: Doc, component: str) -> list[float] | None:
+    from ..pipeline.confidence import KEY
+
+    scores = doc.user_data.get(KEY, {}).get(component)
+    return scores.tolist() if scores is not None and len(scores) == len(doc) else None
+
+
+def _scored_spans(doc: Doc, key: str) -> Iterator[tuple[int, int, str, float | None]]:
+    """Yield start, end, label and probability of the spans in a group."""
+    if key not in doc.spans:
+        return
+    group = doc.spans[key]
+    scores = group.attrs.get("scores")
+    values = [None] * len(group) if scores is None or len(scores) != len(group) else map(float, scores)
+    for span, score in zip(group, values, strict=True):
+        yield span.start, span.end, span.label_, score
+
+
+def _tags(form: Form, doc: Doc, name: str) -> list[str]:
+    """Return a column of IOB2 tags; spans that overlap earlier ones are left out, spaces do not count.
+
+    A span that goes on in another sentence begins anew there.
+    """
+    if name == "ent":
+        spans = [(span.start, span.end, span.label_) for span in doc.ents]
+        tags = [MISSING_ENTITY if iob == 0 else "O" for iob in doc.to_array("ENT_IOB").tolist()]
+    else:
+        spans = [(start, end, label) for start, end, label, _ in _scored_spans(doc, form.key)]
+        tags = ["O"] * len(doc)
+    borders = {start for start, _ in _sentences(doc)}
+    last = 0
+    for start, end, label in sorted(spans):
+        if start < last:
+            continue
+        last, prefix = end, "B"
+        for i in range(start, end):
+            prefix = "B" if i in borders else prefix
+            tags[i] = f"{prefix}-{label}"
+            prefix = prefix if doc[i].is_space else "I"
+    return tags
+
+
+_MAKE: Mapping[str, Callable[[Any], str]] = {
+    "tag": lambda token: token.tag_,
+    "pos": lambda token: token.pos_,
+    "morph": lambda token: str(token.morph),
+    "lemma": lambda token: token.lemma_,
+}
+
+
+class _Texts:
+    """The texts of token attributes by their numbers, of which there are few."""
+
+    LARGEST = 10_000
+
+    def __init__(self, name: str) -> None:
+        self._make, self._attribute, self._known = _MAKE[name], name.upper(), dict[int, str]()
+
+    def of(self, doc: Doc) -> list[str]:
+        """Return the values of all tokens."""
+        keys, known = doc.to_array(self._attribute).tolist(), self._known
+        if len(known) > self.LARGEST:  # lemmas
+            known.clear()
+        for i, key in enumerate(keys):
+            if key not in known:
+                known[key] = self._make(doc[i])
+        return [known[key] for key in keys]
+
+
+# JSON Lines
+
+
+class _Json:
+    """Doc.to_json's form, so that Doc.from_json reads it, with scores, and with the other keys of the input."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._texts = {name: _Texts(name) for name in form.columns if name in TOKEN_COLUMNS}
+
+    def __call__(self, doc: Doc, record: Record) -> str:
+        starts = doc.to_array("IDX").tolist()
+        ends = (doc.to_array("IDX") + doc.to_array("LENGTH")).tolist()
+        entry = {**record.entry, "text": doc.text}
+        if "ent" in self._form.columns:
+            entry["ents"] = self._entities(doc, starts, ends)
+        spans = {
+            key: [{**_span(starts, ends, *span), "kb_id": ""} for span in _scored_spans(doc, key)]
+            for key in doc.spans
+            if key not in self._form.homes
+        }
+        if spans:
+            entry["spans"] = spans
+        if doc.has_annotation("SENT_START"):
+            entry["sents"] = [{"start": starts[first], "end": ends[last - 1]} for first, last in _sentences(doc)]
+        entry["tokens"] = self._tokens(doc, starts, ends)
+        return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+    def _entities(self, doc: Doc, starts: list[int], ends: list[int]) -> list[dict[str, Any]]:
+        scores = {(s, e, label): score for key in self._form.homes for s, e, label, score in _scored_spans(doc, key)}
+        spans = [(span.start, span.end, span.label_) for span in doc.ents]
+        return [_span(starts, ends, *span, scores.get(span)) for span in spans]
+
+    def _tokens(self, doc: Doc, starts: list[int], ends: list[int]) -> list[dict[str, Any]]:
+        tokens: list[dict[str, Any]] = [
+            {"id": i, "start": start, "end": end} for i, (start, end) in enumerate(zip(starts, ends, strict=True))
+        ]
+        for name, texts in self._texts.items():
+            for token, value in zip(tokens, texts.of(doc), strict=True):
+                token[name] = value
+        for name, component in self._form.taggers.items():
+            for token, score in zip(tokens, _token_scores(doc, component) or (), strict=False):
+                if not isnan(score):
+                    token[f"{name}_score"] = round(score, DIGITS)
+        return tokens
+
+
+def _span(starts: list[int], ends: list[int], start: int, end: int, label: str, score: float | None) -> dict[str, Any]:
+    found = {"start": starts[start], "end": ends[end - 1], "label": label}
+    return found if score is None else {**found, "score": round(score, DIGITS)}
+
+
+# Columns
+
+
+class _Columns:
+    """A token a line; with scores, a column of probabilities for each column that the pipeline sets, at the end."""
+
+    def __init__(self, form: Form, columns: Sequence[str], scores: bool) -> None:
+        self._form, self._columns = form, tuple(columns)
+        self._scored = tuple(name for name in columns if name != "word") if scores else ()
+        self._texts = {name: _Texts(name) for name in columns if name in TOKEN_COLUMNS}
+
+    def __call__(self, doc: Doc, record: Record) -> str:
+        columns = {name: self._column(doc, name) for name in self._columns[1:]}
+        for name in self._scored:
+            columns[f"{name} score"] = [_number(score) for score in _scores(self._form, doc, name)]
+        words = [token.text for token in doc]
+        spaces = [token.is_space for token in doc]
+        names = (*self._columns, *(f"{name} score" for name in self._scored))
+        lines: list[str] = []
+        for start, end in _sentences(doc):
+            kept = [i for i in range(start, end) if not spaces[i]]
+            if kept:
+                parts = {name: [values[i] for i in kept] for name, values in columns.items()}
+                lines += sentence_lines(Sentence([words[i] for i in kept], parts, None, 0, 0, {}), names)
+        return "".join(lines)
+
+    def _column(self, doc: Doc, name: str) -> list[str]:
+        if name not in self._form.columns:
+            return [MISSING_ENTITY if name == "ent" else EMPTY] * len(doc)
+        if name in SPAN_COLUMNS:
+            return _tags(self._form, doc, name)
+        return [value or EMPTY for value in self._texts[name].of(doc)]
+
+
+def _number(score: float | None) -> str:
+    return EMPTY if score is None else f"{score:.{DIGITS}f}"
+
+
+class _Conllu:
+    """CoNLL-U: spans as Ent=B-PER and Chunk=B-NP in the last column, probabilities as EntScore=0.97 beside them."""
+
+    FIELDS = ("lemma", "pos", "tag", "morph")
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._texts = {name: _Texts(name) for name in self.FIELDS if name in form.columns}
+
+    def __call__(self, doc: Doc, record: Record) -> str:
+        columns = {name: texts.of(doc) for name, texts in self._texts.items()}
+        notes: list[list[str]] = [[] for _ in doc]
+        for name in self._form.columns:
+            if name in SPAN_COLUMNS:
+                for note, tag in zip(notes, _tags(self._form, doc, name), strict=True):
+                    note += [f"{name.capitalize()}={tag}"] if tag != "O" else []
+            for note, score in zip(notes, _scores(self._form, doc, name), strict=True):
+                note += [] if score is None else [f"{name.capitalize()}Score={_number(score)}"]
+        return "".join(self._sentence(doc, start, end, columns, notes) for start, end in _sentences(doc))
+
+    def _sentence(
+        self, doc: Doc, start: int, end: int, columns: Mapping[str, list[str]], notes: Sequence[list[str]]
+    ) -> str:
+        kept = [doc[i] for i in range(start, end) if not doc[i].is_space]
+        if not kept:
+            return ""
+        numbers = {token.i: number for number, token in enumerate(kept, start=1)}
+        parsed = doc.has_annotation("DEP")
+        rows, text = [], ""
+        for token in kept:
+            if not token.text or set(token.text) & set("\t\r\n"):
+                raise DataError(f"Word {token.text!r} cannot be written: empty or with white space.")
+            behind = token.i + 1
+            apart = bool(token.whitespace_) or behind == len(doc) or doc[behind].is_space
+            text += token.text + (" " if apart else "")
+            misc = [*notes[token.i], *([] if apart else ["SpaceAfter=No"])]
+            values = [columns[name][token.i] if name in columns else "" for name in self.FIELDS]
+            head = "0" if token.head.i == token.i else str(numbers.get(token.head.i, 0))
+            arc = [head, token.dep_] if parsed else ["", ""]
+            fields = [str(numbers[token.i]), token.text, *values, *arc, "", "|".join(misc)]
+            rows.append("\t".join(field or EMPTY for field in fields) + "\n")
+        return f"# text = {text.strip()}\n{''.join(rows)}\n"

@@ -1,0 +1,431 @@
+"""``crfseq tag``: formats in and out, broken lines, runs that are killed and go on, processes, odd characters."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+
+from spacy_crfseq.cli._resumable import FOLDER
+from spacy_crfseq.errors import FormatError
+from spacy_crfseq.formats import read_columns, read_conllu
+from tests.pipeline import helpers
+
+Run = Callable[..., Any]
+module: Any = importlib.import_module("spacy_crfseq.cli.tag")  # the package's `tag` is the function
+TEXTS = ["Ada sees a dog in Oslo .", "the old map", "Mary paints a letter in Lima ."]
+BROKEN = ["{no", '{"text": 1}', "[]", '{"text": "a \\ud800 b"}']
+
+
+@pytest.fixture(scope="module")
+def model(trained: Path) -> Path:
+    return trained / "model-best"
+
+
+@pytest.fixture(scope="module")
+def nlp(model: Path) -> Language:
+    return spacy.load(model)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf8").split("\n") if line]
+
+
+def write_texts(path: Path, size: int) -> Path:
+    path.write_text("".join(f"{TEXTS[i % 3]} Word{i}\n" for i in range(size)), encoding="utf8")
+    return path
+
+
+def expected(nlp: Language, text: str) -> dict[str, Any]:
+    doc = nlp(text)
+    return {
+        "ents": [(span.start_char, span.end_char, span.label_) for span in doc.ents],
+        "chunks": [(span.start_char, span.end_char, span.label_) for span in doc.spans["chunks"]],
+        "tokens": [(token.idx, token.idx + len(token), token.tag_) for token in doc],
+    }
+
+
+def found(entry: dict[str, Any]) -> dict[str, Any]:
+    triples = lambda spans: [(s["start"], s["end"], s["label"]) for s in spans]  # noqa: E731
+    return {
+        "ents": triples(entry["ents"]),
+        "chunks": triples(entry["spans"]["chunks"]),
+        "tokens": [(token["start"], token["end"], token["tag"]) for token in entry["tokens"]],
+    }
+
+
+# Formats
+
+
+def test_raw_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\ufeff" + "\r\n\n".join(TEXTS), encoding="utf8")
+    with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
+        file.write("\n".join(TEXTS))
+    result = run("tag", model, tmp_path / "a.txt", tmp_path / "b.txt.gz", "--output", tmp_path / "out")
+    assert result.exit_code == 0, result.stderr
+    assert "Tagged 2 files: 6 texts" in result.stdout
+    for name in ("a.jsonl", "b.jsonl"):
+        entries = lines(tmp_path / "out" / name)
+        assert [entry["text"] for entry in entries] == TEXTS
+        assert [found(entry) for entry in entries] == [expected(nlp, text) for text in TEXTS]
+        again = Doc(nlp.vocab).from_json(entries[0])
+        assert helpers.annotation(again)["ents"] == helpers.annotation(nlp(TEXTS[0]))["ents"]
+
+
+def test_json_keeps_what_it_does_not_know(run: Run, model: Path, tmp_path: Path) -> None:
+    entry = {"id": 7, "meta": {"source": "x"}, "text": "Ada\n\nsees\u2028Oslo .\r"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(entry) + '\n\n{"text": ""}\n', encoding="utf8")
+    out = tmp_path / "out.jsonl"
+    assert run("tag", model, tmp_path / "a.jsonl", "-o", out).exit_code == 0
+    first, second = lines(out)
+    assert {key: first[key] for key in entry} == entry
+    assert (second["text"], second["tokens"]) == ("", [])
+    assert run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "parts", "--to", "spacy").exit_code == 0
+    docs = list(DocBin().from_disk(tmp_path / "parts" / "a-00001.spacy").get_docs(spacy.blank("xx").vocab))
+    assert [doc.text for doc in docs] == [entry["text"], ""]
+    assert docs[0].user_data["meta"] == {"id": 7, "meta": {"source": "x"}}
+
+
+def test_scores(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
+    assert run("tag", model, tmp_path / "a.txt", "-o", tmp_path, "--scores").exit_code == 0
+    assert run("tag", model, tmp_path / "a.txt", "-o", tmp_path, "--scores", "--to", "conll").exit_code == 0
+    assert run("tag", model, tmp_path / "a.txt", "-o", tmp_path, "--scores", "--to", "conllu").exit_code == 0
+    columns = list(read_columns(tmp_path / "a.conll", ["word", "tag", "chunk", "ent", "p_tag", "p_chunk", "p_ent"]))
+    rows = list(read_conllu(tmp_path / "a.conllu"))
+    for text, entry, sentence, row in zip(TEXTS, lines(tmp_path / "a.jsonl"), columns, rows, strict=True):
+        doc = nlp(text)
+        for name, spans in (("crf_ner", entry["ents"]), ("crf_chunker", entry["spans"]["chunks"])):
+            answers = helpers.pipe_of(nlp, name).ask([doc])
+            assert [span["score"] for span in spans] == pytest.approx(
+                [span.probability for span in answers.spans()[0]], abs=2e-6
+            )
+        tagged = [span.probability for span in helpers.pipe_of(nlp, "crf_tagger").ask([doc]).spans()[0]]
+        assert [token["tag_score"] for token in entry["tokens"]] == pytest.approx(tagged, abs=2e-6)
+        assert [float(value) for value in sentence.columns["p_tag"]] == pytest.approx(tagged, abs=2e-6)
+        outside = [tag == "O" for tag in sentence.columns["ent"]]
+        assert [value == "_" for value in sentence.columns["p_ent"]] == outside
+        assert row.columns["tag"] == sentence.columns["tag"]
+    p_tag, p_chunk, p_ent = (columns[0].columns[f"p_{name}"][0] for name in ("tag", "chunk", "ent"))
+    first = (tmp_path / "a.conllu").read_text().split("\n")[1]
+    assert first.endswith(f"\tTagScore={p_tag}|Chunk=B-NP|ChunkScore={p_chunk}|Ent=B-PER|EntScore={p_ent}")
+
+
+def test_columns_can_be_read_again(run: Run, nlp: Language, model: Path, corpus: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out.conll"
+    assert run("tag", model, corpus.dev, "-f", "conll2003", "-o", out, "--to", "conll2003").exit_code == 0
+    names = ["word", "tag", "chunk", "ent"]
+    words = [sentence.words for sentence in read_columns(corpus.dev, names)]
+    assert [sentence.words for sentence in read_columns(out, names)] == words
+    score = run("evaluate", model, out, "--format", "conll2003", "--json")
+    assert json.loads(score.stdout)["ents_f"] == 1.0
+    converted = run("convert", out, tmp_path / "out.iob", "--from", "conll2003", "--to", "iob")
+    assert converted.exit_code == 0, converted.stderr
+    # the same by way of a DocBin, whose words are read
+    assert run("convert", corpus.dev, tmp_path / "dev.spacy", "--from", "conll2003", "--to", "spacy").exit_code == 0
+    assert run("tag", model, tmp_path / "dev.spacy", "-o", tmp_path / "again.conll", "--to", "conll2003").exit_code == 0
+    assert (tmp_path / "again.conll").read_bytes() == out.read_bytes()
+
+
+def test_universal_dependencies(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.conllu").write_text(
+        "# newdoc\n# text = Ada sees.\n1\tAda\t_\t_\t_\t_\t_\t_\t_\t_\n2\tsees\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
+        "3\t.\t_\t_\t_\t_\t_\t_\t_\t_\n\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n3\tb\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+    )
+    result = run("tag", model, tmp_path / "a.conllu", "-o", tmp_path / "out", "-t", "conllu")
+    assert result.exit_code == 3
+    assert "a.conllu:8: id 2 expected, '3' found." in result.stderr
+    (sentence,) = read_conllu(tmp_path / "out" / "a.conllu")
+    assert sentence.words == ["Ada", "sees", "."]
+    assert sentence.spaces == [True, False, True]
+    assert sentence.comments["text"] == "Ada sees."
+    assert all(sentence.columns["tag"])
+
+
+def test_standard_streams(model: Path) -> None:
+    done = command(model, "-", "--output", "-", "--to", "iob", stdin="\n".join(TEXTS))
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+    assert done.stdout.startswith("Ada O\n" if "Ada O" in done.stdout[:6] else "Ada B-PER\n")
+    assert done.stdout.count("\n\n") == 3
+    assert "3 texts" in done.stderr
+
+
+def command(*arguments: object, stdin: str | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    call = [sys.executable, "-m", "spacy", "crfseq", "tag", *map(str, arguments)]
+    return subprocess.run(call, input=stdin, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+# Broken lines
+
+
+def test_broken_lines(run: Run, model: Path, tmp_path: Path) -> None:
+    whole = [json.dumps({"text": text}) for text in TEXTS]
+    data = "\n".join([whole[0], *BROKEN, *whole[1:]]).encode() + b"\n\xff\n"
+    (tmp_path / "a.jsonl").write_bytes(data)
+    result = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "out")
+    assert result.exit_code == 3
+    assert "5 broken lines left out" in result.stdout
+    told = result.stderr.splitlines()
+    assert [line.split(": ")[0].rsplit("/")[-1] for line in told] == [f"a.jsonl:{n}" for n in (2, 3, 4, 5, 8)]
+    assert "cannot be annotated" in told[3]
+    assert "is not utf8" in told[4]
+    assert [entry["text"] for entry in lines(tmp_path / "out" / "a.jsonl")] == TEXTS
+    again = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "out")
+    assert again.exit_code == 3
+    assert "1 complete already; 5 broken lines left out, 5 of them earlier" in again.stdout
+    strict = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "strict", "--strict")
+    assert strict.exit_code == 1
+    assert "a.jsonl:2: no JSON" in strict.stderr
+    assert not (tmp_path / "strict" / "a.jsonl").exists()
+
+
+def test_a_broken_sentence_is_left_out_as_a_whole(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("Ada NNP\nsees VBZ\n\na DT\ndog\nmap NN x\n\nOslo NNP B-LOC\n")
+    result = run("tag", model, tmp_path / "a", "-f", "conll2002", "-o", tmp_path / "o.conll", "-t", "iob")
+    assert result.exit_code == 3
+    assert [line.split("/")[-1].split(": ")[0] for line in result.stderr.splitlines()] == ["a:1", "a:4"]
+    assert (tmp_path / "o.conll").read_text().split()[0] == "Oslo"
+
+
+def test_a_text_that_a_component_cannot_do(run: Run, model: Path, tmp_path: Path) -> None:
+    code = tmp_path / "code.py"
+    code.write_text(
+        "from spacy.language import Language\n\n@Language.component('picky')\ndef picky(doc):\n"
+        "    if 'map' in doc.text:\n        raise RuntimeError('no maps')\n    return doc\n"
+    )
+    spacy.util.import_file("picky_code", code)
+    nlp = spacy.load(model)
+    nlp.add_pipe("picky")
+    nlp.to_disk(tmp_path / "model")
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
+    result = run("tag", tmp_path / "model", tmp_path / "a.txt", "-o", tmp_path / "out", "--code", code)
+    assert result.exit_code == 3
+    assert "a.txt:2: cannot be annotated: no maps" in result.stderr
+    assert [entry["text"] for entry in lines(tmp_path / "out" / "a.jsonl")] == [TEXTS[0], TEXTS[2]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.txt", "-o", "out"], "no such file"),
+        (["a.txt", "-o", "out", "--to", "conl"], "Did you mean 'conll'?"),
+        (["a.txt", "-o", "out", "-f", "jsn"], "Did you mean 'jsonl'?"),
+        (["a.txt", "-o", "out", "--to", "conll2003", "--scores"], "no place for --scores"),
+        (["a.txt", "a.jsonl", "-o", "out"], "would both become"),
+        (["a.jsonl", "-o", "."], "would take its place"),
+        (["a.txt", "-", "-o", "out"], "can only be given alone"),
+        (["a.txt", "-o", "-", "--to", "spacy"], "cannot be written to standard output"),
+        (["a.txt", "b.txt", "-o", "-", "-j", "2"], "several cannot write"),
+        (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
+        (["b.txt", "-o", "full"], "is there already"),
+    ],
+)
+def test_refused(
+    run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt", "a.jsonl"):
+        Path(name).touch()
+    Path("full").mkdir()
+    Path("full", "b.jsonl").touch()
+    result = run("tag", model, *arguments)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert not Path("out").exists() or not [path for path in Path("out").iterdir() if path.is_file()]
+
+
+# Going on
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let portions and memory zones be small."""
+    monkeypatch.setattr(module, "PORTION_TEXTS", 8)
+    monkeypatch.setattr(module, "ZONE_STRINGS", 10)
+    monkeypatch.setattr(module, "RENEW_STRINGS", 60)
+
+
+class Killed(BaseException):
+    """What stands for a signal that no code can catch."""
+
+
+def kill_after(monkeypatch: pytest.MonkeyPatch, n_commits: int) -> None:
+    """Let a run end when it is about to note its last but one portion of so many: some output is behind the journal."""
+    from spacy_crfseq.cli._resumable import Output
+
+    commit, left = Output.commit, [n_commits]
+
+    def limited(self: Any, *args: Any, **kwargs: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            self._sink.commit()
+            self._file.write('{"place": [1, ')
+            self._file.flush()
+            raise Killed
+        commit(self, *args, **kwargs)
+
+    monkeypatch.setattr(Output, "commit", limited)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("to", ["jsonl", "conll", "spacy"])
+@pytest.mark.parametrize("n_commits", [1, 4, 7])
+def test_a_run_that_ends_anywhere_goes_on(
+    model: Path, tmp_path: Path, to: str, n_commits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_texts(tmp_path / "a.txt", 50)
+    whole = module.tag(model, [source], tmp_path / "whole", to=to, scores=to != "conll")
+    with monkeypatch.context() as patch:
+        kill_after(patch, n_commits)
+        with pytest.raises(Killed):
+            module.tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
+    if to != "spacy":
+        assert not [path for path in (tmp_path / "out").iterdir() if path.name != FOLDER]
+    done = module.tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
+    assert done.counts == whole.counts
+    assert (done.counts.texts, done.new.texts) == (50, 50 - 8 * (n_commits - 1))
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    again = module.tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
+    assert (again.files, again.complete) == (0, 1)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def test_kill(model: Path, tmp_path: Path) -> None:
+    """The real command, killed in the middle of its second file, writes what one that was left alone writes."""
+    files = [write_texts(tmp_path / "a.txt", 10), write_texts(tmp_path / "b.txt", 9_000)]
+    arguments = [model, *files, "--output", tmp_path / "out"]
+    call = [sys.executable, "-m", "spacy", "crfseq", "tag", *map(str, arguments)]
+    process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    journal = tmp_path / "out" / FOLDER / "b.jsonl.journal"
+    until = time.monotonic() + 60
+    while not (journal.exists() and journal.read_text().count("\n") > 2) and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+    process.communicate()
+    assert process.returncode != 0
+    assert not (tmp_path / "out" / "b.jsonl").exists()
+    before = (tmp_path / "out" / "a.jsonl").stat().st_mtime_ns
+    done = command(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["complete"], told["files"]) == (1, 1)
+    assert 0 < told["texts"] < 9_000
+    assert (tmp_path / "out" / "a.jsonl").stat().st_mtime_ns == before
+    assert [entry["text"] for entry in lines(tmp_path / "out" / "b.jsonl")] == files[1].read_text().splitlines()
+
+
+def test_other_settings_are_noticed(run: Run, model: Path, tmp_path: Path, nlp: Language) -> None:
+    source = write_texts(tmp_path / "a.txt", 5)
+    arguments = [source, "--output", tmp_path / "out"]
+    assert run("tag", model, *arguments).exit_code == 0
+    for options, what in ((["--scores"], "--scores has changed from False to True"),):
+        result = run("tag", model, *arguments, *options)
+        assert result.exit_code == 1
+        assert what in result.stderr
+    other = spacy.load(model)
+    other.remove_pipe("crf_tagger")
+    other.to_disk(tmp_path / "model")
+    assert "the model has changed" in run("tag", tmp_path / "model", *arguments).stderr
+    write_texts(source, 6)
+    assert "the file has changed" in run("tag", model, *arguments).stderr
+    anew = run("tag", model, *arguments, "--overwrite")
+    assert "6 texts" in anew.stdout
+    assert "1 complete already" in run("tag", model, *arguments).stdout
+    (tmp_path / "out" / "a.jsonl").unlink()
+    assert "6 texts" in run("tag", model, *arguments).stdout
+    assert len(lines(tmp_path / "out" / "a.jsonl")) == 6
+
+
+@pytest.mark.usefixtures("small")
+def test_zones_and_a_pipeline_loaded_anew_change_nothing(model: Path, nlp: Language, tmp_path: Path) -> None:
+    source = write_texts(tmp_path / "a.txt", 120)
+    module.tag(model, [source], tmp_path / "out")
+    entries = lines(tmp_path / "out" / "a.jsonl")
+    texts = source.read_text().splitlines()
+    assert [found(entry) for entry in entries] == [expected(nlp, text) for text in texts]
+
+
+def test_two_processes(model: Path, tmp_path: Path) -> None:
+    files = [write_texts(tmp_path / f"{name}.txt", 20 + i) for i, name in enumerate("abc")]
+    with files[1].open("ab") as file:
+        file.write(b"\xff\n")
+    done = command(model, *files, "-o", tmp_path / "two", "-j", "2")
+    assert done.returncode == 3, done.stderr
+    assert "3 files: 63 texts" in done.stdout
+    assert "b.txt:22: byte" in done.stderr
+    module.tag(model, files, tmp_path / "one")
+    assert contents(tmp_path / "two") == contents(tmp_path / "one")
+
+
+def test_errors_come_back_from_processes() -> None:
+    again = pickle.loads(pickle.dumps(FormatError("a.txt", 3, "bad.")))
+    assert (str(again), again.line) == ("a.txt:3: bad.", 3)
+
+
+# Odd characters
+
+SIGNS = "\n\r\t \x0b\x0c\x1c\x85\u00a0\u2028\u2029\ufeff\x00\u200b-_#Aa.|=\\\"'"
+ODD = st.text(st.one_of(st.sampled_from(SIGNS), st.characters(codec="utf-8")))
+
+
+@settings(max_examples=15)
+@given(texts=st.lists(ODD, max_size=6))
+def test_odd_characters(texts: list[str], nlp: Language, model: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Whatever JSON can hold comes out again, and what is written can be read."""
+    folder = tmp_path_factory.mktemp("odd")
+    source = folder / "a.jsonl"
+    source.write_text("".join(json.dumps({"text": text, "n": i}) + "\n" for i, text in enumerate(texts)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spacy, "load", lambda name: nlp)
+        for to in ("jsonl", "conll", "conllu", "spacy"):
+            done = module.tag(model, [source], folder / to, to=to)
+            assert done.counts[::2] == (len(texts), 0)
+    entries = lines(folder / "jsonl" / "a.jsonl")
+    assert [(entry["text"], entry["n"]) for entry in entries] == [(text, i) for i, text in enumerate(texts)]
+    words = [
+        [text[t["start"] : t["end"]] for t in entry["tokens"] if not text[t["start"] : t["end"]].isspace()]
+        for text, entry in zip(texts, entries, strict=True)
+    ]
+    kept = [each for each in words if each]
+    if kept:
+        assert [s.words for s in read_columns(folder / "conll" / "a.conll", ["word", "tag", "chunk", "ent"])] == kept
+        assert [s.words for s in read_conllu(folder / "conllu" / "a.conllu")] == kept
+    if texts:
+        docs = DocBin().from_disk(folder / "spacy" / "a-00001.spacy").get_docs(spacy.blank("xx").vocab)
+        assert [doc.text for doc in docs] == texts
+
+
+@given(st.binary(max_size=60), st.sampled_from(["txt", "jsonl", "conll2003", "conllu"]))
+def test_any_bytes_are_read_from_any_place(tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: str) -> None:
+    """What comes behind a record is the same whether reading begins there or at the start."""
+    from spacy_crfseq.cli._texts import read_records
+
+    path = tmp_path_factory.getbasetemp() / f"any.{kind}"
+    path.write_bytes(data.replace(b"\x00", b"\n").replace(b"\x01", b"\t"))
+
+    def plain(found: Any) -> list[Any]:
+        return [(str(r) if isinstance(r, FormatError) else r, place) for r, place in found]
+
+    whole = plain(read_records(path, kind))
+    for number, (_, place) in enumerate(whole, start=1):
+        if number == len(whole) or whole[number][1] != place:
+            assert plain(read_records(path, kind, start=place)) == whole[number:]

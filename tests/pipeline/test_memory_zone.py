@@ -1,0 +1,141 @@
+"""Inside ``nlp.memory_zone()``: caches hold nothing of the vocab and stay small, predictions stay the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import spacy
+from spacy.language import Language
+
+from spacy_crfseq.pipeline import component
+from tests.pipeline import helpers
+
+FACTORIES = ("crf_tagger", "crf_chunker", "crf_ner")
+
+
+@pytest.fixture(scope="module")
+def nlp() -> Language:
+    """A pipeline of all three components over words only."""
+    nlp = spacy.blank("en")
+    for factory in FACTORIES:
+        config = {"optimizer": helpers.LBFGS}
+        if factory == "crf_chunker":
+            config["features"] = {"@crf_features": "spacy_crfseq.Tagging.v1"}
+        nlp.add_pipe(factory, config=config)
+    nlp.initialize(lambda: helpers.examples(nlp))
+    for factory in FACTORIES:
+        helpers.pipe_of(nlp, factory).fit(helpers.examples(nlp))
+    return nlp
+
+
+def copy_of(nlp: Language) -> Language:
+    """Return a pipeline that has met no words yet."""
+    return spacy.util.load_model_from_config(nlp.config).from_bytes(nlp.to_bytes())
+
+
+def texts(size: int, seed: int = 0) -> list[str]:
+    """Return sentences of known words and of some that come up again in later ones, but not at once."""
+    rng = random.Random(seed)
+    known = "Anna lives in New York . Bob saw the old bridge Bank of Norway Oslo".split()  # noqa: SIM905
+    rare = [f"Word{i % 7}ish{i}" for i in range(60)]
+    return [" ".join(rng.choice(known if rng.random() < 0.7 else rare) for _ in range(8)) for _ in range(size)]
+
+
+def answers(nlp: Language, some: list[str]) -> list[object]:
+    found: list[object] = []
+    for doc in nlp.pipe(some):
+        pipe = helpers.pipe_of(nlp, "crf_ner")
+        found.append((helpers.annotation(doc), pipe.ask([doc], preset=True).marginals()[0].tolist()))
+    return found
+
+
+def zoned(nlp: Language, some: list[str], size: int) -> list[object]:
+    found = []
+    for first in range(0, len(some), size):
+        with nlp.memory_zone():
+            found += answers(nlp, some[first : first + size])
+    return found
+
+
+@pytest.mark.parametrize("limit", [0, 40_000, 12_000_000])
+@pytest.mark.parametrize("size", [1, 7])
+def test_words_come_back_after_their_lexemes_went(
+    nlp: Language, monkeypatch: pytest.MonkeyPatch, limit: int, size: int
+) -> None:
+    some = texts(24)
+    expected, nlp = answers(copy_of(nlp), some), copy_of(nlp)
+    monkeypatch.setattr(component, "ZONE_BYTES", limit)
+    assert zoned(nlp, some, size) == expected
+    assert "Word1ish1" not in nlp.vocab.strings
+    assert answers(nlp, some) == expected  # outside of zones, with what they left in the caches
+
+
+def test_caches_stay_small_in_a_zone(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = helpers.pipe_of(nlp, "crf_ner")._encoder
+    assert encoder is not None
+    monkeypatch.setattr(component, "ZONE_BYTES", 0)
+    list(nlp.pipe(texts(20)))
+    assert encoder._lexicon.size > 50
+    with nlp.memory_zone():
+        nlp("Anna")
+        assert encoder._lexicon.size < 20
+        assert encoder.state.store.size < 20
+    list(nlp.pipe(texts(20)))
+    nlp("Anna")
+    assert encoder._lexicon.size > 50
+
+
+def test_bags_go_before_words(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = helpers.pipe_of(nlp, "crf_ner")._encoder
+    assert encoder is not None
+    with nlp.memory_zone():
+        list(nlp.pipe(texts(20)))
+        words = encoder._lexicon.size
+        monkeypatch.setattr(component, "ZONE_BYTES", encoder._lexicon.n_bytes)
+        nlp("Anna")
+        assert encoder._lexicon.size == words
+        assert encoder.state.store.size < 20
+
+
+def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(component, "ZONE_BYTES", 0)
+    pipe = helpers.pipe_of(nlp, "crf_ner")
+    with pipe.encoding() as encode:
+        with nlp.memory_zone():
+            first = encode([nlp.make_doc(text) for text in texts(5)])[0]
+        second = encode([nlp.make_doc(text) for text in texts(5)])[0]
+    assert first.state.store is second.state.store
+
+
+def break_zone(nlp: Language) -> None:
+    with nlp.memory_zone():
+        list(nlp.pipe(texts(10, seed=1)))
+        raise ZeroDivisionError
+
+
+def test_answers_outlive_a_zone_and_an_exception(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(component, "ZONE_BYTES", 0)
+    pipe = helpers.pipe_of(nlp, "crf_ner")
+    some = texts(10)
+    with nlp.memory_zone():
+        kept = pipe.ask([nlp.make_doc(text) for text in some])
+        expected = pipe.ask([nlp.make_doc(text) for text in some]).marginals()
+    with pytest.raises(ZeroDivisionError):
+        break_zone(nlp)
+    assert [values.tolist() for values in kept.marginals()] == [values.tolist() for values in expected]
+
+
+def test_labels_made_inside_a_zone_stay() -> None:
+    nlp = spacy.blank("en")
+    with nlp.memory_zone():
+        nlp.add_pipe("crf_ner").add_label("GADGETRY")
+        nlp.add_pipe("crf_tagger").add_label("ZZTAG")
+    assert {"GADGETRY", "ZZTAG"} <= set(nlp.vocab.strings)
+
+
+def test_an_untrained_component_does_not_mind() -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("crf_ner")
+    with nlp.memory_zone():
+        pass

@@ -1,0 +1,285 @@
+"""The documentation: nothing registered is left out, its examples run, its links lead somewhere, it builds strictly."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from importlib.metadata import distribution
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from thinc.api import Config
+from typer.testing import CliRunner
+
+from scripts import check_links, docs
+from spacy_crfseq import registry
+from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.cli._app import SECTIONS
+from spacy_crfseq.cli.fit import fit
+from spacy_crfseq.types import Batch, Scores
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+MADE_BY_COMMANDS = ("performance.md", "papers.md")
+BY_HAND = sorted(file for file in DOCS.glob("*.md") if file.name not in MADE_BY_COMMANDS)
+LINKED = [
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "assets/README")),
+    *DOCS.glob("*.md"),
+]
+COMMAND = re.compile(r"(?:python -m spacy crfseq|spacy-crfseq) (.+)")
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def blocks(file: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", file.read_text(encoding="utf8"), re.DOTALL)
+
+
+# Generated pages
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return docs.generated()
+
+
+def entry_points() -> Iterator[Any]:
+    return (each for each in distribution("spacy-crfseq").entry_points if each.group not in docs.NOT_PLUGINS)
+
+
+def test_everything_registered_is_on_the_page_of_its_registry(pages: dict[str, str]) -> None:
+    for entry in entry_points():
+        assert entry.name in pages[f"plugins/{docs.GROUPS[entry.group].page}.md"]
+
+
+def test_every_setting_has_a_meaning(pages: dict[str, str]) -> None:
+    rows = [line for place, text in pages.items() if place.startswith("plugins/") for line in text.splitlines()]
+    settings = [row for row in rows if row.startswith("| `")]
+    assert len(settings) > 50
+    assert [row for row in settings if row.endswith("|  |")] == []
+
+
+def test_every_command_has_a_page_with_all_its_options(pages: dict[str, str]) -> None:
+    for info in crfseq_cli.registered_commands:
+        page = pages[f"commands/{info.name}.md"]
+        told = set(re.findall(r"`(--[\w-]+)`", page))
+        shown = CliRunner().invoke(crfseq_cli, [str(info.name), "--help"]).stdout
+        helped = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, re.MULTILINE)) - {"--help"}
+        assert helped <= told, info.name
+        assert re.search(rf"```bash\n[^`]*python -m spacy crfseq {info.name}\b", page)
+        assert f"[`{info.name}`]({info.name}.md)" in pages["commands/index.md"]
+
+
+def test_every_setting_of_the_components_is_told(pages: dict[str, str]) -> None:
+    nlp = spacy.blank("en")
+    for factory in ("crf_tagger", "crf_chunker", "crf_ner"):
+        for setting in nlp.get_factory_meta(factory).default_config:
+            assert f"`{setting}`" in pages["components.md"]
+
+
+def test_a_docstring_comes_apart() -> None:
+    def documented() -> None:
+        """Return ``a * b`` (registered as ``spacy_crfseq.Thing.v1``).
+
+        Some prose about w_k and *much* more::
+
+            w_k = 1
+
+        first, second (int): Two
+            lines.
+        RETURNS (int): A number.
+        RAISES ConfigError: If a | b is wrong.
+        """
+
+    found = docs.read_docstring(documented)
+    prose = "Some prose about w\\_k and *much* more:"
+    assert found.paragraphs == ["Return `a * b`.", prose, "```text\nw_k = 1\n```"]
+    assert found.settings == [docs.Setting(("first", "second"), "int", "Two lines.")]
+    assert found.notes == ["Returns a number.", "Raises `ConfigError`: if a \\| b is wrong."]
+
+
+# Pages written by hand
+
+
+def test_the_python_of_the_pages_prints_what_they_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    for page in ("index.md", "tutorial.md"):
+        text = (DOCS / page).read_text(encoding="utf8")
+        namespace: dict[str, Any] = {"__name__": page}
+        for code, shown in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.DOTALL):
+            printed = StringIO()
+            with redirect_stdout(printed):
+                exec(compile(code, page, "exec"), namespace)
+            lines = [line.rstrip() for line in printed.getvalue().splitlines()]
+            assert [NUMBER.sub("?", line) for line in lines] == [NUMBER.sub("?", line) for line in shown.splitlines()]
+            # the last digits are the machine's
+            found, told = (
+                [float(each.replace(",", "")) for each in NUMBER.findall(each)] for each in ("\n".join(lines), shown)
+            )
+            assert found == pytest.approx(told, rel=0.05, abs=0.02)
+
+
+def settings_of(page: Path) -> Iterator[Config]:
+    for block in blocks(page, "ini"):
+        if block.startswith("[components"):
+            parts = re.findall(r"^\[components\.(\w+)\.\w", block, re.MULTILINE)
+            missing = "".join(f"[components.{name}]\n" for name in parts[:1] if f"[components.{name}]\n" not in block)
+            yield Config().from_str(f"[components]\n{missing}{block}")
+
+
+@pytest.mark.parametrize("page", BY_HAND, ids=lambda page: page.stem)
+def test_the_configs_of_the_pages_are_valid(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example_loss: Any
+) -> None:
+    (tmp_path / "cities.txt").write_text("Paris\n", encoding="utf8")
+    monkeypatch.chdir(tmp_path)
+    for config in settings_of(page):
+        for name, settings in config["components"].items():
+            settings.pop("factory", None)
+            spacy.blank("en").add_pipe(name, config=settings)
+
+
+def commands_of(page: Path) -> Iterator[list[str]]:
+    for block in blocks(page, "bash"):
+        for line in block.replace("\\\n", " ").splitlines():
+            found = COMMAND.match(line)
+            if found and not found[1].startswith("COMMAND"):
+                yield shlex.split(found[1])
+
+
+@pytest.mark.parametrize("page", BY_HAND, ids=lambda page: page.stem)
+def test_the_commands_of_the_pages_are_there(page: Path) -> None:
+    """Commands are those of the help, and take the options that are shown, beside overrides such as --paths.dev."""
+    there = docs.commands()
+    for name, *arguments in commands_of(page):
+        assert any(name in names for names in SECTIONS.values())
+        if name in there:
+            options = {option for each in docs.parameters(there[name]) for option in each.options}
+            assert {each for each in arguments if re.fullmatch(r"--?[a-z][\w-]*", each)} <= options
+
+
+def test_the_quickstart_runs_from_its_top_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = DOCS / "quickstart.md"
+    assert blocks(page, "bash")[1] == "cp assets/corpus/*.conll .\ncp assets/raw.txt news.txt\n"
+    for file in (ROOT / "assets" / "corpus").glob("*.conll"):
+        shutil.copy(file, tmp_path)
+    shutil.copy(ROOT / "assets" / "raw.txt", tmp_path / "news.txt")
+    monkeypatch.chdir(tmp_path)
+    there = docs.commands()
+    for arguments in commands_of(page):
+        if arguments[0] in there:
+            result = CliRunner().invoke(crfseq_cli, arguments)
+            assert result.exit_code == 0, (arguments, result.output)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def targets(text: str) -> list[str]:
+    return re.findall(r"\]\((?!https?://)([^)\s]+)\)", re.sub(r"```.*?```|`[^`\n]+`", "", text, flags=re.DOTALL))
+
+
+def slug(heading: str) -> str:
+    """Return the anchor of a heading, as GitHub and mkdocs make it of plain words."""
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
+
+
+@pytest.mark.parametrize("file", LINKED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_links_lead_somewhere(file: Path, pages: dict[str, str]) -> None:
+    """Anchors of generated pages are mkdocs's to check, in the strict build."""
+    for target in targets(file.read_text(encoding="utf8")):
+        path, _, anchor = target.partition("#")
+        other = file.parent / path if path else file
+        assert other.exists() or (file.parent == DOCS and path in pages), target
+        if anchor and other.suffix == ".md" and other.exists():
+            headings = re.findall(r"^#+ (.+)$", other.read_text(encoding="utf8"), re.MULTILINE)
+            assert anchor in {slug(heading) for heading in headings}, target
+
+
+# The loss in ten lines
+
+
+@pytest.fixture(scope="module")
+def example_loss() -> Any:
+    name, file = "token_log_example", DOCS / "examples" / "token_log.py"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return registry.losses.get("examples.TokenLog.v1")
+
+
+def test_the_gradient_of_the_example(example_loss: Any) -> None:
+    rng = np.random.default_rng(0)
+    scores = Scores(rng.normal(size=(7, 3)), np.zeros((1, 3, 3)), np.zeros(3), np.zeros(3))
+    scores.emissions[2, 1] = -np.inf
+    batch = Batch(np.array([0, 4, 4, 7]), np.array([0, -1, 2, 1, 0, 0, 2], np.int32), np.array([1.0, 3.0, 0.5]))
+    loss, grad = example_loss(), scores.zeros_like()
+    assert loss(scores, batch, grad) > 0
+    for place in np.ndindex(7, 3):
+        steps = [scores.emissions.copy(), scores.emissions.copy()]
+        steps[0][place] -= 1e-6
+        steps[1][place] += 1e-6
+        low, high = (loss(scores._replace(emissions=step), batch, scores.zeros_like()) for step in steps)
+        assert grad.emissions[place] == pytest.approx((high - low) / 2e-6, abs=1e-6)
+    assert not grad.transitions.any()
+
+
+def test_the_example_trains_a_tagger_by_its_entry_in_a_config(tmp_path: Path, example_loss: Any) -> None:
+    overrides = {
+        "paths.train": str(ROOT / "assets" / "corpus" / "train.conll"),
+        "paths.dev": str(ROOT / "assets" / "corpus" / "dev.conll"),
+        "nlp.pipeline": ["crf_tagger"],
+        "training.annotating_components": [],
+        "components.crf_tagger.loss": {"@crf_losses": "examples.TokenLog.v1"},
+    }
+    fit(ROOT / "configs" / "pipeline.cfg", tmp_path / "training", overrides=overrides)
+    nlp = spacy.load(tmp_path / "training" / "model-best")
+    assert nlp.get_pipe("crf_tagger").method.loss == example_loss()
+    assert [token.tag_ for token in nlp("The council has approved a plan")] == ["DT", "NN", "VBZ", "VBN", "DT", "NN"]
+
+
+def test_the_example_is_ten_lines_long() -> None:
+    assert '--8<-- "docs/examples/token_log.py"' in (DOCS / "add-a-loss.md").read_text(encoding="utf8")
+    text = (DOCS / "examples" / "token_log.py").read_text(encoding="utf8")
+    body = text.split('to `grad`."""\n')[1]
+    assert len(body.splitlines()) <= 10
+
+
+# The built site
+
+
+def test_links_of_a_site_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<h1 id="here">A</h1><a href="#here"></a><a href="b.html#there"></a><a href="c.html"></a>'
+        '<a href="b.html#no"></a><a href="https://example.org"></a><script src="https://example.org/x.js"></script>',
+        encoding="utf8",
+    )
+    (tmp_path / "b.html").write_text('<h1 id="there">B</h1><img src="b.svg">', encoding="utf8")
+    assert sorted(check_links.problems(tmp_path)) == [
+        "a.html: b.html#no names an anchor that is not there",
+        "a.html: c.html leads nowhere",
+        "a.html: loads https://example.org/x.js",
+        "b.html: b.svg leads nowhere",
+    ]
+    assert "https://example.org" in check_links.external(tmp_path)
+
+
+def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+    if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
+        pytest.skip('mkdocs-material is not installed: pip install -e ".[docs]" to build the documentation')
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(check_links.problems(tmp_path / "site")) == []
