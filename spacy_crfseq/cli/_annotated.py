@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import ConfigError, DataError, suggest
 from ..formats import PRESETS, Sentence, sentence_lines
 from ._columns import SPAN_COLUMNS, TOKEN_COLUMNS, chunks_key, predicted_columns
-from .convert import DOCBIN, MISSING_ENTITY, PRESETS
+from .convert import DOCBIN, MISSING_ENTITY
 
 if TYPE_CHECKING:
     from spacy.language import Language
