@@ -18,7 +18,7 @@ from thinc.api import Config
 
 from ..errors import ConfigError, FormatError, suggest
 from ..files import replacing
-from ..formats import Preset, check_file, guess
+from ..formats import CUSTOM, Preset, check_file, guess
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
 from ._formats import COLUMNS_HELP, DOCBIN, DOCS, ENDINGS, NAMES, SCHEME_HELP, as_options, named_layout
@@ -381,6 +381,8 @@ def _commands(settings: Settings, output: str) -> list[str]:
     ]
     if settings.goal == "small":
         commands.append("python -m spacy crfseq prune training/model-best training/model-small")
+    if settings.layout.name == CUSTOM:  # 'evaluate' knows formats by their names only; 'fit' shows the scores on dev
+        return commands
     model = "training/model-small" if settings.goal == "small" else "training/model-best"
     return [*commands, f"python -m spacy crfseq evaluate {model} {dev}{format_}"]
 
