@@ -199,7 +199,7 @@ def _compare(part: Part, sentence: Sentence) -> None:
     labels = tuple(_hash(sentence.columns.get(name, ())) for name in part.columns)
     part.copies[key] += 1
     before = part.distinct.setdefault(key, _Seen(sentence.line, len(sentence.words), labels))
-    if before.line == sentence.line:
+    if part.copies[key] == 1:
         return
     part.repeated += 1
     if len(sentence.words) < COMPARED:

@@ -227,6 +227,7 @@ def test_columns_of_ones_own(tmp_path: Path, run: Callable[..., Any]) -> None:
     result = run("init-config", "-", "--columns", "_,word,tag,ent", "--scheme", "BILUO", "--task", "tagger,ner")
     assert result.exit_code == 0, result.stderr
     assert 'columns = ["_", "word", "tag", "ent"]\nscheme = "BILUO"' in result.stdout
+    assert "crfseq evaluate" not in result.stdout  # which could not read the file
 
 
 def test_a_chunker_gets_tags_where_there_are_some() -> None:
