@@ -1,7 +1,8 @@
 """``crfseq tag``: annotate large amounts of text, in memory that does not grow, in runs that can be killed and go on.
 
 A file is cut into portions.  Some at a time are annotated inside a memory zone of spaCy's, so that their words are
-forgotten behind it; only the first ones stay, which are most of what comes later, and which the tokenizer then knows.  What zones leave behind in spaCy's tables is let go when the pipeline is loaded anew after many portions.
+forgotten behind it; only the first ones stay, which are most of what comes later, and which the tokenizer then knows.
+What zones leave behind in spaCy's tables is let go when the pipeline is loaded anew after many portions.
 """
 
 from __future__ import annotations
