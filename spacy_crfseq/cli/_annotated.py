@@ -92,8 +92,13 @@ def form_columns(to: str, form: Form) -> tuple[str, ...]:
 # What Docs hold
 
 
+def _has_sentences(doc: Doc) -> bool:
+    """Whether sentence starts are set; `Doc.has_annotation` makes an object of each token to find out."""
+    return bool(doc.to_array("SENT_START")[1:].any())
+
+
 def _sentences(doc: Doc) -> list[tuple[int, int]]:
-    if not doc.has_annotation("SENT_START"):
+    if not _has_sentences(doc):
         return [(0, len(doc))]
     return [(sentence.start, sentence.end) for sentence in doc.sents]
 
@@ -208,7 +213,7 @@ class _Json:
         }
         if spans:
             entry["spans"] = spans
-        if doc.has_annotation("SENT_START"):
+        if _has_sentences(doc):
             entry["sents"] = [{"start": starts[first], "end": ends[last - 1]} for first, last in _sentences(doc)]
         entry.pop("tokens", None)
         return f'{_encode(entry)[:-1]},"tokens":[{",".join(self._tokens(doc, starts, ends))}]}}\n'
