@@ -6,7 +6,7 @@ What is written is what the pipeline sets, and what it was given; a `Form` says 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,8 +92,13 @@ def form_columns(to: str, form: Form) -> tuple[str, ...]:
 # What Docs hold
 
 
+def _has_sentences(doc: Doc) -> bool:
+    """Whether sentence starts are set; `Doc.has_annotation` makes an object of each token to find out."""
+    return bool(doc.to_array("SENT_START")[1:].any())
+
+
 def _sentences(doc: Doc) -> list[tuple[int, int]]:
-    if not doc.has_annotation("SENT_START"):
+    if not _has_sentences(doc):
         return [(0, len(doc))]
     return [(sentence.start, sentence.end) for sentence in doc.sents]
 
@@ -161,12 +166,16 @@ _MAKE: Mapping[str, Callable[[Any], str]] = {
 
 
 class _Texts:
-    """The texts of token attributes by their numbers, of which there are few."""
+    """The texts of token attributes by their numbers, of which there are few.
+
+    finish (Callable): What to do with each text.
+    """
 
     LARGEST = 10_000
 
-    def __init__(self, name: str) -> None:
-        self._make, self._attribute, self._known = _MAKE[name], name.upper(), dict[int, str]()
+    def __init__(self, name: str, finish: Callable[[str], str] = str) -> None:
+        self._make, self._finish, self._attribute = _MAKE[name], finish, name.upper()
+        self._known: dict[int, str] = {}
 
     def of(self, doc: Doc) -> list[str]:
         """Return the values of all tokens."""
@@ -175,11 +184,13 @@ class _Texts:
             known.clear()
         for i, key in enumerate(keys):
             if key not in known:
-                known[key] = self._make(doc[i])
+                known[key] = self._finish(self._make(doc[i]))
         return [known[key] for key in keys]
 
 
 # JSON Lines
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class _Json:
@@ -187,11 +198,11 @@ class _Json:
 
     def __init__(self, form: Form) -> None:
         self._form = form
-        self._texts = {name: _Texts(name) for name in form.columns if name in TOKEN_COLUMNS}
+        self._texts = {name: _Texts(name, _encode) for name in form.columns if name in TOKEN_COLUMNS}
 
     def __call__(self, doc: Doc, record: Record) -> str:
-        starts = doc.to_array("IDX").tolist()
-        ends = (doc.to_array("IDX") + doc.to_array("LENGTH")).tolist()
+        places = doc.to_array(["IDX", "LENGTH"]).reshape(len(doc), 2)
+        starts, ends = places[:, 0].tolist(), places.sum(1).tolist()
         entry = {**record.entry, "text": doc.text}
         if "ent" in self._form.columns:
             entry["ents"] = self._entities(doc, starts, ends)
@@ -202,28 +213,30 @@ class _Json:
         }
         if spans:
             entry["spans"] = spans
-        if doc.has_annotation("SENT_START"):
+        if _has_sentences(doc):
             entry["sents"] = [{"start": starts[first], "end": ends[last - 1]} for first, last in _sentences(doc)]
-        entry["tokens"] = self._tokens(doc, starts, ends)
-        return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+        entry.pop("tokens", None)
+        return f'{_encode(entry)[:-1]},"tokens":[{",".join(self._tokens(doc, starts, ends))}]}}\n'
 
     def _entities(self, doc: Doc, starts: list[int], ends: list[int]) -> list[dict[str, Any]]:
         scores = {(s, e, label): score for key in self._form.homes for s, e, label, score in _scored_spans(doc, key)}
         spans = [(span.start, span.end, span.label_) for span in doc.ents]
         return [_span(starts, ends, *span, scores.get(span)) for span in spans]
 
-    def _tokens(self, doc: Doc, starts: list[int], ends: list[int]) -> list[dict[str, Any]]:
-        tokens: list[dict[str, Any]] = [
-            {"id": i, "start": start, "end": end} for i, (start, end) in enumerate(zip(starts, ends, strict=True))
-        ]
+    def _tokens(self, doc: Doc, starts: list[int], ends: list[int]) -> Iterable[str]:
+        """Return the tokens as JSON; put together by hand, since they are most of what there is to write."""
+        template = '{"id":%d,"start":%d,"end":%d'
+        columns: list[Iterable[Any]] = [range(len(doc)), starts, ends]
         for name, texts in self._texts.items():
-            for token, value in zip(tokens, texts.of(doc), strict=True):
-                token[name] = value
+            template += f',"{name}":%s'
+            columns.append(texts.of(doc))
         for name, component in self._form.taggers.items():
-            for token, score in zip(tokens, _token_scores(doc, component) or (), strict=False):
-                if not isnan(score):
-                    token[f"{name}_score"] = round(score, DIGITS)
-        return tokens
+            scores = _token_scores(doc, component)
+            if scores is not None:
+                template += "%s"
+                columns.append(["" if isnan(score) else f',"{name}_score":{score:.{DIGITS}f}' for score in scores])
+        template += "}"
+        return (template % token for token in zip(*columns, strict=True))
 
 
 def _span(starts: list[int], ends: list[int], start: int, end: int, label: str, score: float | None) -> dict[str, Any]:
