@@ -18,11 +18,19 @@ COLUMNS_HELP = 'Instead of --format: what each column holds, such as "word,_,ent
 SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO"
 
 
-def corpus_layout(path: Path, name: str | None = None, columns: str | None = None, scheme: str | None = None) -> Preset:
+def corpus_layout(
+    path: Path,
+    name: str | None = None,
+    columns: str | None = None,
+    scheme: str | None = None,
+    *,
+    takes_columns: bool = True,
+) -> Preset:
     """Return the layout of an annotated file, which must be there.
 
     name (str | None): One of `NAMES`.
     columns, scheme (str | None): Names with commas between, and how spans are tagged, where no name is given.
+    takes_columns (bool): Whether the command has these two, for messages.
     RAISES FormatError: If there is no such file, or nothing tells its layout; the message says what it looks like.
     RAISES ConfigError: If what is given cannot be.
     """
@@ -31,11 +39,14 @@ def corpus_layout(path: Path, name: str | None = None, columns: str | None = Non
     if found is not None:
         return found
     ending = f"the ending {path.suffix!r} does not tell" if path.suffix else "no ending tells"
-    raise FormatError(
-        path,
-        0,
-        f"{ending} what this file is. Give --format ({', '.join(NAMES)}) or --columns. {looks_like(guess(path))}",
-    )
+    found = guess(path)
+    if takes_columns:
+        advice = f"Give --format ({', '.join(NAMES)}) or --columns. {looks_like(found)}"
+    else:
+        advice = f"Give --format: {', '.join(NAMES)}. {looks_like(found)}"
+        if found is not None and found.name == CUSTOM:
+            advice += " `crfseq convert` reads such columns."
+    raise FormatError(path, 0, f"{ending} what this file is. {advice}")
 
 
 def named_layout(name: str | None, columns: str | None = None, scheme: str | None = None) -> Preset | None:

@@ -7,13 +7,13 @@ may hold different things.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import ConfigError, DataError, FormatError, suggest
-from ..formats import PRESETS, check_file, get_preset, read_lines
+from ..errors import ConfigError, DataError, suggest
+from ..formats import get_preset
 from ._columns import SPAN_COLUMNS, TOKEN_COLUMNS, chunks_key, missing_columns
+from ._formats import ENDINGS, corpus_layout
 from ._texts import DOCBIN, bare, load_docs
 
 if TYPE_CHECKING:
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-FORMATS = (DOCBIN, *PRESETS)
-FORMAT_HELP = f"Layout of the file: {', '.join(FORMATS)} [what its ending tells]"
 GIVEN_HELP = "Columns that the pipeline may see, with commas between [those its features read and nothing sets]"
-_BY_ENDING = {f".{DOCBIN}": DOCBIN, ".conllu": "conllu"}
 
 
 class Gold(NamedTuple):
@@ -53,23 +50,12 @@ def format_of(path: Path, format_name: str | None = None) -> str:
     RAISES ConfigError: If there is no such layout.
     RAISES FormatError: If there is no such file, or nothing tells its layout.
     """
-    if format_name is not None and format_name not in FORMATS:
-        raise ConfigError(f"--format {format_name}: unknown format. {suggest(format_name, FORMATS)}")
-    check_file(path)
-    kind = format_name or ending_format(path)
-    if kind is None:
-        ending = f"the ending {path.suffix!r} does not tell" if path.suffix else "no ending tells"
-        raise FormatError(
-            path,
-            0,
-            f"{ending} what the columns of this file are. {_first_line(path)}Give --format: {_listed(FORMATS)}.",
-        )
-    return kind
+    return corpus_layout(path, format_name, takes_columns=False).name
 
 
 def ending_format(path: Path) -> str | None:
     """Return the layout that the ending of a file tells, if it does."""
-    return _BY_ENDING.get(path.suffix)
+    return ENDINGS.get(path.suffix)
 
 
 def file_columns(format_name: str) -> tuple[str, ...]:
@@ -110,17 +96,3 @@ def _holds(doc: Doc, column: str, key: str) -> bool:
     if column == "chunk":
         return key in doc.spans
     return bool(doc.has_annotation("ENT_IOB" if column == "ent" else column.upper()))
-
-
-def _first_line(path: Path) -> str:
-    """Return a sentence about the first line that is not empty."""
-    try:
-        lines = [line.strip() for _, line in islice(read_lines(path, "utf8"), 20)]
-    except FormatError:
-        return ""
-    first = next((line for line in lines if line), "")
-    return f"Its first line has {len(first.split())} columns, {first[:60]!r}. " if first else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"

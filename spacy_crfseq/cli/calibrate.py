@@ -23,7 +23,8 @@ from ..files import replace_folder, write_json
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
 from ._console import load_code, printer, reported_errors
-from ._gold import FORMAT_HELP, GIVEN_HELP, names_of, read_gold
+from ._formats import FORMAT_HELP
+from ._gold import GIVEN_HELP, names_of, read_gold
 from ._judged import gold_spans, known_gold_tags, no_gold
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ from ..schemes import Span
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
 from ._console import load_code, printer, reported_errors
-from ._gold import FORMAT_HELP, GIVEN_HELP, format_of, names_of, read_gold
+from ._formats import FORMAT_HELP
+from ._gold import GIVEN_HELP, format_of, names_of, read_gold
 from ._judged import Judged
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from ._app import crfseq_cli
 from ._columns import SPAN_COLUMNS, chunks_key, missing_columns, predicted_columns
 from ._conlleval import SpanCounts
 from ._console import load_code, printer, reported_errors
-from ._gold import FORMAT_HELP, GIVEN_HELP, file_columns, format_of, names_of, read_gold
+from ._formats import FORMAT_HELP
+from ._gold import GIVEN_HELP, file_columns, format_of, names_of, read_gold
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -17,7 +17,8 @@ from ..files import replacing
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
 from ._console import load_code, printer, reported_errors
-from ._gold import FORMAT_HELP, GIVEN_HELP, ending_format, format_of, names_of, read_gold
+from ._formats import FORMAT_HELP
+from ._gold import GIVEN_HELP, ending_format, format_of, names_of, read_gold
 
 if TYPE_CHECKING:
     from ._findings import Estimate, Findings

@@ -116,11 +116,14 @@ def paths(corpus: Corpus) -> list[str]:
 
 @pytest.fixture(scope="session")
 def run() -> Callable[..., Any]:
-    """Run ``crfseq ARGS`` in this process; `stdout`, `stderr` and `exit_code` of the result tell what came of it."""
+    """Run ``crfseq ARGS`` in this process; `stdout`, `stderr` and `exit_code` of the result tell what came of it.
+
+    stdin (bytes): What the command reads from standard input.
+    """
     from spacy_crfseq.cli import crfseq_cli
 
-    def invoke(*args: object) -> Any:
-        return CliRunner().invoke(crfseq_cli, [str(arg) for arg in args])
+    def invoke(*args: object, stdin: bytes = b"") -> Any:
+        return CliRunner().invoke(crfseq_cli, [str(arg) for arg in args], input=stdin)
 
     return invoke
 

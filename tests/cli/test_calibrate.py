@@ -211,7 +211,7 @@ def assert_refused(result: Any, *messages: str) -> None:
         ("dev.conll", ["-f", "conll203"], "Did you mean 'conll2003'?"),
         ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
         ("none.spacy", [], "none.spacy: no such file"),
-        ("dev.conll", [], "the ending '.conll' does not tell what the columns of this file are"),
+        ("dev.conll", [], "the ending '.conll' does not tell what this file is"),
         ("dev.conll", ["-f", "spacy"], "no file in spaCy's binary format"),
         ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
         ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),

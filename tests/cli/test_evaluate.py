@@ -191,9 +191,9 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
 def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
     result = run("evaluate", trained / "model-best", corpus.dev)
     assert result.exit_code == 1
-    assert "the ending '.conll' does not tell what the columns of this file are" in result.stderr
-    assert "Its first line has 4 columns" in result.stderr
-    assert "Give --format: spacy, conll2000, conll2002, conll2003 or conllu." in result.stderr
+    assert "the ending '.conll' does not tell what this file is" in result.stderr
+    assert "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob." in result.stderr
+    assert "It looks like --format conll2003 (word tag chunk ent)." in result.stderr
     (tmp_path / "dev").write_text("")
     assert "no ending tells" in run("evaluate", trained / "model-best", tmp_path / "dev").stderr
     DocBin().to_disk(tmp_path / "empty.spacy")

@@ -25,9 +25,11 @@ class Example(NamedTuple):
     """One command line of a help text.
 
     args (list[str]): What follows ``crfseq``, the command first.
+    stdin (str | None): The file behind ``<``.
     """
 
     args: list[str]
+    stdin: str | None
 
 
 def examples() -> Iterator[Example]:
@@ -36,7 +38,8 @@ def examples() -> Iterator[Example]:
         for line in text.splitlines():
             _, found, rest = line.partition(PREFIX)
             if found:
-                yield Example(shlex.split(rest))
+                command, _, file = rest.partition(" < ")
+                yield Example(shlex.split(command), file.strip() or None)
 
 
 def test_every_command_has_an_example_of_its_own() -> None:
@@ -109,8 +112,8 @@ def test_the_examples_work(
 ) -> None:
     shutil.copytree(folder, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
-    result = run(*example.args)
+    result = run(*example.args, stdin=Path(example.stdin).read_bytes() if example.stdin else b"")
     assert result.exit_code == 0, result.stdout + result.stderr
     for option, value in zip(example.args, example.args[1:], strict=False):
         if option in ("--output", "-o"):
-            assert Path(value).exists()
+            assert value == "-" or Path(value).exists()
