@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from spacy.tokens import DocBin, Span
 from thinc.api import Config
 
 from spacy_crfseq import registry
+from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.decoders.max_expected_f1 import MaxExpectedF1
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
 
@@ -82,14 +84,29 @@ def test_the_python_of_the_readme_runs(
         exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
     first, *answers = capsys.readouterr().out.splitlines()
     assert first == "[('Ada Lovelace', 'PERSON'), ('London', 'GPE')]"
-    shown = blocks("text")[0].splitlines()
-    number = r"\d\.\d+"
-    assert [re.sub(number, "?", line) for line in answers] == [re.sub(number, "?", line) for line in shown]
-    # the last digit of a probability is the machine's
-    found, told = ([float(each) for each in re.findall(number, "\n".join(lines))] for lines in (answers, shown))
-    assert found == pytest.approx(told, abs=0.02)
+    assert_same_but_for_digits("\n".join(answers), README.split("alternative.spans])\n```")[1].split("```")[1][5:])
     gold = next(iter(DocBin().from_disk("train.spacy").get_docs(spacy.blank("en").vocab)))
     assert gold.user_data
+
+
+def assert_same_but_for_digits(found: str, told: str) -> None:
+    """Compare lines; the last digits of their numbers are the machine's."""
+    number = r"\d+\.\d+"
+    lines = ([re.sub(number, "?", line.rstrip()) for line in text.strip().splitlines()] for text in (found, told))
+    assert next(lines) == next(lines)
+    values = ([float(each) for each in re.findall(number, text)] for text in (found, told))
+    assert next(values) == pytest.approx(next(values), abs=0.02)
+
+
+def test_the_explanation_of_the_readme_is_the_models(
+    project: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project[0])
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = next(block for block in blocks("bash") if "crfseq explain" in block)
+    crfseq_cli(shlex.split(shown.partition("crfseq ")[2]), standalone_mode=False)
+    output = README.split(shown, 1)[1].split("```text\n", 1)[1].split("```")[0]
+    assert_same_but_for_digits(capsys.readouterr().out, output)
 
 
 def test_the_python_of_the_quickstart_and_of_confidence_runs(
@@ -106,11 +123,12 @@ def test_the_python_of_the_quickstart_and_of_confidence_runs(
 
 def test_the_configs_of_the_readme_are_valid(tmp_path: Path) -> None:
     (tmp_path / "cities.txt").write_text("Paris\n")
-    sure, features, method = (
+    (tmp_path / "template").write_text("U00:%x[0,0]\nU01:%x[-1,1]/%x[0,1]\nB\n")
+    sure, features, method, moved = (
         Config().from_str(
             "[components]\n"
-            + ("" if "[components.crf_ner]\n" in snippet else "[components.crf_ner]\n")
-            + snippet.replace("cities.txt", f"{tmp_path}/cities.txt")
+            + ("" if "[components.crf_ner]\n" in snippet else f"{re.split('[.][a-z]+]', snippet)[0]}]\n")
+            + re.sub(r'"(cities.txt|template)"', rf'"{tmp_path}/\1"', snippet)
         )
         for snippet in blocks("ini")
     )
@@ -121,6 +139,8 @@ def test_the_configs_of_the_readme_are_valid(tmp_path: Path) -> None:
     assert pipe.method.decoder == MaxExpectedF1(expected_f=0.9, beta=1.0)
     pipe = nlp.add_pipe("crf_ner", "small", config=method["components"]["crf_ner"])
     assert pipe.method.regularizer == ElasticNet(1.0, 0.01)
+    pipe = nlp.add_pipe("crf_chunker", config=moved["components"]["crf_chunker"])
+    assert pipe.reads == {"TAG"}
 
 
 def test_the_readme_names_every_registered_method() -> None:
