@@ -113,7 +113,7 @@ def make_page(
     good = [result for result in results if result.score is not None]
     parts = [section("Results", table(header, rows, [1, *range(len(header) - 5, len(header))]), "Best first.")]
     charts = [
-        figure(line_chart(series, x="seconds", y="dev score"), f"What a score costs, by {key}")
+        figure(line_chart(series, x="seconds", y="dev score", log_x=_wide(series)), f"What a score costs, by {key}")
         for key, series in _by_time(good)
     ]
     charts += [
