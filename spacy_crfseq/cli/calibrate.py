@@ -25,7 +25,6 @@ from ._components import crfs_of, run_between
 from ._console import load_code, printer, reported_errors
 from ._formats import FORMAT_HELP
 from ._gold import GIVEN_HELP, names_of, read_gold
-from ._judged import gold_spans, known_gold_tags, no_gold
 
 if TYPE_CHECKING:
     from spacy.training import Example
@@ -236,6 +235,8 @@ def _judge(pipe: CRFComponent, answers: Answers, examples: Sequence[Example]) ->
 
     RAISES DataError: If there are none, or no gold annotation.
     """
+    from ._judged import gold_spans, known_gold_tags, no_gold
+
     known, right, labels = [], [], []
     some_gold = False
     for scored, example in zip(answers.spans(), examples, strict=True):

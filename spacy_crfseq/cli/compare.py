@@ -20,24 +20,22 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from ..analysis import bootstrap
-from ..analysis.bootstrap import Values
-from ..analysis.errors import span_counts
 from ..errors import ConfigError, DataError
 from ..files import replacing
-from ..schemes import Span
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
 from ._console import load_code, printer, reported_errors
 from ._formats import FORMAT_HELP
 from ._gold import GIVEN_HELP, format_of, names_of, read_gold
-from ._judged import Judged
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
+    from ..analysis.bootstrap import Score, Values
     from ..pipeline.component import CRFComponent
+    from ..schemes import Span
+    from ._judged import Judged
 
 TOKENISED = 200
 """Texts that both tokenisers are tried on."""
@@ -194,7 +192,7 @@ def compare(
     *,
     components: Sequence[str] = (),
     given: Sequence[str] | None = None,
-    n_samples: int = bootstrap.SAMPLES,
+    n_samples: int = 1000,
     n_shown: int = 5,
     output: Path | None = None,
 ) -> Compared:
@@ -245,6 +243,8 @@ def compare(
 
 def _judged(nlp: Language, pipes: dict[str, CRFComponent], examples: Sequence[Any], bar: Any) -> dict[str, Judged]:
     """Return the predictions of components that the file has gold annotation for."""
+    from ._judged import Judged
+
     found: dict[str, Judged] = {}
     docs, before = [example.predicted for example in examples], None
     for name, pipe in pipes.items():
@@ -300,6 +300,8 @@ def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:
 
 
 def _comparison(name: str, first: Judged, second: Judged, n_samples: int) -> Comparison:
+    from ..analysis.errors import span_counts
+
     labels = sorted({*first.labels, *second.labels})
     counts = [span_counts(one.gold, one.found, labels) for one in (first, second)]
     whole = [one.token_counts for one in (first, second)] if first.plain else [each.sum(1) for each in counts]
@@ -328,8 +330,10 @@ def _comparison(name: str, first: Judged, second: Judged, n_samples: int) -> Com
     )
 
 
-def _lines(counts: Sequence[NDArray[np.int64]], score: bootstrap.Score, n_samples: int) -> list[Line]:
+def _lines(counts: Sequence[NDArray[np.int64]], score: Score, n_samples: int) -> list[Line]:
     """Return the scores of both, and what lies between them; counts [N, K] of each of the two."""
+    from ..analysis import bootstrap
+
     first, second = counts
     difference = bootstrap.compare(first, second, score, n_samples)
     scores = [score(each.sum(0).astype(np.float64)) for each in counts]
@@ -337,7 +341,9 @@ def _lines(counts: Sequence[NDArray[np.int64]], score: bootstrap.Score, n_sample
 
 
 def _f1_by_label(counts: Values) -> Values:
-    return bootstrap.prf_by_label(counts)[..., 2::3]
+    from ..analysis.bootstrap import prf_by_label
+
+    return prf_by_label(counts)[..., 2::3]
 
 
 def _accuracy(counts: Values) -> Values:

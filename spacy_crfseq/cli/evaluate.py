@@ -17,7 +17,6 @@ from ..formats import PRESETS
 from ..schemes import Span
 from ._app import crfseq_cli
 from ._columns import SPAN_COLUMNS, chunks_key, missing_columns, predicted_columns
-from ._conlleval import SpanCounts
 from ._console import load_code, printer, reported_errors
 from ._formats import FORMAT_HELP
 from ._gold import GIVEN_HELP, file_columns, format_of, names_of, read_gold
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.training import Example
+
+    from ._conlleval import SpanCounts
 
 WARM_UP = 32
 
@@ -164,6 +165,8 @@ def _section(name: str, counts: SpanCounts, titled: bool) -> str:
 
 
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
+    from ._conlleval import SpanCounts
+
     counts = SpanCounts()
     for example in examples:
         if name in SPAN_COLUMNS:

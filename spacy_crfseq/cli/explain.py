@@ -18,12 +18,9 @@ from wasabi.util import color
 
 from ..errors import ConfigError, DataError
 from ..files import replacing
-from ..pages.frame import page as make_page
-from ..pages.frame import section
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
-from ._marks import strength
 from ._texts import FORMAT_HELP, Text, texts_of
 
 if TYPE_CHECKING:
@@ -301,11 +298,13 @@ def write_page(output: Path, found: Explained, number: int) -> None:
 
 def page(found: Explained, number: int) -> str:
     """Return the page as HTML."""
+    from ..pages import frame
+
     body = "".join(
         _section(i, one, number, len(found.texts) > 1, f' lang="{escape(found.lang)}" dir="{escape(found.direction)}"')
         for i, one in enumerate(found.texts)
     )
-    return make_page(
+    return frame.page(
         f"Why {found.component} says so",
         body,
         about=f"{found.model}: {_count(len(found.texts), 'text')}{_rest(found)}. The fuller the colour, the more "
@@ -316,6 +315,8 @@ def page(found: Explained, number: int) -> str:
 
 
 def _section(text: int, found: ExplainedText, number: int, several: bool, language: str) -> str:
+    from ..pages.frame import section
+
     explanation = found.explanation
     explained = {one.token for one in explanation.tokens}
     each = zip(explanation.words, explanation.labels, explanation.probabilities, strict=True)
@@ -337,6 +338,8 @@ def _token(anchor: str, word: str, label: str, probability: float) -> str:
 
 
 def _shade(probability: float) -> str:
+    from ._marks import strength
+
     return f"--shade: {60 * strength(probability):.0f}%"
 
 

@@ -70,7 +70,7 @@ def find_regularization_cli(
     \b
     Example: the smallest entity recognizer within half a point of the best
       python -m spacy crfseq find-regularization config.cfg --output small/ \\
-          --component crf_ner --within 0.5 \\
+          --component crf_ner --within 0.5 --from 20 --to 2 --steps 4 \\
           --paths.train train.conll --paths.dev dev.conll
     """
     if verbose:

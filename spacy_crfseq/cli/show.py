@@ -16,12 +16,9 @@ from tqdm import tqdm
 
 from ..errors import DataError
 from ..files import replacing
-from ..pages import frame
-from ..pages.frame import Markup
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
-from ._marks import STYLE, Marker, article, rounded
 from ._texts import FORMAT_HELP, Text, texts_of
 
 if TYPE_CHECKING:
@@ -140,11 +137,14 @@ def page(nlp: Language, component: str, model: str, entries: Sequence[Entry], un
 
     unit (str): What the texts' numbers count, "line" or "text".
     """
+    from ..pages import frame
+    from ._marks import STYLE, Marker, article, rounded
+
     counts = Counter(span.label for entry in entries for span in entry.spans)
     marker = Marker(counts, nlp.vocab.writing_system.get("direction", "ltr"))
     articles = (
         article(
-            Markup(f"{unit} {entry.text.line}, probability {rounded(entry.probability)}"),
+            frame.Markup(f"{unit} {entry.text.line}, probability {rounded(entry.probability)}"),
             marker.marked(entry.text.doc, entry.spans),
         )
         for entry in entries

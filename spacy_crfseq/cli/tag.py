@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import json
-import multiprocessing
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,6 @@ from contextlib import ExitStack, closing, contextmanager
 from hashlib import blake2b
 from importlib import metadata
 from itertools import chain
-from multiprocessing import connection
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -36,6 +34,8 @@ from ._resumable import Counts, Output, State, Stream, Target
 from ._texts import DOCBIN, KNOWN, STDIN, Place, Record, format_of, given_columns, make_doc, read_records
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from spacy.tokens import Doc
 
 BROKEN = 3
@@ -533,8 +533,11 @@ def _in_turn(settings: Settings, jobs: Sequence[Job]) -> Iterator[Step]:
 
 def _in_processes(settings: Settings, jobs: Sequence[Job], n_processes: int) -> Iterator[Step]:
     """Let workers take one file after another; when they or this process end, the others do so at their next step."""
+    import multiprocessing
+    from multiprocessing.connection import Connection, wait
+
     context = multiprocessing.get_context("spawn")
-    due, workers = deque(jobs), dict[connection.Connection, Any]()
+    due, workers = deque(jobs), dict[Connection, Any]()
     try:
         for _ in range(n_processes):
             ours, theirs = context.Pipe()
@@ -544,8 +547,8 @@ def _in_processes(settings: Settings, jobs: Sequence[Job], n_processes: int) -> 
             workers[ours] = worker
             ours.send(due.popleft())
         while workers:
-            for ready in connection.wait(list(workers)):
-                assert isinstance(ready, connection.Connection)
+            for ready in wait(list(workers)):
+                assert isinstance(ready, Connection)
                 news = _receive(ready, workers[ready])
                 if isinstance(news, Step):
                     yield news
@@ -563,7 +566,7 @@ def _in_processes(settings: Settings, jobs: Sequence[Job], n_processes: int) -> 
             worker.join()
 
 
-def _receive(ours: connection.Connection, worker: Any) -> Any:
+def _receive(ours: Connection, worker: Any) -> Any:
     try:
         return ours.recv()
     except EOFError:
@@ -574,7 +577,7 @@ def _receive(ours: connection.Connection, worker: Any) -> Any:
         ) from None
 
 
-def _work(settings: Settings, theirs: connection.Connection) -> None:
+def _work(settings: Settings, theirs: Connection) -> None:
     """Annotate the files that come in; an answer that is no step says that one is done."""
     try:
         load_code(settings.code)

@@ -16,17 +16,8 @@ import typer
 from tqdm import tqdm
 from wasabi.tables import table as text_table
 
-from ..analysis.weights import TemplateWeights, Weight, entries, largest_weights, weights_by_template
 from ..errors import ConfigError, suggest
-from ..features.attributes import BUILT_IN
-from ..features.templates import parse
 from ..files import replacing
-from ..pages.charts import heat_map
-from ..pages.frame import columns as side_by_side
-from ..pages.frame import page as make_page
-from ..pages.frame import section
-from ..pages.frame import table as page_table
-from ..types import Floats
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
@@ -35,8 +26,10 @@ from ._texts import FORMAT_HELP, read_texts
 if TYPE_CHECKING:
     from spacy.language import Language
 
+    from ..analysis.weights import TemplateWeights, Weight
     from ..pipeline.component import CRFComponent
     from ..pipeline.naming import BothActive
+    from ..types import Floats
 
 SHOWN, ON_PAGE = 5, 15
 """Weights of each sign in the terminal and on a page."""
@@ -215,6 +208,7 @@ def top(
     texts (Path | None): File to find names of attributes in, as `read_texts` has it.
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
+    from ..analysis.weights import entries, largest_weights, weights_by_template
     from ..pipeline.given import numbers_of
 
     nlp = spacy.load(model)
@@ -246,6 +240,9 @@ def top(
 
 def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:
     """Return the templates that a text names, windows opened: title, block and place in its list."""
+    from ..features.attributes import BUILT_IN
+    from ..features.templates import parse
+
     features = pipe.method.features
     plans = features.plans()
     known = {part.attribute for plan in plans for one in plan.templates for part in one.parts}
@@ -425,17 +422,20 @@ def write_page(output: Path, found: Top) -> None:
 
 def page(found: Top) -> str:
     """Return the page as HTML."""
+    from ..pages import frame
+    from ..pages.charts import heat_map
+
     parts = []
     if found.transitions is not None:
         chart = heat_map(*found.steps, found.transitions, diverging=True, row="from", column="to")
         about = "What a step from the label of the row to that of the column adds to the score."
-        parts.append(section("Transitions", chart, about))
+        parts.append(frame.section("Transitions", chart, about))
     if found.templates:
         header = ("template", "attributes", "weights", "nonzero", "%", "sum of squares")
         parts.append(
-            section(
+            frame.section(
                 "Weights by template",
-                page_table(header, [_template_cells(row) for row in found.templates], range(1, 6)),
+                frame.table(header, [_template_cells(row) for row in found.templates], range(1, 6)),
                 "How many values each template has in the model, and what is left of their weights.",
             )
         )
@@ -444,11 +444,13 @@ def page(found: Top) -> str:
             _side(title, side, with_label=not found.by_label)
             for title, side in (("for", group.positive), ("against", group.negative))
         ]
-        parts.append(section(group.title, side_by_side(*sides)))
+        parts.append(frame.section(group.title, frame.columns(*sides)))
     about = f"{found.model}: the largest weights of its features. {found.advice()}".strip()
-    return make_page(f"What {found.component} has learnt", "".join(parts), about=about)
+    return frame.page(f"What {found.component} has learnt", "".join(parts), about=about)
 
 
 def _side(title: str, weights: Iterable[NamedWeight], *, with_label: bool) -> str:
+    from ..pages.frame import table
+
     rows = [(f"{one.weight:+.3f}", _words(one, with_label)) for one in weights]
-    return page_table(("weight", title), rows, (0,))
+    return table(("weight", title), rows, (0,))
