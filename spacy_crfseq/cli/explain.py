@@ -24,6 +24,7 @@ from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
 from ._marks import strength
+from ._outputs import check_output_file
 from ._texts import FORMAT_HELP, Text, texts_of
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def explain_cli(
     """
     with reported_errors():
         load_code(code)
+        check_output_file(output, source)
         found = explain(model, source, format_, component=component, tokens=tokens or (), against=label, limit=limit)
         if output is not None:
             write_page(output, found, number or ON_PAGE)
