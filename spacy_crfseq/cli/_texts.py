@@ -272,9 +272,7 @@ def _entry(path: Path, number: int, line: str) -> Record | FormatError:
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
         return FormatError(path, number, 'expected an object with a string under "text".')
     if _SURROGATE.search(line) and _has_halves(entry):
-        return FormatError(
-            path, number, "half a character (a lone surrogate, \\ud800 to \\udfff); no file can hold it."
-        )
+        return FormatError(path, number, "half a character (\\ud800 to \\udfff, alone); no file can hold it.")
     return Record(number, entry["text"], entry=entry)
 
 
