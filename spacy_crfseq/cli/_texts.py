@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import ConfigError, FormatError, suggest
+from ..errors import ConfigError, DataError, FormatError, suggest
 from ..formats import PRESETS, Sentence, check_file, get_preset, parse_columns, parse_conllu
 from ._columns import missing_columns
 
@@ -112,6 +112,8 @@ def texts_of(nlp: Language, source: str | Path, format_name: str | None = None) 
     """
     if format_name or _is_path(str(source)):
         return read_texts(nlp, Path(source), format_name)
+    if not str(source).isprintable() and any("\ud800" <= sign <= "\udfff" for sign in str(source)):
+        raise DataError("The text is not in the encoding of this terminal. Write it to a file in UTF-8.")
     return iter([Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else [])
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import spacy
 import typer
-from wasabi.util import color
+from wasabi.util import color, supports_ansi
 
 from ..errors import ConfigError, DataError
 from ..files import replacing
@@ -258,7 +258,7 @@ def _bar(value: float, largest: float, pretty: bool) -> str:
 
 
 def _painted(words: str, pretty: bool, **how: Any) -> str:
-    return str(color(words, **how)) if pretty else words
+    return str(color(words, **how)) if pretty and supports_ansi() else words
 
 
 def _cut(words: str, room: int) -> str:
