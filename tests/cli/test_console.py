@@ -65,9 +65,13 @@ def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
         folder.mkdir()
         raise full
 
-    with pytest.raises(OSError, match="page.html"), replacing(tmp_path / "page.html") as temporary:
-        temporary.write_text("half")
-        raise full
+    def write_file() -> None:
+        with replacing(tmp_path / "page.html") as temporary:
+            temporary.write_text("half")
+            raise full
+
+    with pytest.raises(OSError, match=r"page\.html"):
+        write_file()
     full.filename = None
     with pytest.raises(OSError, match="model-best"):
         replace_folder(tmp_path / "model-best", write)
@@ -83,7 +87,7 @@ def test_of_a_copy_that_fails_the_first_file_is_told(capsys: pytest.CaptureFixtu
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_standard_output_that_is_full(trained: Path) -> None:
     command = [*EXPLAIN, str(trained / "model-best"), "Ada sees Oslo", "-p", "crf_ner"]
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode != 0
     assert "No space left" in done.stderr
