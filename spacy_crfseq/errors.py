@@ -48,4 +48,4 @@ def suggest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = get_close_matches(name, names, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    return f"{hint}Known: {', '.join(names)}."
+    return f"{hint}Known: {', '.join(names) or 'none'}."

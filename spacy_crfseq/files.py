@@ -23,10 +23,22 @@ def replacing(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path, "part")
     try:
-        yield temporary
-        temporary.replace(path)
+        with named(path):
+            yield temporary
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Let errors of writing that tell no file, as that of a full disk, tell this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = str(path)
+        raise
 
 
 def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
@@ -34,7 +46,8 @@ def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new, old = _beside(path, "part"), _beside(path, "old")
     try:
-        write(new)
+        with named(path):
+            write(new)
         if path.exists():
             path.rename(old)
         new.rename(path)

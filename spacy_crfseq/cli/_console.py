@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
 from configparser import Error as ConfigSyntaxError
 from contextlib import contextmanager, redirect_stdout
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from catalogue import RegistryError
 from spacy.cli._util import show_validation_error
@@ -17,6 +20,7 @@ from spacy.util import import_file
 from thinc.api import ConfigValidationError
 from wasabi import msg
 from wasabi.printer import Printer
+from wasabi.util import ENV_ANSI_DISABLED
 
 from ..errors import ConfigError, CrfError
 
@@ -42,6 +46,10 @@ def reported_errors(config: Path | None = None) -> Iterator[None]:
 
     config (Path | None): The config file, for a hint on values that it lacks.
     """
+    for stream in (sys.stdout, sys.stderr):
+        _prepare(stream)
+    if os.environ.get("NO_COLOR"):
+        os.environ[ENV_ANSI_DISABLED] = "1"  # the name that wasabi knows
     plain, warnings.formatwarning = warnings.formatwarning, _format_warning
     try:
         yield
@@ -58,7 +66,8 @@ def reported_errors(config: Path | None = None) -> Iterator[None]:
             fail("spaCy cannot go on", str(error))
         if not isinstance(error, OSError):
             raise
-        fail("Cannot read or write", str(error))
+        first = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # of a copy: a list of all
+        fail("Cannot read or write", str(first))
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
@@ -79,6 +88,15 @@ def load_code(path: Path | None) -> None:
         import_file("python_code", path)
     except Exception as error:  # whatever the user's code raises
         raise ConfigError(f"--code {path} cannot be imported: {error!r}") from error
+
+
+def _prepare(stream: TextIO) -> None:
+    """Let a stream take any character: a terminal shows a sign for those that it lacks, all else gets UTF-8."""
+    if isinstance(stream, TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
+        if stream.isatty():
+            stream.reconfigure(errors="replace")
+        else:
+            stream.reconfigure(encoding="utf8")
 
 
 def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoReturn:

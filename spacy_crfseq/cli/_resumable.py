@@ -11,13 +11,13 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import ConfigError
-from ..files import replacing
+from ..files import named, replacing
 from ._texts import BEGINNING, Place
 
 fcntl: ModuleType | None
@@ -177,11 +177,8 @@ class Target:
             if state == State():
                 self.remove()
                 self._journal.write_text(json.dumps(dict(settings)) + "\n", encoding="utf8")
-            output = Output(self._sink(state), self._journal, state)
-            try:
+            with named(self.path), closing(Output(self._sink(state), self._journal, state)) as output:
                 yield output
-            finally:
-                output.close()
 
     def _sink(self, state: State) -> Sink:
         return Parts(self, state.size) if self.parted else TextFile(self.path, self._temporary, state)
@@ -215,8 +212,10 @@ class Output:
 
     def close(self) -> None:
         """Close all files."""
-        self._sink.close()
-        self._file.close()
+        try:
+            self._sink.close()
+        finally:
+            self._file.close()
 
 
 class TextFile:

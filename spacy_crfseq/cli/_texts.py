@@ -9,13 +9,15 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import ConfigError, FormatError, suggest
+from ..errors import ConfigError, DataError, FormatError, suggest
 from ..formats import PRESETS, Sentence, check_file, get_preset, parse_columns, parse_conllu
 from ._columns import missing_columns
 
@@ -86,6 +88,8 @@ class Place(NamedTuple):
 
 
 BEGINNING = Place()
+_SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
+"""How JSON writes halves of characters."""
 
 
 def read_texts(nlp: Language, path: Path, format_name: str | None = None) -> Iterator[Text]:
@@ -108,6 +112,8 @@ def texts_of(nlp: Language, source: str | Path, format_name: str | None = None) 
     """
     if format_name or _is_path(str(source)):
         return read_texts(nlp, Path(source), format_name)
+    if not str(source).isprintable() and any("\ud800" <= sign <= "\udfff" for sign in str(source)):
+        raise DataError("The text is not in the encoding of this terminal. Write it to a file in UTF-8.")
     return iter([Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else [])
 
 
@@ -231,6 +237,8 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
             yield file
     except EOFError as error:
         raise FormatError(path, 0, "the packed file was cut short.") from error
+    except zlib.error as error:
+        raise FormatError(path, 0, f"the packed file is damaged ({error}).") from error
     except OSError as error:
         raise FormatError(path, 0, f"cannot be read: {error.strerror or error}.") from error
 
@@ -265,7 +273,17 @@ def _entry(path: Path, number: int, line: str) -> Record | FormatError:
         return FormatError(path, number, f"no JSON ({error}). Each line must be an object with a text.")
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
         return FormatError(path, number, 'expected an object with a string under "text".')
+    if _SURROGATE.search(line) and _has_halves(entry):
+        return FormatError(path, number, "half a character (\\ud800 to \\udfff, alone); no file can hold it.")
     return Record(number, entry["text"], entry=entry)
+
+
+def _has_halves(entry: dict[str, Any]) -> bool:
+    try:
+        json.dumps(entry, ensure_ascii=False).encode("utf8")
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _from_corpus(

@@ -24,6 +24,7 @@ from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import INTERRUPTED, load_code, printer, reported_errors
+from ._outputs import STDOUT, check_output_file
 from ._texts import FORMAT_HELP, HELP, Text, read_texts
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from ..pipeline.answers import Answers, Scored
 
 BATCH = 128
-STDOUT = "-"
 
 
 @crfseq_cli.command("active")
@@ -71,6 +71,7 @@ def active_cli(
     """
     with reported_errors():
         load_code(code)
+        check_output_file(output, texts)
         chosen = active(model, texts, format_, by=by, component=component, number=number, nbest=nbest)
         _write(output, chosen.tasks)
         if output != STDOUT:

@@ -23,6 +23,7 @@ from ..errors import ConfigError, suggest
 from ..files import replace_folder
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, load_code, printer, reported_errors
+from ._outputs import check_output_folder
 from .fit import BEST, LAST, LOG, read_overrides
 
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ def augment(
     from ..pipeline.augment import augment as train
     from ..pipeline.augment import get_crf
 
-    if output.exists() and not output.is_dir():
-        raise ConfigError(f"--output {output} is a file. Give a folder.")
+    check_output_folder(output)
     block = _read_config(config_path, overrides or {})
     settings, patience = _settings(block)
     nlp = spacy.load(model)

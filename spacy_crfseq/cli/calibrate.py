@@ -25,6 +25,7 @@ from ._components import crfs_of, run_between
 from ._console import load_code, printer, reported_errors
 from ._formats import FORMAT_HELP
 from ._gold import GIVEN_HELP, names_of, read_gold
+from ._outputs import check_output_pipeline
 
 if TYPE_CHECKING:
     from spacy.training import Example
@@ -167,8 +168,8 @@ def calibrate(
     """
     if output is None and not Path(model).is_dir():
         raise ConfigError(f"{model} is no folder. Give --output DIR for the calibrated pipeline.")
-    if output is not None and output.exists() and not (output / "config.cfg").is_file():
-        raise ConfigError(f"{output} exists and is no pipeline. Give a folder that does not exist yet.")
+    if output is not None:
+        check_output_pipeline(output)
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
     examples = read_gold(nlp, file, format_name, given).examples

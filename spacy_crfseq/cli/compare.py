@@ -27,6 +27,7 @@ from ._components import crfs_of, run_between
 from ._console import load_code, printer, reported_errors
 from ._formats import FORMAT_HELP
 from ._gold import GIVEN_HELP, format_of, names_of, read_gold
+from ._outputs import check_output_file
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -77,6 +78,7 @@ def compare_cli(
     """
     with reported_errors():
         load_code(code)
+        check_output_file(output, file)
         wanted = component or []
         done = compare(
             first, second, file, format_, components=wanted, given=names_of(given), n_samples=samples, output=output,

@@ -30,6 +30,7 @@ from ..formats.crfsuite import WORD, read_crfsuite, sentence_of
 from ..schemes import Span, decode_lenient, encode
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
+from ._outputs import check_output_file
 from ._texts import load_docs
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
     RAISES CrfError: On unknown names, on a file that cannot be read, and where it lacks what the target holds.
     """
     _check(settings)
+    check_output_file(target, source)
     if settings.target == DOCBIN:
         return _write_docs(target, _read_docs(source, settings))
     if settings.source == DOCBIN:

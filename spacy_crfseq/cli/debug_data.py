@@ -247,6 +247,8 @@ def _of_docs(path: Path, key: str, broken: _Errors) -> Iterator[Sentence]:
         except DataError as error:
             broken(FormatError(path, 0, f"doc {number}: {error}"))
             continue
+        if not len(doc):
+            continue
         words = [token.text for token in doc]
         starts = [i for i, token in enumerate(doc) if i == 0 or token.is_sent_start]
         for start, end in zip(starts, [*starts[1:], len(doc)], strict=True):

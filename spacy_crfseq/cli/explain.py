@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import spacy
 import typer
-from wasabi.util import color
+from wasabi.util import color, supports_ansi
 
 from ..errors import ConfigError, DataError
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
+from ._outputs import check_output_file
 from ._texts import FORMAT_HELP, Text, texts_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def explain_cli(
     """
     with reported_errors():
         load_code(code)
+        check_output_file(output, source)
         found = explain(model, source, format_, component=component, tokens=tokens or (), against=label, limit=limit)
         if output is not None:
             write_page(output, found, number or ON_PAGE)
@@ -253,7 +255,7 @@ def _bar(value: float, largest: float, pretty: bool) -> str:
 
 
 def _painted(words: str, pretty: bool, **how: Any) -> str:
-    return str(color(words, **how)) if pretty else words
+    return str(color(words, **how)) if pretty and supports_ansi() else words
 
 
 def _cut(words: str, room: int) -> str:

@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -132,6 +133,9 @@ def find_regularization(
     """
     from ..training.path import schedule
 
+    given = (settings.first or 0.0, settings.last, settings.rho2, settings.within)
+    if not all(map(isfinite, given)):
+        raise ConfigError("--from, --to, --rho2 and --within must be finite numbers.")
     if settings.first is not None:
         schedule(settings.first, settings.last, settings.steps)  # refuses before anything is read
     if not (settings.last > 0 and settings.rho2 >= 0 and settings.within >= 0):

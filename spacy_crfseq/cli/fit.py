@@ -24,6 +24,7 @@ from ._app import crfseq_cli
 from ._console import INTERRUPTED, load_code, printer, reported_errors
 from ._corpus import Corpus
 from ._kernels import is_cold
+from ._outputs import check_output_folder
 from ._progress import Reporter
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def set_up(config_path: Path, output: Path, overrides: dict[str, Any]) -> Setup:
     RAISES CrfError: If there is no such config, the output is a file, components are to be trained that are no CRFs, or
         none is, or the training corpus is empty.
     """
-    check_output(output)
+    check_output_folder(output)
     return set_up_from(load_config(config_path, overrides))
 
 
@@ -177,12 +178,6 @@ def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
     if str(config_path) != "-" and not Path(config_path).is_file():
         raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
     return util.load_config(config_path, overrides=overrides, interpolate=False)
-
-
-def check_output(output: Path) -> None:
-    """RAISES ConfigError: If the folder for results is a file."""
-    if output.exists() and not output.is_dir():
-        raise ConfigError(f"--output {output} is a file. Give a folder.")
 
 
 def set_up_from(config: Config) -> Setup:

@@ -22,13 +22,13 @@ from ..formats import CUSTOM, Preset, check_file, guess
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
 from ._formats import COLUMNS_HELP, DOCBIN, DOCS, ENDINGS, NAMES, SCHEME_HELP, as_options, named_layout
+from ._outputs import STDOUT, check_output_file
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
 TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
 """What a column is there to be learnt for."""
 ALL = "all"
-STDOUT = "-"
 METHOD_BLOCKS = {
     "features": "crf_features",
     "loss": "crf_losses",
@@ -132,6 +132,7 @@ def init_config_cli(
         to_stdout = str(output) == STDOUT
         if not to_stdout and output.exists() and not force:
             raise ConfigError(f"{output} exists. Give another name, or --force to replace it.")
+        check_output_file(output, train, dev)
         settings = complete(wanted, _ask if sys.stdin.isatty() else None)
         text = init_config(settings, output=output)
         if to_stdout:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import spacy
 import typer
 
-from ..errors import ConfigError
 from ..files import replace_folder
 from ._app import crfseq_cli
 from ._components import crfs_of
 from ._console import load_code, printer, reported_errors
+from ._outputs import check_output_pipeline
 
 if TYPE_CHECKING:
     from ..pipeline.component import Pruned
@@ -69,8 +69,7 @@ def prune(
     """
     from ..pipeline.card import fill_card
 
-    if output.exists() and not (output / "config.cfg").is_file():
-        raise ConfigError(f"{output} exists and is no pipeline. Give a folder that does not exist yet.")
+    check_output_pipeline(output)
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components or [], str(model))
     reports = {name: pipe.prune(threshold) for name, pipe in pipes.items()}

@@ -19,6 +19,7 @@ from ._components import crfs_of, run_between
 from ._console import load_code, printer, reported_errors
 from ._formats import FORMAT_HELP
 from ._gold import GIVEN_HELP, ending_format, format_of, names_of, read_gold
+from ._outputs import check_output_file
 
 if TYPE_CHECKING:
     from ._findings import Estimate, Findings
@@ -115,6 +116,7 @@ def report(
     from ._judged import Judged
     from ._report_page import Subject, report_page
 
+    check_output_file(output, file, train, corpus)
     kind = format_of(file, format_name)
     if corpus is not None:
         format_of(corpus, ending_format(corpus) or kind)

@@ -19,6 +19,7 @@ from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
+from ._outputs import check_output_file
 from ._texts import FORMAT_HELP, Text, texts_of
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def show(
     component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
     RAISES CrfError: If there is no such component, it has no probabilities, or there is no text.
     """
+    check_output_file(output, source)
     nlp = spacy.load(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
     texts = list(islice(texts_of(nlp, source, format_name), number + 1))

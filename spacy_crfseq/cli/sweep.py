@@ -27,8 +27,9 @@ from ..pipeline.training_log import finite
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, load_code, printer, reported_errors
 from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid, show
+from ._outputs import check_output_folder
 from ._results import Journal, Result, cells, make_page
-from .fit import BEST, Setup, Walk, check_output, encode, read_overrides, score, set_up_from
+from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up_from
 from .prune import prune
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def sweep(
 
     RAISES CrfError: On a grid, a config or a corpus that it cannot work with.
     """
-    check_output(output)
+    check_output_folder(output)
     stopping = stopping or Stopping()
     source = read_grid(config_path, overrides or {})
     if component is not None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import spacy
 import typer
 from spacy.util import get_package_path, is_package
+from srsly import msgpack_dumps
 from tqdm import tqdm
 
 from ..errors import ConfigError, CrfError, DataError, FormatError
@@ -311,7 +312,8 @@ def _target(source: Path, output: Path, to: str, n_files: int) -> Target:
     if is_file:
         return Target(output, to == DOCBIN)
     if output.is_file():
-        raise ConfigError(f"--output {output} is a file, but {n_files} files are to be tagged. Give a folder.")
+        what = f"{n_files} files are to be tagged" if n_files > 1 else f"its ending is not that of --to {to}"
+        raise ConfigError(f"--output {output} is a file, but {what}. Give a folder, or another name.")
     name = "stdin" if source == STDIN else source.name.removesuffix(".gz")
     return Target(output / f"{Path(name).stem}{ending}", to == DOCBIN)
 
@@ -486,6 +488,7 @@ class Tagger:
         doc = make_doc(self._nlp, record)
         others = {key: value for key, value in record.entry.items() if key != "text"}
         if others and self._settings.to == DOCBIN:
+            msgpack_dumps(others)  # raises here, where the line is known, if a DocBin cannot hold it
             doc.user_data[OTHER_KEYS] = others
         return doc
 

@@ -21,6 +21,7 @@ from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import load_code, printer, reported_errors
+from ._outputs import check_output_file
 from ._texts import FORMAT_HELP, read_texts
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def top_cli(
     """
     with reported_errors():
         load_code(code)
+        check_output_file(output, texts)
         shown = number or (SHOWN if output is None else ON_PAGE)
         found = top(
             model, component=component, label=label, template=template, number=shown, texts=texts, format_name=format_

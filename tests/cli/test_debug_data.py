@@ -128,6 +128,7 @@ def test_docs(tmp_path: Path) -> None:
     starts = [True, False, True, False]
     docs = [
         Doc(nlp.vocab, ["Ada", "sings", "in", "Oslo"], ents=["B-PER", "O", "O", "B-LOC"], sent_starts=starts),
+        Doc(nlp.vocab, []),
         Doc(nlp.vocab, ["Bo", "\n", "works"], ents=["B-PER", "O", "O"]),
     ]
     DocBin(docs=docs).to_disk(tmp_path / "train.spacy")
@@ -135,7 +136,7 @@ def test_docs(tmp_path: Path) -> None:
     assert report.parts["train"].lengths == [2, 2, 3]
     assert report.parts["train"].columns["ent"].labels == {"PER": 2, "LOC": 1}
     assert list(report.parts["train"].columns) == ["ent"]
-    assert "train.spacy, doc 3: a token of white space" in texts(report, "warn")
+    assert "train.spacy, doc 4: a token of white space" in texts(report, "warn")
 
 
 def test_config(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:

@@ -169,6 +169,8 @@ def test_a_loss_that_no_optimizer_of_a_path_can_minimise(
 def test_it_needs_a_dev_corpus_and_a_config(run: Run, configure: Any, corpus: Any, tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
     refused(run(FIND, config, "--output", tmp_path / "out", "--paths.train", corpus.train), "--paths.dev")
+    for strength in ("inf", "nan", "-1"):
+        refused(run(FIND, config, "--output", tmp_path / "out", "--to", strength), "--to")
     refused(run(FIND, tmp_path / "no.cfg", "--output", tmp_path / "out"), "no.cfg: no such config file")
     refused(run(FIND, config, "--output", config, "--paths.train", corpus.train), "c.cfg is a file")
 

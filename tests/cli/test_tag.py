@@ -183,7 +183,7 @@ def test_broken_lines(run: Run, model: Path, tmp_path: Path) -> None:
     assert "5 broken lines left out" in result.stdout
     told = result.stderr.splitlines()
     assert [line.split(": ")[0].rsplit("/")[-1] for line in told] == [f"a.jsonl:{n}" for n in (2, 3, 4, 5, 8)]
-    assert "cannot be annotated" in told[3]
+    assert "half a character" in told[3]
     assert "is not utf8" in told[4]
     assert [entry["text"] for entry in lines(tmp_path / "out" / "a.jsonl")] == TEXTS
     again = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "out")
@@ -193,6 +193,35 @@ def test_broken_lines(run: Run, model: Path, tmp_path: Path) -> None:
     assert strict.exit_code == 1
     assert "a.jsonl:2: no JSON" in strict.stderr
     assert not (tmp_path / "strict" / "a.jsonl").exists()
+
+
+UNWRITABLE = ['"\\ud800"', "1" * 30, "[" * 700 + "]" * 700]
+
+
+@pytest.mark.parametrize(("to", "left_out"), [("jsonl", [2]), ("spacy", [2, 3, 4])])
+def test_what_an_output_cannot_hold_is_a_broken_line(
+    run: Run, model: Path, tmp_path: Path, to: str, left_out: list[int]
+) -> None:
+    """Keys beside the text that UTF-8 or a DocBin has no way to write."""
+    data = "".join(f'{{"text": "Ada sees.", "id": {one}}}\n' for one in ("1", *UNWRITABLE, '"\\ud83d\\ude00"'))
+    (tmp_path / "a.jsonl").write_text(data)
+    result = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "out", "--to", to)
+    assert result.exit_code == 3, result.stderr
+    told = [line.split(": ")[0].rsplit("/")[-1] for line in result.stderr.splitlines()]
+    assert told == [f"a.jsonl:{n}" for n in left_out]
+    assert f"{5 - len(left_out)} texts" in result.stdout
+    if to == "jsonl":
+        assert [entry["id"] for entry in lines(tmp_path / "out" / "a.jsonl")][::3] == [1, "\U0001f600"]
+
+
+def test_a_damaged_packed_file(run: Run, model: Path, tmp_path: Path) -> None:
+    whole = gzip.compress("\n".join(TEXTS).encode())
+    for cut, message in ((whole[:-20], "cut short"), (whole[:10] + b"\xff" * 400, "is damaged")):
+        (tmp_path / "a.txt.gz").write_bytes(cut)
+        result = run("tag", model, tmp_path / "a.txt.gz", "-o", tmp_path / "out", "--overwrite")
+        assert result.exit_code == 1
+        assert message in result.stderr
+        assert not (tmp_path / "out" / "a.jsonl").exists()
 
 
 def test_a_broken_sentence_is_left_out_as_a_whole(run: Run, model: Path, tmp_path: Path) -> None:
@@ -233,6 +262,7 @@ def test_a_text_that_a_component_cannot_do(run: Run, model: Path, tmp_path: Path
         (["a.txt", "-o", "-", "--to", "spacy"], "cannot be written to standard output"),
         (["a.txt", "b.txt", "-o", "-", "-j", "2"], "several cannot write"),
         (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
+        (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
         (["b.txt", "-o", "full"], "is there already"),
     ],
 )
@@ -240,7 +270,7 @@ def test_refused(
     run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("a.txt", "b.txt", "a.jsonl"):
+    for name in ("a.txt", "b.txt", "a.jsonl", "notes.md"):
         Path(name).touch()
     Path("full").mkdir()
     Path("full", "b.jsonl").touch()

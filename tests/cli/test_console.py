@@ -1,0 +1,94 @@
+"""How commands speak: on terminals and streams of any kind, and when a disk is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spacy_crfseq.cli._console import reported_errors
+from spacy_crfseq.files import replace_folder, replacing
+from tests.terminal import run_on_terminal
+
+EXPLAIN = [sys.executable, "-m", "spacy", "crfseq", "explain"]
+
+
+def test_no_color(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    code, said = run_on_terminal([*EXPLAIN, str(trained / "model-best"), "Ada sees Oslo", "-p", "crf_ner"], columns=40)
+    assert code == 0
+    assert "B-PER" in said or "U-PER" in said
+    assert "\x1b" not in said
+    assert max(map(len, said.replace("\r", "").split("\n"))) <= 60
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_streams_take_any_character(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(raw, encoding=encoding, write_through=True))
+    with reported_errors():
+        print("Ada \U0001f600")
+    assert raw.getvalue().decode("utf8").strip() == "Ada \U0001f600"
+
+
+class Terminal(TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_terminals_show_a_sign_for_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = BytesIO()
+    monkeypatch.setattr(sys, "stdout", Terminal(raw, encoding="latin-1", write_through=True))
+    with reported_errors():
+        print("caf\xe9 \U0001f600")
+    assert raw.getvalue().decode("latin-1").strip() == "caf\xe9 ?"
+
+
+def test_a_text_in_another_encoding_than_the_terminals(run: Callable[..., Any], trained: Path) -> None:
+    result = run("explain", trained / "model-best", "caf\udce9 x", "-p", "crf_ner")
+    assert result.exit_code == 1
+    assert "not in the encoding of this terminal" in result.stderr
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        raise full
+
+    def write_file() -> None:
+        with replacing(tmp_path / "page.html") as temporary:
+            temporary.write_text("half")
+            raise full
+
+    with pytest.raises(OSError, match=r"page\.html"):
+        write_file()
+    full.filename = None
+    with pytest.raises(OSError, match="model-best"):
+        replace_folder(tmp_path / "model-best", write)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_copy_that_fails_the_first_file_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), reported_errors():
+        raise shutil.Error([("a", "b", "no space: 'b'"), ("c", "d", "no space: 'd'")])
+    assert capsys.readouterr().err.endswith("Cannot read or write\nno space: 'b'\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_standard_output_that_is_full(trained: Path) -> None:
+    command = [*EXPLAIN, str(trained / "model-best"), "Ada sees Oslo", "-p", "crf_ner"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode != 0
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
