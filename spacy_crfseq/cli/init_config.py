@@ -6,6 +6,7 @@ place from the command line, which the settings of the first would not fit.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -269,7 +270,24 @@ def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
         filled["components"][name].update({block: component[block] for block in METHOD_BLOCKS})
     filled["paths"] = base["paths"]
     filled.pop("pretraining")
-    return _head(settings, str(output)) + _commented(filled.to_str(interpolate=False), _comments(settings)) + "\n"
+    return (
+        _head(settings, str(output))
+        + _commented(_ordered(filled.to_str(interpolate=False)), _comments(settings))
+        + "\n"
+    )
+
+
+def _ordered(text: str) -> str:
+    """Return a config with its sections as spaCy's documentation has them, each block before the blocks inside it.
+
+    Releases of confection differ in where they put components, and in whether blocks follow their section.
+    """
+    blocks = re.split(r"\n+(?=\[)", text.strip())
+    names = [block.partition("]")[0].strip("[").split(".") for block in blocks]
+    first = {tuple(name[:2]): i for i, name in reversed(list(enumerate(names)))}
+    tops = [*util.CONFIG_SECTION_ORDER, *(name[0] for name in names)]
+    order = sorted(range(len(blocks)), key=lambda i: (tops.index(names[i][0]), first[tuple(names[i][:2])]))
+    return "\n\n".join(blocks[i] for i in order)
 
 
 def _base(settings: Settings) -> dict[str, Any]:

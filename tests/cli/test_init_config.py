@@ -14,7 +14,7 @@ from spacy.schemas import ConfigSchemaTraining
 from typer.testing import CliRunner
 
 from spacy_crfseq.cli._formats import NAMES, named_layout
-from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, complete, init_config
+from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, _ordered, complete, init_config
 from spacy_crfseq.errors import ConfigError, FormatError
 
 ROOT = Path(__file__).parents[2]
@@ -243,3 +243,23 @@ def test_unknown_goal_is_no_config() -> None:
 
     with pytest.raises(ConfigError, match="--goal quick"):
         complete(Wanted(layout=named_layout("iob"), goal="quick"))
+
+
+def test_sections_stand_where_spacy_has_them() -> None:
+    text = init_config(settings(tuple(TASKS), "conll2003", "fast"))
+    names = [line.strip("[]") for line in text.splitlines() if line.startswith("[")]
+    tops = list(dict.fromkeys(name.partition(".")[0] for name in names))
+    assert tops == ["paths", "system", "nlp", "components", "corpora", "training", "initialize"]
+    for top in [*tops, *(f"components.{factory}" for factory in TASKS.values())]:
+        inside = [i for i, name in enumerate(names) if f"{name}.".startswith(f"{top}.")]
+        assert names[inside[0]] == top
+        assert inside == list(range(inside[0], inside[-1] + 1))
+
+
+def test_sections_are_put_in_order_wherever_they_stood() -> None:
+    shuffled = "[training]\nseed = 0\n\n[components]\n\n[nlp]\n\n[components.b]\nx = 1\n\n[components.a]\n\n"
+    shuffled += "[components.b.loss]\n\n[training.logger]\n\n[own]\ny = [\n    1]\n"
+    assert _ordered(shuffled).split("\n\n") == [
+        "[nlp]", "[components]", "[components.b]\nx = 1", "[components.b.loss]", "[components.a]",
+        "[training]\nseed = 0", "[training.logger]", "[own]\ny = [\n    1]",
+    ]  # fmt: skip
