@@ -140,7 +140,8 @@ def init_config_cli(
             return
         with replacing(output) as temporary:
             temporary.write_text(text, encoding="utf8")
-        printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}")
+        read_as = f"{as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
+        printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
         for line in _commands(settings, str(output)):
             print(f"  {line}")
 
@@ -186,32 +187,29 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     """
     for path in filter(None, (wanted.train, wanted.dev)):
         check_file(path)
+    if wanted.goal is not None and wanted.goal not in GOALS:
+        raise ConfigError(f"--goal {wanted.goal}: unknown. {suggest(wanted.goal, GOALS)}")
     layout = wanted.layout or _layout(wanted.train, ask)
     default = TASK_OF.get(layout.score, "ner")
     task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
     lang = wanted.lang or (ask("Language code", (), "en") if ask else "en")
     goal = wanted.goal or (ask("Goal", tuple(GOALS), "fast") if ask else "fast")
-    if goal not in GOALS:
-        raise ConfigError(f"--goal {goal}: unknown. {suggest(goal, GOALS)}")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
     return Settings(tasks, lang, layout, goal, wanted.train, wanted.dev)
 
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
-    """Return the layout of a training file, as its ending or its lines tell, or as the user answers."""
+    """Return the layout of a training file, as its ending or its lines tell, else as the user answers."""
     ending = ENDINGS.get(train.suffix) if train else None
     seems = named_layout(ending) if ending else guess(train) if train else None
+    if seems is not None:
+        return seems
     if ask is None:
-        if seems is not None:
-            return seems
         if train is not None:
             raise FormatError(train, 0, f"cannot tell its layout. Give --format ({', '.join(NAMES)}) or --columns.")
         raise ConfigError(f"Give --format ({', '.join(NAMES)}), --columns, or --train with a file that tells it.")
-    proposal = seems.name if seems is not None and seems.name in NAMES else ",".join(seems.columns) if seems else ""
-    answer = ask(f"Format of the corpus ({', '.join(NAMES)}) or its columns, with commas", (), proposal or "conll2003")
-    if seems is not None and answer == proposal:
-        return seems
+    answer = ask(f"Format of the corpus ({', '.join(NAMES)}) or its columns, with commas", (), "conll2003")
     named = named_layout(None, answer) if "," in answer else named_layout(answer)
     assert named is not None
     return named

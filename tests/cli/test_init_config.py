@@ -207,9 +207,15 @@ def test_asks_for_what_is_missing_on_a_terminal(corpora: Path) -> None:
         return {"Goal": "small"}.get(question, default)
 
     made = complete(Wanted(lang="de", train=corpora / "train.conll2003"), ask)
-    assert [question.split(" ")[0] for question in asked] == ["Format", "Task", "Goal"]
-    assert asked[0].endswith("[conll2003]")
+    assert [question.split(" ")[0] for question in asked] == ["Task", "Goal"]  # the file tells its format
     assert made == Settings(("ner",), "de", made.layout, "small", corpora / "train.conll2003", None)
+    asked.clear()
+    assert complete(Wanted(lang="de"), ask).layout.name == "conll2003"
+    assert [question.split(" ")[0] for question in asked] == ["Format", "Task", "Goal"]
+    asked.clear()
+    with pytest.raises(ConfigError, match="--goal smal"):
+        complete(Wanted(goal="smal"), ask)
+    assert not asked
 
 
 def test_prompts_again_after_an_answer_that_is_none(
