@@ -22,6 +22,8 @@ from wasabi.printer import Printer
 from ..errors import ConfigError, CrfError
 
 FAILED, INTERRUPTED = 1, 130
+NAME_KEPT = 6
+"""Characters of a feature's name that must be left for its value to be shown."""
 
 
 def printer() -> Any:
@@ -33,6 +35,19 @@ def advise(*commands: str) -> None:
     """Show a person what to do next; programs that read the output are left alone."""
     if sys.stdout.isatty():
         print("\n".join(["", *(f"  python -m spacy crfseq {command}" for command in commands)]))
+
+
+def cut(words: str, room: int) -> str:
+    """Return words of at most `room` characters."""
+    return words if len(words) <= room else words[: max(0, room - 3)] + "..."
+
+
+def cut_name(feature: str, room: int) -> str:
+    """Return a feature, NAME=VALUE or NAME (note), in at most `room` characters: the end tells more than the name."""
+    at = min((i for i in (feature.find("="), feature.find(" (")) if i > 0), default=0)
+    name, end = feature[:at], feature[at:]
+    kept = room - len(end) - len("...")
+    return f"{name[:kept]}...{end}" if NAME_KEPT <= kept < len(name) - 3 else cut(feature, room)
 
 
 def fail(title: str, text: str = "") -> NoReturn:
