@@ -19,6 +19,31 @@ SECTIONS = {
 """Commands in the order in which one comes to need them."""
 
 
+MEANT = {
+    "init": "init-config",
+    "new": "init-config",
+    "debug": "debug-data",
+    "check": "debug-data",
+    "train": "fit",
+    "path": "find-regularization",
+    "grid": "sweep",
+    "search": "sweep",
+    "finetune": "augment",
+    "score": "evaluate",
+    "test": "evaluate",
+    "benchmark": "evaluate",
+    "why": "explain",
+    "weights": "top",
+    "visualize": "show",
+    "render": "show",
+    "apply": "tag",
+    "predict": "tag",
+    "label": "tag",
+    "annotate": "tag",
+}
+"""What other programs call these commands."""
+
+
 class Sections(TyperGroup):
     """Lists commands by what they are for, with their first sentence in full.
 
@@ -29,6 +54,12 @@ class Sections(TyperGroup):
         """Return the names of all commands, as `SECTIONS` orders them."""
         ordered = [name for names in SECTIONS.values() for name in names if name in self.commands]
         return [*ordered, *(name for name in self.commands if name not in ordered)]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is called; one known by another name elsewhere is pointed to."""
+        if args and args[0] not in self.commands and args[0] in MEANT:
+            ctx.fail(f"No such command {args[0]!r}. Here it is {MEANT[args[0]]!r}.")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the sections."""

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from configparser import Error as ConfigSyntaxError
 from contextlib import contextmanager, redirect_stdout
+from difflib import get_close_matches
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
@@ -25,11 +26,32 @@ from wasabi.util import ENV_ANSI_DISABLED
 from ..errors import ConfigError, CrfError
 
 FAILED, INTERRUPTED = 1, 130
+NAME_KEPT = 6
+"""Characters of a feature's name that must be left for its value to be shown."""
 
 
 def printer() -> Any:
     """Return a printer for stdout, plain unless stdout is a terminal."""
     return Printer(pretty=sys.stdout.isatty())
+
+
+def advise(*commands: str) -> None:
+    """Show a person what to do next; programs that read the output are left alone."""
+    if sys.stdout.isatty():
+        print("\n".join(["", *(f"  python -m spacy crfseq {command}" for command in commands)]))
+
+
+def cut(words: str, room: int) -> str:
+    """Return words of at most `room` characters."""
+    return words if len(words) <= room else words[: max(0, room - 3)] + "..."
+
+
+def cut_name(feature: str, room: int) -> str:
+    """Return a feature, NAME=VALUE or NAME (note), in at most `room` characters: the end tells more than the name."""
+    at = min((i for i in (feature.find("="), feature.find(" (")) if i > 0), default=0)
+    name, end = feature[:at], feature[at:]
+    kept = room - len(end) - len("...")
+    return f"{name[:kept]}...{end}" if NAME_KEPT <= kept < len(name) - 3 else cut(feature, room)
 
 
 def fail(title: str, text: str = "") -> NoReturn:
@@ -57,7 +79,9 @@ def reported_errors(config: Path | None = None) -> Iterator[None]:
         _fail_validation(error, config)
     except ConfigSyntaxError as error:
         fail("Config validation error", str(error))
-    except (CrfError, RegistryError) as error:
+    except RegistryError as error:
+        fail("Unknown function in the config", _unknown_function(str(error)))
+    except CrfError as error:
         fail(_first_words(error), str(error))
     except BrokenPipeError:
         raise  # whoever read our output has left; typer ends quietly
@@ -116,9 +140,28 @@ def _first_words(error: Exception) -> str:
         "FormatError": "The file cannot be read",
         "DataError": "The data cannot be used",
         "ModelFileError": "The model cannot be loaded",
-        "RegistryError": "Unknown function in the config",
     }
     return titles.get(type(error).__name__, "Error")
+
+
+def _unknown_function(message: str) -> str:
+    """Return the registry's message in short, with the nearest name; as it is where it says something else."""
+    told = re.search(r"function '([^']+)' in function registry '(crf_\w+)'.*Available names: (.*)", message, re.DOTALL)
+    if told is None:
+        return message
+    name, registry, names = told.groups()
+    known = {_short(one): one for one in names.strip().split(", ")}
+    near = get_close_matches(_short(name), known, n=1)
+    hint = f"Did you mean {known[near[0]]!r}? " if near else ""
+    return (
+        f"There is no {name!r} among the {registry}. {hint}A function of your own comes in by --code FILE. "
+        f"Known: {', '.join(known.values())}."
+    )
+
+
+def _short(name: str) -> str:
+    """Return the name of a function without the package and the version."""
+    return re.sub(r"\.v\d+$", "", name).rpartition(".")[2]
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> str:

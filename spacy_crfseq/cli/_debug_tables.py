@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ._console import printer
+from ._console import cut, printer
 
 if TYPE_CHECKING:
     from ..analysis.corpus import Finding
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .debug_data import Report
 
 LABEL_ROWS = 50
+TEMPLATE = 32
+"""Characters of a template's name, so that the table fits into a terminal."""
 MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}
 """In the place of wasabi's colours and marks, where there is no terminal."""
 
@@ -93,7 +95,7 @@ def _tell_component(say: Any, name: str, component: Component) -> None:
     dead = set(component.dead())
     rows = [
         (
-            use.name,
+            cut(use.name, TEMPLATE) if sys.stdout.isatty() else use.name,
             f"{use.attributes:,}",
             f"{100 * use.once / max(1, use.attributes):.0f} %",
             f"{100 * use.tokens / max(1, component.n_tokens):.0f} %",

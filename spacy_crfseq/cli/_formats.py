@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..errors import ConfigError, FormatError, suggest
 from ..formats import CUSTOM, PRESETS, Preset, check_columns, check_file, guess
@@ -94,3 +97,26 @@ def as_options(layout: Preset) -> str:
         return f"--format {layout.name}"
     scheme = f" --scheme {layout.scheme}" if layout.scheme in ("IOB1", "BILUO") else ""
     return f"--columns {','.join(layout.columns)}{scheme}"
+
+
+def reader_options(reader: Mapping[str, Any]) -> str | None:
+    """Return how to call commands on the file that a config's block such as `[corpora.dev]` reads: its path, quoted,
+    and --format where its ending does not tell; None where they cannot read it."""
+    path, name = reader.get("path"), str(reader.get("@readers", "")).split(".")[1:2]
+    if not path:
+        return None
+    layout = {"Corpus": DOCBIN, "ConlluReader": "conllu"}.get(name[0] if name else "")
+    if name == ["ConllReader"]:
+        columns, scheme = reader.get("columns", ()), reader.get("scheme", "IOB2")
+        schemes = {"IOB1": ("IOB1",), "IOB2": ("IOB2", "IOB1")}.get(scheme, ())  # what is IOB2 reads the same as IOB1
+        layout = next((one.name for one in PRESETS.values() if one.scheme in schemes and _reads(one, columns)), None)
+    if layout is None:
+        return None
+    told = ENDINGS.get(Path(path).suffix) == layout
+    return shlex.quote(str(path)) + ("" if told else f" --format {layout}")
+
+
+def _reads(layout: Preset, columns: Sequence[str]) -> bool:
+    """Whether columns of which some are left out are those of a layout."""
+    pairs = zip(columns, layout.columns, strict=False)
+    return len(columns) == len(layout.columns) and all(one in (other, "_") for one, other in pairs)

@@ -67,7 +67,7 @@ def report_page(subject: Subject, components: Sequence[Findings]) -> str:
         direction=subject.direction,
         style=STYLE + "td small { color: var(--soft); margin-inline-start: .4em; }\n"
         "@media (max-width: 40rem) { td small { display: block; margin: 0; } "
-        "td:first-child { white-space: normal; } }\n",
+        "td:first-child { white-space: normal; min-width: 6rem; } }\n",
     )
 
 
@@ -124,14 +124,14 @@ def _f1_bar(name: str, row: Row) -> Bar:
 
 def _score_table(first: str, rows: Sequence[tuple[str, Row]]) -> Markup:
     return frame.table(
-        (first, "Gold", "Found", "Right", "Precision", "Recall", "F1"),
+        (first, "F1", "Precision", "Recall", "Gold", "Found", "Right"),  # a narrow window shows the first
         [
             (
                 name,
+                *map(_cell, (row.f1, row.precision, row.recall)),
                 f"{row.gold:,}",
                 f"{row.found:,}",
                 f"{row.right:,}",
-                *map(_cell, (row.precision, row.recall, row.f1)),
             )
             for name, row in rows
         ],
@@ -198,7 +198,8 @@ def _confusions(found: Findings, prefix: str) -> str:
     return frame.section(
         f"{prefix}Confusion",
         _beside(len(kept), "".join([*parts[:-1], frame.figure(frequent, "The most frequent confusions")]), parts[-1]),
-        "How often a gold label (row) was predicted as another (column). The diagonal has no colour.",
+        "How often a gold label (row) was predicted as another (column). The diagonal has no colour"
+        + ("; of spans, it counts those with wrong boundaries, too." if found.kinds else "."),
     )
 
 
@@ -298,22 +299,33 @@ def _curve(found: Findings, prefix: str) -> str:
         by_time = Series("dev score", [(e["seconds"], 100 * s) for e, s in scores if e.get("seconds") is not None])
         figures.append(charts.line_chart([by_time], x="seconds", y="dev score"))
     last = log[-1]
-    entries = [("Iterations", f"{last['iteration']:,}"), ("Objective", f"{last['objective']:,.1f}")]
+    entries = [("Iterations", f"{last['iteration']:,}"), ("Last objective", f"{last['objective']:,.1f}")]
     if last.get("seconds") is not None:
         entries.append(("Seconds", f"{last['seconds']:.1f}"))
     best = [entry for entry in log if entry.get("best")]
     if best and scores:
         entries.append(("Best iteration", f"{best[-1]['iteration']:,}"))
-    return frame.section(title, frame.facts(entries) + frame.columns(*map(frame.figure, figures)))
+    about = "model-best holds the weights of the best iteration, by the score on the dev corpus of the training."
+    return frame.section(
+        title, frame.facts(entries) + frame.columns(*map(frame.figure, figures)), about if best and scores else ""
+    )
 
 
 def _points(log: Sequence[dict[str, float]], x: str, y: str) -> list[tuple[float, float]]:
     return [(entry[x], entry[y]) for entry in log if entry.get(x) is not None and entry.get(y) is not None]
 
 
+KIND_NAMES = {"transitions": "(transitions)", "boundaries": "(start and end)"}
+"""What `crfseq top` calls weights that belong to no template."""
+
+
 def _weights(found: Findings, prefix: str) -> str:
     rows = sorted(found.templates, key=lambda row: -row.weights)
-    bars = [Bar(row.template or row.kind, row.weights, row.nonzero) for row in rows[:MOST_TEMPLATES] if row.weights]
+    bars = [
+        Bar(row.template or KIND_NAMES.get(row.kind, row.kind), row.weights, row.nonzero)
+        for row in rows[:MOST_TEMPLATES]
+        if row.weights
+    ]
     total, nonzero = sum(row.weights for row in rows), sum(row.nonzero for row in rows)
     share = f"{nonzero:,} of {total:,} weights are not zero ({nonzero / total:.1%})" if total else "No weights"
     more = len(rows) - MOST_TEMPLATES

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from html import escape
-from itertools import islice
+from itertools import groupby, islice
 from math import inf
 from pathlib import Path
 from shutil import get_terminal_size
@@ -20,7 +20,7 @@ from ..errors import ConfigError, DataError
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
-from ._console import load_code, printer, reported_errors
+from ._console import cut, cut_name, load_code, printer, reported_errors
 from ._outputs import check_output_file
 from ._texts import FORMAT_HELP, Text, texts_of
 
@@ -35,6 +35,8 @@ BAR = 8
 """Signs that the longest bar has."""
 MOST_UNKNOWN = 6
 """Attributes that are named of those that the model does not know."""
+OUTSIDE, SURE = "O", 0.95
+"""On a terminal, tokens with this label, at least so probable, are only named."""
 
 
 @crfseq_cli.command("explain")
@@ -65,7 +67,8 @@ def explain_cli(
     """Tell which features and transitions make each label, and by how much it wins.
 
     The second most probable label, or the one asked for, is the rival: in the best labelling that has it. The margin is
-    the score of the predicted labelling minus that one's; the contributions are what it is the sum of.
+    the score of the predicted labelling minus that one's; the contributions are what it is the sum of. On a terminal,
+    tokens that are surely outside of spans are only named, unless --token or --label asks for them.
 
     \b
     Example:
@@ -88,7 +91,8 @@ def explain_cli(
             printer().good(f"Saved {output}: {_count(len(found.texts), 'text')}{_rest(found)}")
         else:
             for one in found.texts:
-                print("\n".join(_lines(one, number or SHOWN, several=len(found.texts) > 1)))
+                brief = not tokens and label is None and sys.stdout.isatty()
+                print("\n".join(_lines(one, number or SHOWN, several=len(found.texts) > 1, brief=brief)))
             if found.more:
                 printer().info(f"Explained the first {len(found.texts)}; ask for more by --limit.")
 
@@ -217,36 +221,70 @@ def _unknown(one: TokenExplanation) -> str:
 # The terminal
 
 
-def _lines(found: ExplainedText, number: int, *, several: bool) -> list[str]:
-    """Return the lines about a text, no wider than the terminal; in full where they go elsewhere."""
+def _lines(found: ExplainedText, number: int, *, several: bool, brief: bool) -> list[str]:
+    """Return the lines about a text, no wider than the terminal; in full where they go elsewhere.
+
+    brief (bool): Whether to leave out what makes a token surely be outside of spans.
+    """
     explanation, pretty = found.explanation, sys.stdout.isatty()
     wide = get_terminal_size().columns if pretty else sys.maxsize
-    names = {
-        (one.token, i): _name(part, one, explanation.words)
+    names = (
+        _name(part, one, explanation.words)
         for one in explanation.tokens
-        for i, part in enumerate(one.contributions[:number])
-    }
-    room = max([20, *map(len, names.values())])
+        if not (brief and _surely_outside(one))
+        for part in one.contributions[:number]
+    )
+    room = max([20, *map(len, names)])
     room = min(room, max(20, wide - BAR - 31))
     lines = [f"line {found.text.line}: {' '.join(explanation.words)}"] if several else []
-    for one in explanation.tokens:
-        head = f"{one.text}  {one.label} {_probability(one.probability)}"
-        lines += ["", _painted(head, pretty, bold=True) + f"   {against_rival(one)}"]
-        lines += [_cut(f"  {note}", wide) for note in (_changes(one, explanation.words),) if note]
-        rival = one.rival if one.rival is not None and not one.impossible else ""
-        header = f"  {'':>7}  {'':{BAR}}  {'':{room}}  {_cut(one.label, 7):>7}"
-        lines.append(_painted(f"{header}  {_cut(rival, 7):>7}".rstrip(), pretty, fg="grey"))
-        shown, rest = one.contributions[:number], one.contributions[number:]
-        largest = max((abs(part.difference) for part in shown), default=1.0)
-        for i, part in enumerate(shown):
-            against = f"  {part.rival_weight:7.2f}" if rival else ""
-            bar = _bar(part.difference, largest, pretty)
-            name = _cut(names[one.token, i], room)
-            lines.append(f"  {part.difference:+7.2f}  {bar}  {name:{room}}  {part.weight:7.2f}{against}")
-        if rest:
-            lines.append(f"  {sum(part.difference for part in rest):+7.2f}  {'':{BAR}}  {len(rest)} more")
-        lines += [_painted(_cut(f"  {note}", wide), pretty, fg="grey") for note in (_unknown(one),) if note]
+    for outside, group in groupby(explanation.tokens, lambda one: brief and _surely_outside(one)):
+        if outside:
+            lines += ["", _painted(_outside(list(group), wide), pretty, fg="grey")]
+        else:
+            for one in group:
+                lines += _token_lines(one, explanation.words, number, room, wide, pretty)
+    if brief and any(map(_surely_outside, explanation.tokens)):
+        lines += ["", "  --token WORD tells what makes a word be outside."]
     return [*lines, ""]
+
+
+def _surely_outside(one: TokenExplanation) -> bool:
+    return one.label == OUTSIDE and one.probability >= SURE
+
+
+def _outside(tokens: Sequence[TokenExplanation], wide: int) -> str:
+    """Return a line on neighbours that are outside of spans."""
+    least = _probability(min(one.probability for one in tokens))
+    end = f"  {OUTSIDE} {least}" if len(tokens) == 1 or least.startswith(">") else f"  {OUTSIDE} {least} or more"
+    return cut(" ".join(one.text for one in tokens), wide - len(end)) + end
+
+
+def _token_lines(
+    one: TokenExplanation,
+    words: Sequence[str],
+    number: int,
+    room: int,
+    wide: int,
+    pretty: bool,
+) -> list[str]:
+    """Return the lines about a token."""
+    head = f"{one.text}  {one.label} {_probability(one.probability)}"
+    lines = ["", _painted(head, pretty, bold=True) + f"   {against_rival(one)}"]
+    lines += [cut(f"  {note}", wide) for note in (_changes(one, words),) if note]
+    rival = one.rival if one.rival is not None and not one.impossible else ""
+    header = f"  {'':>7}  {'':{BAR}}  {'':{room}}  {cut(one.label, 7):>7}"
+    lines.append(_painted(f"{header}  {cut(rival, 7):>7}".rstrip(), pretty, fg="grey"))
+    shown, rest = one.contributions[:number], one.contributions[number:]
+    largest = max((abs(part.difference) for part in shown), default=1.0)
+    for part in shown:
+        against = f"  {part.rival_weight:7.2f}" if rival else ""
+        bar = _bar(part.difference, largest, pretty)
+        name = cut_name(_name(part, one, words), room)
+        lines.append(f"  {part.difference:+7.2f}  {bar}  {name:{room}}  {part.weight:7.2f}{against}")
+    if rest:
+        lines.append(f"  {sum(part.difference for part in rest):+7.2f}  {'':{BAR}}  {len(rest)} more")
+    lines += [_painted(cut(f"  {note}", wide), pretty, fg="grey") for note in (_unknown(one),) if note]
+    return lines
 
 
 def _bar(value: float, largest: float, pretty: bool) -> str:
@@ -256,10 +294,6 @@ def _bar(value: float, largest: float, pretty: bool) -> str:
 
 def _painted(words: str, pretty: bool, **how: Any) -> str:
     return str(color(words, **how)) if pretty and supports_ansi() else words
-
-
-def _cut(words: str, room: int) -> str:
-    return words if len(words) <= room else words[: max(0, room - 3)] + "..."
 
 
 # The page

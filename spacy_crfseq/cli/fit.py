@@ -7,6 +7,7 @@ the order of the pipeline; the predictions of those in ``[training.annotating_co
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import getitem
@@ -21,8 +22,9 @@ from spacy.cli._util import parse_config_overrides
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, load_code, printer, reported_errors
+from ._console import INTERRUPTED, advise, load_code, printer, reported_errors
 from ._corpus import Corpus
+from ._formats import reader_options
 from ._kernels import is_cold
 from ._outputs import check_output_folder
 from ._progress import Reporter
@@ -36,6 +38,15 @@ if TYPE_CHECKING:
     from ..training.fit import FitResult
 
 BEST, LAST, LOG = "model-best", "model-last", "log.jsonl"
+_ENDS = "The optimizer has a limit of its own: --components.NAME.optimizer.max_iterations N."
+OF_SPACY_TRAIN = {
+    "training.max_epochs": _ENDS,
+    "training.max_steps": _ENDS,
+    "training.patience": "Give --patience N, in scores.",
+    "training.eval_frequency": "Give --evaluate-every N, in iterations.",
+    "training.optimizer.learn_rate": "The components have optimizers of their own: --components.NAME.optimizer.",
+}
+"""Settings that people change in vain, and what to change instead."""
 _SEE = "Use 'python -m spacy train' for pipelines with other trainable components"
 
 
@@ -86,6 +97,7 @@ class Outcome(NamedTuple):
     reasons (dict[str, str]): Why the training of each component ended.
     untrained (list[str]): Components that an interrupt left without training; their weights are zero.
     interrupted (bool): Whether it was interrupted.
+    dev (str | None): The dev corpus as an argument of other commands, which None says they cannot read.
     """
 
     best: Path | None
@@ -94,6 +106,7 @@ class Outcome(NamedTuple):
     reasons: dict[str, str]
     untrained: list[str]
     interrupted: bool
+    dev: str | None = None
 
 
 class Setup(NamedTuple):
@@ -133,7 +146,16 @@ def fit(
         trainer.run()
     finally:
         reporter.close()
-    return save(setup, trainer, output)
+    return save(setup, trainer, output)._replace(dev=dev_options(setup))
+
+
+def dev_options(setup: Setup) -> str | None:
+    """Return the dev corpus as an argument of other commands; None where they cannot read it."""
+    try:
+        block = reduce(getitem, setup.training["dev_corpus"].split("."), setup.nlp.config.interpolate())
+    except (KeyError, TypeError):  # a callback may have put a corpus anywhere
+        return None
+    return reader_options(block) if isinstance(block, dict) else None
 
 
 def read_overrides(args: list[str]) -> dict[str, Any]:
@@ -145,6 +167,9 @@ def read_overrides(args: list[str]) -> dict[str, Any]:
         if arg.startswith("-") and "." not in arg.partition("=")[0] and not _is_number(arg):
             raise typer.BadParameter(f"{arg}: no such option. Overrides name a section: --paths.train FILE.")
     overrides: dict[str, Any] = parse_config_overrides(list(args))
+    for name in overrides:
+        if name in OF_SPACY_TRAIN:
+            printer().warn(f"--{name} is for 'spacy train' and changes nothing here. {OF_SPACY_TRAIN[name]}")
     return overrides
 
 
@@ -437,3 +462,5 @@ def _tell(outcome: Outcome) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained yet, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best} and {outcome.last}")
+    model = shlex.quote(str(outcome.best))
+    advise(*([f"report {model} {outcome.dev}"] if outcome.dev else []), f"tag {model} texts.txt --output tagged/")

@@ -6,6 +6,7 @@ place from the command line, which the settings of the first would not fit.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -140,7 +141,8 @@ def init_config_cli(
             return
         with replacing(output) as temporary:
             temporary.write_text(text, encoding="utf8")
-        printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}")
+        read_as = f"{as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
+        printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
         for line in _commands(settings, str(output)):
             print(f"  {line}")
 
@@ -186,32 +188,29 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     """
     for path in filter(None, (wanted.train, wanted.dev)):
         check_file(path)
+    if wanted.goal is not None and wanted.goal not in GOALS:
+        raise ConfigError(f"--goal {wanted.goal}: unknown. {suggest(wanted.goal, GOALS)}")
     layout = wanted.layout or _layout(wanted.train, ask)
     default = TASK_OF.get(layout.score, "ner")
     task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
     lang = wanted.lang or (ask("Language code", (), "en") if ask else "en")
     goal = wanted.goal or (ask("Goal", tuple(GOALS), "fast") if ask else "fast")
-    if goal not in GOALS:
-        raise ConfigError(f"--goal {goal}: unknown. {suggest(goal, GOALS)}")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
     return Settings(tasks, lang, layout, goal, wanted.train, wanted.dev)
 
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
-    """Return the layout of a training file, as its ending or its lines tell, or as the user answers."""
+    """Return the layout of a training file, as its ending or its lines tell, else as the user answers."""
     ending = ENDINGS.get(train.suffix) if train else None
     seems = named_layout(ending) if ending else guess(train) if train else None
+    if seems is not None:
+        return seems
     if ask is None:
-        if seems is not None:
-            return seems
         if train is not None:
             raise FormatError(train, 0, f"cannot tell its layout. Give --format ({', '.join(NAMES)}) or --columns.")
         raise ConfigError(f"Give --format ({', '.join(NAMES)}), --columns, or --train with a file that tells it.")
-    proposal = seems.name if seems is not None and seems.name in NAMES else ",".join(seems.columns) if seems else ""
-    answer = ask(f"Format of the corpus ({', '.join(NAMES)}) or its columns, with commas", (), proposal or "conll2003")
-    if seems is not None and answer == proposal:
-        return seems
+    answer = ask(f"Format of the corpus ({', '.join(NAMES)}) or its columns, with commas", (), "conll2003")
     named = named_layout(None, answer) if "," in answer else named_layout(answer)
     assert named is not None
     return named
@@ -270,7 +269,24 @@ def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
         filled["components"][name].update({block: component[block] for block in METHOD_BLOCKS})
     filled["paths"] = base["paths"]
     filled.pop("pretraining")
-    return _head(settings, str(output)) + _commented(filled.to_str(interpolate=False), _comments(settings)) + "\n"
+    return (
+        _head(settings, str(output))
+        + _commented(_ordered(filled.to_str(interpolate=False)), _comments(settings))
+        + "\n"
+    )
+
+
+def _ordered(text: str) -> str:
+    """Return a config with its sections as spaCy's documentation has them, each block before the blocks inside it.
+
+    Releases of confection differ in where they put components, and in whether blocks follow their section.
+    """
+    blocks = re.split(r"\n+(?=\[)", text.strip())
+    names = [block.partition("]")[0].strip("[").split(".") for block in blocks]
+    first = {tuple(name[:2]): i for i, name in reversed(list(enumerate(names)))}
+    tops = [*util.CONFIG_SECTION_ORDER, *(name[0] for name in names)]
+    order = sorted(range(len(blocks)), key=lambda i: (tops.index(names[i][0]), first[tuple(names[i][:2])]))
+    return "\n\n".join(blocks[i] for i in order)
 
 
 def _base(settings: Settings) -> dict[str, Any]:

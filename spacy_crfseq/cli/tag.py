@@ -111,7 +111,7 @@ def tag_cli(
         elif output == STDIN:
             print(done.summary(), file=sys.stderr)
         else:
-            printer().good(done.summary())
+            printer().good(f"{done.summary()}: {output}" if done.files else done.summary())
     if done.counts.broken:
         raise SystemExit(BROKEN)
 
@@ -139,8 +139,12 @@ class Done(NamedTuple):
 
     def summary(self) -> str:
         """Return the totals in words."""
-        files = f"{self.files:,} file" + ("" if self.files == 1 else "s")
-        text = f"Tagged {files}: {self.new.texts:,} texts, {self.new.tokens:,} tokens, {self.speed:,.0f} tokens/s"
+        if not self.files and self.complete and not self.counts.broken:
+            return f"Nothing to do: {_count(self.complete, 'file')} complete already; --overwrite begins anew"
+        texts, tokens = _count(self.new.texts, "text"), _count(self.new.tokens, "token")
+        text = f"Tagged {_count(self.files, 'file')}: {texts}, {tokens}"
+        if self.seconds >= 1:  # less tells more of the start than of the speed
+            text += f", {self.speed:,.0f} tokens/s"
         if self.complete:
             text += f"; {self.complete:,} complete already"
         if self.counts.broken:
@@ -157,6 +161,10 @@ class Done(NamedTuple):
             "seconds": self.seconds,
             "tokens_per_second": self.speed,
         }
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 class Settings(NamedTuple):

@@ -20,7 +20,7 @@ from ..errors import ConfigError, suggest
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
-from ._console import load_code, printer, reported_errors
+from ._console import cut, cut_name, load_code, printer, reported_errors
 from ._outputs import check_output_file
 from ._texts import FORMAT_HELP, read_texts
 
@@ -353,7 +353,7 @@ def _pairs(group: Group, wide: int, *, with_label: bool) -> list[str]:
         cells = []
         for side, words in ((group.positive, left), (group.negative, right)):
             if i < len(words):
-                cells.append(f"{side[i].weight:+8.3f}  {_cut(words[i], room):{room}}")
+                cells.append(f"{side[i].weight:+8.3f}  {cut_name(words[i], room):{room}}")
             else:
                 cells.append(" " * (10 + room))
         lines.append("  ".join(cells).rstrip())
@@ -370,7 +370,7 @@ def _transition_lines(found: Top, wide: int) -> list[str]:
     names = found.steps
     margin = max(map(len, names[0]))
     if margin + (CELL + 1) * len(names[1]) <= min(wide, 200):
-        header = " " * margin + "".join(f" {_cut(name, CELL):>{CELL}}" for name in names[1])
+        header = " " * margin + "".join(f" {cut(name, CELL):>{CELL}}" for name in names[1])
         rows = [
             f"{name:{margin}}" + "".join(f" {_cell(value):>{CELL}}" for value in row)
             for name, row in zip(names[0], found.transitions.tolist(), strict=True)
@@ -392,7 +392,7 @@ def _template_lines(rows: Sequence[TemplateWeights], wide: int) -> list[str]:
     header = ("template", "attributes", "weights", "nonzero", "%", "squares")
     data = [_template_cells(row) for row in rows]
     room = max(20, wide - sum(max(len(row[i]) for row in [header, *data]) + 2 for i in range(1, 6)))
-    cells = [(_cut(row[0], room), *row[1:]) for row in data]
+    cells = [(cut(row[0], room), *row[1:]) for row in data]
     shown = text_table(cells, header=header, aligns=("l", *"rrrrr"), divider=True, spacing=2, max_col=10**6)
     return str(shown).strip("\n").split("\n")
 
@@ -407,10 +407,6 @@ def _template_cells(row: TemplateWeights) -> tuple[str, ...]:
         f"{100 * row.density:.1f}",
         f"{row.squares:,.1f}",
     )
-
-
-def _cut(words: str, room: int) -> str:
-    return words if len(words) <= room else words[: max(0, room - 3)] + "..."
 
 
 # The page

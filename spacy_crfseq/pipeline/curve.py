@@ -77,12 +77,13 @@ class LiveCurve:
             self._bar = None
 
     def _text(self, title: str) -> str:
-        """Return all curves with their last values, as wide as the terminal lets them be."""
+        """Return all curves after their last values, as wide as the terminal lets them be; the values always fit."""
         ends = [(name, points, log, f"{points[-1]:,.4g}") for name, (points, log) in self._curves.items() if points]
         words = len(title) + sum(len(name) + len(end) + 4 for name, _, _, end in ends)
         room = (shutil.get_terminal_size().columns - words - 1) // max(1, len(ends))
-        width = min(WIDEST, max(NARROWEST, room))
-        parts = [f"{name} {sparkline(points, width, log=log, levels=self._levels)} {end}"
+        if room < NARROWEST:
+            return "  ".join([title, *(f"{name} {end}" for name, _, _, end in ends)]).strip()
+        parts = [f"{name} {end} {sparkline(points, min(WIDEST, room), log=log, levels=self._levels)}"
                  for name, points, log, end in ends]  # fmt: skip
         return "  ".join([title, *parts]).strip()
 

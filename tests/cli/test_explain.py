@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_crfseq.cli import explain
+from spacy_crfseq.cli._console import cut_name
 from spacy_crfseq.cli.explain import ExplainedText, _lines, against_rival, page
 from tests.cli import test_show
+from tests.terminal import run_on_terminal
 
 Run = Callable[..., Any]
 TEXT = "Ada sees a dog in Oslo ."
@@ -117,13 +120,38 @@ def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
     assert min(sizes) >= 0
 
 
+def test_what_is_surely_outside_is_only_named_on_a_terminal(trained: Path) -> None:
+    command = [sys.executable, "-m", "spacy", "crfseq", "explain", str(trained / "model-best"), TEXT, "-p", "crf_ner"]
+    (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
+    sure = [one for one in found.explanation.tokens if one.label == "O" and one.probability >= 0.95]
+    told = [one for one in found.explanation.tokens if one not in sure]
+    assert sure
+    assert told
+    code, text = run_on_terminal(command)
+    assert code == 0, text
+    assert text.count("margin") == len(told)
+    assert "--token WORD" in text
+    code, text = run_on_terminal([*command, "--token", sure[0].text])
+    assert "margin" in text
+    assert "--token WORD" not in text
+
+
+def test_of_a_feature_the_value_is_kept() -> None:
+    assert cut_name("SHAPE[0]=Xx", 20) == "SHAPE[0]=Xx"
+    assert cut_name("BRIEF_SHAPE[-1]|BRIEF_SHAPE[0]=x|Xx", 22) == "BRIEF_SHAPE[-1...=x|Xx"
+    assert cut_name("BRIEF_SHAPE[-1]|LOWER[0] (no name)", 24) == "BRIEF_SHAPE... (no name)"
+    assert cut_name("LOWER[0]=" + "x" * 40, 20) == "LOWER[0]=xxxxxxxx..."
+    assert cut_name("O -> U-ORG, not B-ORG -> L-ORG", 12) == "O -> U-OR..."
+    assert all(len(cut_name("SUFFIX3[0]|LOWER[1]=abcdef", room)) <= room for room in range(3, 40))
+
+
 def test_a_narrow_terminal(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
     assert isinstance(found, ExplainedText)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for wide in (80, 100, 160):
         monkeypatch.setenv("COLUMNS", str(wide))
-        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in _lines(found, 5, several=False)]
+        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in _lines(found, 5, several=False, brief=False)]
         assert max(map(len, lines)) <= wide
         assert any("█" in line for line in lines)
 

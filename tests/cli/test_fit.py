@@ -17,6 +17,7 @@ import spacy
 import typer
 
 from spacy_crfseq.cli import fit
+from spacy_crfseq.cli._formats import reader_options
 from spacy_crfseq.cli.fit import read_overrides
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import replace_folder
@@ -96,10 +97,11 @@ def test_a_terminal_shows_a_table_and_curves(configure: Any, optimizers: Any, pa
     ]
     code, text = run_on_terminal([*command, *paths])
     assert code == 0, text
-    assert re.search(r"\r *crf_ner \d+  objective [▁▂▃▄▅▆▇█]+ [\d,.]+", text)
+    assert re.search(r"\r *crf_ner \d+  objective [\d,.]+ [▁▂▃▄▅▆▇█]+", text)
     rows = re.findall(r"(?:^|[\r\n])crf_ner +(\d+) +[\d.]+ [^▁▂▃▄▅▆▇█\r\n]*\r\n", text)
     log = [entry for entry in log_of(tmp_path / "o") if entry["score"] is not None]
     assert [int(row) for row in rows] == [entry["iteration"] for entry in log]
+    assert re.search(r"crfseq report \S+model-best \S+dev.conll --format conll2003\r\n", text)  # what to do next
 
 
 def test_the_log_counts_active_weights(trained: Path) -> None:
@@ -199,6 +201,35 @@ def test_unknown_option(args: list[str], run: Run, configure: Any, tmp_path: Pat
     result = run("fit", configure(tmp_path / "c.cfg", "crf_ner"), "--output", tmp_path / "out", *args)
     assert result.exit_code == 2
     assert "no such option" in result.stderr
+
+
+def test_settings_of_spacy_train_are_not_ignored_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    from spacy_crfseq.cli.fit import OF_SPACY_TRAIN
+
+    for name, instead in OF_SPACY_TRAIN.items():
+        assert read_overrides([f"--{name}", "3"]) == {name: 3}
+        assert f"--{name} is for 'spacy train' and changes nothing here. {instead}" in capsys.readouterr().out
+    read_overrides(["--training.seed", "3"])
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("reader", "options"),
+    [
+        ({"@readers": "spacy.Corpus.v1", "path": "dev.spacy"}, "dev.spacy"),
+        ({"@readers": "spacy.Corpus.v1", "path": "dev set"}, "'dev set' --format spacy"),
+        ({"@readers": "spacy_crfseq.ConlluReader.v1", "path": "dev.conllu"}, "dev.conllu"),
+        (
+            {"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["word", "_", "ent"]},
+            "a --format conll2002",
+        ),
+        ({"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["ent", "word"]}, None),
+        ({"@readers": "my.Reader.v1", "path": "a"}, None),
+        ({"@readers": "spacy.Corpus.v1", "path": None}, None),
+    ],
+)
+def test_the_dev_corpus_as_other_commands_take_it(reader: dict[str, Any], options: str | None) -> None:
+    assert reader_options(reader) == options
 
 
 def test_negative_numbers_are_values() -> None:

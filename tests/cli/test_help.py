@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spacy_crfseq.cli import crfseq_cli
-from spacy_crfseq.cli._app import SECTIONS
+from spacy_crfseq.cli._app import MEANT, SECTIONS
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
 
@@ -59,6 +59,25 @@ def test_import_is_light_and_makes_registries_known() -> None:
     )
     result = python("-W", "error", "-c", code)
     assert result.returncode == 0, result.stderr
+
+
+def test_names_of_other_programs_are_pointed_to_ours(run: Callable[..., Any]) -> None:
+    assert set(MEANT.values()) <= set(COMMANDS)
+    assert not set(MEANT) & set(COMMANDS)
+    for name, ours in MEANT.items():
+        result = run(name, "x")
+        assert result.exit_code == 2
+        assert f"No such command {name!r}. Here it is {ours!r}." in result.stderr
+    assert "No such command 'qqq'" in run("qqq").stderr
+
+
+@pytest.mark.parametrize("near", ["spacy_crfseq.LBFSG.v1", "LBFGS", "spacy_crfseq.LBFGS.v2"])
+def test_an_unknown_function_gets_the_nearest_one(near: str, run: Callable[..., Any]) -> None:
+    config = Path(__file__).parents[2] / "configs" / "pipeline.cfg"
+    result = run("fit", config, "--output", "none", "--components.crf_ner.optimizer.@crf_optimizers", near)
+    assert result.exit_code == 1
+    assert "Did you mean 'spacy_crfseq.LBFGS.v1'?" in result.stderr
+    assert "--code FILE" in result.stderr
 
 
 def test_spacy_finds_functions() -> None:

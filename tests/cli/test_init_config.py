@@ -14,7 +14,7 @@ from spacy.schemas import ConfigSchemaTraining
 from typer.testing import CliRunner
 
 from spacy_crfseq.cli._formats import NAMES, named_layout
-from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, complete, init_config
+from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, _ordered, complete, init_config
 from spacy_crfseq.errors import ConfigError, FormatError
 
 ROOT = Path(__file__).parents[2]
@@ -207,9 +207,15 @@ def test_asks_for_what_is_missing_on_a_terminal(corpora: Path) -> None:
         return {"Goal": "small"}.get(question, default)
 
     made = complete(Wanted(lang="de", train=corpora / "train.conll2003"), ask)
-    assert [question.split(" ")[0] for question in asked] == ["Format", "Task", "Goal"]
-    assert asked[0].endswith("[conll2003]")
+    assert [question.split(" ")[0] for question in asked] == ["Task", "Goal"]  # the file tells its format
     assert made == Settings(("ner",), "de", made.layout, "small", corpora / "train.conll2003", None)
+    asked.clear()
+    assert complete(Wanted(lang="de"), ask).layout.name == "conll2003"
+    assert [question.split(" ")[0] for question in asked] == ["Format", "Task", "Goal"]
+    asked.clear()
+    with pytest.raises(ConfigError, match="--goal smal"):
+        complete(Wanted(goal="smal"), ask)
+    assert not asked
 
 
 def test_prompts_again_after_an_answer_that_is_none(
@@ -243,3 +249,23 @@ def test_unknown_goal_is_no_config() -> None:
 
     with pytest.raises(ConfigError, match="--goal quick"):
         complete(Wanted(layout=named_layout("iob"), goal="quick"))
+
+
+def test_sections_stand_where_spacy_has_them() -> None:
+    text = init_config(settings(tuple(TASKS), "conll2003", "fast"))
+    names = [line.strip("[]") for line in text.splitlines() if line.startswith("[")]
+    tops = list(dict.fromkeys(name.partition(".")[0] for name in names))
+    assert tops == ["paths", "system", "nlp", "components", "corpora", "training", "initialize"]
+    for top in [*tops, *(f"components.{factory}" for factory in TASKS.values())]:
+        inside = [i for i, name in enumerate(names) if f"{name}.".startswith(f"{top}.")]
+        assert names[inside[0]] == top
+        assert inside == list(range(inside[0], inside[-1] + 1))
+
+
+def test_sections_are_put_in_order_wherever_they_stood() -> None:
+    shuffled = "[training]\nseed = 0\n\n[components]\n\n[nlp]\n\n[components.b]\nx = 1\n\n[components.a]\n\n"
+    shuffled += "[components.b.loss]\n\n[training.logger]\n\n[own]\ny = [\n    1]\n"
+    assert _ordered(shuffled).split("\n\n") == [
+        "[nlp]", "[components]", "[components.b]\nx = 1", "[components.b.loss]", "[components.a]",
+        "[training]\nseed = 0", "[training.logger]", "[own]\ny = [\n    1]",
+    ]  # fmt: skip

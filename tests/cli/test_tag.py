@@ -379,7 +379,7 @@ def test_other_settings_are_noticed(run: Run, model: Path, tmp_path: Path, nlp: 
     assert "the file has changed" in run("tag", model, *arguments).stderr
     anew = run("tag", model, *arguments, "--overwrite")
     assert "6 texts" in anew.stdout
-    assert "1 complete already" in run("tag", model, *arguments).stdout
+    assert "1 file complete already" in run("tag", model, *arguments).stdout
     (tmp_path / "out" / "a.jsonl").unlink()
     assert "6 texts" in run("tag", model, *arguments).stdout
     assert len(lines(tmp_path / "out" / "a.jsonl")) == 6
