@@ -418,7 +418,7 @@ class CRFComponent(TrainablePipe):
     def _trained(self) -> tuple[LinearChainCRF, Encoder]:
         if self._crf is None or self._encoder is None:
             raise ConfigError(
-                f"Component {self.name!r} has no model yet. Train it (nlp.initialize and nlp.update, or "
+                f"Component {self.name!r} has no model yet. Train it (nlp.initialize, then its fit(); or "
                 "'python -m spacy crfseq fit'), or load a trained pipeline with spacy.load."
             )
         return self._crf, self._encoder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -443,3 +444,13 @@ def test_no_labelling_is_left() -> None:
     for question in (answers.marginals, answers.spans, answers.entropies, lambda: answers.nbest(2)):
         with pytest.raises(DataError, match="no labelling"):
             question()
+
+
+def test_answers_tell_what_they_can_be_asked() -> None:
+    nlp = trained("crf_ner")
+    answers = pipe_of(nlp).ask([bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)])
+    assert len(answers) == 2
+    told = repr(answers)
+    assert "2 Docs" in told
+    for name in re.findall(r"(\w+)(?:\(|,|>)", told.partition(":")[2]):
+        assert hasattr(answers, name)
