@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @crfseq_cli.command("prune")
 def prune_cli(
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
-    output: Annotated[Path, typer.Argument(help="Folder for the pruned pipeline")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pruned pipeline")],
     threshold: Annotated[
         float, typer.Option("--threshold", "-t", min=0.0, help="Drop weights of this absolute value and below")
     ] = 0.0,
