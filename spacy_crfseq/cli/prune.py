@@ -54,6 +54,8 @@ def prune_cli(
             aligns=("l", *"rrrrrr"),
             divider=True,
         )
+        if not any(report.before.weights > report.after.weights for report in reports.values()):
+            say.info(f"No weight is {threshold:g} or less: give a higher --threshold, or train with an L1 penalty")
         say.good(f"Saved the pipeline to {output}")
 
 
