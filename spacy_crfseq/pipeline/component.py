@@ -260,8 +260,8 @@ class CRFComponent(TrainablePipe):
         docs, spans = list(docs), list(spans)
         if any(not isinstance(doc, Doc) for doc in docs):
             raise DataError(
-                f"{self.name}: ask takes a list of Docs, such as ask([doc]); marginals and nbest take one Doc. Make Docs of "
-                "texts by nlp(text)."
+                f"{self.name}: ask takes a list of Docs, such as ask([doc]); marginals and nbest take one Doc. Make "
+                "Docs of texts by nlp(text)."
             )
         if any(all(span.doc is not doc for doc in docs) for span in spans):
             raise DataError(f"{self.name}: a span that was given is in none of the Docs that are asked about.")

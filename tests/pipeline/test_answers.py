@@ -264,9 +264,9 @@ def test_what_cannot_be_asked() -> None:
     nlp = trained("crf_ner")
     doc, other = bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)
     pipe: Any = pipe_of(nlp)
-    with pytest.raises(DataError, match=r"a list of Docs.*write ask\(\[doc\]\)"):
+    with pytest.raises(DataError, match=r"a list of Docs.*such as ask\(\[doc\]\)"):
         pipe.ask(doc)
-    with pytest.raises(DataError, match="make Docs of texts by nlp"):
+    with pytest.raises(DataError, match="Make Docs of texts by nlp"):
         pipe.ask(["Anna"])
     with pytest.raises(DataError, match="in none of the Docs"):
         pipe.ask([doc], spans=[Span(other, 0, 1, "PER")])
