@@ -165,4 +165,7 @@ def _short(name: str) -> str:
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> str:
-    return f"{category.__name__}: {message}\n"
+    if not sys.stderr.isatty():
+        return f"{category.__name__}: {message}\n"
+    # a line of its own, where there may be a progress bar
+    return f"\r\x1b[K{Printer(pretty=True, no_print=True).warn(str(message))}\n"

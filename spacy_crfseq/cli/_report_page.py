@@ -67,7 +67,7 @@ def report_page(subject: Subject, components: Sequence[Findings]) -> str:
         direction=subject.direction,
         style=STYLE + "td small { color: var(--soft); margin-inline-start: .4em; }\n"
         "@media (max-width: 40rem) { td small { display: block; margin: 0; } "
-        "td:first-child { white-space: normal; min-width: 6rem; } }\n",
+        "th, td { padding-inline: .4rem; } td:first-child { white-space: normal; min-width: 4.5rem; } }\n",
     )
 
 

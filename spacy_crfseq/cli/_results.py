@@ -184,4 +184,4 @@ def _is_number(value: Any) -> bool:
 def _wide(series: Iterable[Any]) -> bool:
     """Tell whether the values of an axis ask for a logarithmic one."""
     places: list[float] = [x for one in series for x, _ in one.points]
-    return min(places) > 0 and max(places) >= 20 * min(places)
+    return min(places) > 0 and max(places) >= 10 * min(places)

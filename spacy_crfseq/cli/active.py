@@ -37,8 +37,8 @@ BATCH = 128
 
 @crfseq_cli.command("active")
 def active_cli(
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
-    texts: Annotated[Path, typer.Argument(help=HELP)],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],
     format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
     by: Annotated[
         str,

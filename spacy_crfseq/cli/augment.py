@@ -44,7 +44,7 @@ _KNOWN = ("component", "sets", "dev", "schedule", "annotating_components", "pati
 @crfseq_cli.command("augment", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def augment_cli(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
     config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LAST} and {LOG}")],
     code: Annotated[

@@ -40,7 +40,7 @@ FEW = 100
 
 @crfseq_cli.command("calibrate")
 def calibrate_cli(
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
     file: Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")],
     format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
     output: Annotated[
@@ -69,7 +69,8 @@ def calibrate_cli(
 
     \b
     Example:
-      python -m spacy crfseq calibrate training/model-best dev.conll --format conll2003
+      python -m spacy crfseq calibrate training/model-best dev.conll \\
+          --format conll2003
     """
     with reported_errors():
         load_code(code)

@@ -74,7 +74,8 @@ def compare_cli(
 
     \b
     Example:
-      python -m spacy crfseq compare training/model-best other/model-best dev.conll --format conll2003
+      python -m spacy crfseq compare training/model-best other/model-best \\
+          dev.conll --format conll2003
     """
     with reported_errors():
         load_code(code)

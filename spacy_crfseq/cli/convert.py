@@ -83,10 +83,14 @@ def convert_cli(
 
     \b
     Example:
-      python -m spacy crfseq convert train.conll train.spacy --from conll2003 --to spacy
-      python -m spacy crfseq convert train.conll train.iob --from conll2003 --to iob --scheme BILUO
-      python -m spacy crfseq convert train.conll train.spacy --from columns --columns word,tag,_,ent --to spacy
-      python -m spacy crfseq convert train.crfsuite train.spacy --from crfsuite --to spacy
+      python -m spacy crfseq convert train.conll train.spacy \\
+          --from conll2003 --to spacy
+      python -m spacy crfseq convert train.conll train.iob --from conll2003 \\
+          --to iob --scheme BILUO
+      python -m spacy crfseq convert train.conll train.spacy --from columns \\
+          --columns word,tag,_,ent --to spacy
+      python -m spacy crfseq convert train.crfsuite train.spacy \\
+          --from crfsuite --to spacy
     """
     with reported_errors():
         names = tuple(name.strip() for name in columns.split(",")) if columns else ()

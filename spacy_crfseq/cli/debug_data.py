@@ -38,7 +38,7 @@ SHOWN = 10
 
 @crfseq_cli.command("debug-data")
 def debug_data_cli(
-    file: Annotated[Path, typer.Argument(help="Training file")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Training file")],
     dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="Config, to look at its features and at what training costs")
@@ -64,8 +64,10 @@ def debug_data_cli(
 
     \b
     Example:
-      python -m spacy crfseq debug-data train.conll --dev dev.conll --format conll2003
-      python -m spacy crfseq debug-data train.conll --dev dev.conll --config config.cfg
+      python -m spacy crfseq debug-data train.conll --dev dev.conll \\
+          --format conll2003
+      python -m spacy crfseq debug-data train.conll --dev dev.conll \\
+          --config config.cfg
     """
     with reported_errors(config):
         load_code(code)

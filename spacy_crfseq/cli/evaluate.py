@@ -33,8 +33,8 @@ WARM_UP = 32
 
 @crfseq_cli.command("evaluate")
 def evaluate_cli(
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
-    file: Annotated[Path, typer.Argument(help="Corpus file")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Corpus file")],
     format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file for the scores")] = None,
     given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,

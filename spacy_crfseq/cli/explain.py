@@ -41,7 +41,7 @@ OUTSIDE, SURE = "O", 0.95
 
 @crfseq_cli.command("explain")
 def explain_cli(
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
     source: Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts")],
     format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
     component: Annotated[

@@ -22,7 +22,7 @@ from ..errors import ConfigError, DataError
 from ..files import replace_folder, replacing
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, load_code, printer, reported_errors
-from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up
+from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up, tell_what_next
 
 if TYPE_CHECKING:
     from ..pipeline.component import CRFComponent
@@ -364,3 +364,4 @@ def _tell(outcome: PathOutcome | None) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best}, {outcome.page}")
+    tell_what_next(outcome.best)

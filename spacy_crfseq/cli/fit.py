@@ -97,7 +97,6 @@ class Outcome(NamedTuple):
     reasons (dict[str, str]): Why the training of each component ended.
     untrained (list[str]): Components that an interrupt left without training; their weights are zero.
     interrupted (bool): Whether it was interrupted.
-    dev (str | None): The dev corpus as an argument of other commands, which None says they cannot read.
     """
 
     best: Path | None
@@ -106,7 +105,6 @@ class Outcome(NamedTuple):
     reasons: dict[str, str]
     untrained: list[str]
     interrupted: bool
-    dev: str | None = None
 
 
 class Setup(NamedTuple):
@@ -146,16 +144,7 @@ def fit(
         trainer.run()
     finally:
         reporter.close()
-    return save(setup, trainer, output)._replace(dev=dev_options(setup))
-
-
-def dev_options(setup: Setup) -> str | None:
-    """Return the dev corpus as an argument of other commands; None where they cannot read it."""
-    try:
-        block = reduce(getitem, setup.training["dev_corpus"].split("."), setup.nlp.config.interpolate())
-    except (KeyError, TypeError):  # a callback may have put a corpus anywhere
-        return None
-    return reader_options(block) if isinstance(block, dict) else None
+    return save(setup, trainer, output)
 
 
 def read_overrides(args: list[str]) -> dict[str, Any]:
@@ -462,5 +451,14 @@ def _tell(outcome: Outcome) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained yet, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best} and {outcome.last}")
-    model = shlex.quote(str(outcome.best))
-    advise(*([f"report {model} {outcome.dev}"] if outcome.dev else []), f"tag {model} texts.txt --output tagged/")
+    tell_what_next(outcome.best)
+
+
+def tell_what_next(model: Path) -> None:
+    """Show a person how to look at a model that has been trained, and how to use it."""
+    config, name = util.load_config(model / "config.cfg").interpolate(), shlex.quote(str(model))
+    try:
+        dev = reader_options(reduce(getitem, config["training"]["dev_corpus"].split("."), config))
+    except (KeyError, TypeError, AttributeError):  # a callback may make a corpus of anything
+        dev = None
+    advise(*([f"report {name} {dev}"] if dev else []), f"tag {name} texts.txt --output tagged/")

@@ -116,16 +116,18 @@ def init_config_cli(
     small is OWL-QN with an L1 penalty, which leaves most weights zero, for 'crfseq prune' to drop.
 
     \b
-    Score on the test part, CPU seconds of 'fit', size of the component:
-                                   fast                 accurate             small, pruned
-      CoNLL-2000 chunks, F1        93.82   5 s  5.2 MB  93.83  22 s  5.2 MB  93.64  19 s  0.13 MB
-      CoNLL-2002 Spanish, F1       79.38   7 s  6.6 MB  80.33  32 s  6.6 MB  79.08  30 s  0.28 MB
-      English EWT, XPOS accuracy   94.47   7 s  5.6 MB  94.58  49 s  5.6 MB  94.05  40 s  0.39 MB
+    Score on the test part, CPU seconds of 'fit', megabytes of the component:
+                         fast               accurate           small, pruned
+      CoNLL-2000 F1      93.82   5 s  5.2   93.83  22 s  5.2   93.64  19 s  0.13
+      CoNLL-2002 es F1   79.38   7 s  6.6   80.33  32 s  6.6   79.08  30 s  0.28
+      EWT XPOS accuracy  94.47   7 s  5.6   94.58  49 s  5.6   94.05  40 s  0.39
 
     \b
     Example:
-      python -m spacy crfseq init-config ner.cfg --task ner --train train.conll --dev dev.conll --goal fast
-      python -m spacy crfseq init-config - --task all --format conll2003 --goal accurate
+      python -m spacy crfseq init-config ner.cfg --task ner --goal fast \\
+          --train train.conll --dev dev.conll
+      python -m spacy crfseq init-config - --task all --format conll2003 \\
+          --goal accurate
     """
     with reported_errors():
         wanted = Wanted(task, lang, named_layout(format_, columns, scheme), goal, train, dev)

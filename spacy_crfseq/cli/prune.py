@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @crfseq_cli.command("prune")
 def prune_cli(
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
-    output: Annotated[Path, typer.Argument(help="Folder for the pruned pipeline")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pruned pipeline")],
     threshold: Annotated[
         float, typer.Option("--threshold", "-t", min=0.0, help="Drop weights of this absolute value and below")
     ] = 0.0,
@@ -54,6 +54,8 @@ def prune_cli(
             aligns=("l", *"rrrrrr"),
             divider=True,
         )
+        if not any(report.before.weights > report.after.weights for report in reports.values()):
+            say.info(f"No weight is {threshold:g} or less: give a higher --threshold, or train with an L1 penalty")
         say.good(f"Saved the pipeline to {output}")
 
 

@@ -30,7 +30,7 @@ LOG = "log.jsonl"
 
 @crfseq_cli.command("report")
 def report_cli(
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
     file: Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")],
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")] = Path("report.html"),
     format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
@@ -59,7 +59,8 @@ def report_cli(
 
     \b
     Example:
-      python -m spacy crfseq report training/model-best dev.conll --format conll2003 \\
+      python -m spacy crfseq report training/model-best dev.conll \\
+          --format conll2003 \\
           --corpus train.conll --output report.html
     """
     from ._findings import main_score

@@ -34,8 +34,8 @@ BATCH = 100
 
 @crfseq_cli.command("show")
 def show_cli(
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
-    source: Annotated[str, typer.Argument(metavar="FILE|TEXT", help="File of texts, or a text itself")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    source: Annotated[str, typer.Argument(metavar="TEXT|FILE", help="File of texts, or a text itself")],
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")],
     format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
     component: Annotated[
@@ -53,8 +53,10 @@ def show_cli(
 
     \b
     Example:
-      python -m spacy crfseq show training/model-best news.txt --component crf_ner --output page.html
-      python -m spacy crfseq show training/model-best "Ada lives in Oslo." -p crf_ner -o page.html
+      python -m spacy crfseq show training/model-best news.txt \\
+          --component crf_ner --output page.html
+      python -m spacy crfseq show training/model-best "Ada lives in Oslo." \\
+          -p crf_ner -o page.html
     """
     with reported_errors():
         load_code(code)

@@ -29,7 +29,7 @@ from ._console import INTERRUPTED, load_code, printer, reported_errors
 from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid, show
 from ._outputs import check_output_folder
 from ._results import Journal, Result, cells, make_page
-from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up_from
+from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up_from, tell_what_next
 from .prune import prune
 
 if TYPE_CHECKING:
@@ -565,3 +565,4 @@ def _tell(outcome: SweepOutcome) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best}, {outcome.page}")
+    tell_what_next(outcome.best)

@@ -55,12 +55,13 @@ OTHER_KEYS = "meta"
 
 @crfseq_cli.command("tag")
 def tag_cli(
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
     files: Annotated[
         list[Path],
         typer.Argument(
+            metavar="FILES",
             help="Files of texts: one a line (.txt), JSON with a text in each line (.jsonl), DocBin (.spacy), CoNLL-U "
-            "(.conllu), packed or not (.gz), or --format; - for standard input"
+            "(.conllu), packed or not (.gz), or --format; - for standard input",
         ),
     ],
     output: Annotated[
@@ -96,9 +97,12 @@ def tag_cli(
 
     \b
     Example:
-      python -m spacy crfseq tag training/model-best news.txt more.txt --output tagged --scores
-      python -m spacy crfseq tag training/model-best test.conll -f conll2003 -o found.conll --to conll2003
-      python -m spacy crfseq tag training/model-best - --output - --to conllu < news.txt
+      python -m spacy crfseq tag training/model-best news.txt more.txt \\
+          --output tagged --scores
+      python -m spacy crfseq tag training/model-best test.conll -f conll2003 \\
+          -o found.conll --to conll2003
+      python -m spacy crfseq tag training/model-best - --output - \\
+          --to conllu < news.txt
     """
     with reported_errors():
         load_code(code)

@@ -44,7 +44,7 @@ NAMELESS = "(no name)"
 
 @crfseq_cli.command("top")
 def top_cli(
-    model: Annotated[str, typer.Argument(help="Folder or package name of a trained pipeline")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
     component: Annotated[
         str | None, typer.Option("--component", "-p", help="CRF component to look into [the only one]")
     ] = None,

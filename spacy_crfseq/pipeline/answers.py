@@ -87,6 +87,13 @@ class Answers:
         self._check()
         return self._posterior
 
+    def __len__(self) -> int:
+        return len(self.doc_offsets) - 1
+
+    def __repr__(self) -> str:
+        asked = "labels, spans(), marginals(), nbest(k), sample(n), log_probabilities(), entropies()"
+        return f"<Answers on {len(self)} Docs; each has a list with an entry for each Doc: {asked}>"
+
     # Of all Docs together
 
     @cached_property

@@ -260,7 +260,8 @@ class CRFComponent(TrainablePipe):
         docs, spans = list(docs), list(spans)
         if any(not isinstance(doc, Doc) for doc in docs):
             raise DataError(
-                f"{self.name}: ask takes a list of Docs; write ask([doc]) for one, and make Docs of texts by nlp(text)."
+                f"{self.name}: ask takes a list of Docs, such as ask([doc]); marginals and nbest take one Doc. Make "
+                "Docs of texts by nlp(text)."
             )
         if any(all(span.doc is not doc for doc in docs) for span in spans):
             raise DataError(f"{self.name}: a span that was given is in none of the Docs that are asked about.")
@@ -418,7 +419,7 @@ class CRFComponent(TrainablePipe):
     def _trained(self) -> tuple[LinearChainCRF, Encoder]:
         if self._crf is None or self._encoder is None:
             raise ConfigError(
-                f"Component {self.name!r} has no model yet. Train it (nlp.initialize and nlp.update, or "
+                f"Component {self.name!r} has no model yet. Train it (nlp.initialize, then its fit(); or "
                 "'python -m spacy crfseq fit'), or load a trained pipeline with spacy.load."
             )
         return self._crf, self._encoder

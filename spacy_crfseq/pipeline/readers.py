@@ -249,9 +249,11 @@ class _Builder:
 
     def warning(self) -> str:
         """Say how many sentences held tags that break the scheme."""
+        one = self.invalid == 1
+        how_many = "a sentence holds" if one else f"{self.invalid:,} sentences, the first at this line, hold"
         return (
-            f"{self._layout.path}:{self._first_invalid}: {self.invalid} sentence(s), the first at this line, hold "
-            f"tags that are not valid {self._layout.scheme}; they are read as conlleval does."
+            f"{self._layout.path}:{self._first_invalid}: {how_many} tags that are not valid {self._layout.scheme}; "
+            f"{'it is' if one else 'they are'} read as conlleval does."
         )
 
     def entry(self, sentences: list[Sentence]) -> _Entry:

@@ -101,6 +101,7 @@ def test_a_terminal_shows_a_table_and_curves(configure: Any, optimizers: Any, pa
     rows = re.findall(r"(?:^|[\r\n])crf_ner +(\d+) +[\d.]+ [^▁▂▃▄▅▆▇█\r\n]*\r\n", text)
     log = [entry for entry in log_of(tmp_path / "o") if entry["score"] is not None]
     assert [int(row) for row in rows] == [entry["iteration"] for entry in log]
+    assert "UserWarning" not in text
     assert re.search(r"crfseq report \S+model-best \S+dev.conll --format conll2003\r\n", text)  # what to do next
 
 

@@ -32,6 +32,12 @@ def test_help_shows_an_example(command: str, run: Callable[..., Any]) -> None:
     assert f"python -m spacy crfseq {command}" in result.stdout
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_into_80_columns(command: str, run: Callable[..., Any]) -> None:
+    lines = run(command, "--help").stdout.splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+
+
 def test_commands_are_part_of_spacy() -> None:
     result = python("-m", "spacy", "crfseq", "--help")
     assert result.returncode == 0, result.stderr

@@ -40,6 +40,12 @@ def test_zeros_go_without_a_trace(run: Callable[..., Any], trained: Path, corpus
     assert "small" in result.stdout.splitlines()[-1]
 
 
+def test_says_when_nothing_goes(run: Callable[..., Any], trained: Path, tmp_path: Path) -> None:
+    assert run("prune", trained / "model-best", tmp_path / "small", "--threshold", "0.01").exit_code == 0
+    again = run("prune", tmp_path / "small", tmp_path / "again", "--threshold", "0.005")
+    assert "No weight is 0.005 or less: give a higher --threshold" in again.stdout
+
+
 def test_one_component_and_a_threshold(trained: Path, tmp_path: Path) -> None:
     reports = prune(trained / "model-best", tmp_path / "small", threshold=0.3, components=["crf_ner"])
     assert list(reports) == ["crf_ner"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -263,9 +264,9 @@ def test_what_cannot_be_asked() -> None:
     nlp = trained("crf_ner")
     doc, other = bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)
     pipe: Any = pipe_of(nlp)
-    with pytest.raises(DataError, match=r"a list of Docs.*write ask\(\[doc\]\)"):
+    with pytest.raises(DataError, match=r"a list of Docs.*such as ask\(\[doc\]\)"):
         pipe.ask(doc)
-    with pytest.raises(DataError, match="make Docs of texts by nlp"):
+    with pytest.raises(DataError, match="Make Docs of texts by nlp"):
         pipe.ask(["Anna"])
     with pytest.raises(DataError, match="in none of the Docs"):
         pipe.ask([doc], spans=[Span(other, 0, 1, "PER")])
@@ -443,3 +444,13 @@ def test_no_labelling_is_left() -> None:
     for question in (answers.marginals, answers.spans, answers.entropies, lambda: answers.nbest(2)):
         with pytest.raises(DataError, match="no labelling"):
             question()
+
+
+def test_answers_tell_what_they_can_be_asked() -> None:
+    nlp = trained("crf_ner")
+    answers = pipe_of(nlp).ask([bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)])
+    assert len(answers) == 2
+    told = repr(answers)
+    assert "2 Docs" in told
+    for name in re.findall(r"(\w+)(?:\(|,|>)", told.partition(":")[2]):
+        assert hasattr(answers, name)

@@ -190,7 +190,7 @@ def test_broken_files(nlp: Language, tmp_path: Path, text: str, columns: list[st
 def test_conlleval_reading_warns_once(nlp: Language, tmp_path: Path) -> None:
     path = write(tmp_path, "a O\n\nb I-X\nc I-X\n\nd B-X\ne I-Y\n")
     reader = create_conll_reader(path, ["word", "chunk"], on_invalid="conlleval")
-    with pytest.warns(UserWarning, match=r"a\.txt:3: 2 sentence\(s\), the first at this line.*IOB2") as caught:
+    with pytest.warns(UserWarning, match=r"a\.txt:3: 2 sentences, the first at this line.*IOB2") as caught:
         _, second, third = reader(nlp)
     assert len(caught) == 1
     assert chunks(second.reference) == [(0, 2, "X")]
