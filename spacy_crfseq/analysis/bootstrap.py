@@ -26,6 +26,10 @@ Score = Callable[[Values], Values]
 
 SAMPLES = 1000
 LEVEL = 0.95
+TEXTS = 2
+"""With fewer texts all samples are alike: no interval, and p values of 1."""
+FEW = 20
+"""Below this number of texts, samples are too much alike for intervals and p values to be relied on."""
 AT_A_TIME = 2_000_000
 """Numbers drawn at a time, so that memory does not grow with the data."""
 
@@ -76,7 +80,7 @@ def interval(
     counts: [N, K] of each text.
     """
     table = np.asarray(counts, np.float64)
-    low, high = _percentiles(score(resampled(table, n_samples, seed)), level)
+    low, high = _percentiles(score(resampled(table, n_samples, seed)), level, len(table))
     return Interval(score(table.sum(0)), low, high)
 
 
@@ -102,10 +106,21 @@ def compare(
     sums = resampled(np.concatenate([a, b], axis=1), n_samples, seed)
     moved = score(sums[:, a.shape[1] :]) - score(sums[:, : a.shape[1]])
     observed = score(b.sum(0)) - score(a.sum(0))
-    low, high = _percentiles(moved, level)
+    low, high = _percentiles(moved, level, len(a))
     # differences of equal scores are equal only up to rounding; a sample without a score tells nothing against chance
-    far = ~(np.abs(moved - observed) < np.abs(observed) - 1e-12)
+    far = ~(np.abs(moved - observed) < np.abs(observed) - 1e-12) | (len(a) < TEXTS)
     return Difference(observed, low, high, (1 + far.sum(0)) / (1 + n_samples))
+
+
+def doubt(n_texts: int) -> str:
+    """Return a sentence on how little so few texts tell; empty where they are enough."""
+    if n_texts >= FEW:
+        return ""
+    how_many = "there is 1 text" if n_texts == 1 else f"there are {n_texts} texts"
+    return (
+        f"{how_many} only, and samples are drawn of whole texts: intervals and p values cannot be relied on. Give "
+        "more, or cut documents into sentences."
+    )
 
 
 def prf(counts: Values) -> Values:
@@ -123,11 +138,14 @@ def prf_by_label(counts: Values) -> Values:
     return prf(counts.reshape(*counts.shape[:-1], -1, 3)).reshape(counts.shape)
 
 
-def _percentiles(values: Values, level: float) -> tuple[Values, Values]:
-    """Return the ends of the middle part of values [R, ...]; samples without a value are left out."""
+def _percentiles(values: Values, level: float, n_texts: int) -> tuple[Values, Values]:
+    """Return the ends of the middle part of values [R, ...]; samples without a value are left out.
+
+    nan if there are fewer than `TEXTS` texts.
+    """
     if not 0 < level < 1:
         raise ConfigError(f"The level of an interval must be between 0 and 1, but {level} was given.")
     ends = np.full((2, *values.shape[1:]), np.nan)
-    some = ~np.isnan(values).all(0)
+    some = ~np.isnan(values).all(0) & (n_texts >= TEXTS)
     ends[:, some] = np.nanquantile(values[:, some], [(1 - level) / 2, (1 + level) / 2], axis=0)
     return ends[0], ends[1]

@@ -45,12 +45,16 @@ def pair_spans(gold: Sequence[Span], found: Sequence[Span]) -> list[Pair]:
     pairs = [Pair(RIGHT, span, span) for span in dict.fromkeys(gold) if span in there]
     left = [span for span in dict.fromkeys(gold) if span not in there]
     free = [span for span in dict.fromkeys(found) if span not in same]
-    candidates = [
-        (*_distance(one, other), i, j)
+    at: dict[int, list[int]] = {}  # by token, so that a long text takes no longer than its sentences
+    for j, other in enumerate(free):
+        for token in range(other.start, other.end):
+            at.setdefault(token, []).append(j)
+    candidates = {
+        (*_distance(one, free[j]), i, j)
         for i, one in enumerate(left)
-        for j, other in enumerate(free)
-        if one.start < other.end and other.start < one.end
-    ]
+        for token in range(one.start, one.end)
+        for j in at.get(token, ())
+    }
     rows: set[int] = set()
     columns: set[int] = set()
     for rank, _, i, j in sorted(candidates):

@@ -168,9 +168,7 @@ class Target:
         RAISES ConfigError: If another process is writing it, or as `state` does.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        lock = self._folder / f"{self.path.name}.lock"
-        with lock.open("w", encoding="utf8") as file:
-            _lock(file, self.path)
+        with locked(self._folder / f"{self.path.name}.lock", self.path):
             if overwrite:
                 self.remove()
             state = self.state(settings)
@@ -296,6 +294,17 @@ class Stream:
         """Hand on what was written."""
         self.state = State(place, 0, counts, done)
         self._file.flush()
+
+
+@contextmanager
+def locked(lock: Path, output: Path) -> Iterator[None]:
+    """Keep other processes from writing an output; they are told apart by a file, which stays as it is.
+
+    RAISES ConfigError: If another process is writing it.
+    """
+    with lock.open("a", encoding="utf8") as file:
+        _lock(file, output)
+        yield
 
 
 def _lock(file: IO[str], output: Path) -> None:

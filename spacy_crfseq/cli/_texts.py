@@ -17,7 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from srsly import msgpack_loads
+
 from ..errors import ConfigError, DataError, FormatError, suggest
+from ..features.noted import EXTENSION, KEY
 from ..formats import PRESETS, Sentence, check_file, get_preset, parse_columns, parse_conllu
 from ._columns import missing_columns
 
@@ -60,6 +63,7 @@ class Record(NamedTuple):
     starts (list[bool | None] | None): [T] whether a word begins a sentence, None where that is not known.
     columns (Mapping[str, Sequence[str]]): Token attributes that are given, such as "tag", [T].
     entry (Mapping[str, Any]): The object of a line of JSON.
+    attributes: Those that a DocBin has noted on the Doc, see `features.noted`; None for none.
     """
 
     line: int
@@ -69,6 +73,7 @@ class Record(NamedTuple):
     starts: list[bool | None] | None = None
     columns: Mapping[str, Sequence[str]] = {}
     entry: Mapping[str, Any] = {}
+    attributes: Any = None
 
     @property
     def size(self) -> int:
@@ -204,7 +209,7 @@ def make_doc(nlp: Language, record: Record) -> Doc:
         return nlp.make_doc(record.text)
     columns = record.columns
     starts: Any = record.starts
-    return Doc(
+    doc = Doc(
         nlp.vocab,
         words=record.words,
         spaces=record.spaces,
@@ -214,6 +219,9 @@ def make_doc(nlp: Language, record: Record) -> Doc:
         morphs=_list(columns.get("morph")),
         lemmas=_list(columns.get("lemma")),
     )
+    if record.attributes is not None:
+        doc.user_data[KEY] = record.attributes
+    return doc
 
 
 def _list(values: Sequence[str] | None) -> list[str] | None:
@@ -349,7 +357,15 @@ def _from_docbin(path: Path, start: Place) -> Iterator[tuple[Record | FormatErro
         spaces = None if binary.flags[number].get("has_unknown_spaces") else binary.spaces[number].ravel().tolist()
         marks = [] if starts_at is None else table[:, starts_at].tolist()
         starts: list[bool | None] | None = [{0: None, 1: True}.get(mark, False) for mark in marks]
-        yield Record(number + 1, "", words, spaces, starts if any(marks) else None), place
+        attributes = _noted(binary.user_data[number])
+        yield Record(number + 1, "", words, spaces, starts if any(marks) else None, attributes=attributes), place
+
+
+def _noted(user_data: bytes | None) -> Any:
+    """Return the attributes in the packed user data of a Doc."""
+    if user_data is None or EXTENSION.encode() not in user_data:
+        return None
+    return msgpack_loads(user_data, use_list=False).get(KEY)
 
 
 def _read_docbin(source: Path) -> Any:
@@ -378,7 +394,7 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
 
 
 def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
-    """Return the tokens and sentences of a Doc, and the token attributes of some columns, such as "tag"."""
+    """Return the tokens and sentences of a Doc, its noted attributes, and the columns asked for, such as "tag"."""
     from spacy.tokens import Doc
 
     starts: Any = [token.is_sent_start for token in doc] if doc.has_annotation("SENT_START") else None
@@ -388,4 +404,6 @@ def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
         names: Any = [column.upper() for column in columns]
         values: Any = doc.to_array(names).reshape(len(doc), len(names))
         result.from_array(names, values)
+    if KEY in doc.user_data:
+        result.user_data[KEY] = doc.user_data[KEY]
     return result

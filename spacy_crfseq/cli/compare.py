@@ -226,6 +226,7 @@ def compare(
                 gold = read_gold(nlp, file, kind, given)
             docs = docs or [example.reference for example in gold.examples]
             judged.append(_judged(nlp, {name: of[name] for name in shared}, gold.examples, bar))
+    doubts += [told] if (told := bootstrap.doubt(len(docs))) else []
     doubts += _different_tokens(pipelines, docs)
     found = []
     for name in shared:

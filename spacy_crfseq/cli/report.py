@@ -12,6 +12,7 @@ import spacy
 import typer
 from tqdm import tqdm
 
+from ..analysis.bootstrap import doubt
 from ..errors import ConfigError, CrfError
 from ..files import replacing
 from ._app import crfseq_cli
@@ -156,6 +157,8 @@ def report(
         raise ConfigError("\n".join(["There is no component to report on.", *reasons]))
     for reason in reasons:
         print(f"Left out: {reason}", file=sys.stderr)
+    if told := doubt(len(examples)):
+        print(f"Warning: {told}", file=sys.stderr)
     direction = nlp.vocab.writing_system.get("direction", "ltr")
     subject = Subject(str(model), str(file), str(corpus or ""), nlp.lang or "", direction, n_samples)
     with replacing(output) as temporary:

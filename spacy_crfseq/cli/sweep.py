@@ -29,6 +29,7 @@ from ._console import INTERRUPTED, load_code, printer, reported_errors
 from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid, show
 from ._outputs import check_output_folder
 from ._results import Journal, Result, cells, make_page
+from ._resumable import locked
 from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up_from, tell_what_next
 from .prune import prune
 
@@ -176,7 +177,7 @@ def sweep(
 ) -> SweepOutcome:
     """Train every combination that has no result yet and keep the best model.
 
-    RAISES CrfError: On a grid, a config or a corpus that it cannot work with.
+    RAISES CrfError: On a grid, a config or a corpus that it cannot work with, and while another sweep writes there.
     """
     check_output_folder(output)
     stopping = stopping or Stopping()
@@ -184,6 +185,13 @@ def sweep(
     if component is not None:
         source = source._replace(component=component)
     plan = _plan(source, stopping)
+    output.mkdir(parents=True, exist_ok=True)
+    with locked(output / RESULTS, output):
+        return _carry_out(plan, output, stopping)
+
+
+def _carry_out(plan: Plan, output: Path, stopping: Stopping) -> SweepOutcome:
+    """Train what has no result yet."""
     journal = Journal(output / RESULTS)
     keys = {run.key for run in plan.runs}
     found = {key: result for key, result in journal.read().items() if key in keys and result.score is not None}
@@ -192,7 +200,6 @@ def sweep(
         printer().info(f"{output / BEST} is not the best model that {RESULTS} tells of: it is trained again")
         del found[best.key]
     _announce(plan, found)
-    output.mkdir(parents=True, exist_ok=True)
     worker = Worker(plan, found, journal, output, stopping)
     try:
         worker.run()

@@ -7,6 +7,8 @@ them there, and so can anybody else; the token function `noted_attributes` gives
     @crf_features = "spacy_crfseq.Templates.v1"
     templates = ["GIVEN[0]"]
 
+    [components.crf_tagger.features.token_functions]
+
     [components.crf_tagger.features.token_functions.GIVEN]
     @crf_features = "spacy_crfseq.Attributes.v1"
 """
@@ -42,8 +44,8 @@ def noted_attributes(sequence: Sequence[Any], i: int) -> Sequence[str]:
     """
     token = sequence[i]
     attributes = noted(token.doc)
-    if attributes is None or len(attributes) != len(token.doc):
-        has = "no attributes" if attributes is None else f"attributes for {len(attributes)} tokens"
+    if not isinstance(attributes, Sequence) or len(attributes) != len(token.doc):
+        has = f"attributes for {len(attributes)} tokens" if isinstance(attributes, Sequence) else "no attributes"
         raise DataError(
             f"The doc {token.doc.text[:40]!r} of {len(token.doc)} tokens has {has}. Set doc._.{EXTENSION} to a list of "
             "strings for each token, or read the corpus by spacy_crfseq.CRFsuiteReader.v1."

@@ -93,6 +93,10 @@ def _item(path: Path, number: int, line: str) -> tuple[str, list[str]]:
     label, *attributes = (_name(path, number, field) for field in line.split("\t"))
     if not label:
         raise FormatError(path, number, "the label is empty; a line begins with its label, then a tab.")
+    if not attributes and " " in label.strip():
+        raise FormatError(
+            path, number, f"{line[:60]!r} has blanks, but no tab; tabs stand between label and attributes."
+        )
     if len(set(attributes)) < len(attributes):
         twice = next(name for i, name in enumerate(attributes) if name in attributes[:i])
         raise FormatError(

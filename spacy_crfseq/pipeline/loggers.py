@@ -36,7 +36,7 @@ def create_logger(path: str | None = None, curve: bool = True) -> Callable[..., 
     path (str | None): File for one JSON object a component and evaluation, as in the log of ``crfseq fit``; an older
         file is replaced.
     curve (bool): Draw curves below the table, on a terminal.
-    RAISES ConfigError: If the file is a folder.
+    RAISES ConfigError: If the file is a folder, or cannot be written.
     """
     if path is not None and Path(path).is_dir():
         raise ConfigError(f"[training.logger] path = {path!r} is a folder. Give a file, such as log.jsonl.")
@@ -111,8 +111,11 @@ class Logger:
     def _open(self, path: str | None) -> IO[str] | None:
         if path is None:
             return None
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return Path(path).open("w", encoding="utf8")
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            return Path(path).open("w", encoding="utf8")
+        except OSError as error:
+            raise ConfigError(f"[training.logger] path = {path!r} cannot be written ({error.strerror}).") from error
 
     def _spoken(self) -> list[str]:
         """Return the lines that spaCy's logger has written since the last time."""

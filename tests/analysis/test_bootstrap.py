@@ -124,6 +124,46 @@ def test_p_values_of_systems_that_are_alike_are_even():
     assert 4 <= small <= 30
 
 
+def test_one_text_tells_nothing_of_others():
+    """All samples are that text: a difference of any size may be chance."""
+    found = compare([[9, 10]], [[1, 10]], accuracy)
+    assert found.value == pytest.approx(-0.8)
+    assert found.p == 1
+    assert np.isnan([found.low, found.high]).all()
+    one = interval([[1, 1, 2]], prf)
+    assert one.value[2] == pytest.approx(2 / 3)
+    assert np.isnan([one.low, one.high]).all()
+    assert "1 text only" in bootstrap.doubt(1)
+    assert "19 texts only" in bootstrap.doubt(19)
+    assert bootstrap.doubt(20) == ""
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=5),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=5, max_size=5),
+)
+def test_p_values_count_samples_one_by_one(first, others):
+    """Also where texts, samples or all of them have no spans."""
+    first = [(min(right, found, gold), found, gold) for right, found, gold in first]
+    second = [(min(right, found, row[2]), found, row[2]) for (right, found), row in zip(others, first, strict=False)]
+
+    def f1(counts):
+        right, found, gold = (sum(row[k] for row in counts) for k in range(3))
+        return 2 * right / (found + gold) if found + gold else float("nan")
+
+    rng, n = np.random.default_rng(0), len(first)
+    observed = f1(second) - f1(first)
+    drawn = rng.integers(n, size=(40, n))
+    moved = [f1([second[i] for i in sample]) - f1([first[i] for i in sample]) for sample in drawn]
+    far = sum(not abs(one - observed) < abs(observed) - 1e-12 for one in moved)
+    result = compare(first, second, lambda counts: prf(counts)[..., 2], 40)
+    np.testing.assert_allclose(result.value, observed)
+    assert result.p == pytest.approx((1 + far) / 41)
+    some = [one for one in moved if not np.isnan(one)]
+    ends = np.quantile(some, [0.025, 0.975]) if some else [np.nan] * 2
+    np.testing.assert_allclose([result.low, result.high], ends, atol=1e-12)
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8))
 def test_swapping_the_systems_turns_the_sign(pairs):
     first, second = ([[a[i], 10] for a in pairs] for i in (0, 1))

@@ -96,6 +96,15 @@ def test_the_larger_overlap_pairs_first():
     assert [pair.kind for pair in pairs] == [BOUNDARY, SPURIOUS]
 
 
+def test_a_long_text():
+    """It takes as long as its sentences would: comparing each span with each would take minutes."""
+    gold = [Span(i, i + 2, "A") for i in range(0, 60_000, 3)]
+    found = [Span(i + 1, i + 3, "A") for i in range(0, 60_000, 3)]
+    pairs = pair_spans(gold, found)
+    assert {pair.kind for pair in pairs} == {BOUNDARY}
+    assert len(pairs) == 20_000
+
+
 @given(st.lists(st.tuples(span_lists(), span_lists()), max_size=4))
 def test_counts_by_label(texts):
     counts = span_counts([gold for gold, _ in texts], [found for _, found in texts], "AB")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_crfseq.cli import _results
+from spacy_crfseq.cli import _results, _resumable
 from spacy_crfseq.cli._grid import Combination, combinations, read_grid, show
 from spacy_crfseq.pipeline.readers import read_examples
 
@@ -264,6 +264,21 @@ def test_stopped_by_a_signal_it_goes_on(
     assert "2 to train, 2 done before" in result.stdout
     assert (out / "sweep.jsonl").read_text().splitlines()[:2] == lines
     assert len(results_of(out)) == 4
+
+
+def test_two_at_once(
+    swept: tuple[Path, Any], run: Run, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second would train all again, and might put a worse model in the place of the best."""
+    pytest.importorskip("fcntl")
+    monkeypatch.setattr(_resumable, "PATIENCE", 0.0)
+    folder, _ = swept
+    output = tmp_path / "out"
+    output.mkdir()
+    grid = folder / "s.cfg"
+    with _resumable.locked(output / "sweep.jsonl", output):
+        refused(run("sweep", grid, "--output", output, *paths), "is being written by another process")
+    assert [path.name for path in output.iterdir()] == ["sweep.jsonl"]
 
 
 def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:

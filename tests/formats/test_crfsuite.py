@@ -51,6 +51,7 @@ def test_escapes_and_values_of_one(tmp_path: Path) -> None:
         ("O\ta\ta:1", "the attribute 'a' stands twice"),
         ("\ta", "the label is empty"),
         ("O\ta\\", "ends with a single backslash"),
+        ("O w=a t=b", "'O w=a t=b' has blanks, but no tab"),
         ("@weight:2", "sequences have no weights"),
         ("@else", "sequences have no weights"),
     ],

@@ -1,0 +1,101 @@
+"""Models that know attributes only, as CRFsuite's do: commands read these from DocBins that `convert` has made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_crfseq.features.noted import KEY
+from spacy_crfseq.formats import read_preset
+
+Run = Callable[..., Any]
+READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"
+path = ${{paths.{part}}}
+column = "chunk"
+"""
+FEATURES = """[components.crf_chunker.features]
+@crf_features = "spacy_crfseq.Templates.v1"
+templates = ["GIVEN[0]", "GIVEN[-1]"]
+
+[components.crf_chunker.features.token_functions]
+
+[components.crf_chunker.features.token_functions.GIVEN]
+@crf_features = "spacy_crfseq.Attributes.v1"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model trained on a file of CRFsuite's, and such a file as a DocBin, half of it annotated by nobody."""
+    folder = tmp_path_factory.mktemp("attributes")
+    for name, source in corpus._asdict().items():
+        with (folder / f"{name}.crfsuite").open("w") as file:
+            for sentence in read_preset(source, "conll2003"):
+                for word, tag, label in zip(
+                    sentence.words, sentence.columns["tag"], sentence.columns["chunk"], strict=True
+                ):
+                    print(label, f"w={word}", f"t={tag}", sep="\t", file=file)
+                print(file=file)
+    config = configure(folder / "c.cfg", "crf_chunker", components=FEATURES)
+    text = config.read_text()
+    head, _, rest = text.partition("[corpora]")
+    config.write_text(
+        f"{head}[corpora]\n[corpora.train]\n{READER.format(part='train')}\n[corpora.dev]\n"
+        f"{READER.format(part='dev')}\n[training]{rest.partition('[training]')[2]}"
+    )
+    paths = ["--paths.train", folder / "train.crfsuite", "--paths.dev", folder / "dev.crfsuite"]
+    result = run("fit", config, "--output", folder / "out", *paths)
+    assert result.exit_code == 0, result.stderr
+    result = run(
+        "convert", folder / "dev.crfsuite", folder / "dev.spacy", "-f", "crfsuite", "-t", "spacy", "--labels", "chunk"
+    )
+    assert result.exit_code == 0, result.stderr
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "report {model} {file} -o {out}/page.html",
+        "compare {model} {model} {file}",
+        "explain {model} {file} --limit 2",
+        "top {model} --texts {file}",
+        "tag {model} {file} -o {out}",
+        "show {model} {file} -o {out}/page.html",
+        "active {model} {file} -n 3",
+    ],
+)
+def test_commands(run: Run, folder: Path, tmp_path: Path, command: str) -> None:
+    model, file = folder / "out" / "model-best", folder / "dev.spacy"
+    result = run(*command.format(model=model, file=file, out=tmp_path).split())
+    assert result.exit_code == 0, result.stderr
+
+
+def test_the_attributes_are_the_files(run: Run, folder: Path, tmp_path: Path) -> None:
+    """The same scores as on the training file's way; output in DocBins keeps the attributes."""
+    model = folder / "out" / "model-best"
+    scores = json.loads(run("report", model, folder / "dev.spacy", "-o", tmp_path / "p.html", "--json").stdout)
+    log = [json.loads(line) for line in (folder / "out" / "log.jsonl").read_text().splitlines()]
+    best = max(entry["score"] for entry in log)
+    assert scores["crf_chunker"]["all"]["f1"]["value"] == pytest.approx(best, abs=1e-4)
+    assert run("tag", model, folder / "dev.spacy", "-o", tmp_path, "--to", "spacy").exit_code == 0
+    docs = list(DocBin().from_disk(tmp_path / "dev-00001.spacy").get_docs(spacy.blank("xx").vocab))
+    assert all(len(doc.user_data[KEY]) == len(doc) for doc in docs)
+    assert list(docs[0].spans["chunks"])
+
+
+def test_a_text_without_attributes_is_told(run: Run, folder: Path) -> None:
+    result = run("explain", folder / "out" / "model-best", "Ada sees a dog")
+    assert result.exit_code == 1
+    assert "Set doc._.crf_attributes" in result.stderr
+    nlp = spacy.load(folder / "out" / "model-best")
+    doc = nlp.make_doc("Ada")
+    doc.user_data[KEY] = 5
+    with pytest.raises(ValueError, match="has no attributes"):
+        nlp.get_pipe("crf_chunker")(doc)
