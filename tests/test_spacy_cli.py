@@ -44,12 +44,12 @@ def call() -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., str]) -> Path:
     """Return a folder with a corpus, a config straight from `init config`, and a pipeline trained by `train`."""
     folder = tmp_path_factory.mktemp("spacy_cli")
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     DocBin(docs=[gold_doc(nlp, rows) for rows in SENTENCES] * 21, store_user_data=True).to_disk(folder / "corpus.spacy")
-    run("init", "config", folder / "config.cfg", "-l", "en", "-p", "crf_ner")
+    call("init", "config", folder / "config.cfg", "-l", "xx", "-p", "crf_ner")
     paths = [f"--paths.{name}={folder / 'corpus.spacy'}" for name in ("train", "dev")]
     output = run("train", folder / "config.cfg", "-o", folder / "out", *paths, *TINY)
     assert "CRF_NER" in output.upper()
@@ -69,8 +69,8 @@ def test_train(folder: Path) -> None:
     assert not list((folder / "out").rglob("*.part"))
 
 
-def test_evaluate(folder: Path) -> None:
-    run("evaluate", folder / "out" / "model-best", folder / "corpus.spacy", "--output", folder / "scores.json")
+def test_evaluate(folder: Path, call: Callable[..., str]) -> None:
+    call("evaluate", folder / "out" / "model-best", folder / "corpus.spacy", "--output", folder / "scores.json")
     scores = json.loads((folder / "scores.json").read_text())
     assert scores["ents_f"] == 1.0
     assert set(scores["ents_per_type"]) == {"PER", "LOC", "ORG"}
@@ -82,7 +82,7 @@ def test_evaluate(folder: Path) -> None:
 def test_init_config_gives_a_complete_config(
     folder: Path, call: Callable[..., str], tmp_path: Path, component: str, score: str
 ) -> None:
-    call("init", "config", tmp_path / "config.cfg", "-l", "en", "-p", component)
+    call("init", "config", tmp_path / "config.cfg", "-l", "xx", "-p", component)
     config = spacy.util.load_config(tmp_path / "config.cfg")
     assert config["components"][component]["loss"] == {"@crf_losses": "spacy_crfseq.SequentialLog.v1"}
     assert config["training"]["score_weights"][score] == 1.0
@@ -93,7 +93,7 @@ def test_init_config_gives_a_complete_config(
 
 
 def test_fill_config(folder: Path, call: Callable[..., str], tmp_path: Path) -> None:
-    base = '[nlp]\nlang = "en"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\n'
+    base = '[nlp]\nlang = "xx"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\n'
     base += 'factory = "crf_ner"\nscheme = "IOB2"\n'
     (tmp_path / "base.cfg").write_text(base)
     call("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg")
@@ -131,7 +131,7 @@ def test_debug_model(folder: Path, call: Callable[..., str]) -> None:
 
 def test_assemble(folder: Path, call: Callable[..., str], tmp_path: Path) -> None:
     source = (folder / "out" / "model-best").as_posix()
-    text = f'[nlp]\nlang = "en"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\nsource = "{source}"\n'
+    text = f'[nlp]\nlang = "xx"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\nsource = "{source}"\n'
     (tmp_path / "base.cfg").write_text(text)
     call("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg")
     call("assemble", tmp_path / "config.cfg", tmp_path / "out")
@@ -140,10 +140,10 @@ def test_assemble(folder: Path, call: Callable[..., str], tmp_path: Path) -> Non
 
 def test_package(folder: Path, tmp_path: Path) -> None:
     run("package", folder / "out" / "model-best", tmp_path, "--build", "sdist", "--name", "tiny", "--version", "1.2.3")
-    (built,) = tmp_path.glob("en_tiny-1.2.3")
+    (built,) = tmp_path.glob("xx_tiny-1.2.3")
     meta = json.loads((built / "meta.json").read_text())
     assert any(name.startswith("spacy-crfseq") for name in meta["requirements"])
-    code = "import en_tiny; print(len(en_tiny.load()('Anna lives in New York .').ents))"
+    code = "import xx_tiny; print(len(xx_tiny.load()('Anna lives in New York .').ents))"
     done = subprocess.run([sys.executable, "-c", code], cwd=built, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "2", done.stderr
 

@@ -92,15 +92,18 @@ def form_columns(to: str, form: Form) -> tuple[str, ...]:
 # What Docs hold
 
 
-def _has_sentences(doc: Doc) -> bool:
-    """Whether sentence starts are set; `Doc.has_annotation` makes an object of each token to find out."""
-    return bool(doc.to_array("SENT_START")[1:].any())
+def _marked_sentences(doc: Doc) -> list[tuple[int, int]]:
+    """Return where sentences begin and end, nothing where that is not set.
+
+    `Doc.has_annotation` makes an object of each token to find out.
+    """
+    if not doc.to_array("SENT_START")[1:].any():
+        return []
+    return [(sentence.start, sentence.end) for sentence in doc.sents]
 
 
 def _sentences(doc: Doc) -> list[tuple[int, int]]:
-    if not _has_sentences(doc):
-        return [(0, len(doc))]
-    return [(sentence.start, sentence.end) for sentence in doc.sents]
+    return _marked_sentences(doc) or [(0, len(doc))]
 
 
 def _scores(form: Form, doc: Doc, name: str) -> list[float | None]:
@@ -203,7 +206,7 @@ class _Json:
     def __call__(self, doc: Doc, record: Record) -> str:
         places = doc.to_array(["IDX", "LENGTH"]).reshape(len(doc), 2)
         starts, ends = places[:, 0].tolist(), places.sum(1).tolist()
-        entry = {**record.entry, "text": doc.text}
+        entry = {**record.entry, "text": _text(doc, ends, record)}
         if "ent" in self._form.columns:
             entry["ents"] = self._entities(doc, starts, ends)
         spans = {
@@ -213,8 +216,8 @@ class _Json:
         }
         if spans:
             entry["spans"] = spans
-        if _has_sentences(doc):
-            entry["sents"] = [{"start": starts[first], "end": ends[last - 1]} for first, last in _sentences(doc)]
+        if sentences := _marked_sentences(doc):
+            entry["sents"] = [{"start": starts[first], "end": ends[last - 1]} for first, last in sentences]
         entry.pop("tokens", None)
         return f'{_encode(entry)[:-1]},"tokens":[{",".join(self._tokens(doc, starts, ends))}]}}\n'
 
@@ -237,6 +240,12 @@ class _Json:
                 columns.append(["" if isnan(score) else f',"{name}_score":{score:.{DIGITS}f}' for score in scores])
         template += "}"
         return (template % token for token in zip(*columns, strict=True))
+
+
+def _text(doc: Doc, ends: Sequence[int], record: Record) -> str:
+    """Return `doc.text`, which spaCy puts together from the tokens, most often as it was read."""
+    size = ends[-1] + len(doc[-1].whitespace_) if ends else 0
+    return record.text if record.words is None and len(record.text) == size else doc.text
 
 
 def _span(starts: list[int], ends: list[int], start: int, end: int, label: str, score: float | None) -> dict[str, Any]:

@@ -339,7 +339,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
-def test_kill(model: Path, tmp_path: Path) -> None:
+def test_kill(run: Run, model: Path, tmp_path: Path) -> None:
     """The real command, killed in the middle of its second file, writes what one that was left alone writes."""
     files = [write_texts(tmp_path / "a.txt", 10), write_texts(tmp_path / "b.txt", 9_000)]
     arguments = [model, *files, "--output", tmp_path / "out"]
@@ -354,8 +354,8 @@ def test_kill(model: Path, tmp_path: Path) -> None:
     assert process.returncode != 0
     assert not (tmp_path / "out" / "b.jsonl").exists()
     before = (tmp_path / "out" / "a.jsonl").stat().st_mtime_ns
-    done = command(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
+    done = run("tag", *arguments, "--json")
+    assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["complete"], told["files"]) == (1, 1)
     assert 0 < told["texts"] < 9_000
