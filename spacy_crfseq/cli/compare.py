@@ -206,6 +206,8 @@ def compare(
     n_shown (int): Texts to show on the page, of those that got better, and of the others.
     RAISES CrfError: If there is nothing to compare.
     """
+    from ..analysis.bootstrap import doubt
+
     kind = format_of(file, format_name)
     pipelines = [spacy.load(model) for model in (first, second)]
     pipes = [crfs_of(dict(nlp.pipeline), components, str(m)) for nlp, m in zip(pipelines, (first, second), strict=True)]
@@ -226,7 +228,7 @@ def compare(
                 gold = read_gold(nlp, file, kind, given)
             docs = docs or [example.reference for example in gold.examples]
             judged.append(_judged(nlp, {name: of[name] for name in shared}, gold.examples, bar))
-    doubts += [told] if (told := bootstrap.doubt(len(docs))) else []
+    doubts += [told] if (told := doubt(len(docs))) else []
     doubts += _different_tokens(pipelines, docs)
     found = []
     for name in shared:

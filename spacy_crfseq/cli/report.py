@@ -12,7 +12,6 @@ import spacy
 import typer
 from tqdm import tqdm
 
-from ..analysis.bootstrap import doubt
 from ..errors import ConfigError, CrfError
 from ..files import replacing
 from ._app import crfseq_cli
@@ -114,6 +113,7 @@ def report(
     n_samples (int): Samples of the bootstrap.
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
+    from ..analysis.bootstrap import doubt
     from ._findings import corpus_familiarity, findings, read_log
     from ._judged import Judged
     from ._report_page import Subject, report_page
