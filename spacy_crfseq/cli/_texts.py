@@ -20,7 +20,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from srsly import msgpack_loads
 
 from ..errors import ConfigError, DataError, FormatError, suggest
-from ..features.noted import EXTENSION, KEY
 from ..formats import PRESETS, Sentence, check_file, get_preset, parse_columns, parse_conllu
 from ._columns import missing_columns
 
@@ -205,6 +204,8 @@ def make_doc(nlp: Language, record: Record) -> Doc:
     """Return a record as an unannotated Doc of the pipeline's vocab."""
     from spacy.tokens import Doc
 
+    from ..features.noted import KEY
+
     if record.words is None:
         return nlp.make_doc(record.text)
     columns = record.columns
@@ -363,6 +364,8 @@ def _from_docbin(path: Path, start: Place) -> Iterator[tuple[Record | FormatErro
 
 def _noted(user_data: bytes | None) -> Any:
     """Return the attributes in the packed user data of a Doc."""
+    from ..features.noted import EXTENSION, KEY
+
     if user_data is None or EXTENSION.encode() not in user_data:
         return None
     return msgpack_loads(user_data, use_list=False).get(KEY)
@@ -396,6 +399,8 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
 def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
     """Return the tokens and sentences of a Doc, its noted attributes, and the columns asked for, such as "tag"."""
     from spacy.tokens import Doc
+
+    from ..features.noted import KEY
 
     starts: Any = [token.is_sent_start for token in doc] if doc.has_annotation("SENT_START") else None
     words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]

@@ -17,6 +17,9 @@ Run = Callable[..., Any]
 FIND = "find-regularization"
 KEYS = ["rho1", "objective", "loss", "unigrams", "pairs", "score", "iterations", "seconds", "chosen"]
 SHORT = ("--from", "16", "--to", "1", "--steps", "5")
+QUICK = ("--from", "16", "--to", "2", "--steps", "4")
+CAPPED = '[components.{}.optimizer]\n@crf_optimizers = "spacy_crfseq.OWLQN.v1"\nmax_iterations = 25\n'
+"""An optimizer that stops early, for tests that do not look at what it finds."""
 
 
 def table_of(folder: Path) -> list[dict[str, Any]]:
@@ -104,12 +107,12 @@ def test_the_optimizer_of_the_config_is_used_where_it_can(
 
 
 def test_one_component_of_several(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner")
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT)
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner", components=CAPPED.format("crf_ner"))
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *QUICK)
     refused(result, "more than one CRF component", "--component crf_tagger or crf_ner")
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT, "--component", "ner")
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *QUICK, "--component", "ner")
     refused(result, "--component ner: no such CRF component", "crf_ner")
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT, "--component", "crf_ner")
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *QUICK, "--component", "crf_ner")
     assert result.exit_code == 0, result.stderr
     assert "Not trained, all weights zero: crf_tagger" in result.stdout
     nlp: Any = spacy.load(tmp_path / "out" / "model-best")
@@ -121,8 +124,9 @@ def test_features_that_an_untrained_component_would_write(
     run: Run, configure: Any, paths: list[str], trained: Path, tmp_path: Path
 ) -> None:
     annotating = 'annotating_components = ["crf_tagger"]'
-    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", training=annotating)
-    arguments = ("--output", tmp_path / "out", *paths, *SHORT, "--component", "crf_chunker")
+    block = CAPPED.format("crf_chunker")
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", components=block, training=annotating)
+    arguments = ("--output", tmp_path / "out", *paths, *QUICK, "--component", "crf_chunker")
     refused(run(FIND, config, *arguments), "crf_chunker reads TAG, but crf_tagger", "source = FOLDER")
     text = config.read_text().replace('factory = "crf_tagger"', f'source = "{trained / "model-best"}"')
     config.write_text(text)
@@ -188,8 +192,8 @@ def test_ctrl_c_keeps_the_choice_so_far(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(PathReporter, "show", stop)
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT)
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=CAPPED.format("crf_ner"))
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *QUICK)
     assert result.exit_code == 130
     assert "Interrupted: the choice among the models so far is saved" in result.stdout
     assert len(table_of(tmp_path / "out")) == 3
@@ -205,8 +209,8 @@ def test_ctrl_c_before_the_first_model(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PathReporter, "watch", stop)
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT)
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=CAPPED.format("crf_ner"))
+    result = run(FIND, config, "--output", tmp_path / "out", *paths, *QUICK)
     assert result.exit_code == 130
     assert "nothing is saved" in result.stdout
     assert not (tmp_path / "out" / "model-best").exists()

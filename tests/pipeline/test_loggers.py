@@ -127,7 +127,7 @@ def test_before_the_first_iteration_there_is_nothing_to_tell(tmp_path: Path) -> 
 def test_curves_on_a_terminal(tmp_path: Path) -> None:
     code, text = run_on_terminal(command(configure(tmp_path, "crf_ner", batcher=SMALL)))
     assert code == 0, text
-    assert re.search(r"crf_ner objective [▁▂▃▄▅▆▇█]+ [\d,.]+  score [▁▂▃▄▅▆▇█]+ [\d.]+", text)
+    assert re.search(r"crf_ner objective [\d,.]+ [▁▂▃▄▅▆▇█]+  score [\d.]+ [▁▂▃▄▅▆▇█]+", text)
     rows = re.findall(r"(?:^|[\r\n]) +\d+ +(\d+) [^▁▂▃▄▅▆▇█\r\n]*\r\n", text)
     assert rows == ["0", "4", "8", "12"]  # curves are gone where rows of the table are printed
 
