@@ -39,6 +39,7 @@ NUMERIC = ("contracts", "kernels", "training")
 """Folders of tests that compile nearly all kernels: in one process, so that none is compiled by two at once."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file in one process, and those of `NUMERIC` in one that begins with them."""
     for item in items:
