@@ -35,18 +35,6 @@ class GroupedEntryPoints:
 catalogue.AVAILABLE_ENTRY_POINTS = GroupedEntryPoints()
 
 
-NUMERIC = ("contracts", "kernels", "training")
-"""Folders of tests that compile nearly all kernels: in one process, so that none is compiled by two at once."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one process, and those of `NUMERIC` in one that begins with them."""
-    for item in items:
-        folder = item.path.parent.name
-        item.add_marker(pytest.mark.xdist_group("numeric" if folder in NUMERIC else str(item.path)))
-
-
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()  # what thousands of tests are made of need not be looked through again and again
