@@ -13,7 +13,7 @@ from hypothesis import settings
 
 # no deadline: the first call of a kernel compiles it; the same examples each time, so that a change is what makes a
 # test fail; HYPOTHESIS_PROFILE=explore draws new and more ones
-settings.register_profile("spacy_crfseq", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("spacy_crfseq", deadline=None, max_examples=40, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "spacy_crfseq"))
 
