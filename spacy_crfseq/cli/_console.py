@@ -13,8 +13,9 @@ from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
+import typer
 from catalogue import RegistryError
 from spacy.cli._util import show_validation_error
 from spacy.util import import_file
@@ -25,6 +26,10 @@ from wasabi.util import ENV_ANSI_DISABLED
 
 from ..errors import ConfigError, CrfError
 
+CodeOption = Annotated[
+    Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")]
 FAILED, INTERRUPTED = 1, 130
 NAME_KEPT = 6
 """Characters of a feature's name that must be left for its value to be shown."""

@@ -23,7 +23,7 @@ from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
-from ._console import INTERRUPTED, load_code, printer, reported_errors
+from ._console import INTERRUPTED, CodeOption, load_code, printer, reported_errors
 from ._outputs import STDOUT, check_output_file
 from ._texts import FORMAT_HELP, HELP, Text, read_texts
 
@@ -53,9 +53,7 @@ def active_cli(
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Texts to keep")] = 100,
     nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
     output: Annotated[str, typer.Option("--output", "-o", help="JSONL file, or - for stdout")] = STDOUT,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Choose the texts whose annotation would teach the model most.
 

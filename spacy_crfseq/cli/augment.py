@@ -22,7 +22,7 @@ from wasabi.tables import row
 from ..errors import ConfigError, suggest
 from ..files import replace_folder
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, load_code, printer, reported_errors
+from ._console import INTERRUPTED, CodeOption, VerboseOption, load_code, printer, reported_errors
 from ._outputs import check_output_folder
 from .fit import BEST, LAST, LOG, read_overrides
 
@@ -47,10 +47,8 @@ def augment_cli(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
     config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LAST} and {LOG}")],
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")] = False,
+    code: CodeOption = None,
+    verbose: VerboseOption = False,
 ) -> None:
     """Train a component further on several corpora, each with its own loss.
 

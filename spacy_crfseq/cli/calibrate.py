@@ -22,7 +22,7 @@ from ..errors import ConfigError, CrfError, DataError
 from ..files import replace_folder, write_json
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
-from ._console import load_code, printer, reported_errors
+from ._console import CodeOption, load_code, printer, reported_errors
 from ._formats import FORMAT_HELP
 from ._gold import GIVEN_HELP, names_of, read_gold
 from ._outputs import check_output_pipeline
@@ -56,9 +56,7 @@ def calibrate_cli(
     ] = False,
     given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON instead of the report")] = False,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Let probabilities mean what they say: of the spans with probability 0.8, eight in ten should be right.
 

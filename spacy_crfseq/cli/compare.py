@@ -24,7 +24,7 @@ from ..errors import ConfigError, DataError
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
-from ._console import load_code, printer, reported_errors
+from ._console import CodeOption, load_code, printer, reported_errors
 from ._formats import FORMAT_HELP
 from ._gold import GIVEN_HELP, format_of, names_of, read_gold
 from ._outputs import check_output_file
@@ -63,9 +63,7 @@ def compare_cli(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML file for the comparison")] = None,
     given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON instead of the tables")] = False,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Compare two pipelines on the same texts: scores side by side, what got better and what worse.
 

@@ -18,7 +18,7 @@ from ..errors import CrfError, DataError, FormatError
 from ..formats import CUSTOM, Preset, Sentence, check_file, guess, read_columns, read_conllu
 from ..schemes import Span, encode
 from ._app import crfseq_cli
-from ._console import FAILED, load_code, reported_errors
+from ._console import FAILED, CodeOption, load_code, reported_errors
 from ._debug_tables import tell
 from ._formats import COLUMNS_HELP, DOCBIN, DOCS, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
 from ._prospects import Component, Expense, findings_of_components, look_at_config
@@ -50,9 +50,7 @@ def debug_data_cli(
     scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
     cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON")] = False,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Look into a corpus before training: labels, mistakes, what dev shares with it, features, costs.
 

@@ -17,7 +17,7 @@ from ..formats import PRESETS
 from ..schemes import Span
 from ._app import crfseq_cli
 from ._columns import SPAN_COLUMNS, chunks_key, missing_columns, predicted_columns
-from ._console import load_code, printer, reported_errors
+from ._console import CodeOption, load_code, printer, reported_errors
 from ._formats import FORMAT_HELP
 from ._gold import GIVEN_HELP, file_columns, format_of, names_of, read_gold
 
@@ -39,9 +39,7 @@ def evaluate_cli(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file for the scores")] = None,
     given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of the report")] = False,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Score a pipeline on a corpus file, as conlleval does, and measure its speed.
 

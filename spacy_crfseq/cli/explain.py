@@ -20,7 +20,7 @@ from ..errors import ConfigError, DataError
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
-from ._console import cut, cut_name, load_code, printer, reported_errors
+from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
 from ._outputs import check_output_file
 from ._texts import FORMAT_HELP, Text, texts_of
 
@@ -60,9 +60,7 @@ def explain_cli(
     limit: Annotated[int, typer.Option(min=1, help="Texts of a file to explain, from the first on")] = 10,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML file to write instead")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Tell which features and transitions make each label, and by how much it wins.
 

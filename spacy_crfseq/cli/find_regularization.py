@@ -21,7 +21,7 @@ from wasabi.tables import row
 from ..errors import ConfigError, DataError
 from ..files import replace_folder, replacing
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, load_code, printer, reported_errors
+from ._console import INTERRUPTED, CodeOption, VerboseOption, load_code, printer, reported_errors
 from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up, tell_what_next
 
 if TYPE_CHECKING:
@@ -54,10 +54,8 @@ def find_regularization_cli(
     within: Annotated[
         float, typer.Option(help="Choose the smallest model that is no more points than this below the best")
     ] = 0.0,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")] = False,
+    code: CodeOption = None,
+    verbose: VerboseOption = False,
 ) -> None:
     """Find a small model: train along a path of L1 strengths and choose by the dev score.
 

@@ -22,7 +22,7 @@ from spacy.cli._util import parse_config_overrides
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, advise, load_code, printer, reported_errors
+from ._console import INTERRUPTED, CodeOption, VerboseOption, advise, load_code, printer, reported_errors
 from ._corpus import Corpus
 from ._formats import reader_options
 from ._kernels import is_cold
@@ -50,23 +50,24 @@ OF_SPACY_TRAIN = {
 _SEE = "Use 'python -m spacy train' for pipelines with other trainable components"
 
 
+EveryOption = Annotated[
+    int | None, typer.Option(min=1, help="Iterations between two dev scores [1 if online, such as AdaGrad, else 10]")
+]
+PatienceOption = Annotated[
+    int | None,
+    typer.Option(min=0, help="Stop after so many scores without a gain; 0: when converged [5 if online, else 0]"),
+]
+
+
 @crfseq_cli.command("fit", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def fit_cli(
     ctx: typer.Context,
     config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for model-best, model-last and log.jsonl")],
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
-    evaluate_every: Annotated[
-        int | None,
-        typer.Option(min=1, help="Iterations between two dev scores [1 if online, such as AdaGrad, else 10]"),
-    ] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(min=0, help="Stop after so many scores without a gain; 0: when converged [5 if online, else 0]"),
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")] = False,
+    code: CodeOption = None,
+    evaluate_every: EveryOption = None,
+    patience: PatienceOption = None,
+    verbose: VerboseOption = False,
 ) -> None:
     """Train the CRF components of a config.
 

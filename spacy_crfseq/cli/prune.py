@@ -11,7 +11,7 @@ import typer
 from ..files import replace_folder
 from ._app import crfseq_cli
 from ._components import crfs_of
-from ._console import load_code, printer, reported_errors
+from ._console import CodeOption, load_code, printer, reported_errors
 from ._outputs import check_output_pipeline
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ def prune_cli(
         list[str] | None,
         typer.Option("--component", "-p", help="Component to prune, may be given more than once [all CRF components]"),
     ] = None,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Leave weights and features that count little out of a trained pipeline.
 

@@ -16,7 +16,7 @@ from ..errors import ConfigError, CrfError
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import crfs_of, run_between
-from ._console import load_code, printer, reported_errors
+from ._console import CodeOption, load_code, printer, reported_errors
 from ._formats import FORMAT_HELP
 from ._gold import GIVEN_HELP, ending_format, format_of, names_of, read_gold
 from ._outputs import check_output_file
@@ -48,9 +48,7 @@ def report_cli(
     samples: Annotated[int, typer.Option(min=1, help="Samples of the texts, for the intervals of scores")] = 1000,
     given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, too")] = False,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
 

@@ -18,7 +18,7 @@ from ..errors import DataError
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
-from ._console import load_code, printer, reported_errors
+from ._console import CodeOption, load_code, printer, reported_errors
 from ._outputs import check_output_file
 from ._texts import FORMAT_HELP, Text, texts_of
 
@@ -42,9 +42,7 @@ def show_cli(
         str | None, typer.Option("--component", "-p", help="CRF component to show [the only one that predicts spans]")
     ] = None,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Texts to show, from the first on")] = 100,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Make a page that shows entities or chunks, each shaded by its probability.
 

@@ -25,12 +25,23 @@ from ..files import replace_folder, replacing
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, load_code, printer, reported_errors
+from ._console import INTERRUPTED, CodeOption, VerboseOption, load_code, printer, reported_errors
 from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid, show
 from ._outputs import check_output_folder
 from ._results import Journal, Result, cells, make_page
 from ._resumable import locked
-from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up_from, tell_what_next
+from .fit import (
+    BEST,
+    EveryOption,
+    PatienceOption,
+    Setup,
+    Walk,
+    encode,
+    read_overrides,
+    score,
+    set_up_from,
+    tell_what_next,
+)
 from .prune import prune
 
 if TYPE_CHECKING:
@@ -53,18 +64,10 @@ def sweep_cli(
         str | None,
         typer.Option("--component", "-p", help="CRF component to train [what [sweep] says, or the only one]"),
     ] = None,
-    evaluate_every: Annotated[
-        int | None,
-        typer.Option(min=1, help="Iterations between two dev scores [1 if online, such as AdaGrad, else 10]"),
-    ] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(min=0, help="Stop after so many scores without a gain; 0: when converged [5 if online, else 0]"),
-    ] = None,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")] = False,
+    evaluate_every: EveryOption = None,
+    patience: PatienceOption = None,
+    code: CodeOption = None,
+    verbose: VerboseOption = False,
 ) -> None:
     """Train with every combination of some settings and rank them by the dev score.
 

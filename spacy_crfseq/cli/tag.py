@@ -30,7 +30,7 @@ from ..errors import ConfigError, CrfError, DataError, FormatError
 from ._annotated import ENDINGS, TARGETS, Write, check_target, form_of, make_write
 from ._app import crfseq_cli
 from ._components import crfs_of
-from ._console import load_code, printer, reported_errors
+from ._console import CodeOption, load_code, printer, reported_errors
 from ._resumable import Counts, Output, State, Stream, Target
 from ._texts import DOCBIN, KNOWN, STDIN, Place, Record, format_of, given_columns, make_doc, read_records
 
@@ -79,9 +79,7 @@ def tag_cli(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew, whatever is there")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first broken line")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the totals as JSON")] = False,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Annotate files of any size with a pipeline.
 

@@ -20,7 +20,7 @@ from ..errors import ConfigError, suggest
 from ..files import replacing
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
-from ._console import cut, cut_name, load_code, printer, reported_errors
+from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
 from ._outputs import check_output_file
 from ._texts import FORMAT_HELP, read_texts
 
@@ -63,9 +63,7 @@ def top_cli(
     format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML file to write instead")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
-    code: Annotated[
-        Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-    ] = None,
+    code: CodeOption = None,
 ) -> None:
     """Show the largest weights of each label, the transitions, and what each template holds.
 
