@@ -109,12 +109,16 @@ def fit_until(pipe: Any, *, goal: float = float("-inf"), iterations: int = 0) ->
 def objectives(pipe: Any, examples: Sequence[Example], losses: Sequence[str]) -> dict[str, Any]:
     """Return the objective of a trained component on one thread, with each of some losses, by their names."""
     from spacy_crfseq import registry
+    from spacy_crfseq.potentials.linear import Linear
     from spacy_crfseq.training.dataset import join
-    from spacy_crfseq.training.objective import CRFObjective
+    from spacy_crfseq.training.objective import Objective
+    from spacy_crfseq.training.terms import Term
 
     data, layout = join(pipe.compile(examples)), pipe.crf.layout
     return {
-        name: CRFObjective(layout, data, registry.losses.get(f"spacy_crfseq.{name}.v1")(), pipe.method.regularizer)
+        name: Objective(
+            Linear(layout), [Term(data, registry.losses.get(f"spacy_crfseq.{name}.v1")())], pipe.method.regularizer
+        )
         for name in losses
     }
 

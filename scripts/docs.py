@@ -80,8 +80,8 @@ GROUPS = {
         "What the model looks at. [Features and templates](../features.md) explains how templates are written.",
     ),
     "spacy_crf_extrinsic_losses": Group(
-        "extrinsic-losses", "Extrinsic losses", "augment.sets.questions.loss", "crf_extrinsic_losses",
-        "Costs of a whole labelling, for [`augment`](../commands/augment.md): training on data of which only "
+        "extrinsic-losses", "Extrinsic losses", "fine_tune.sets.questions.loss", "crf_extrinsic_losses",
+        "Costs of a whole labelling, for [`fine-tune`](../commands/fine-tune.md): training on data of which only "
         "something indirect is known.",
     ),
     "spacy_readers": Group(

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from .errors import ModelFileError
 from .features.encoder import Encoded
-from .layout import DenseRows, Layout, Rows, SparseRows, Views, used_rows
-from .posterior import Posterior, make_posterior
-from .scorer import Scorer, Table
-from .tag_dictionary import EmissionMask, TagDictionary
+from .inference.posterior import Posterior, make_posterior
+from .potentials.layout import Layout, Views
+from .potentials.linear import Linear, WeightTables
+from .potentials.protocol import Source
+from .potentials.rows import DenseRows, Rows, SparseRows, used_rows
+from .potentials.tag_dictionary import EmissionMask, MaskedSource, TagDictionary, without_dictionary
 from .types import Bools, Constraints, Floats, Hashes, Numbers
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
@@ -63,24 +65,29 @@ class LinearChainCRF:
 
     def set_theta(self, theta: Floats) -> None:
         """Use these parameters from now on."""
-        views = self.layout.views(theta)
-        tables = Table(self.layout.state, views.state), Table(self.layout.pair, views.pair)
-        self._theta, self._views, self._tables = theta, views, tables
+        self._theta, self._tables = theta, WeightTables(Linear(self.layout), theta)
 
     @property
     def views(self) -> Views:
         """Groups of parameters, without a copy."""
-        return self._views
+        return self._tables.views
 
     @property
     def cached_bytes(self) -> int:
         """The memory of sums that are kept for the bags of an encoder; they go when it has forgotten these."""
-        return sum(table.n_bytes for table in self._tables)
+        return self._tables.n_bytes
 
-    def scorer(self, encoded: Encoded) -> Scorer:
-        """Return what computes the scores of a text, under the parameters of now."""
-        sums = self._tables[0].sums(encoded.state.store), self._tables[1].sums(encoded.pair.store)
-        return Scorer(self.layout, self._views, encoded, self._tables, sums, self._mask)
+    @property
+    def potential(self) -> Linear:
+        """What the parameters are those of."""
+        return self._tables.potential
+
+    def source(self, encoded: Encoded) -> Source:
+        """Return the scores of a text, under the parameters of now and the tag dictionary."""
+        source = self._tables.source(encoded)
+        if self._mask is None or encoded.words is None:
+            return source
+        return MaskedSource(source, self._mask, encoded.words)
 
     def posterior(
         self, encoded: Encoded, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
@@ -89,7 +96,8 @@ class LinearChainCRF:
 
         This adds to shared tables; the result does not, so other threads may encode, score and train beside it.
         """
-        return make_posterior(self.scorer(encoded), constraints, allowed, temperature)
+        source = without_dictionary(self.source(encoded), allowed, constraints)
+        return make_posterior(source, constraints, allowed, temperature)
 
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
         """Return a model that has more labels, its weights for them zero; old labels keep theirs.
@@ -109,7 +117,7 @@ class LinearChainCRF:
         theta = np.zeros(layout.size, self._theta.dtype)
         new = layout.views(theta)
         targets = (state_places, pair_places, pairs, moved, moved)
-        for target, places, source in zip(new, targets, self._views, strict=True):
+        for target, places, source in zip(new, targets, self.views, strict=True):
             target.reshape(-1)[places] = source.ravel()
         assert old <= n
         dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)

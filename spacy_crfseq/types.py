@@ -115,12 +115,14 @@ class Batch(NamedTuple):
         that the label is one of a candidate set.
     weights (Floats): [N] weight of each sequence in the sum, float64.
     candidates (Candidates): The candidate sets; only losses that give "candidates" are handed any.
+    sequences (Offsets | None): [N] numbers of the sequences in their data set, in mini-batches.
     """
 
     offsets: Offsets
     gold: Ints
     weights: NDArray[np.float64]
     candidates: Candidates = NO_CANDIDATES
+    sequences: Offsets | None = None
 
     @property
     def n_tokens(self) -> int:
@@ -289,18 +291,20 @@ class OnlineBatch(Protocol):
 
 
 class Objective(Protocol):
-    """Loss of a data set plus penalty, as a function of the parameters theta [D]."""
+    """Losses of data sets plus one penalty, as a function of the parameters theta [D].
 
-    @property
-    def regularizer(self) -> Regularizer: ...  # noqa: D102
+    regularizer (Regularizer): The penalty.
+    blocks (list[RowBlock]): The groups of rows that theta consists of.
+    n_threads (int): Threads to share long work among.
+    """
+
+    regularizer: Regularizer
+    blocks: list[RowBlock]
+    n_threads: int
+
     @property
     def n_sequences(self) -> int:
         """Sequences in the data at hand."""
-        ...
-
-    @property
-    def n_threads(self) -> int:
-        """Threads to share long work among."""
         ...
 
     @property
@@ -308,10 +312,32 @@ class Objective(Protocol):
         """Sequences in the whole training set; more than `n_sequences` where the data at hand is a part of it."""
         ...
 
-    @property
-    def blocks(self) -> list[RowBlock]:
-        """The groups of rows that theta consists of."""
+    def value(self, theta: Floats) -> float:
+        """Return the objective."""
         ...
+
+    def value_and_grad(self, theta: Floats, out: Floats | None = None) -> tuple[float, float, Floats]:
+        """Return objective, loss alone, and the objective's gradient [D], written to `out` [D] if given.
+
+        The caller may keep the gradient.
+        """
+        ...
+
+
+class OnlineObjective(Objective, Protocol):
+    """What online methods ask besides."""
+
+    def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[OnlineBatch]:
+        """Yield all sequences once, `size` at a time, shuffled by `rng`."""
+        ...
+
+    def sample(self) -> OnlineObjective:
+        """Return the objective on a fixed sample of the training data, for choosing a learning rate."""
+        ...
+
+
+class IndexedObjective(Objective, Protocol):
+    """What methods ask besides that work on one attribute after another, and compute scores themselves."""
 
     @property
     def learnt(self) -> Bools:
@@ -332,8 +358,7 @@ class Objective(Protocol):
     def allowed(self) -> Bools | None:
         """Labels that each token may have [T, L], gold ones included; None where all may have all.
 
-        `value`, `value_and_grad` and mini-batches have minus infinity for the others; methods that compute scores
-        themselves must do so, too, or refuse.
+        Scores of the others are minus infinity; a method that cannot do so must refuse.
         """
         ...
 
@@ -341,23 +366,8 @@ class Objective(Protocol):
         """Return which rows of a group (0 state, 1 pair) each token switches on, and which tokens each row."""
         ...
 
-    def value(self, theta: Floats) -> float:
-        """Return the objective."""
-        ...
-
-    def value_and_grad(self, theta: Floats, out: Floats | None = None) -> tuple[float, float, Floats]:
-        """Return objective, loss alone, and the objective's gradient [D], written to `out` [D] if given.
-
-        The caller may keep the gradient.
-        """
-        ...
-
-    def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[OnlineBatch]:
-        """Yield all sequences once, `size` at a time, shuffled by `rng`."""
-        ...
-
-    def sample(self) -> Objective:
-        """Return the objective on a fixed sample of the training data, for choosing a learning rate."""
+    def under(self, regularizer: Regularizer, loss: Loss | None = None) -> IndexedObjective:
+        """Return the objective with another penalty, and another loss if one is given."""
         ...
 
 
@@ -387,7 +397,7 @@ class Optimizer(Protocol):
         """Return the state of a run that begins at `theta` [D]."""
         ...
 
-    def iterate(self, objective: Objective, state: Any) -> StepReport:
+    def iterate(self, objective: Any, state: Any) -> StepReport:
         """Run one iteration on all data of `objective`."""
         ...
 

@@ -16,12 +16,15 @@ from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, Ids
 from spacy_crfseq.features.index import HashIndex
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse
-from spacy_crfseq.layout import Layout, Rows, SparseRows, make_layout
 from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.potentials.layout import Layout, make_layout
+from spacy_crfseq.potentials.linear import Linear
+from spacy_crfseq.potentials.rows import Rows, SparseRows
+from spacy_crfseq.potentials.tag_dictionary import make_dictionary
 from spacy_crfseq.regularizers.l2 import L2
-from spacy_crfseq.tag_dictionary import make_dictionary
 from spacy_crfseq.training.dataset import CandidateTable, Dataset
-from spacy_crfseq.training.objective import CRFObjective
+from spacy_crfseq.training.objective import Objective
+from spacy_crfseq.training.terms import Term
 from spacy_crfseq.types import (
     MISSING,
     Batch,
@@ -307,7 +310,7 @@ PAIR_TEMPLATES = ("BRIEF_SHAPE", "TAG[0]")
 class Training(NamedTuple):
     """A training problem and the parts it was made of."""
 
-    objective: CRFObjective
+    objective: Objective
     encoder: Encoder
     encoded: Encoded
     vocabulary: Vocabulary
@@ -380,7 +383,7 @@ def training_problem(
         )
         encoded, encoder.words = encoded._replace(words=numbers), dictionary.word_index()
     data, loss, regularizer = Dataset(encoded, gold, weights, table), loss or SequentialLog(), regularizer or L2(1.0)
-    objective = CRFObjective(layout, data, loss, regularizer, dictionary=dictionary)
+    objective = Objective(Linear(layout), [Term(data, loss)], regularizer, dictionary=dictionary)
     return Training(objective, encoder, encoded, vocabulary, sentences)
 
 
@@ -416,7 +419,7 @@ def _plain_sums(rows: Rows, weights: Floats, ids: Ids) -> Floats:
     return out
 
 
-def newton_optimum(objective: CRFObjective) -> tuple[Floats, float]:
+def newton_optimum(objective: Objective) -> tuple[Floats, float]:
     """Return the minimum of a small convex objective and its value, by Newton steps on a numerical Hessian."""
     theta = np.zeros(objective.layout.size)
     for _ in range(50):
@@ -431,7 +434,7 @@ def newton_optimum(objective: CRFObjective) -> tuple[Floats, float]:
     return theta, objective.value(theta)
 
 
-def _hessian(objective: CRFObjective, theta: Floats, step: float = 1e-5) -> Floats:
+def _hessian(objective: Objective, theta: Floats, step: float = 1e-5) -> Floats:
     rows = []
     for i in range(len(theta)):
         shift = np.zeros(len(theta))

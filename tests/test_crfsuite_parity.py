@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.features.encoder import attribute_names
-from spacy_crfseq.layout import SparseRows, make_layout
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.lbfgs import LBFGS
+from spacy_crfseq.potentials.layout import make_layout
+from spacy_crfseq.potentials.linear import Linear
+from spacy_crfseq.potentials.rows import SparseRows
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.training.dataset import Dataset
-from spacy_crfseq.training.objective import CRFObjective
+from spacy_crfseq.training.objective import Objective
+from spacy_crfseq.training.terms import Term
 from spacy_crfseq.types import Floats
 from tests import reference
 from tests.problems import Sentence, Vocabulary, columns_of, make_encoder, random_sentences
@@ -62,7 +65,7 @@ class Comparison:
         self.objective, self.names = self._compile(corpus, support)
         self.trainer_loss, self._model = self._train(corpus, support, model_path)
 
-    def _compile(self, corpus: Corpus, support: str) -> tuple[CRFObjective, list[str]]:
+    def _compile(self, corpus: Corpus, support: str) -> tuple[Objective, list[str]]:
         vocabulary = Vocabulary()
         encoder = make_encoder(vocabulary, TEMPLATES)
         encoder.keep_names()
@@ -73,7 +76,7 @@ class Comparison:
         )
         data = Dataset(encoded, gold, np.ones(len(corpus.sentences)))
         names = attribute_names(encoder.state, vocabulary.text_of)
-        return CRFObjective(layout, data, SequentialLog(), L2(rho=2.0)), names
+        return Objective(Linear(layout), [Term(data, SequentialLog())], L2(rho=2.0)), names
 
     def _train(self, corpus: Corpus, support: str, path: Path) -> tuple[float, pycrfsuite.Tagger]:
         trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)

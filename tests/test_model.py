@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import srsly
 
-from spacy_crfseq import layout
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.features.encoder import Encoded
-from spacy_crfseq.layout import DenseRows, SparseRows
 from spacy_crfseq.model import LinearChainCRF
+from spacy_crfseq.potentials import layout
+from spacy_crfseq.potentials.rows import DenseRows, SparseRows
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.problems import (
@@ -52,7 +52,7 @@ def template_of_key(model: LinearChainCRF) -> list[dict[int, int]]:
 
 
 def all_scores(model: LinearChainCRF, training: Training) -> Scores:
-    return model.scorer(training.encoded).scores(0, training.objective.n_sequences)[0]
+    return model.source(training.encoded).forward((0, training.objective.n_sequences))[0]
 
 
 def plain(model: LinearChainCRF, training: Training) -> Scores:
@@ -99,7 +99,7 @@ def test_shards_of_any_size_give_the_same(
 
     expected = outputs()
     monkeypatch.setattr(layout, "SHARD_FLOATS", shard)
-    assert len(list(model.scorer(training.encoded).shards())) > 1
+    assert len(list(model.source(training.encoded).parts())) > 1
     for found, wanted in zip(outputs(), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
@@ -361,13 +361,13 @@ def test_a_compact_model_has_only_the_weights_that_count(
     model, compact, training, encoded = compact_model(support, pair_templates, share, threshold)
     large = np.where(np.abs(model.theta) > threshold, model.theta, 0)
     expected = plain_scores(model.layout, large, training.encoded)
-    found = compact.scorer(encoded).scores(0, len(encoded.offsets) - 1)[0]
+    found = compact.source(encoded).forward((0, len(encoded.offsets) - 1))[0]
     for array, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(np.broadcast_to(array, wanted.shape), wanted, atol=1e-12)
     assert compact.layout.size == len(compact.theta)
     again = LinearChainCRF.from_bytes(compact.to_bytes())
     np.testing.assert_array_equal(
-        again.scorer(encoded).scores(0, 5)[0].emissions, compact.scorer(encoded).scores(0, 5)[0].emissions
+        again.source(encoded).forward((0, 5))[0].emissions, compact.source(encoded).forward((0, 5))[0].emissions
     )
     for rows, keys, old, weights in zip(
         (compact.layout.state, compact.layout.pair), compact.keys, model.keys, compact.views, strict=False
@@ -388,7 +388,7 @@ def test_a_compact_model_has_only_the_weights_that_count(
 def test_without_zeros_the_scores_are_the_same(support: str, pair_templates: tuple[str, ...], share: float) -> None:
     model, compact, training, encoded = compact_model(support, pair_templates, share, 0.0)
     n_sequences = training.objective.n_sequences
-    before, after = all_scores(model, training), compact.scorer(encoded).scores(0, n_sequences)[0]
+    before, after = all_scores(model, training), compact.source(encoded).forward((0, n_sequences))[0]
     for array, expected in zip(after, before, strict=True):
         np.testing.assert_array_equal(array, expected)
     assert len(compact.to_bytes()) <= len(model.to_bytes()) + 100  # which transitions are learnt

@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from spacy_crfseq import layout
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.model import LinearChainCRF
+from spacy_crfseq.potentials import layout
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.problems import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,8 @@ from spacy_crfseq.decoders.max_expected_f1 import MaxExpectedF1
 from spacy_crfseq.decoders.posterior import Posterior as MostLabelsRight
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.posterior import Posterior
+from spacy_crfseq.inference.posterior import Posterior
+from spacy_crfseq.potentials.protocol import tokens_of
 from spacy_crfseq.schemes import tags_of, transition_table
 from spacy_crfseq.types import Constraints, Scores
 from tests import reference
@@ -23,35 +23,27 @@ from tests.problems import Problem, all_allowed, problems, random_constraints, r
 
 
 class StoredScores(NamedTuple):
-    """A scorer of scores that are there already, in shards of two sequences."""
+    """A source of scores that are there already, in parts of two sequences."""
 
     problem: Problem
 
     @property
-    def encoded(self) -> Any:
-        return SimpleNamespace(n_tokens=self.problem.batch.n_tokens, offsets=self.problem.batch.offsets)
+    def n_labels(self) -> int:
+        return len(self.problem.scores.start)
 
     @property
-    def layout(self) -> Any:
-        return SimpleNamespace(n_labels=len(self.problem.scores.start))
+    def offsets(self) -> np.ndarray:
+        return self.problem.batch.offsets
 
-    @property
-    def views(self) -> Any:
-        return SimpleNamespace(state=self.problem.scores.start)
-
-    def shards(self, n_threads: int = 1) -> Any:
+    def parts(self, n_threads: int = 1) -> Any:
         n = len(self.problem.batch.weights)
         return ((first, min(first + 2, n)) for first in range(0, n, 2))
 
-    def tokens(self, first: int, last: int) -> slice:
-        return slice(*self.problem.batch.offsets[[first, last]].tolist())
-
-    def scores(self, first: int, last: int) -> tuple[Scores, np.ndarray]:
-        tokens, scores = self.tokens(first, last), self.problem.scores
+    def forward(self, part: tuple[int, int]) -> tuple[Scores, Any]:
+        tokens, scores = tokens_of(self.offsets, part), self.problem.scores
         if len(scores.transitions) > 1 or len(scores.emissions) == 1:
             scores = scores._replace(transitions=scores.transitions[tokens])
-        offsets = self.problem.batch.offsets[first : last + 1]
-        return scores._replace(emissions=scores.emissions[tokens]), offsets - offsets[0]
+        return scores._replace(emissions=scores.emissions[tokens]), None
 
 
 class Case(NamedTuple):

@@ -10,13 +10,15 @@ import srsly
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq import tag_dictionary as module
+from spacy_crfseq.potentials import tag_dictionary as module
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.model import LinearChainCRF
+from spacy_crfseq.potentials.linear import Linear
+from spacy_crfseq.potentials.tag_dictionary import TagDictionary, free_standing, make_dictionary
 from spacy_crfseq.schemes import transition_table
-from spacy_crfseq.tag_dictionary import TagDictionary, free_standing, make_dictionary
-from spacy_crfseq.training.objective import CRFObjective
+from spacy_crfseq.training.objective import Objective
+from spacy_crfseq.training.terms import Term
 from tests import reference
 from tests.problems import (
     PAIR_TEMPLATES,
@@ -135,10 +137,8 @@ def test_gold_labels_are_always_allowed_in_training() -> None:
     training = training_problem(3, n_sequences=10, dictionary_size=UNLIMITED)
     objective = training.objective
     gold = objective.data.gold[::-1].copy()
-    other = CRFObjective(
-        training.layout, objective.data._replace(gold=gold), objective.loss, objective.regularizer,
-        dictionary=objective.dictionary,
-    )  # fmt: skip
+    terms = [Term(objective.data._replace(gold=gold), objective.loss)]
+    other = Objective(Linear(training.layout), terms, objective.regularizer, dictionary=objective.dictionary)
     tokens = np.arange(len(gold))
     assert not plainly_allowed(training)[tokens, gold].all()
     expected = plainly_allowed(training)

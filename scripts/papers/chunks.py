@@ -15,7 +15,7 @@ from scripts.papers.page import Check, Table, checks, figure, found, section, ta
 from scripts.papers.tasks import Examples, Task, changed, read
 
 if TYPE_CHECKING:
-    from spacy_crfseq.layout import Layout
+    from spacy_crfseq.potentials.layout import Layout
 
 ANEW = "small weights dropped, trained anew"
 SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02)

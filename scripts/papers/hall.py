@@ -87,11 +87,11 @@ class Questions:
         return str(getattr(token, f"{self.attr}_"))
 
     def adapt(self, start: Floats, questions: Examples, known: str, seed: int, **more: Any) -> Floats:
-        """Return the weights after augmented training on the source and on what is known of some questions."""
-        from spacy_crfseq.pipeline.augment import Source, augment
-        from spacy_crfseq.training.augmented import Settings
+        """Return the weights after augmented-loss training on the source and on what is known of some questions."""
+        from spacy_crfseq.pipeline.fine_tuning import Source, fine_tune
+        from spacy_crfseq.training.fine_tuning import Settings
 
-        settings = {**self.settings["augment"], "seed": seed, **more}
+        settings = {**self.settings["fine_tune"], "seed": seed, **more}
         sources = [Source("source", self.source)]
         if known == NOTHING:
             settings["schedule"] = {name: n for name, n in settings["schedule"].items() if name == "source"}
@@ -99,7 +99,7 @@ class Questions:
             kept = [example for example in questions if known == MORE or self.main_verb(example) is not None]
             sources.append(Source("questions", *self._evidence(kept, known)))
         self.task.pipe.set_parameters(start)
-        augment(self._nlp, self.task.pipe.name, sources, Settings(**settings))
+        fine_tune(self._nlp, self.task.pipe.name, sources, Settings(**settings))
         return self.task.pipe.crf.theta
 
     def _evidence(self, questions: Examples, known: str) -> tuple[Examples, ExtrinsicLoss | None]:
@@ -247,12 +247,12 @@ class TaggedEntities:
         return Doc(self._nlp.vocab, words=[token.text for token in example.reference])
 
     def adapt(self, known: str, **more: Any) -> Floats:
-        """Return the weights after augmented training, as many turns whatever is learnt from."""
+        """Return the weights after augmented-loss training, as many turns whatever is learnt from."""
         from spacy_crfseq.extrinsic.entity_agreement import EntityAgreement
-        from spacy_crfseq.pipeline.augment import Source, augment
-        from spacy_crfseq.training.augmented import Settings
+        from spacy_crfseq.pipeline.fine_tuning import Source, fine_tune
+        from spacy_crfseq.training.fine_tuning import Settings
 
-        settings = {**self.settings["augment"], "seed": self._seed, "turns": len(self.judged), **more}
+        settings = {**self.settings["fine_tune"], "seed": self._seed, "turns": len(self.judged), **more}
         sources = [Source("tagged", self.tagged)]
         if known == AGAIN:
             settings["schedule"] = {"tagged": settings["schedule"]["tagged"]}
@@ -262,7 +262,7 @@ class TaggedEntities:
             loss = EntityAgreement(self.recognizer.pipe.name, f1=known == ERRORS_F1)
             sources.append(Source("judged", self.judged, loss))
         self.tagger.pipe.set_parameters(self.start)
-        augment(self._nlp, self.tagger.pipe.name, sources, Settings(**settings))
+        fine_tune(self._nlp, self.tagger.pipe.name, sources, Settings(**settings))
         return self.tagger.pipe.crf.theta
 
     def entities(self, part: str, theta: Floats) -> float:

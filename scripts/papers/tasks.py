@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.training import Example
 
-    from spacy_crfseq.layout import Layout, Rows
+    from spacy_crfseq.potentials.layout import Layout
+    from spacy_crfseq.potentials.rows import Rows
     from spacy_crfseq.training.dataset import Dataset
-    from spacy_crfseq.training.objective import CRFObjective
+    from spacy_crfseq.training.objective import Objective
     from spacy_crfseq.types import Floats, Optimizer
 
 Examples = Sequence["Example"]
@@ -241,8 +242,10 @@ class Task:
         theta[places] = weights
         return Trained(theta, len(result.history), seconds, value, optimality, result.reason, trace)
 
-    def _objective(self, method: Mapping[str, Any], data: Dataset, layout: Layout) -> tuple[CRFObjective, Optimizer]:
-        from spacy_crfseq.training.objective import CRFObjective
+    def _objective(self, method: Mapping[str, Any], data: Dataset, layout: Layout) -> tuple[Objective, Optimizer]:
+        from spacy_crfseq.potentials.linear import Linear
+        from spacy_crfseq.training.objective import Objective
+        from spacy_crfseq.training.terms import Term
 
         blocks = {name: dict(method[name]) for name in PLUGINS}
         if self._quick:
@@ -250,7 +253,8 @@ class Task:
             optimizer |= {key: min(most, optimizer[key]) for key, most in QUICK.items() if key in optimizer}
         made = resolve(blocks)
         self.pipe.method._replace(**made).check(self.pipe.name)
-        return CRFObjective(layout, data, made["loss"], made["regularizer"], n_threads=1), made["optimizer"]
+        objective = Objective(Linear(layout), [Term(data, made["loss"])], made["regularizer"], n_threads=1)
+        return objective, made["optimizer"]
 
     def _warm(self, method: Mapping[str, Any]) -> None:
         """Load or compile the kernels of a method, which is not to be timed."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.plan import Plan
-from ..layout import DenseRows, Rows
 from ..model import LinearChainCRF
+from ..potentials.rows import DenseRows, Rows
 from ..types import Floats, Ints, Offsets
 
 UNKNOWN = "unknown"

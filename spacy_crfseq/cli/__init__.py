@@ -10,7 +10,6 @@ from spacy.cli._util import app
 from ..pipeline import factories as _factories  # noqa: F401
 from ._app import crfseq_cli
 from .active import active, active_cli
-from .augment import augment, augment_cli
 from .calibrate import calibrate, calibrate_cli
 from .compare import compare, compare_cli
 from .convert import convert, convert_cli
@@ -18,6 +17,7 @@ from .debug_data import debug_data, debug_data_cli
 from .evaluate import evaluate, evaluate_cli
 from .explain import explain, explain_cli
 from .find_regularization import find_regularization, find_regularization_cli
+from .fine_tune import fine_tune, fine_tune_cli
 from .fit import fit, fit_cli
 from .init_config import init_config, init_config_cli
 from .prune import prune, prune_cli
@@ -31,8 +31,6 @@ from .warmup import warmup, warmup_cli
 __all__ = [
     "active",
     "active_cli",
-    "augment",
-    "augment_cli",
     "calibrate",
     "calibrate_cli",
     "compare",
@@ -48,6 +46,8 @@ __all__ = [
     "explain_cli",
     "find_regularization",
     "find_regularization_cli",
+    "fine_tune",
+    "fine_tune_cli",
     "fit",
     "fit_cli",
     "init_config",

@@ -12,7 +12,7 @@ Each command explains itself, with examples: python -m spacy crfseq fit --help
 
 SECTIONS = {
     "Begin": ("init-config", "debug-data", "convert", "warmup"),
-    "Train": ("fit", "find-regularization", "sweep", "augment"),
+    "Train": ("fit", "find-regularization", "sweep", "fine-tune"),
     "Look": ("evaluate", "report", "compare", "explain", "top", "show"),
     "Use": ("tag", "calibrate", "prune", "active"),
 }
@@ -28,7 +28,8 @@ MEANT = {
     "path": "find-regularization",
     "grid": "sweep",
     "search": "sweep",
-    "finetune": "augment",
+    "finetune": "fine-tune",
+    "augment": "fine-tune",
     "score": "evaluate",
     "test": "evaluate",
     "benchmark": "evaluate",

@@ -7,11 +7,12 @@ Schapire 1999), to which a weight is added when it changes and not at every step
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import Floats, Objective, StepReport
+from ..types import Floats, OnlineObjective, StepReport
 from .mistakes import MistakeState
 
 
@@ -19,37 +20,30 @@ from .mistakes import MistakeState
 class AveragedPerceptron:
     """Averaged structured perceptron (registered as ``spacy_crfseq.AveragedPerceptron.v1``).
 
-    Takes the loss Perceptron, or Hinge for a perceptron with a margin.  There is no rate and no penalty to be chosen:
-    the size of the weights does not change what is predicted.
+    Takes the loss Perceptron, or Hinge for a perceptron with a margin.  There is no penalty to be chosen, and the rate
+    matters only where training does not begin at zero: the size of the weights does not change what is predicted.
 
+    rate (float): Size of the steps; weights of a trained CRF are small, those of a perceptron count mistakes.
     max_iterations (int): Epochs of a run.
     tolerance (float): Stop when the loss, as met on the way, fell by less than this fraction in three epochs.
     seed (int): Of the order of the sequences.
     RAISES ConfigError: On a setting out of range.
     """
 
+    needs: ClassVar = frozenset({"minibatches", "best_path"})
+    penalties: ClassVar = frozenset({"none"})
+    online: ClassVar = True
+
     max_iterations: int = 20
     tolerance: float = 0.1
     seed: int = 0
+    rate: float = 1.0
 
     def __post_init__(self) -> None:
+        if not 0 < self.rate < np.inf:
+            raise ConfigError(f"AveragedPerceptron: rate must be positive, but {self.rate} was given.")
         if self.max_iterations < 1 or not 0 <= self.tolerance < 1:
             raise ConfigError("AveragedPerceptron: max_iterations must be at least 1, and 0 <= tolerance < 1.")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What is asked of the objective."""
-        return frozenset({"minibatches", "best_path"})
-
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: none."""
-        return frozenset({"none"})
-
-    @property
-    def online(self) -> bool:
-        """True: a pass over part of the data is a valid iteration."""
-        return True
 
     def start(self, theta: Floats) -> MistakeState:
         """Return the state of a run that begins at `theta`."""
@@ -59,7 +53,7 @@ class AveragedPerceptron:
         """Write the average."""
         state.average(theta)
 
-    def iterate(self, objective: Objective, state: MistakeState) -> StepReport:
+    def iterate(self, objective: OnlineObjective, state: MistakeState) -> StepReport:
         """Pass once over the data of `objective`."""
         from ..kernels.updates import perceptron
 
@@ -69,6 +63,8 @@ class AveragedPerceptron:
             batch_loss, gradients = batch.loss_and_grad(state.weights)
             loss += batch_loss
             for number, ptr, ids, d in gradients:
+                if self.rate != 1:
+                    d *= self.rate
                 row_ptr, cols, weights, sums = parts[number]
                 wrong = perceptron(ptr, ids, d, row_ptr, cols, state.clock, weights, sums)
                 if number == 0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..types import Floats, Objective, RowBlock, RowGradient, StepReport
+from ..types import Floats, OnlineObjective, RowBlock, RowGradient, StepReport
 
 PATIENCE = 3
 """Epochs that may pass without a smaller loss; from one to the next it may rise."""
@@ -69,7 +69,7 @@ class Collector:
     places, values: The list, of which `collect` tells the length.
     """
 
-    def __init__(self, objective: Objective, like: Floats) -> None:
+    def __init__(self, objective: OnlineObjective, like: Floats) -> None:
         self._blocks: list[RowBlock] = objective.blocks
         self._scratch = np.zeros_like(like)
         self._make_room(1024)
@@ -94,7 +94,7 @@ class Collector:
 
 
 def learn_from_mistakes(
-    objective: Objective, state: MistakeState, step: Callable[[float, float], tuple[float, float]]
+    objective: OnlineObjective, state: MistakeState, step: Callable[[float, float], tuple[float, float]]
 ) -> tuple[float, int]:
     """Pass over the sequences, make a step for each that has a loss; return the sum of the losses and their number.
 

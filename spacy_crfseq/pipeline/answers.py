@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span
 
 from ..errors import ConfigError
-from ..posterior import Posterior
+from ..inference.posterior import Posterior
 from ..schemes import SpanArrays, spans_of
 from ..types import Decoder, Floats, Ints, Offsets
 from .annotations import tag_table

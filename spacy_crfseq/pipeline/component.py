@@ -31,12 +31,15 @@ from ..features.noted import hash_of
 from ..features.plan import column_names, lexical_names
 from ..features.sets import columns_read
 from ..files import replacing
+from ..inference.posterior import make_posterior
 from ..model import LinearChainCRF
-from ..posterior import make_posterior
+from ..potentials.linear import Linear
+from ..potentials.tag_dictionary import without_dictionary
 from ..training.compatibility import check_candidates, check_global
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, Progress, fit
-from ..training.objective import CRFObjective
+from ..training.objective import Objective
+from ..training.terms import Term
 from ..types import MISSING, Bools, Constraints, Floats, Ints, StepReport
 from . import given, storage
 from .annotations import Annotation, Prediction, Tags
@@ -289,11 +292,12 @@ class CRFComponent(TrainablePipe):
             vocab: Any = self._word_vocab
             if vocab.in_memory_zone:
                 encoder.trim(ZONE_BYTES, crf.cached_bytes)
-            scorer, tags, constraints = crf.scorer(encoder.encode(columns.text)), self._tags, self._constraints
+            source, tags, constraints = crf.source(encoder.encode(columns.text)), self._tags, self._constraints
         assert constraints is not None
         allowed = self.allowed(docs, columns, extra, preset=preset)
         degrees = self.cfg["temperature"] if temperature is None else temperature
-        posterior = make_posterior(scorer, constraints, allowed, degrees)
+        source = without_dictionary(source, allowed, constraints)
+        posterior = make_posterior(source, constraints, allowed, degrees)
         n_threads = self.method.n_threads or threads.available()
         return (
             Answers(
@@ -405,8 +409,8 @@ class CRFComponent(TrainablePipe):
     def _emissions(self, docs: list[Doc]) -> list[Floats]:
         with self._lock:
             encoded, columns = self._encode(docs)
-            scorer, dtype = self.crf.scorer(encoded), self.crf.theta.dtype
-            parts = [scorer.scores(first, last)[0].emissions for first, last in scorer.shards()]
+            source, dtype = self.crf.source(encoded), self.crf.theta.dtype
+            parts = [source.forward(part)[0].emissions for part in source.parts()]
         whole = np.concatenate([np.zeros((0, len(self._tags)), dtype), *parts])
         return np.split(whole, columns.doc_offsets[1:-1])
 
@@ -651,16 +655,14 @@ class CRFComponent(TrainablePipe):
         """The score of `nlp.evaluate` that tells how good the component is, such as "ents_f"."""
         return self.annotation.score_name
 
-    def _objective(self, data: Dataset) -> CRFObjective:
+    def _objective(self, data: Dataset) -> Objective:
         crf, _ = self._trained()
         session = self._session
-        return CRFObjective(
-            crf.layout,
-            data,
-            self.method.loss,
+        return Objective(
+            Linear(crf.layout),
+            [Term(data, self.method.loss, sample=session.sample)],
             self.method.regularizer,
             n_total=session.n_total,
-            sample=session.sample,
             n_threads=self.method.n_threads,
             dictionary=crf.dictionary,
         )
@@ -697,7 +699,7 @@ class CRFComponent(TrainablePipe):
     @contextmanager
     def training_on(
         self, examples: Iterable[Example] | None = None, dev: Iterable[Example] | None = None
-    ) -> Iterator[tuple[CRFObjective, Callable[[Floats], float] | None]]:
+    ) -> Iterator[tuple[Objective, Callable[[Floats], float] | None]]:
         """Yield the objective over training data, and the score on `dev` as a function of parameters, to train with.
 
         Whoever trains calls `set_parameters` in the end.  Parameters as `fit` has them.

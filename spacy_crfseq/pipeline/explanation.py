@@ -18,8 +18,9 @@ from ..analysis.contributions import DICTIONARY, KINDS, PAIR, START, STATE, TRAN
 from ..analysis.weights import entries
 from ..errors import DataError
 from ..features.encoder import Active
+from ..inference.posterior import Posterior
 from ..model import LinearChainCRF
-from ..posterior import Posterior
+from ..potentials.tag_dictionary import MaskedSource
 from ..types import Ints
 from .given import numbers_of
 
@@ -172,9 +173,10 @@ class _Text:
         self.crf, self.doc, self.tags, self.labels = crf, doc, answers.tags, answers.all_labels
         self.marginals = self.posterior.marginals()
         active = reader.active([doc])
-        scorer, offsets = self.posterior.scorer, self.posterior.offsets
-        self.addends = Addends(crf, active, offsets, scorer.encoded.words, explainer._weights)
-        scores = scorer.scores(0, len(offsets) - 1)[0]
+        source, offsets = self.posterior.source, self.posterior.offsets
+        self.words = source.words if isinstance(source, MaskedSource) else None
+        self.addends = Addends(crf, active, offsets, self.words, explainer._weights)
+        scores, _ = source.forward((0, len(offsets) - 1))
         self.best = BestThrough(scores.constrained(self.posterior.constraints, self.posterior.allowed), offsets)
         self.names: dict[tuple[int, int], list[str]] = {}
         self.unknown: list[list[str]] = [[] for _ in doc]
@@ -227,7 +229,7 @@ class _Text:
         """Return why a token cannot have a label; empty where it can."""
         if self.best.scores[token, rival] > -inf:
             return ""
-        allowed, words = self.posterior.allowed, self.posterior.scorer.encoded.words
+        allowed, words = self.posterior.allowed, self.words
         if allowed is not None and not allowed[token, rival]:
             return "ruled out by what is known of the text beforehand"
         dictionary = self.crf.dictionary

@@ -16,7 +16,7 @@ from typing import Any
 from spacy.training import Example
 
 from ..training.dataset import SAMPLE_SEQUENCES, Dataset, join
-from ..training.objective import CRFObjective
+from ..training.objective import Objective
 from ..types import Floats, Optimizer, StepReport
 
 MAX_CACHED_TOKENS = 5_000_000
@@ -62,7 +62,7 @@ class Session:
         self._collected: list[Dataset] = []
         self._keys: set[int] = set()
         self._epoch: Dataset | None = None
-        self._objective: CRFObjective | None = None
+        self._objective: Objective | None = None
         self._epoch_size = 0
         self._seen = 0
         self._sinks: list[dict[str, float]] = []
@@ -111,7 +111,7 @@ class Session:
         if self.grows:
             self.n_total = self._epoch.n_sequences
 
-    def work(self, objective_on: Callable[[Dataset], CRFObjective], theta: Floats, name: str, iterations: int) -> None:
+    def work(self, objective_on: Callable[[Dataset], Objective], theta: Floats, name: str, iterations: int) -> None:
         """Let the optimizer work on what has come in; `theta` is where a new run begins."""
         data = self._due()
         if data is not None:

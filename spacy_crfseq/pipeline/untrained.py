@@ -8,9 +8,10 @@ import numpy as np
 
 from .. import threads
 from ..features.encoder import Encoded, Encoder
-from ..layout import Layout, make_layout, used_rows
 from ..model import LinearChainCRF
-from ..tag_dictionary import TagDictionary, make_dictionary
+from ..potentials.layout import Layout, make_layout
+from ..potentials.rows import used_rows
+from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..training.dataset import Dataset
 from ..training.selection import most_informative
 from ..types import Constraints, Ints

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..types import Floats, Optimizer, Regularizer
 from .dataset import SAMPLE_SEQUENCES
-from .objective import CRFObjective
+from .objective import Objective
 
 POWER, RATIO = 0.4, 4
 SECONDS = 20.0
@@ -45,7 +45,7 @@ class Cost(NamedTuple):
         return self.iterations * self.iteration_seconds
 
 
-def estimate(objective: CRFObjective, optimizer: Optimizer, regularizer: Regularizer, theta: Floats) -> Cost:
+def estimate(objective: Objective, optimizer: Optimizer, regularizer: Regularizer, theta: Floats) -> Cost:
     """Return what it will cost to train from theta [D], which stays as it is.
 
     regularizer (Regularizer): The one that the objective was made with.
@@ -63,12 +63,10 @@ def estimate(objective: CRFObjective, optimizer: Optimizer, regularizer: Regular
     return Cost(iterations, expected is None, _iteration_seconds(objective, optimizer, theta), n, len(theta))
 
 
-def _part(objective: CRFObjective, size: int, regularizer: Regularizer) -> CRFObjective:
-    data = objective.data.sample(size)
-    return CRFObjective(
-        objective.layout,
-        data,
-        objective.loss,
+def _part(objective: Objective, size: int, regularizer: Regularizer) -> Objective:
+    return Objective(
+        objective.potential,
+        [term._replace(data=term.data.sample(size)) for term in objective.terms],
         regularizer,
         n_total=objective.n_total,
         n_threads=objective.n_threads,
@@ -76,7 +74,7 @@ def _part(objective: CRFObjective, size: int, regularizer: Regularizer) -> CRFOb
     )
 
 
-def _iterations(objective: CRFObjective, optimizer: Optimizer, theta: Floats, limit: int = 0) -> tuple[int, bool]:
+def _iterations(objective: Objective, optimizer: Optimizer, theta: Floats, limit: int = 0) -> tuple[int, bool]:
     """Return how many iterations it takes to converge, and whether it came to that."""
     state, started, done = optimizer.start(theta.copy()), process_time(), 0
     while True:
@@ -88,7 +86,7 @@ def _iterations(objective: CRFObjective, optimizer: Optimizer, theta: Floats, li
             return done, False
 
 
-def _iteration_seconds(objective: CRFObjective, optimizer: Optimizer, theta: Floats) -> float:
+def _iteration_seconds(objective: Objective, optimizer: Optimizer, theta: Floats) -> float:
     """Return the seconds of an iteration on all data, without what is prepared before the first where that is short."""
     state, seconds = optimizer.start(theta.copy()), np.inf
     for _ in range(2):

@@ -34,17 +34,33 @@ class Dataset(NamedTuple):
     gold (Ints): [T] labels, -1 where missing, lower numbers for candidate sets.
     weights (NDArray): [N] weight of each sequence, float64.
     table (CandidateTable | None): The candidate sets; the same for all data sets that are joined.
+    groups (Offsets | None): [G + 1] sequences that online training takes together, such as those of a document:
+        group g is ``groups[g]:groups[g + 1]``.  None where each sequence is taken alone.
     """
 
     encoded: Encoded
     gold: Ints
     weights: NDArray[np.float64]
     table: CandidateTable | None = None
+    groups: Offsets | None = None
 
     @property
     def n_sequences(self) -> int:
         """N."""
         return len(self.weights)
+
+    @property
+    def n_groups(self) -> int:
+        """G, or N where sequences are taken alone."""
+        return self.n_sequences if self.groups is None else len(self.groups) - 1
+
+    def members(self, groups: Offsets) -> tuple[Offsets, Offsets]:
+        """Return the sequences of some groups, and the places [groups + 1] where each group begins among them."""
+        if self.groups is None:
+            return groups, np.arange(len(groups) + 1)
+        sizes = np.diff(self.groups)[groups]
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        return np.arange(ends[-1]) + np.repeat(self.groups[groups] - ends[:-1], sizes), ends
 
     @property
     def store(self) -> BagStore:
@@ -63,8 +79,8 @@ class Dataset(NamedTuple):
         return Dataset(self.encoded.slice(first, last), gold, self.weights[first:last], self.table)
 
     def sample(self, size: int) -> Dataset:
-        """Return at most `size` sequences, always the same ones."""
-        if self.n_sequences <= size:
+        """Return at most `size` sequences, always the same ones; all where they are taken in groups."""
+        if self.n_sequences <= size or self.groups is not None:
             return self
         return self.take(np.sort(np.random.default_rng(0).choice(self.n_sequences, size, replace=False)))
 

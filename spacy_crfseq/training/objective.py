@@ -1,6 +1,9 @@
-"""Loss of a data set plus penalty, as a function of the flat parameters.
+"""The objective: losses of several data sets and one penalty, as a function of the flat parameters.
 
-Batch optimizers ask for value and gradient on all data, which `full_pass` computes; online ones for mini-batches.
+    objective(theta) = sum over terms of weight * loss(scores(theta), data) + penalty(theta)
+
+Batch optimizers ask for value and gradient on all data, to which every term adds; online ones for mini-batches, which
+terms give in turns; index-wise ones for the tokens of each attribute.
 """
 
 from __future__ import annotations
@@ -12,68 +15,178 @@ from functools import cached_property, partial
 import numpy as np
 
 from .. import threads
-from ..layout import Layout
-from ..tag_dictionary import EmissionMask, TagDictionary
+from ..errors import ConfigError
+from ..potentials.layout import Layout
+from ..potentials.linear import Linear
+from ..potentials.protocol import Potential
+from ..potentials.row_sums import listed
+from ..potentials.tag_dictionary import EmissionMask, TagDictionary
 from ..types import Batch, Bools, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .full_pass import FullPass
-from .minibatch import MiniBatch, Workspace, expand
-
-EXPANDED_SEQUENCES = 2048
-"""Sequences whose attribute ids are written out at a time in online training."""
+from .terms import MiniBatch, Term
 
 
-class CRFObjective:
-    """Implements `types.Objective` for a layout of parameters, a data set, a loss and a regularizer.
+class Objective:
+    """Implements `types.BatchObjective`, `types.OnlineObjective` and `types.IndexedObjective`.
 
-    n_total (int): Sequences of the whole training set, where `data` is a part of it.
-    sample (Dataset | None): Data on which a learning rate may be tried; a part of `data` if not given.
+    terms (Sequence[Term]): Data sets with their losses, at least one.
+    n_total (int): Sequences of the whole training set, where the terms' data are a part of it.
     n_threads (int): Threads that passes over all data use, 0 for as many as there are cores.
     dictionary (TagDictionary | None): Restricts the labels of the words that ``data.encoded.words`` numbers.  A gold
         label that it forbids is allowed at its token, so that no loss is infinite.
+    turns (int): Turns that several terms take in one pass of mini-batches, see `minibatches`; 0 for as many as lead
+        through every data set at least once.
     """
 
     def __init__(
         self,
-        layout: Layout,
-        data: Dataset,
-        loss: Loss,
+        potential: Potential,
+        terms: Sequence[Term],
         regularizer: Regularizer,
         *,
         n_total: int = 0,
-        sample: Dataset | None = None,
         n_threads: int = 1,
         dictionary: TagDictionary | None = None,
+        turns: int = 0,
     ) -> None:
-        self.layout, self.data, self._loss = layout, data, loss
-        self.dictionary = dictionary
+        self.potential, self.terms, self.dictionary = potential, [term.weighted() for term in terms], dictionary
         self._mask = None if dictionary is None else EmissionMask(dictionary)
-        self._regularizer = regularizer.over(layout.blocks())
-        self._n_total, self._sample = n_total, sample
-        self._n_threads = n_threads or threads.available()
+        self.blocks = potential.blocks()
+        self.regularizer = regularizer.over(self.blocks)
+        self._n_total, self._turns = n_total, turns
+        self.n_threads = n_threads or threads.available()
+        self._streams: tuple[np.random.Generator, int, list[Iterator[MiniBatch]]] | None = None
 
     @cached_property
-    def _pass(self) -> FullPass:
-        return FullPass(self.layout, self.data, self._loss, self._n_threads, self._mask)
+    def _passes(self) -> list[FullPass]:
+        return [FullPass(self.potential, term.data, term.loss, self.n_threads, self._mask) for term in self.terms]
 
-    def under(self, regularizer: Regularizer, loss: Loss | None = None) -> CRFObjective:
-        """Return the objective with another penalty, and another loss if one is given.
+    def under(self, regularizer: Regularizer, loss: Loss | None = None) -> Objective:
+        """Return the objective with another penalty, and another loss of all terms if one is given.
 
-        With the same loss both share what is prepared for passes over the data.
+        With the same losses both share what is prepared for passes over the data.
         """
         other = copy(self)
-        other._regularizer = regularizer.over(self.layout.blocks())
+        other.regularizer, other._streams = regularizer.over(self.blocks), None
         if loss is None:
-            other._pass = self._pass
+            other._passes = self._passes
         else:
-            other._loss = loss
-            vars(other).pop("_pass", None)
+            other.terms = [term._replace(loss=loss) for term in self.terms]
+            vars(other).pop("_passes", None)
         return other
 
     @property
+    def n_sequences(self) -> int:
+        """Sequences in the data at hand."""
+        return sum(term.data.n_sequences for term in self.terms)
+
+    @property
+    def n_total(self) -> int:
+        """Sequences in the whole training set."""
+        return max(self._n_total, self.n_sequences)
+
+    # What batch methods ask
+
+    def value(self, theta: Floats) -> float:
+        """Return the objective at theta [D]."""
+        return sum(run(theta, None) for run in self._passes) + self.regularizer.value(theta)
+
+    def value_and_grad(self, theta: Floats, out: Floats | None = None) -> tuple[float, float, Floats]:
+        """Return objective, loss alone, and the objective's gradient [D], written to `out` if given."""
+        grad = np.empty_like(theta) if out is None else out
+        pieces = threads.parts(len(theta), self.n_threads)
+        threads.run([partial(grad[piece].fill, 0) for piece in pieces])
+        loss = sum(run(theta, grad) for run in self._passes)
+        if self.regularizer.strengths is None:  # its parts may hang together
+            pieces = [slice(0, len(theta))]
+        penalty = sum(threads.run([partial(self._penalise, theta[piece], grad[piece]) for piece in pieces]))
+        self.potential.hold(grad)
+        return loss + penalty, loss, grad
+
+    def _penalise(self, theta: Floats, grad: Floats) -> float:
+        """Return the penalty of some parameters and add its gradient."""
+        self.regularizer.add_grad(theta, grad)
+        return self.regularizer.value(theta)
+
+    # What online methods ask
+
+    @property
+    def turns(self) -> int:
+        """Turns that lead through every data set at least once, a sequence or group of sequences at a time."""
+        return max(-(-term.data.n_groups // term.repeats) for term in self.terms)
+
+    def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
+        """Yield mini-batches of `size` sequences, or groups of sequences, shuffled by `rng`.
+
+        One term gives all its sequences once.  Several terms take turns, each giving ``term.repeats`` mini-batches in a
+        turn.  A data set that has been seen begins again in a new order; the next call goes on where this one ended.
+        (Hall, McDonald & Petrov 2011, algorithm 1.)
+        """
+        if len(self.terms) == 1 and not self._turns:
+            yield from self.terms[0].batches(self.potential.batches(), self._mask, size, rng)
+            return
+        for _ in range(self._turns or -(-self.turns // size)):
+            for term, stream in zip(self.terms, self._endless(size, rng), strict=True):
+                for _ in range(term.repeats):
+                    yield next(stream)
+
+    def _endless(self, size: int, rng: np.random.Generator | None) -> list[Iterator[MiniBatch]]:
+        def stream(term: Term) -> Iterator[MiniBatch]:
+            plan = self.potential.batches()
+            while term.data.n_groups:
+                yield from term.batches(plan, self._mask, size, rng)
+
+        if rng is None:
+            return [stream(term) for term in self.terms]
+        if self._streams is None or self._streams[0] is not rng or self._streams[1] != size:
+            self._streams = rng, size, [stream(term) for term in self.terms]
+        return self._streams[2]
+
+    def sample(self) -> Objective:
+        """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
+        terms = [term._replace(data=(term.sample or term.data).sample(SAMPLE_SEQUENCES)) for term in self.terms]
+        sampled = sum(term.data.n_sequences for term in terms)
+        scaled = _Scaled(self.regularizer, sampled / max(1, self.n_total))
+        return Objective(self.potential, terms, scaled, dictionary=self.dictionary)
+
+    # What index-wise methods ask: they compute scores themselves, of one data set under a linear potential
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the linear potential.
+
+        RAISES ConfigError: If scores come from something else.
+        """
+        if not isinstance(self.potential, Linear):
+            raise ConfigError(
+                "This method works on the weights of single attributes, but scores come from "
+                f"{type(self.potential).__name__} here. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1."
+            )
+        return self.potential.layout
+
+    @property
+    def term(self) -> Term:
+        """The only term.
+
+        RAISES ConfigError: If there are several.
+        """
+        if len(self.terms) > 1:
+            raise ConfigError(
+                f"This method learns from one data set, but the objective has {len(self.terms)}: "
+                f"{', '.join(term.name for term in self.terms)}. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1."
+            )
+        return self.terms[0]
+
+    @property
+    def data(self) -> Dataset:
+        """The data of the only term."""
+        return self.term.data
+
+    @property
     def loss(self) -> Loss:
-        """The loss."""
-        return self._loss
+        """The loss of the only term."""
+        return self.term.loss
 
     @property
     def batch(self) -> Batch:
@@ -88,86 +201,20 @@ class CRFObjective:
             return None
         return self.dictionary.labels_of(words, self.data.gold)
 
+    @property
+    def learnt(self) -> Bools:
+        """Which of the scores that all positions share, the last group, are trained; the others stay zero."""
+        return self.layout.learnt()
+
     def occurrences(self, block: int) -> Occurrences:
         """Return which rows of a group (0 state, 1 pair) each token switches on, and which tokens each row."""
         from ..kernels import rows
 
         group, encoded = (self.layout.state, self.layout.pair)[block], (self.data.encoded.state, self.data.encoded.pair)
-        ptr, ids = expand(encoded[block])
+        ptr, ids = listed(encoded[block])
         row_ptr, tokens = np.empty(group.n_rows + 1, np.int64), np.empty(len(ids), np.int32)
         rows.transpose(ptr, ids, row_ptr, tokens)
         return Occurrences(ptr, ids, row_ptr, tokens)
-
-    @property
-    def regularizer(self) -> Regularizer:
-        """The penalty."""
-        return self._regularizer
-
-    @property
-    def n_sequences(self) -> int:
-        """Sequences in the data at hand."""
-        return self.data.n_sequences
-
-    @property
-    def n_threads(self) -> int:
-        """Threads that passes over all data use."""
-        return self._n_threads
-
-    @property
-    def n_total(self) -> int:
-        """Sequences in the whole training set."""
-        return max(self._n_total, self.n_sequences)
-
-    @property
-    def blocks(self) -> list[RowBlock]:
-        """The groups of rows that theta consists of."""
-        return self.layout.blocks()
-
-    @property
-    def learnt(self) -> Bools:
-        """Which of the scores that all positions share, the last group, are learnt; the others stay zero."""
-        return self.layout.learnt()
-
-    def value(self, theta: Floats) -> float:
-        """Return the objective at theta [D]."""
-        return self._pass(theta, None) + self._regularizer.value(theta)
-
-    def value_and_grad(self, theta: Floats, out: Floats | None = None) -> tuple[float, float, Floats]:
-        """Return objective, loss alone, and the objective's gradient [D], written to `out` if given."""
-        grad = np.empty_like(theta) if out is None else out
-        pieces = threads.parts(len(theta), self._n_threads)
-        threads.run([partial(grad[piece].fill, 0) for piece in pieces])
-        loss = self._pass(theta, grad)
-        if self._regularizer.strengths is None:  # its parts may hang together
-            pieces = [slice(0, len(theta))]
-        penalty = sum(threads.run([partial(self._penalise, theta[piece], grad[piece]) for piece in pieces]))
-        self.layout.hold(grad)
-        return loss + penalty, loss, grad
-
-    def _penalise(self, theta: Floats, grad: Floats) -> float:
-        """Return the penalty of some parameters and add its gradient."""
-        self._regularizer.add_grad(theta, grad)
-        return self._regularizer.value(theta)
-
-    def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
-        """Yield all sequences once, `size` at a time, shuffled by `rng`."""
-        n = self.data.n_sequences
-        order = np.arange(n) if rng is None else rng.permutation(n)
-        block = max(1, EXPANDED_SEQUENCES // size) * size
-        work = Workspace(self.layout, self._mask)
-        for start in range(0, n, block):
-            part = self.data.take(order[start : start + block])
-            state = expand(part.encoded.state)
-            pair = expand(part.encoded.pair) if self.layout.pair.n_rows else None
-            for first in range(0, part.n_sequences, size):
-                last = min(first + size, part.n_sequences)
-                yield MiniBatch(work, self._loss, part, state, pair, first, last)
-
-    def sample(self) -> CRFObjective:
-        """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
-        data = (self._sample or self.data).sample(SAMPLE_SEQUENCES)
-        scaled = _Scaled(self._regularizer, data.n_sequences / max(1, self.n_total))
-        return CRFObjective(self.layout, data, self._loss, scaled, dictionary=self.dictionary)
 
 
 class _Scaled:
@@ -175,15 +222,8 @@ class _Scaled:
 
     def __init__(self, regularizer: Regularizer, factor: float) -> None:
         self._regularizer, self._factor = regularizer, factor
-
-    @property
-    def smooth(self) -> bool:
-        return self._regularizer.smooth
-
-    @property
-    def strengths(self) -> Strengths | None:
-        strengths = self._regularizer.strengths
-        return None if strengths is None else Strengths(*(self._factor * strength for strength in strengths))
+        self.smooth, strengths = regularizer.smooth, regularizer.strengths
+        self.strengths = None if strengths is None else Strengths(*(factor * strength for strength in strengths))
 
     def over(self, blocks: Sequence[RowBlock]) -> _Scaled:
         return _Scaled(self._regularizer.over(blocks), self._factor)

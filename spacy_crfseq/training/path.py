@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 from ..errors import ConfigError
 from ..regularizers.elastic_net import ElasticNet
 from ..types import Floats, Offsets, Optimizer, StepReport
-from .objective import CRFObjective
+from .objective import Objective
 
 
 class PathStep(NamedTuple):
@@ -64,9 +64,9 @@ class PathResult(NamedTuple):
     interrupted: bool
 
 
-def smallest_empty(objective: CRFObjective, dtype: DTypeLike = np.float32) -> float:
+def smallest_empty(objective: Objective, dtype: DTypeLike = np.float32) -> float:
     """Return the least rho1 for which all weights are zero: the largest element of the loss's gradient at zero."""
-    gradient = objective.under(ElasticNet(0.0)).value_and_grad(np.zeros(objective.layout.size, dtype))[2]
+    gradient = objective.under(ElasticNet(0.0)).value_and_grad(np.zeros(objective.potential.size, dtype))[2]
     return float(abs(gradient).max(initial=0.0))
 
 
@@ -97,7 +97,7 @@ def choose(steps: Sequence[PathStep], within: float = 0.0) -> int:
 
 
 def follow(
-    objective: CRFObjective,
+    objective: Objective,
     optimizer: Optimizer,
     strengths: Sequence[float],
     theta: Floats,
@@ -138,7 +138,7 @@ def follow(
 
 
 def _minimise(
-    objective: CRFObjective, optimizer: Optimizer, theta: Floats, watch: Callable[[StepReport], None] | None
+    objective: Objective, optimizer: Optimizer, theta: Floats, watch: Callable[[StepReport], None] | None
 ) -> tuple[StepReport, int]:
     """Minimise from `theta` [D] and write the minimum there; return the last report and the number of iterations."""
     state, iterations = optimizer.start(theta), 0
@@ -151,7 +151,7 @@ def _minimise(
             return report, iterations
 
 
-def _sizes(objective: CRFObjective, theta: Floats) -> tuple[int, int]:
+def _sizes(objective: Objective, theta: Floats) -> tuple[int, int]:
     """Return how many weights score one label, and how many two."""
     views = objective.layout.views(theta)
     state, pair, transitions, start, end = (np.count_nonzero(group) for group in views)

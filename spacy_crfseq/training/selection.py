@@ -4,7 +4,7 @@ Sokolovska (2010), "Contributions to the estimation of probabilistic discriminat
 is a weight: an attribute with a label (state block), or with a pair of neighbouring labels (pair block).  Neither
 method renumbers attributes, so that one data set serves a layout and all its selections::
 
-    small = most_informative(layout, data, 10_000)               # train on CRFObjective(small, data, ...)
+    small = most_informative(layout, data, 10_000)               # train on Objective(Linear(small), ...)
     small, start = thresholded(layout, theta, 0.1)               # start [D] is the model; train it for re-estimation
 """
 
@@ -15,7 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..layout import Layout, Rows, SparseRows, pair_columns
+from ..potentials.layout import Layout, pair_columns
+from ..potentials.linear import Linear
+from ..potentials.rows import Rows, SparseRows
 from ..types import Batch, Floats, Ints, Scores
 from .dataset import Dataset
 from .full_pass import FullPass
@@ -93,8 +95,8 @@ def count_features(layout: Layout, data: Dataset, n_threads: int = 1) -> tuple[C
     """Return the counts behind the weights of the state block and of the pair block."""
     theta = np.zeros(layout.size)
     both, attribute = np.zeros(layout.size), np.zeros(layout.size)
-    FullPass(layout, data, _Tally(False), n_threads)(theta, both)
-    FullPass(layout, data, _Tally(True), n_threads)(theta, attribute)
+    FullPass(Linear(layout), data, _Tally(False), n_threads)(theta, both)
+    FullPass(Linear(layout), data, _Tally(True), n_threads)(theta, attribute)
     offsets, n = data.encoded.offsets, layout.n_labels
     weights = np.repeat(data.weights, np.diff(offsets))
     columns = data.gold, pair_columns(data.gold, offsets, n)

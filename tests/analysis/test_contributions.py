@@ -74,7 +74,7 @@ def test_addends_sum_to_the_score(settings: dict[str, Any], dtype: type, thresho
     sentences[-1] = sentences[-1]._replace(words=("unseen", "words"), tags=("NN", "ZZ"))
     text = columns_of(training.vocabulary, encoder, sentences)
     encoded = encoder.encode(text)
-    scores = model.scorer(encoded).scores(0, len(sentences))[0]
+    scores = model.source(encoded).forward((0, len(sentences)))[0]
     labels = random_labels(encoded.n_tokens)
     addends = Addends(model, encoder.active(text), encoded.offsets, encoded.words)
     tolerance = 1e-5 if dtype == np.float32 else 1e-12

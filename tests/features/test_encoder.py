@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.features.encoder import Block, Encoded, Encoder, Ids, attribute_names, concatenate, take_sequences
-from spacy_crfseq.layout import make_layout
 from spacy_crfseq.model import LinearChainCRF
+from spacy_crfseq.potentials.layout import make_layout
 from tests import reference
 from tests.problems import (
     PAIR_TEMPLATES,
@@ -182,7 +182,7 @@ def test_a_small_cache_changes_no_score(pair_templates: tuple[str, ...], monkeyp
 
     def emissions() -> np.ndarray:
         parts = (encoder.encode(columns_of(training.vocabulary, encoder, [sentence])) for sentence in text)
-        scores = [model.scorer(part).scores(0, 1)[0] for part in parts]
+        scores = [model.source(part).forward((0, 1))[0] for part in parts]
         return np.concatenate([np.append(one.emissions.ravel(), one.transitions.ravel()) for one in scores])
 
     expected = emissions()

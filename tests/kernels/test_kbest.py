@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq.inference.posterior import NBest
 from spacy_crfseq.kernels import kbest, viterbi
-from spacy_crfseq.posterior import NBest
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.problems import Problem, problems, random_constraints, random_problem

@@ -9,7 +9,8 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_crfseq import layout, posterior
+from spacy_crfseq.inference import posterior
+from spacy_crfseq.potentials import layout
 from tests.pipeline.helpers import FACTORIES, annotation, examples, inputs
 
 

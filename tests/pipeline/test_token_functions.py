@@ -115,7 +115,7 @@ def test_explanations(features: dict[str, Any]) -> None:
     assert "F[0]=word.lower()=quux" in explanation.tokens[2].unknown
     assert "F[-1]=BOS" in {one.name for one in explanation.tokens[1].contributions if one.token == 1}
     answers = pipe_of(nlp).ask([doc])
-    scores = answers.posterior.scorer.scores(0, 1)[0]
+    scores = answers.posterior.source.forward((0, 1))[0]
     labels = [pipe_of(nlp).tags.index(label) for label in explanation.labels]
     total = scores.start[labels[0]] + scores.end[labels[-1]]
     for t, label in enumerate(labels):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from spacy_crfseq.training.minibatch import MiniBatch
 
 from spacy_crfseq.kernels import viterbi
 from spacy_crfseq.losses.hinge import Hinge
@@ -16,10 +17,11 @@ from spacy_crfseq.optimizers.arow import AROW
 from spacy_crfseq.optimizers.averaged_perceptron import AveragedPerceptron
 from spacy_crfseq.optimizers.passive_aggressive import PassiveAggressive
 from spacy_crfseq.optimizers.sgd import SGD
+from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.fit import fit
-from spacy_crfseq.training.minibatch import MiniBatch
-from spacy_crfseq.training.objective import CRFObjective
+from spacy_crfseq.training.objective import Objective
+from spacy_crfseq.training.terms import Term
 from spacy_crfseq.types import Floats, Loss, Optimizer, RowGradient
 from tests.problems import PAIR_TEMPLATES, Training, plain_scores, training_problem
 
@@ -93,7 +95,7 @@ def test_passive_aggressive(case: str, variant: str, average: bool) -> None:
 def test_a_passive_aggressive_step_mends_its_sequence() -> None:
     training = training_problem(3, n_sequences=1, n_labels=3, loss=Hinge(), regularizer=NoRegularizer())
     data = training.objective.data.take(np.array([0]))
-    objective = CRFObjective(training.layout, data, Hinge(), NoRegularizer())
+    objective = Objective(Linear(training.layout), [Term(data, Hinge())], NoRegularizer())
     optimizer, theta = PassiveAggressive("PA"), np.zeros(training.layout.size)
     state = optimizer.start(theta)
     assert objective.batch.n_tokens
@@ -129,7 +131,7 @@ def test_they_stop_where_the_loss_has_settled_or_nothing_is_wrong(optimizer: Opt
         assert len(state.losses) < optimizer.max_iterations
     assert "the loss fell by less than" in report.message
     state = optimizer.start(np.zeros(noisy.layout.size))
-    one = CRFObjective(noisy.layout, noisy.objective.data.slice(0, 2), Hinge(), NoRegularizer())
+    one = Objective(Linear(noisy.layout), [Term(noisy.objective.data.slice(0, 2), Hinge())], NoRegularizer())
     while not (report := optimizer.iterate(one, state)).converged:
         pass
     assert report.message == "nothing is wrong any more"

@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacy_crfseq import layout as layout_module
 from spacy_crfseq.kernels import updates
-from spacy_crfseq.layout import SparseRows
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.sgd import SGD
+from spacy_crfseq.potentials import layout as layout_module
+from spacy_crfseq.potentials import linear
+from spacy_crfseq.potentials.linear import Linear
+from spacy_crfseq.potentials.rows import SparseRows
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
-from spacy_crfseq.training import full_pass
 from spacy_crfseq.training import objective as objective_module
 from spacy_crfseq.training.dataset import Dataset, join
-from spacy_crfseq.training.objective import CRFObjective
+from spacy_crfseq.training.objective import Objective
+from spacy_crfseq.training.terms import Term
 from tests import reference
 from tests.problems import (
     PAIR_TEMPLATES,
@@ -53,9 +55,9 @@ def make(case: str, **more: Any) -> Training:
     return training_problem(11, **{"n_sequences": 8, **CASES[case], **more})
 
 
-def with_threads(objective: CRFObjective, n_threads: int) -> CRFObjective:
+def with_threads(objective: Objective, n_threads: int) -> Objective:
     plan, data, dictionary = objective.layout, objective.data, objective.dictionary
-    return CRFObjective(plan, data, objective.loss, L2(1.0), n_threads=n_threads, dictionary=dictionary)
+    return Objective(Linear(plan), [Term(data, objective.loss)], L2(1.0), n_threads=n_threads, dictionary=dictionary)
 
 
 @EVERY_CASE
@@ -111,7 +113,7 @@ def test_minibatches_sum_to_the_whole(case: str, size: int) -> None:
 @pytest.mark.parametrize("round_floats", [1, 1 << 23])
 def test_threads_share_the_work(case: str, round_floats: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout_module, "SHARD_FLOATS", 12)
-    monkeypatch.setattr(full_pass, "ROUND_FLOATS", round_floats)
+    monkeypatch.setattr(linear, "ROUND_FLOATS", round_floats)
     training = make(case)
     theta, objective = training.random_theta(np.random.default_rng(0)), training.objective
     value, loss, gradient = objective.value_and_grad(theta)
@@ -127,7 +129,7 @@ def test_threads_share_the_work(case: str, round_floats: int, monkeypatch: pytes
 
 def test_no_two_threads_have_a_row_in_common() -> None:
     training = training_problem(3, n_sequences=40, templates=("LOWER[-2..2]", "TAG[-1..1]"))
-    block = full_pass.FullPass(training.layout, training.objective.data, training.objective.loss, 3)._state
+    block = linear.LinearPasses(Linear(training.layout), training.encoded, 3)._state
     tabled = [set(columns._tabled.tolist()) for columns in block._columns]
     assert sum(map(bool, tabled)) > 1
     assert len(set.union(*tabled)) == sum(map(len, tabled))
@@ -195,7 +197,7 @@ def test_data_sets_can_be_joined_and_taken_apart(case: str) -> None:
     assert whole.weights.tolist() == data.weights[[5, 1, 0, 2, 7, 3, 4, 6]].tolist()
 
     def loss_of(part: Dataset) -> float:
-        return CRFObjective(layout, part, loss, NoRegularizer()).value(theta)
+        return Objective(Linear(layout), [Term(part, loss)], NoRegularizer()).value(theta)
 
     assert loss_of(whole) == pytest.approx(loss_of(data))
     assert sum(loss_of(part) for part in parts) == pytest.approx(loss_of(data))
@@ -218,7 +220,9 @@ def test_a_sample_scales_the_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_total_may_exceed_the_data_at_hand() -> None:
     training = make("sparse")
-    part = CRFObjective(training.layout, training.objective.data, training.objective.loss, L2(1.0), n_total=80)
+    part = Objective(
+        Linear(training.layout), [Term(training.objective.data, training.objective.loss)], L2(1.0), n_total=80
+    )
     assert (part.n_sequences, part.n_total) == (8, 80)
     assert part.sample().regularizer.strengths.l2 == pytest.approx(0.1)
 
@@ -235,7 +239,7 @@ def test_occurrences_list_rows_of_tokens_and_tokens_of_rows(block: int) -> None:
 
 def test_a_sample_of_no_sequences_is_one_of_none() -> None:
     training = training_problem(3)
-    nothing = CRFObjective(training.layout, training.objective.data.slice(0, 0), SequentialLog(), L2(1.0))
+    nothing = Objective(Linear(training.layout), [Term(training.objective.data.slice(0, 0), SequentialLog())], L2(1.0))
     theta = np.ones(training.layout.size)
     assert nothing.sample().n_sequences == 0
     assert nothing.sample().value(theta) == 0

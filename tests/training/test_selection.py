@@ -7,10 +7,11 @@ from math import log
 import numpy as np
 import pytest
 
-from spacy_crfseq.layout import DenseRows, Rows
 from spacy_crfseq.optimizers.lbfgs import LBFGS
+from spacy_crfseq.potentials.linear import Linear
+from spacy_crfseq.potentials.rows import DenseRows, Rows
 from spacy_crfseq.training.fit import fit
-from spacy_crfseq.training.objective import CRFObjective
+from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.selection import Counts, count_features, most_informative, mutual_information, thresholded
 from tests.problems import PAIR_TEMPLATES, Training, ids_of_tokens, plain_scores, training_problem
 
@@ -96,7 +97,7 @@ def test_the_most_informative_weights_stay(support: str, pair_templates: tuple[s
 def test_a_selected_layout_is_trained_on_the_same_data(support: str, pair_templates: tuple[str, ...]) -> None:
     training = make(support, pair_templates)
     small = most_informative(training.layout, training.objective.data, 15)
-    objective = CRFObjective(small, training.objective.data, training.objective.loss, training.objective.regularizer)
+    objective = Objective(Linear(small), training.objective.terms, training.objective.regularizer)
     result = fit(objective, LBFGS(), np.zeros(small.size))
     assert result.history[-1].report.converged
     assert objective.value(result.best) < objective.value(np.zeros(small.size))
@@ -122,7 +123,7 @@ def test_thresholding_and_training_again_lowers_the_objective() -> None:
     objective = training.objective
     theta = fit(objective, LBFGS(), np.zeros(training.layout.size)).best
     layout, start = thresholded(training.layout, theta, 0.1)
-    small = CRFObjective(layout, objective.data, objective.loss, objective.regularizer)
+    small = Objective(Linear(layout), objective.terms, objective.regularizer)
     again = fit(small, LBFGS(), start).best
     assert objective.value(theta) <= small.value(again) < small.value(start)
     np.testing.assert_array_equal(layout.views(again).transitions[layout.steps == False], 0)  # noqa: E712

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .decoders._possible import check_possible
-from .errors import ConfigError
-from .scorer import Scorer
-from .tag_dictionary import without_restricted
-from .threads import over
-from .types import Bools, Constraints, Decoder, Floats, Ints, Offsets, Scores
+from ..decoders._possible import check_possible
+from ..errors import ConfigError
+from ..potentials.protocol import Part, Source, tokens_of
+from ..threads import over
+from ..types import Bools, Constraints, Decoder, Floats, Ints, Offsets, Scores
 
 if TYPE_CHECKING:
-    from .kernels.chain import Chain
+    from ..kernels.chain import Chain
 
 THREAD_TOKENS = 1 << 12
 """Tokens from which on decoding is worth a thread of its own."""
@@ -47,7 +46,7 @@ class NBest(NamedTuple):
         offsets (Offsets): [N + 1] token offsets of the sequences.
         groups (Offsets): [G + 1], group g consists of the sequences ``groups[g]:groups[g + 1]``; together they are all.
         """
-        from .kernels import kbest
+        from ..kernels import kbest
 
         labels, values = np.empty_like(self.labels), np.empty((len(self.labels), len(groups) - 1))
         kbest.best_combinations(*self, offsets, groups, labels, values)
@@ -57,13 +56,13 @@ class NBest(NamedTuple):
 class Posterior(NamedTuple):
     """P(y | x) of N sequences with T tokens and L labels; made by `make_posterior`.
 
-    scorer (Scorer): Computes the scores.
+    source (Source): Gives the scores.
     constraints (Constraints): Which labels may begin, follow each other and end, and which make up spans.
     allowed (Bools | None): [T, L] restricts single tokens; None allows all.
     temperature (float): Scores are divided by it, so that probabilities fit what is observed (Guo et al. 2017).
     """
 
-    scorer: Scorer
+    source: Source
     constraints: Constraints
     allowed: Bools | None
     temperature: float
@@ -71,24 +70,23 @@ class Posterior(NamedTuple):
     @property
     def n_tokens(self) -> int:
         """T."""
-        return self.scorer.encoded.n_tokens
+        return int(self.offsets[-1])
 
     @property
     def offsets(self) -> Offsets:
         """Offsets [N + 1] of the sequences."""
-        return self.scorer.encoded.offsets
+        return self.source.offsets
 
     def decode(self, decoder: Decoder, n_threads: int = 1) -> Ints:
         """Return the chosen label of every token [T]."""
         labels = np.empty(self.n_tokens, np.int32)
         n_threads = max(1, min(n_threads, self.n_tokens // THREAD_TOKENS))
 
-        def fill(shard: tuple[int, int]) -> None:
-            scores, offsets = self._scores(*shard)
-            tokens = self.scorer.tokens(*shard)
+        def fill(part: Part) -> None:
+            scores, offsets, tokens = self._scores(part)
             labels[tokens] = decoder(scores, offsets, self.constraints, self._allowed(tokens))
 
-        over(fill, list(self.scorer.shards(n_threads)), n_threads)
+        over(fill, list(self.source.parts(n_threads)), n_threads)
         return labels
 
     def marginals(self) -> Floats:
@@ -96,20 +94,21 @@ class Posterior(NamedTuple):
 
         RAISES DataError: If the constraints leave a sequence without any labelling.
         """
-        from .kernels import lattice
+        from ..kernels import lattice
 
-        out = np.empty((self.n_tokens, self.scorer.layout.n_labels), self.scorer.views.state.dtype)
+        parts: list[Floats] = [np.zeros((0, self.source.n_labels), np.float32)]
         first = 0
-        for scores, offsets, tokens in self._constrained():
+        for scores, offsets, _ in self._constrained():
             log_z = np.empty(len(offsets) - 1)
-            lattice.posterior(*scores, offsets, out[tokens], log_z)
+            parts.append(np.empty_like(scores.emissions))
+            lattice.posterior(*scores, offsets, parts[-1], log_z)
             check_possible(log_z, first)
             first += len(log_z)
-        return out
+        return np.concatenate(parts)
 
     def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return the marginal probability of the label of each token [T] in `labels` [T]."""
-        from .kernels import lattice
+        from ..kernels import lattice
 
         out = np.empty(len(labels))
         for scores, offsets, tokens in self._constrained():
@@ -132,7 +131,7 @@ class Posterior(NamedTuple):
         starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
         Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
         """
-        from .kernels import lattice
+        from ..kernels import lattice
 
         out = np.empty(len(starts))
         for scores, offsets, tokens in self._constrained():
@@ -150,7 +149,7 @@ class Posterior(NamedTuple):
         RAISES ConfigError: If k is less than 1.
         RAISES DataError: If the constraints leave a sequence without any labelling.
         """
-        from .kernels import kbest
+        from ..kernels import kbest
 
         if k < 1:
             raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
@@ -171,7 +170,7 @@ class Posterior(NamedTuple):
 
         RAISES DataError: As all of the following do, if the constraints leave a sequence without any labelling.
         """
-        from .kernels import chain
+        from ..kernels import chain
 
         parts = [np.zeros(0)]
         for model, tokens in self._chains():
@@ -181,7 +180,7 @@ class Posterior(NamedTuple):
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each sequence's labellings [N], in nats (Mann & McCallum 2007)."""
-        from .kernels import chain
+        from ..kernels import chain
 
         parts = [np.zeros(0)]
         for model, _ in self._chains():
@@ -191,7 +190,7 @@ class Posterior(NamedTuple):
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
         """Return n independent labellings [n, T], token by token given the one before."""
-        from .kernels import chain
+        from ..kernels import chain
 
         out = np.empty((n, self.n_tokens), np.int32)
         for model, tokens in self._chains():
@@ -207,7 +206,7 @@ class Posterior(NamedTuple):
         in place of the expectation of the ratio; zero where no span is chosen or expected.  beta = 2 weighs recall,
         0.5 precision.  A plain label is a span of one token.
         """
-        from .kernels import chain
+        from ..kernels import chain
 
         expected = 0.0
         for model, _ in self._chains():
@@ -220,7 +219,7 @@ class Posterior(NamedTuple):
 
     def _chains(self) -> Iterator[tuple[Chain, slice]]:
         """Yield all sequences as Markov chains, a shard at a time, with the shard's tokens."""
-        from .kernels import chain
+        from ..kernels import chain
 
         before = 0
         for scores, offsets, tokens in self._constrained():
@@ -234,27 +233,26 @@ class Posterior(NamedTuple):
 
         With the shard's offsets and tokens.
         """
-        for first, last in self.scorer.shards():
-            scores, offsets = self._scores(first, last)
-            tokens = self.scorer.tokens(first, last)
+        for part in self.source.parts():
+            scores, offsets, tokens = self._scores(part)
             yield scores.constrained(self.constraints, self._allowed(tokens)), offsets, tokens
 
-    def _scores(self, first: int, last: int) -> tuple[Scores, Offsets]:
-        scores, offsets = self.scorer.scores(first, last)
+    def _scores(self, part: Part) -> tuple[Scores, Offsets, slice]:
+        """Return the scores of a part, its offsets, and its tokens."""
+        scores, _ = self.source.forward(part)
         if self.temperature != 1:
             scores = Scores(*(array / array.dtype.type(self.temperature) for array in scores))
-        return scores, offsets
+        offsets = self.offsets[part[0] : part[1] + 1]
+        return scores, offsets - offsets[0], tokens_of(self.offsets, part)
 
     def _allowed(self, tokens: slice) -> Bools | None:
         return None if self.allowed is None else self.allowed[tokens]
 
 
 def make_posterior(
-    scorer: Scorer, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
+    source: Source, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
 ) -> Posterior:
-    """Return the distribution of the labels that a scorer scores; where `allowed` restricts, no tag dictionary does.
-
-    See `without_restricted`.
+    """Return the distribution of the labels of a text with these scores.
 
     RAISES ConfigError: On a temperature that is out of range or no number.
     """
@@ -262,8 +260,4 @@ def make_posterior(
         raise ConfigError(
             f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
         )
-    words = scorer.encoded.words
-    if allowed is not None and words is not None:
-        words = without_restricted(words, allowed, constraints)
-        scorer = scorer._replace(encoded=scorer.encoded._replace(words=words))
-    return Posterior(scorer, constraints, allowed, temperature)
+    return Posterior(source, constraints, allowed, temperature)

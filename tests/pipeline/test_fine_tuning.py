@@ -1,4 +1,4 @@
-"""`pipeline.augment`: data sets made of Docs, and what becomes of the component."""
+"""`pipeline.fine_tuning`: data sets made of Docs, and what becomes of the component."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.extrinsic.f1 import F1
 from spacy_crfseq.extrinsic.hamming import Hamming
 from spacy_crfseq.extrinsic.required_label import RequiredLabel
-from spacy_crfseq.pipeline.augment import Source, augment
+from spacy_crfseq.pipeline.fine_tuning import Source, fine_tune
 from spacy_crfseq.schemes import find_invalid
-from spacy_crfseq.training.augmented import LossSet, Settings
+from spacy_crfseq.training.fine_tuning import LossSet, Settings
 from spacy_crfseq.types import Cost, Evidence
 from tests.pipeline.helpers import FACTORIES, SENTENCES, examples, gold_doc, pipe_of, trained
 
@@ -29,7 +29,7 @@ def test_it_learns_from_a_cost_alone(factory: str) -> None:
     pipe = pipe_of(nlp)
     pipe.set_parameters(np.zeros_like(pipe.crf.theta))
     seen: list[float] = []
-    result = augment(
+    result = fine_tune(
         nlp,
         factory,
         [Source("some", examples(nlp, factory), LOSSES[factory])],
@@ -48,7 +48,7 @@ def test_the_component_can_be_trained_on() -> None:
     pipe = pipe_of(nlp)
     pipe.set_parameters(0 * pipe.crf.theta)
     pipe.cfg["temperature"] = 1.5
-    augment(nlp, "crf_tagger", [Source("gold", examples(nlp, "crf_tagger"))], Settings(rounds=2))
+    fine_tune(nlp, "crf_tagger", [Source("gold", examples(nlp, "crf_tagger"))], Settings(rounds=2))
     assert pipe.cfg["temperature"] == 1
     before = pipe.crf.theta.copy()
     pipe.update(examples(nlp, "crf_tagger"), sgd=True)
@@ -68,7 +68,7 @@ def test_a_document_is_one_example_and_empty_ones_are_none() -> None:
     corpus = [Example(text, doc), Example(empty, empty.copy())]
     sets: list[LossSet] = []
     sources = [Source("gold", corpus), Source("cost", corpus, F1())]
-    augment(nlp, "crf_ner", sources, Settings(rounds=1), begin=lambda made, score: sets.extend(made))
+    fine_tune(nlp, "crf_ner", sources, Settings(rounds=1), begin=lambda made, score: sets.extend(made))
     assert [source.n_examples for source in sets] == [len(SENTENCES), 1]
     assert [source.data.n_sequences for source in sets] == [len(SENTENCES)] * 2
     assert (sets[1].data.gold == -1).all()
@@ -91,7 +91,7 @@ def ranked_labels(nlp: Language, text: Doc, k: int) -> list[list[str]]:
             return cost
 
     source = Source("cost", [Example(text, text.copy())], Spy())
-    augment(nlp, nlp.pipe_names[-1], [source], Settings(k=k, rounds=1, turns=1))
+    fine_tune(nlp, nlp.pipe_names[-1], [source], Settings(k=k, rounds=1, turns=1))
     assert tried[0] == tried[1]  # the best one is judged, then the first of the list
     return tried[1:]
 
@@ -128,9 +128,9 @@ def test_labels_that_the_component_lacks() -> None:
     words = ["Anna", "ran"]
     corpus = [Example(Doc(nlp.vocab, words=words), Doc(nlp.vocab, words=words, tags=["NNP", "XYZ"]))]
     with pytest.raises(DataError, match="'XYZ' is in the data but not among"):
-        augment(nlp, "crf_tagger", [Source("gold", corpus)], Settings())
+        fine_tune(nlp, "crf_tagger", [Source("gold", corpus)], Settings())
     seen: list[float] = []
-    augment(
+    fine_tune(
         nlp,
         "crf_tagger",
         [Source("cost", corpus, Hamming())],
@@ -156,13 +156,13 @@ def test_data_and_losses_that_cannot_be_used() -> None:
     ]
     for kind, message, sources in cases:
         with pytest.raises(kind, match=message):
-            augment(nlp, "crf_tagger", sources, Settings())
+            fine_tune(nlp, "crf_tagger", sources, Settings())
     with pytest.raises(DataError, match="dev corpus is empty"):
-        augment(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", []))
+        fine_tune(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", []))
     with pytest.raises(DataError, match="dev corpus holds no gold labels"):
-        augment(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", bare))
+        fine_tune(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", bare))
     with pytest.raises(ConfigError, match=r"no CRF component 'tagger'\. Did you mean 'crf_tagger'"):
-        augment(nlp, "tagger", [Source("a", corpus)], Settings())
+        fine_tune(nlp, "tagger", [Source("a", corpus)], Settings())
 
 
 @pytest.mark.parametrize("cost", [float("nan"), float("inf"), -1.0])
@@ -177,4 +177,4 @@ def test_a_cost_that_is_none(cost: float) -> None:
     nlp = trained("crf_tagger")
     source = Source("some", examples(nlp, "crf_tagger"), Broken())
     with pytest.raises(DataError, match="'some': Broken gave a cost of"):
-        augment(nlp, "crf_tagger", [source], Settings(rounds=1))
+        fine_tune(nlp, "crf_tagger", [source], Settings(rounds=1))

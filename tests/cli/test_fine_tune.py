@@ -1,4 +1,4 @@
-"""``crfseq augment``: what it trains, shows, writes and refuses."""
+"""``crfseq fine-tune``: what it trains, shows, writes and refuses."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_crfseq.cli.augment import AugmentReporter
+from spacy_crfseq.cli.fine_tune import TuningReporter
 from spacy_crfseq.features.encoder import Encoded, Ids
 from spacy_crfseq.features.index import BagStore
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.training.augmented import LossSet, SetReport, Settings, intrinsic
 from spacy_crfseq.training.dataset import Dataset
+from spacy_crfseq.training.fine_tuning import LossSet, SetReport, Settings, intrinsic
 from spacy_crfseq.training.fit import Progress
 from spacy_crfseq.types import StepReport
 
@@ -37,13 +37,13 @@ def corpus_block(name: str, path: Path, loss: str = "", **settings: Any) -> str:
     """Return the block of a corpus, such as "sets.gold" or "dev"."""
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
     reader = f'@readers = "spacy_crfseq.ConllReader.v1"\npath = "{path}"\ncolumns = ["word", "tag", "chunk", "ent"]\n'
-    text = f"\n[augment.{name}]\n\n[augment.{name}.corpus]\n{reader}{lines}"
-    return text + (f"\n[augment.{name}.loss]\n{loss}\n" if loss else "")
+    text = f"\n[fine_tune.{name}]\n\n[fine_tune.{name}.corpus]\n{reader}{lines}"
+    return text + (f"\n[fine_tune.{name}.loss]\n{loss}\n" if loss else "")
 
 
 def write_config(path: Path, component: str, *blocks: str, **settings: Any) -> Path:
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
-    text = f'[augment]\ncomponent = "{component}"\n{lines}\n[augment.sets]\n{"".join(blocks)}'
+    text = f'[fine_tune]\ncomponent = "{component}"\n{lines}\n[fine_tune.sets]\n{"".join(blocks)}'
     path.write_text(text, encoding="utf8")
     return path
 
@@ -51,7 +51,7 @@ def write_config(path: Path, component: str, *blocks: str, **settings: Any) -> P
 @pytest.fixture(scope="module")
 def model(run: Run, configure: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A pipeline trained on a part of the bundled corpus; the chunker and the recognizer read the tagger's tags."""
-    folder = tmp_path_factory.mktemp("augment")
+    folder = tmp_path_factory.mktemp("fine_tune")
     config = configure(
         folder / "c.cfg",
         "crf_tagger",
@@ -86,10 +86,10 @@ def score(model: Path, key: str, **settings: Any) -> float:
 
 
 @pytest.fixture(scope="module")
-def augmented(run: Run, model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    folder = tmp_path_factory.mktemp("augmented")
+def tuned(run: Run, model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("tuned")
     config = write_config(folder / "a.cfg", "crf_tagger", *blocks(), rounds=4, k=5, rate=0.3)
-    result = run("augment", model, config, "--output", folder / "out")
+    result = run("fine-tune", model, config, "--output", folder / "out")
     assert result.exit_code == 0, result.stderr
     return folder / "out", result
 
@@ -97,8 +97,8 @@ def augmented(run: Run, model: Path, tmp_path_factory: pytest.TempPathFactory) -
 # What comes out
 
 
-def test_it_writes_two_models_and_a_log(augmented: tuple[Path, Any], model: Path) -> None:
-    folder, _ = augmented
+def test_it_writes_two_models_and_a_log(tuned: tuple[Path, Any], model: Path) -> None:
+    folder, _ = tuned
     assert sorted(path.name for path in folder.iterdir()) == ["log.jsonl", "model-best", "model-last"]
     log = log_of(folder)
     assert [entry["round"] for entry in log] == [0, 1, 2, 3, 4]
@@ -116,15 +116,15 @@ def test_it_writes_two_models_and_a_log(augmented: tuple[Path, Any], model: Path
     assert spacy.load(folder / "model-best").meta["performance"]["tag_acc"] == pytest.approx(best)
 
 
-def test_other_components_stay_as_they_are(augmented: tuple[Path, Any], model: Path) -> None:
-    before, after = (dict(spacy.load(path).pipeline) for path in (model, augmented[0] / "model-best"))
+def test_other_components_stay_as_they_are(tuned: tuple[Path, Any], model: Path) -> None:
+    before, after = (dict(spacy.load(path).pipeline) for path in (model, tuned[0] / "model-best"))
     for name in ("crf_chunker", "crf_ner"):
         np.testing.assert_array_equal(after[name].crf.theta, before[name].crf.theta)  # type: ignore[attr-defined]
     assert (after["crf_tagger"].crf.theta != before["crf_tagger"].crf.theta).any()  # type: ignore[attr-defined]
 
 
-def test_piped_output_is_a_line_a_round(augmented: tuple[Path, Any]) -> None:
-    folder, result = augmented
+def test_piped_output_is_a_line_a_round(tuned: tuple[Path, Any]) -> None:
+    folder, result = tuned
     assert not any(ord(char) < 32 and char != "\n" for char in result.stdout)
     lines = [line for line in result.stdout.splitlines() if line.startswith("round=")]
     assert lines[0].startswith("round=0 score=")
@@ -139,23 +139,23 @@ def test_piped_output_is_a_line_a_round(augmented: tuple[Path, Any]) -> None:
 
 
 def test_seeds_reproduce_and_overrides_are_heard(
-    augmented: tuple[Path, Any], run: Run, model: Path, tmp_path: Path
+    tuned: tuple[Path, Any], run: Run, model: Path, tmp_path: Path
 ) -> None:
-    config = augmented[0].parent / "a.cfg"
+    config = tuned[0].parent / "a.cfg"
     for seed in (0, 1):
         arguments = (
-            "--augment.seed",
+            "--fine_tune.seed",
             seed,
-            "--augment.rounds",
+            "--fine_tune.rounds",
             1,
-            "--augment.turns",
+            "--fine_tune.turns",
             20,
-            "--augment.schedule",
+            "--fine_tune.schedule",
             '{"more": 2}',
         )
-        result = run("augment", model, config, "--output", tmp_path / str(seed), *arguments)
+        result = run("fine-tune", model, config, "--output", tmp_path / str(seed), *arguments)
         assert result.exit_code == 0, result.stderr
-    again = run("augment", model, config, "--output", tmp_path / "again", *arguments)
+    again = run("fine-tune", model, config, "--output", tmp_path / "again", *arguments)
     assert again.exit_code == 0, again.stderr
 
     def theta(name: str) -> Any:
@@ -172,7 +172,7 @@ def test_a_recognizer_learns_whole_documents_by_their_f1(run: Run, model: Path, 
     sets = corpus_block("sets.documents", BUNDLED / "train.conll", F1, **given)
     dev = corpus_block("dev", BUNDLED / "dev.conll", F1, **given)
     config = write_config(tmp_path / "a.cfg", "crf_ner", sets, dev, rounds=5, k=40)
-    result = run("augment", model, config, "--output", tmp_path / "out")
+    result = run("fine-tune", model, config, "--output", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     assert "documents: 54 examples with a cost" in result.stdout
     log = log_of(tmp_path / "out")
@@ -186,7 +186,7 @@ def test_a_tagger_learns_from_the_recognizer_that_reads_its_tags(run: Run, model
     gold, more, _ = blocks(AGREEMENT)
     dev = corpus_block("dev", BUNDLED / "dev.conll", AGREEMENT, limit=40)
     config = write_config(tmp_path / "a.cfg", "crf_tagger", gold, more, dev, rounds=2, turns=150, k=4)
-    result = run("augment", model, config, "--output", tmp_path / "out")
+    result = run("fine-tune", model, config, "--output", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     log = log_of(tmp_path / "out")
     assert log[1]["sets"][1]["steps"] > 0
@@ -195,7 +195,7 @@ def test_a_tagger_learns_from_the_recognizer_that_reads_its_tags(run: Run, model
 
 def test_without_a_dev_corpus_the_last_is_the_best(run: Run, model: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path / "a.cfg", "crf_tagger", *blocks()[:2], rounds=1, turns=50)
-    result = run("augment", model, config, "--output", tmp_path / "out")
+    result = run("fine-tune", model, config, "--output", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     best, last = (
         spacy.load(tmp_path / "out" / name).get_pipe("crf_tagger").crf.theta  # type: ignore[attr-defined]
@@ -208,11 +208,11 @@ def test_without_a_dev_corpus_the_last_is_the_best(run: Run, model: Path, tmp_pa
 def test_columns_that_the_component_reads(run: Run, model: Path, tmp_path: Path) -> None:
     sets = corpus_block("sets.gold", BUNDLED / "train.conll", limit=30)
     config = write_config(tmp_path / "a.cfg", "crf_chunker", sets, rounds=1)
-    result = run("augment", model, config, "--output", tmp_path / "out")
+    result = run("fine-tune", model, config, "--output", tmp_path / "out")
     assert "crf_chunker reads TAG, which no document of gold has" in " ".join(result.stdout.split())
     first = log_of(tmp_path / "out")[0]["sets"][0]["cost"]
     result = run(
-        "augment", model, config, "--output", tmp_path / "out", "--augment.annotating_components", '["crf_tagger"]'
+        "fine-tune", model, config, "--output", tmp_path / "out", "--fine_tune.annotating_components", '["crf_tagger"]'
     )
     assert result.exit_code == 0, result.stderr
     assert "reads TAG" not in result.stdout
@@ -225,7 +225,7 @@ def test_where_nothing_is_better_the_model_stays(run: Run, model: Path, tmp_path
     wrong.write_text("".join(f"{word} UH O O\n\n" for word in ("the", "of", "a", "in", ".", "and") * 5))
     _, _, dev = blocks()
     config = write_config(tmp_path / "a.cfg", "crf_tagger", corpus_block("sets.wrong", wrong), dev, rounds=1, rate=9)
-    result = run("augment", model, config, "--output", tmp_path / "out")
+    result = run("fine-tune", model, config, "--output", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     assert "No round did better" in result.stdout
     before, best, last = (
@@ -240,16 +240,16 @@ def test_where_nothing_is_better_the_model_stays(run: Run, model: Path, tmp_path
 
 
 def test_ctrl_c_keeps_the_best_so_far(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = AugmentReporter.__call__
+    call = TuningReporter.__call__
 
-    def stop(reporter: AugmentReporter, progress: Any, reports: Any) -> None:
+    def stop(reporter: TuningReporter, progress: Any, reports: Any) -> None:
         call(reporter, progress, reports)
         if progress.iteration == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(AugmentReporter, "__call__", stop)
+    monkeypatch.setattr(TuningReporter, "__call__", stop)
     config = write_config(tmp_path / "a.cfg", "crf_tagger", *blocks(), rounds=50, turns=100)
-    result = run("augment", model, config, "--output", tmp_path / "out")
+    result = run("fine-tune", model, config, "--output", tmp_path / "out")
     assert result.exit_code == 130
     assert "Interrupted: the best parameters so far are saved" in result.stdout
     best = max(entry["score"] for entry in log_of(tmp_path / "out"))
@@ -257,12 +257,12 @@ def test_ctrl_c_keeps_the_best_so_far(run: Run, model: Path, tmp_path: Path, mon
 
 
 def test_ctrl_c_in_the_first_round(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(_: AugmentReporter) -> None:
+    def stop(_: TuningReporter) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(AugmentReporter, "watch", stop)
+    monkeypatch.setattr(TuningReporter, "watch", stop)
     config = write_config(tmp_path / "a.cfg", "crf_tagger", *blocks())
-    result = run("augment", model, config, "--output", tmp_path / "out")
+    result = run("fine-tune", model, config, "--output", tmp_path / "out")
     assert result.exit_code == 130
     assert "nothing is saved" in result.stdout
     assert not (tmp_path / "out" / "model-best").exists()
@@ -278,24 +278,24 @@ def refused(result: Any, *parts: str) -> None:
         assert part in result.stderr
 
 
-LOSS = "augment.sets.more.loss"
+LOSS = "fine_tune.sets.more.loss"
 WRONG: list[tuple[str, list[str], list[str]]] = [
     ("crf_tager", [], ["no CRF component 'crf_tager'", "Did you mean 'crf_tagger'"]),
-    ("crf_tagger", ["--augment.kk", "3"], ["[augment] kk: no such setting", "Did you mean 'k'"]),
-    ("crf_tagger", ["--augment.k", "1"], ["k = 1 must be at least 2"]),
-    ("crf_tagger", ["--augment.k", "2.5"], ["[augment] k = 2.5 must be a whole number"]),
-    ("crf_tagger", ["--augment.rate", "fast"], ["[augment] rate = 'fast' must be a number"]),
-    ("crf_tagger", ["--augment.patience", "-1"], ["patience must be 0"]),
-    ("crf_tagger", ["--augment.schedule", '{"les": 2}'], ["no data set 'les'"]),
-    ("crf_tagger", ["--augment.schedule", "[1, 3]"], ["[augment.schedule] must be a block"]),
-    ("crf_tagger", ["--augment.schedule", '{"more": 0}'], ["more = 0 must be at least 1"]),
-    ("crf_tagger", ["--augment.sets", "{}"], ["[augment] has no data set"]),
-    ("crf_tagger", ["--augment.sets.more.los", "1"], ["[augment.sets.more] los: no such setting", "'loss'"]),
-    ("crf_tagger", ["--augment.sets.more.corpus", "{}"], ["[augment.sets.more.corpus] must name a reader"]),
+    ("crf_tagger", ["--fine_tune.kk", "3"], ["[fine_tune] kk: no such setting", "Did you mean 'k'"]),
+    ("crf_tagger", ["--fine_tune.k", "1"], ["k = 1 must be at least 2"]),
+    ("crf_tagger", ["--fine_tune.k", "2.5"], ["[fine_tune] k = 2.5 must be a whole number"]),
+    ("crf_tagger", ["--fine_tune.rate", "fast"], ["[fine_tune] rate = 'fast' must be a number"]),
+    ("crf_tagger", ["--fine_tune.patience", "-1"], ["patience must be 0"]),
+    ("crf_tagger", ["--fine_tune.schedule", '{"les": 2}'], ["no data set 'les'"]),
+    ("crf_tagger", ["--fine_tune.schedule", "[1, 3]"], ["[fine_tune.schedule] must be a block"]),
+    ("crf_tagger", ["--fine_tune.schedule", '{"more": 0}'], ["more = 0 must be at least 1"]),
+    ("crf_tagger", ["--fine_tune.sets", "{}"], ["[fine_tune] has no data set"]),
+    ("crf_tagger", ["--fine_tune.sets.more.los", "1"], ["[fine_tune.sets.more] los: no such setting", "'loss'"]),
+    ("crf_tagger", ["--fine_tune.sets.more.corpus", "{}"], ["[fine_tune.sets.more.corpus] must name a reader"]),
     ("crf_tagger", [f"--{LOSS}", "{}"], ["must name a loss of crf_extrinsic_losses"]),
-    ("crf_tagger", ["--augment.annotating_components", '["crf_tagger"]'], ["no component 'crf_tagger' beside"]),
+    ("crf_tagger", ["--fine_tune.annotating_components", '["crf_tagger"]'], ["no component 'crf_tagger' beside"]),
     ("crf_tagger", [f"--{LOSS}.labels", '["NNX"]'], ["'NNX' is no label of the component"]),
-    ("crf_tagger", [f"--{LOSS}.labels", '["UH"]', "--augment.sets.more.corpus.limit", "1"], ["holds no evidence"]),
+    ("crf_tagger", [f"--{LOSS}.labels", '["UH"]', "--fine_tune.sets.more.corpus.limit", "1"], ["holds no evidence"]),
     ("crf_ner", [f"--{LOSS}.labels", '["NN"]'], ["'NN' is no label of the component", "B-PER"]),
     ("crf_tagger", [f"--{LOSS}", '{"@crf_extrinsic_losses": "spacy_crfseq.F1.v1"}'], ["a tagger predicts no spans"]),
     (
@@ -304,7 +304,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         ["no component 'ner' beside", "Did you mean 'crf_ner'"],
     ),
     ("crf_tagger", [f"--{LOSS}", '{"@crf_extrinsic_losses": "spacy_crfseq.Haming.v1"}'], ["Haming.v1"]),
-    ("crf_tagger", ["--augment.sets.more.corpus.path", "no.conll"], ["no.conll"]),
+    ("crf_tagger", ["--fine_tune.sets.more.corpus.path", "no.conll"], ["no.conll"]),
 ]
 
 
@@ -313,17 +313,17 @@ def test_configs_that_cannot_work(
     component: str, arguments: list[str], messages: list[str], run: Run, model: Path, tmp_path: Path
 ) -> None:
     config = write_config(tmp_path / "a.cfg", component, *blocks())
-    refused(run("augment", model, config, "--output", tmp_path / "out", *arguments), *messages)
+    refused(run("fine-tune", model, config, "--output", tmp_path / "out", *arguments), *messages)
     assert not (tmp_path / "out" / "model-best").exists()
 
 
 def test_files_that_are_not_there(run: Run, model: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path / "a.cfg", "crf_tagger", *blocks())
-    refused(run("augment", model, tmp_path / "no.cfg", "--output", tmp_path / "out"), "no.cfg: no such config file")
-    refused(run("augment", model, config, "--output", config), "a.cfg is a file")
-    refused(run("augment", tmp_path / "no-model", config, "--output", tmp_path / "out"), "no-model")
+    refused(run("fine-tune", model, tmp_path / "no.cfg", "--output", tmp_path / "out"), "no.cfg: no such config file")
+    refused(run("fine-tune", model, config, "--output", config), "a.cfg is a file")
+    refused(run("fine-tune", tmp_path / "no-model", config, "--output", tmp_path / "out"), "no-model")
     (tmp_path / "empty.cfg").write_text("[paths]\n")
-    refused(run("augment", model, tmp_path / "empty.cfg", "--output", tmp_path / "out"), "no block [augment]")
+    refused(run("fine-tune", model, tmp_path / "empty.cfg", "--output", tmp_path / "out"), "no block [fine_tune]")
 
 
 def test_a_model_normalised_at_each_token(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
@@ -336,38 +336,40 @@ def test_a_model_normalised_at_each_token(run: Run, configure: Any, paths: list[
     assert result.exit_code == 0, result.stderr
     config = write_config(tmp_path / "a.cfg", "crf_tagger", *blocks())
     refused(
-        run("augment", tmp_path / "local" / "model-last", config, "--output", tmp_path / "out"),
-        "augmented training",
+        run("fine-tune", tmp_path / "local" / "model-last", config, "--output", tmp_path / "out"),
+        "fine-tuning",
         "normalised at each token",
     )
 
 
 def test_the_example_config_is_valid(run: Run, tmp_path: Path, model: Path) -> None:
     """On a CoNLL-U file of one question; the bundled corpus has all the verb tags that the config names."""
-    config = Path(__file__).parents[2] / "configs" / "augment_questions.cfg"
+    config = Path(__file__).parents[2] / "configs" / "fine_tune_questions.cfg"
     conllu = tmp_path / "q.conllu"
     row = "{}\t{}\t_\t_\t{}\t_\t{}\t{}\t_\t_\n"
     conllu.write_text("".join(row.format(*cells) for cells in QUESTION) + "\n", encoding="utf8")
     paths = [f"--paths.{name}={conllu}" for name in ("train", "dev", "questions")]
-    result = run("augment", model, config, "--output", tmp_path / "out", *paths)
+    result = run("fine-tune", model, config, "--output", tmp_path / "out", *paths)
     assert result.exit_code == 0, result.stderr
     assert "questions: 1 examples with a cost\n" in result.stdout
-    lacking = run("augment", model, config, "--output", tmp_path / "no", *paths[:2])
+    lacking = run("fine-tune", model, config, "--output", tmp_path / "no", *paths[:2])
     assert lacking.exit_code == 1
-    assert "[augment.sets.questions.corpus] has no path" in lacking.stderr
+    assert "[fine_tune.sets.questions.corpus] has no path" in lacking.stderr
     assert "--paths.questions FILE" in lacking.stderr
-    loss = run("augment", model, config, "--output", tmp_path / "no", *paths, "--augment.sets.questions.loss.deep", "x")
-    assert "augment.sets.questions.loss -> deep" in loss.stderr
+    loss = run(
+        "fine-tune", model, config, "--output", tmp_path / "no", *paths, "--fine_tune.sets.questions.loss.deep", "x"
+    )
+    assert "fine_tune.sets.questions.loss -> deep" in loss.stderr
 
 
 def test_examples_without_evidence_are_told(run: Run, tmp_path: Path, model: Path) -> None:
-    config = Path(__file__).parents[2] / "configs" / "augment_questions.cfg"
+    config = Path(__file__).parents[2] / "configs" / "fine_tune_questions.cfg"
     conllu = tmp_path / "q.conllu"
     row = "{}\t{}\t_\t_\t{}\t_\t{}\t{}\t_\t_\n"
     question = "".join(row.format(*cells) for cells in QUESTION)
     conllu.write_text(question + "\n" + question.replace("root", "dep") + "\n", encoding="utf8")
     paths = [f"--paths.{name}={conllu}" for name in ("train", "dev", "questions")]
-    result = run("augment", model, config, "--output", tmp_path / "out", *paths)
+    result = run("fine-tune", model, config, "--output", tmp_path / "out", *paths)
     assert "questions: 1 examples with a cost, of 2 that were read" in result.stdout, result.stderr
 
 
@@ -386,7 +388,7 @@ def test_a_terminal_shows_a_table(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     data, costs = Dataset(ENCODED, np.zeros(2, np.int32), np.ones(2)), [lambda labels: 0.0] * 2
     sets = [intrinsic("gold", data), LossSet("a long name", data, np.arange(3), costs)]
-    reporter = AugmentReporter(tmp_path / "log.jsonl", Settings(), {"gold": 2, "a long name": 2})
+    reporter = TuningReporter(tmp_path / "log.jsonl", Settings(), {"gold": 2, "a long name": 2})
     reporter.begin(sets, 0.5)
     report = StepReport(1.0, 1.0, float("nan"), 1, False, "")
     reports = [SetReport("gold", 2, 1, 0.25), SetReport("a long name", 2, 1, 0.75)]

@@ -1,6 +1,6 @@
-"""``crfseq augment``: train a component of a trained pipeline further, on several corpora, each with its own loss.
+"""``crfseq fine-tune``: train a component of a trained pipeline further, on several corpora, each with its own loss.
 
-The config has a block [augment], a block [augment.sets.NAME] for each corpus, and [augment.dev].
+The config has a block [fine_tune], a block [fine_tune.sets.NAME] for each corpus, and [fine_tune.dev].
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.training import Example
 
-    from ..pipeline.augment import Source
-    from ..training.augmented import LossSet, SetReport, Settings
+    from ..pipeline.fine_tuning import Source
+    from ..training.fine_tuning import SetReport, Settings, TuningSet
     from ..training.fit import FitResult, Progress
     from ..types import ExtrinsicLoss
 
@@ -41,8 +41,8 @@ PATIENCE = 5
 _KNOWN = ("component", "sets", "dev", "schedule", "annotating_components", "patience", *NUMBERS)
 
 
-@crfseq_cli.command("augment", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def augment_cli(
+@crfseq_cli.command("fine-tune", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def fine_tune_cli(
     ctx: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
     config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
@@ -54,31 +54,31 @@ def augment_cli(
 
     Corpora without a loss teach their gold labels. For the others a loss of the registry crf_extrinsic_losses tells
     what predicted labels cost: of the k best labellings the one that costs least becomes the answer to learn. The
-    config has a block [augment] with component, k, rate, rounds, turns, seed, patience and schedule, a block
-    [augment.sets.NAME.corpus] with a reader and perhaps [augment.sets.NAME.loss] for each corpus, and
-    [augment.dev.corpus]. Each round shows what an example of each corpus costs before its step, in the mean;
+    config has a block [fine_tune] with component, k, rate, rounds, turns, seed, patience and schedule, a block
+    [fine_tune.sets.NAME.corpus] with a reader and perhaps [fine_tune.sets.NAME.loss] for each corpus, and
+    [fine_tune.dev.corpus]. Each round shows what an example of each corpus costs before its step, in the mean;
     without a loss, how many of its tokens are wrong. Ctrl-C stops and saves the best so far.
 
     \b
     Example: a tagger learns from questions of which only the main verb is known
-      python -m spacy crfseq augment training/model-best \\
-          configs/augment_questions.cfg --output augmented/ \\
+      python -m spacy crfseq fine-tune training/model-best \\
+          configs/fine_tune_questions.cfg --output tuned/ \\
           --paths.train train.conllu --paths.questions questions.conllu \\
-          --paths.dev dev.conllu --augment.k 20
+          --paths.dev dev.conllu --fine_tune.k 20
     """
     if verbose:
         util.logger.setLevel(logging.DEBUG)
     overrides = read_overrides(ctx.args)
     with reported_errors(config_path):
         load_code(code)
-        outcome = augment(model, config_path, output, overrides=overrides)
+        outcome = fine_tune(model, config_path, output, overrides=overrides)
         _tell(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-class AugmentOutcome(NamedTuple):
-    """What `augment` did.
+class TuningOutcome(NamedTuple):
+    """What `fine_tune` did.
 
     best, last (Path | None): The two models; None where the run was interrupted before there was anything to save.
     scores (dict): Scores of the best model on the dev corpus, by spaCy's names; empty without one.
@@ -95,15 +95,15 @@ class AugmentOutcome(NamedTuple):
     interrupted: bool
 
 
-def augment(
+def fine_tune(
     model: str | Path, config_path: Path, output: Path, *, overrides: dict[str, Any] | None = None
-) -> AugmentOutcome:
+) -> TuningOutcome:
     """Train a component of a pipeline as a config says, and save the pipeline.
 
     RAISES CrfError: On a config, corpus or loss that cannot be used.
     """
-    from ..pipeline.augment import augment as train
-    from ..pipeline.augment import get_crf
+    from ..pipeline.fine_tuning import fine_tune as train
+    from ..pipeline.fine_tuning import get_crf
 
     check_output_folder(output)
     block = _read_config(config_path, overrides or {})
@@ -116,7 +116,7 @@ def augment(
     _warn_of_empty_columns(nlp, name, plan)
     before, temperature = pipe.crf.theta.copy(), pipe.cfg["temperature"]
     output.mkdir(parents=True, exist_ok=True)
-    reporter = AugmentReporter(
+    reporter = TuningReporter(
         output / LOG, settings, {source.name: len(list(source.examples)) for source in plan.sources}
     )
     try:
@@ -135,34 +135,36 @@ def augment(
         reporter.close()
     interrupted = result.reason == "interrupted"
     if not result.history:
-        return AugmentOutcome(None, None, {}, result.reason, False, interrupted)
+        return TuningOutcome(None, None, {}, result.reason, False, interrupted)
     kept = bool((result.best == before).all())
     scores = _save(nlp, name, result, plan, output, temperature if kept else 1.0)
-    return AugmentOutcome(output / BEST, output / LAST, scores, result.reason, kept, interrupted)
+    return TuningOutcome(output / BEST, output / LAST, scores, result.reason, kept, interrupted)
 
 
 # Reading the config
 
 
 def _read_config(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
-    """Return the block [augment] of a config, its functions not called yet.
+    """Return the block [fine_tune] of a config, its functions not called yet.
 
     RAISES ConfigError: If there is no such file or block, or it lacks something or has too much.
     """
     if str(path) != "-" and not path.is_file():
         raise ConfigError(f"{path}: no such config file (looked from {Path.cwd()}).")
     config = util.load_config(path, overrides=overrides, interpolate=True)
-    block = config.get("augment")
+    block = config.get("fine_tune")
     if not isinstance(block, dict):
-        raise ConfigError(f"{path} has no block [augment]. See configs/augment_questions.cfg for one.")
+        raise ConfigError(f"{path} has no block [fine_tune]. See configs/fine_tune_questions.cfg for one.")
     for key in block:
         if key not in _KNOWN:
-            raise ConfigError(f"[augment] {key}: no such setting. {suggest(key, _KNOWN)}")
+            raise ConfigError(f"[fine_tune] {key}: no such setting. {suggest(key, _KNOWN)}")
     if not isinstance(block.get("component"), str):
-        raise ConfigError('[augment] must name the component to train, such as component = "crf_tagger".')
+        raise ConfigError('[fine_tune] must name the component to train, such as component = "crf_tagger".')
     sets = block.get("sets")
     if not isinstance(sets, dict) or not sets:
-        raise ConfigError("[augment] has no data set. Add a block [augment.sets.NAME.corpus] with a reader for each.")
+        raise ConfigError(
+            "[fine_tune] has no data set. Add a block [fine_tune.sets.NAME.corpus] with a reader for each."
+        )
     for name, part in {**{f"sets.{name}": part for name, part in sets.items()}, DEV: block.get(DEV, {})}.items():
         _check_set(name, part)
     return dict(block)
@@ -173,11 +175,13 @@ def _check_set(name: str, block: Any) -> None:
     keys = list(block) if isinstance(block, dict) else [str(block)]
     unknown = [key for key in keys if key not in ("corpus", "loss")]
     if unknown:
-        raise ConfigError(f"[augment.{name}] {unknown[0]}: no such setting. {suggest(unknown[0], ('corpus', 'loss'))}")
+        raise ConfigError(
+            f"[fine_tune.{name}] {unknown[0]}: no such setting. {suggest(unknown[0], ('corpus', 'loss'))}"
+        )
     if keys and "@readers" not in (block.get("corpus") or {}):
-        raise ConfigError(f"[augment.{name}.corpus] must name a reader, such as spacy_crfseq.ConlluReader.v1.")
+        raise ConfigError(f"[fine_tune.{name}.corpus] must name a reader, such as spacy_crfseq.ConlluReader.v1.")
     if "loss" in keys and "@crf_extrinsic_losses" not in (block["loss"] or {}):
-        raise ConfigError(f"[augment.{name}.loss] must name a loss of crf_extrinsic_losses, such as Hamming.v1.")
+        raise ConfigError(f"[fine_tune.{name}.loss] must name a loss of crf_extrinsic_losses, such as Hamming.v1.")
 
 
 def _settings(block: dict[str, Any]) -> tuple[Settings, int]:
@@ -185,22 +189,22 @@ def _settings(block: dict[str, Any]) -> tuple[Settings, int]:
 
     RAISES ConfigError: If one is out of range or no number.
     """
-    from ..training.augmented import Settings
+    from ..training.fine_tuning import Settings
 
     numbers = {key: _number(key, block[key], kind) for key, kind in NUMBERS.items() if key in block}
     schedule = block.get("schedule", {})
     if not isinstance(schedule, dict):
-        raise ConfigError("[augment.schedule] must be a block with a line NAME = NUMBER for each data set.")
+        raise ConfigError("[fine_tune.schedule] must be a block with a line NAME = NUMBER for each data set.")
     repeats = {name: _number(f"schedule.{name}", value, int) for name, value in schedule.items()}
     patience = _number("patience", block.get("patience", PATIENCE), int)
     if patience < 0:
-        raise ConfigError("[augment] patience must be 0 (wait for ever) or more.")
+        raise ConfigError("[fine_tune] patience must be 0 (wait for ever) or more.")
     return Settings(schedule=repeats, **numbers), patience
 
 
 def _number(key: str, value: Any, kind: type) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or kind(value) != value:
-        raise ConfigError(f"[augment] {key} = {value!r} must be {'a whole' if kind is int else 'a'} number.")
+        raise ConfigError(f"[fine_tune] {key} = {value!r} must be {'a whole' if kind is int else 'a'} number.")
     return kind(value)
 
 
@@ -220,24 +224,24 @@ def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
 
     RAISES CrfError: If one cannot be made or read.
     """
-    from ..pipeline.augment import Source
+    from ..pipeline.fine_tuning import Source
 
     annotating = _annotating(nlp, block)
     for name, part in block["sets"].items():
         if part["corpus"].get("path", "?") in (None, ""):
             raise ConfigError(
-                f"[augment.sets.{name}.corpus] has no path. Give it in the config, or where the config refers to "
+                f"[fine_tune.sets.{name}.corpus] has no path. Give it in the config, or where the config refers to "
                 f"[paths], on the command line: --paths.{name} FILE."
             )
-    corpora = {name: _make(part["corpus"], f"augment.sets.{name}.corpus") for name, part in block["sets"].items()}
-    losses = {name: _loss(part, f"augment.sets.{name}") for name, part in block["sets"].items()}
+    corpora = {name: _make(part["corpus"], f"fine_tune.sets.{name}.corpus") for name, part in block["sets"].items()}
+    losses = {name: _loss(part, f"fine_tune.sets.{name}") for name, part in block["sets"].items()}
     dev_block = block.get(DEV) or {}
     read_dev: Callable[[], Iterable[Example]] | None = None
     if dev_block and dev_block["corpus"].get("path", "?") not in (None, ""):
-        reader = _make(dev_block["corpus"], f"augment.{DEV}.corpus")
+        reader = _make(dev_block["corpus"], f"fine_tune.{DEV}.corpus")
         read_dev = lambda: _annotated(reader(nlp), annotating)  # noqa: E731
     sources = [Source(name, list(_annotated(read(nlp), annotating)), losses[name]) for name, read in corpora.items()]
-    dev = None if read_dev is None else Source(DEV, list(read_dev()), _loss(dev_block, f"augment.{DEV}"))
+    dev = None if read_dev is None else Source(DEV, list(read_dev()), _loss(dev_block, f"fine_tune.{DEV}"))
     return Plan(sources, dev, read_dev)
 
 
@@ -247,7 +251,7 @@ def _annotating(nlp: Language, block: dict[str, Any]) -> list[Any]:
         if name not in nlp.pipe_names or name == block["component"]:
             others = [other for other in nlp.pipe_names if other != block["component"]]
             raise ConfigError(
-                f"[augment] annotating_components: no component {name!r} beside the one that is trained. "
+                f"[fine_tune] annotating_components: no component {name!r} beside the one that is trained. "
                 f"{suggest(str(name), others)}"
             )
     return [pipe for name, pipe in nlp.pipeline if name in names]
@@ -282,7 +286,7 @@ def _warn_of_empty_columns(nlp: Language, name: str, plan: Plan) -> None:
             if not any(doc.has_annotation(column) for doc in docs):
                 printer().warn(
                     f"{name} reads {column}, which no document of {source.name} has: list the component that sets it "
-                    "in [augment] annotating_components, or the column under `given` of the corpus reader"
+                    "in [fine_tune] annotating_components, or the column under `given` of the corpus reader"
                 )
 
 
@@ -313,7 +317,7 @@ def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path,
 # Progress
 
 
-class AugmentReporter:
+class TuningReporter:
     """Shows each round and writes it to a log.
 
     log (Path): A new file, one JSON object a line.
@@ -328,7 +332,7 @@ class AugmentReporter:
         self._steps = 0
         self._widths: list[int] = []
 
-    def begin(self, sets: Sequence[LossSet], score: float | None) -> None:
+    def begin(self, sets: Sequence[TuningSet], score: float | None) -> None:
         """Say what will be trained on; score: On the dev corpus, before the training."""
         self._log = self._path.open("w", encoding="utf8")
         for source in sets:
@@ -387,8 +391,8 @@ class AugmentReporter:
         print(row(list(cells), widths=self._widths, aligns=aligns, spacing=2), flush=True)
 
 
-def _tell(outcome: AugmentOutcome) -> None:
-    """Say what `augment` did."""
+def _tell(outcome: TuningOutcome) -> None:
+    """Say what `fine_tune` did."""
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the end of the first round: nothing is saved")

@@ -8,14 +8,15 @@ all others are minus infinity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .features.index import HashIndex
-from .types import MISSING, Bools, Constraints, Floats, Hashes, Ints
+from ..features.index import HashIndex
+from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Offsets, Scores
+from .protocol import Part, Source, tokens_of
 
 _BLOCK_TOKENS = 1 << 16
 """Tokens that are counted at a time."""
@@ -55,7 +56,7 @@ class TagDictionary(NamedTuple):
 
 
 class EmissionMask:
-    """Emissions of zero and minus infinity to begin with, before weights are added."""
+    """Zeros and minus infinities that a dictionary adds to emissions."""
 
     def __init__(self, dictionary: TagDictionary) -> None:
         self._allowed = dictionary.allowed
@@ -67,18 +68,57 @@ class EmissionMask:
         table[:-1][~self._allowed] = -np.inf
         return table
 
-    def write(self, words: Ints, out: Floats, gold: Ints | None = None) -> None:
-        """Write the first emissions of words [T] to out [T, L]; gold labels [T] are allowed wherever they stand.
+    def add(self, words: Ints, emissions: Floats, gold: Ints | None = None) -> None:
+        """Rule labels of words [T] out of emissions [T, L]; gold labels [T] are allowed wherever they occur.
 
-        So are all labels where a candidate set stands, so that none is ruled out altogether.
+        So are all labels of a token whose gold label is a candidate set, so that none is ruled out altogether.
         """
-        if self._table.dtype != out.dtype:
-            self._table = self._make(out.dtype)
-        np.take(self._table, words, axis=0, out=out, mode="wrap")
+        if self._table.dtype != emissions.dtype:
+            self._table = self._make(emissions.dtype)
+        mask = np.take(self._table, words, axis=0, mode="wrap")
         if gold is not None:
             known = np.flatnonzero(gold >= 0)
-            out[known, gold[known]] = 0
-            out[gold < MISSING] = 0
+            mask[known, gold[known]] = 0
+            mask[gold < MISSING] = 0
+        emissions += mask
+
+
+class MaskedSource(NamedTuple):
+    """Scores under a tag dictionary; implements `protocol.Source`.
+
+    words (Ints): [T] numbers of the text's words in the dictionary, -1 for others.
+    """
+
+    source: Source
+    mask: EmissionMask
+    words: Ints
+
+    @property
+    def n_labels(self) -> int:
+        """L."""
+        return self.source.n_labels
+
+    @property
+    def offsets(self) -> Offsets:
+        """[N + 1] token offsets of the sequences."""
+        return self.source.offsets
+
+    def parts(self, n_threads: int = 1) -> Iterator[Part]:
+        """Yield parts that cover the text."""
+        return self.source.parts(n_threads)
+
+    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
+        """Return the scores of a part; the mask does not depend on parameters."""
+        scores, backprop = self.source.forward(part)
+        self.mask.add(self.words[tokens_of(self.offsets, part)], scores.emissions)
+        return scores, backprop
+
+
+def without_dictionary(source: Source, allowed: Bools | None, constraints: Constraints) -> Source:
+    """Return the scores of a text where `allowed` [T, L] restricts tokens: no dictionary restricts these further."""
+    if allowed is None or not isinstance(source, MaskedSource):
+        return source
+    return source._replace(words=without_restricted(source.words, allowed, constraints))
 
 
 def free_standing(constraints: Constraints) -> Bools:

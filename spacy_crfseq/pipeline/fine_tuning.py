@@ -1,4 +1,4 @@
-"""Augmented-loss training of a component: from Docs and extrinsic losses to the data sets of `training.augmented`."""
+"""Augmented-loss training of a component: from Docs and extrinsic losses to the terms of `training.fine_tuning`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from spacy.training import Example
 from ..errors import ConfigError, DataError, suggest
 from ..features.encoder import Encoded
 from ..model import LinearChainCRF
-from ..tag_dictionary import without_restricted
-from ..training.augmented import LossSet, SetReport, Settings, intrinsic, train
+from ..potentials.tag_dictionary import without_restricted
 from ..training.compatibility import check_global, part_name
 from ..training.dataset import Dataset, join
+from ..training.fine_tuning import SetReport, Settings, TuningSet, gold_set
+from ..training.fine_tuning import fine_tune as train
 from ..training.fit import FitResult, Progress
 from ..types import MISSING, Bools, Cost, Evidence, ExtrinsicLoss, Floats, Ints
 from .annotations import Prediction
@@ -41,7 +42,7 @@ class Source(NamedTuple):
     loss: ExtrinsicLoss | None = None
 
 
-def augment(
+def fine_tune(
     nlp: Language,
     component: str,
     sources: Sequence[Source],
@@ -49,7 +50,7 @@ def augment(
     *,
     dev: Source | None = None,
     patience: int = 0,
-    begin: Callable[[Sequence[LossSet], float | None], None] | None = None,
+    begin: Callable[[Sequence[TuningSet], float | None], None] | None = None,
     callback: Callable[[Progress, list[SetReport]], None] | None = None,
     watch: Callable[[], None] | None = None,
 ) -> FitResult:
@@ -59,14 +60,14 @@ def augment(
 
     dev (Source | None): Without a loss, scored by accuracy or span F1; else by minus the mean cost.
     begin (Callable): Called with the data sets, examples without evidence left out, and the score before training.
-    The other arguments are those of `training.augmented.train`.
+    The other arguments are those of `training.fine_tuning.train`.
     RAISES CrfError: If there is no such CRF, a loss does not fit it, or a data set holds nothing to learn from.
     """
     pipe = get_crf(nlp, component)
-    check_global(component, pipe.method.loss, "augmented training")
+    check_global(component, pipe.method.loss, "fine-tuning")
     with pipe.encoding() as encode:
         maker = _Maker(nlp, pipe, encode)
-        sets = [maker.loss_set(source) for source in sources]
+        sets = [maker.tuning_set(source) for source in sources]
         result = train(
             pipe.crf,
             pipe.annotation.constraints(pipe.tags),
@@ -103,7 +104,7 @@ class _Maker:
         self._nlp, self._pipe, self._encode = nlp, pipe, encode
         self._scheme: str = pipe.annotation.scheme or "plain"
 
-    def loss_set(self, source: Source) -> LossSet:
+    def tuning_set(self, source: Source) -> TuningSet:
         """Return a data set with its loss.
 
         RAISES ConfigError: If the loss does not fit.
@@ -113,10 +114,10 @@ class _Maker:
         if source.loss is None:
             if not examples:
                 raise DataError(f"The data set {source.name!r} is empty. Check the path of its corpus.")
-            return intrinsic(source.name, join(self._pipe.compile(examples)))
+            return gold_set(source.name, join(self._pipe.compile(examples)))
         return self._ranked(source.name, examples, source.loss)
 
-    def _ranked(self, name: str, examples: list[Example], loss: ExtrinsicLoss) -> LossSet:
+    def _ranked(self, name: str, examples: list[Example], loss: ExtrinsicLoss) -> TuningSet:
         """Return the examples that are evidence, without their gold labels."""
         pipe = self._pipe
         loss.check(pipe.tags, self._scheme)
@@ -133,8 +134,9 @@ class _Maker:
             constraints = pipe.annotation.constraints(pipe.tags)
             encoded = encoded._replace(words=without_restricted(encoded.words, allowed, constraints))
         gold = np.full(encoded.n_tokens, MISSING, np.int32)
-        data = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1))
-        return LossSet(name, data, np.searchsorted(encoded.offsets, columns.doc_offsets), costs, allowed)
+        groups = np.searchsorted(encoded.offsets, columns.doc_offsets)
+        data = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1), groups=groups)
+        return TuningSet(name, data, costs, allowed)
 
     def _on_numbers(self, cost: Cost, name: str, loss: ExtrinsicLoss) -> Callable[[Ints], float]:
         tags = self._pipe.tags
@@ -198,7 +200,7 @@ class _Maker:
             return pipe.evaluator(examples)
         held, crf = self._ranked(dev.name, examples, dev.loss), pipe.crf
         constraints, offsets = pipe.annotation.constraints(pipe.tags), held.data.encoded.offsets
-        bounds = offsets[held.examples].tolist()
+        bounds = offsets[held.data.groups].tolist()
 
         def evaluate(theta: Floats) -> float:
             trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys, crf.dictionary)

@@ -15,8 +15,8 @@ from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.optimizers.averaged_perceptron import AveragedPerceptron
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.schemes import transition_table
-from spacy_crfseq.training.augmented import LossSet, SetReport, Settings, Trainer, intrinsic, k_best, train
 from spacy_crfseq.training.dataset import Dataset
+from spacy_crfseq.training.fine_tuning import SetReport, Settings, TuningRun, TuningSet, fine_tune, gold_set, k_best
 from spacy_crfseq.types import MISSING, Bools, Floats, Ints, Scores
 from tests import reference
 from tests.problems import PAIR_TEMPLATES, Training, all_allowed, plain_scores, random_problem, training_problem
@@ -42,9 +42,9 @@ def model(training: Training, theta: Floats) -> LinearChainCRF:
 
 def ranked(
     data: Dataset, costs: Sequence[Callable[[Ints], float]], examples: Sequence[int], allowed: Bools | None = None
-) -> LossSet:
-    unlabelled = data._replace(gold=np.full_like(data.gold, MISSING))
-    return LossSet("ranked", unlabelled, np.array(examples), costs, allowed)
+) -> TuningSet:
+    unlabelled = data._replace(gold=np.full_like(data.gold, MISSING), groups=np.array(examples))
+    return TuningSet("ranked", unlabelled, costs, allowed)
 
 
 def hamming_on(gold: Ints, tokens: Sequence[int]) -> Callable[[Ints], float]:
@@ -64,8 +64,8 @@ def test_gold_labels_alone_are_the_averaged_perceptron(case: str, missing: float
     for _ in range(3):
         optimizer.iterate(training.objective, state)
     optimizer.export(state, expected)
-    gold = intrinsic("gold", training.objective.data)
-    result = train(model(training, theta), all_allowed(3), [gold], settings)
+    gold = gold_set("gold", training.objective.data)
+    result = fine_tune(model(training, theta), all_allowed(3), [gold], settings)
     np.testing.assert_allclose(result.last, expected, atol=1e-9)
     assert np.abs(expected - theta).max() > 0.05
 
@@ -84,7 +84,7 @@ def test_a_step_of_the_perceptron_keeps_the_constraints(case: str, seed: int) ->
     scores = plain_scores(training.layout, theta, data.encoded).constrained(constraints, allowed)
     best = slow_ranking(scores, data.encoded.offsets, 3)[0][1]
     expected = theta + 0.5 * (features_of(training, data, gold) - features_of(training, data, best))
-    result = train(model(training, theta), constraints, [intrinsic("gold", data)], Settings(rate=0.5, rounds=1))
+    result = fine_tune(model(training, theta), constraints, [gold_set("gold", data)], Settings(rate=0.5, rounds=1))
     np.testing.assert_allclose(result.last, expected, atol=1e-9)
 
 
@@ -92,8 +92,8 @@ def test_gold_labels_that_break_the_constraints_make_no_step() -> None:
     training = problem(n_sequences=6)
     theta = training.random_theta(np.random.default_rng(2))
     impossible = training.objective.data._replace(gold=np.full_like(training.objective.data.gold, 2))
-    sets = [intrinsic("gold", impossible)]
-    result = train(model(training, theta), transition_table(LABELS, "IOB2"), sets, Settings())
+    sets = [gold_set("gold", impossible)]
+    result = fine_tune(model(training, theta), transition_table(LABELS, "IOB2"), sets, Settings())
     assert result.reason == "no step changes anything any more"
     np.testing.assert_array_equal(result.last, theta)
 
@@ -155,7 +155,7 @@ def test_a_step_of_the_ranker_equals_enumeration(case: str, seed: int) -> None:
     expected = theta.copy()
     if cost(target) < cost(best[0]):
         expected += rate * (features_of(training, data, target) - features_of(training, data, best[0]))
-    trainer = Trainer(
+    trainer = TuningRun(
         model(training, theta),
         constraints,
         [ranked(data, [cost], [0, data.n_sequences], allowed)],
@@ -192,7 +192,7 @@ def test_of_equally_cheap_labellings_the_most_probable_one_is_learnt() -> None:
         return float((labels == best[0]).all())
 
     assert n_tokens > 1
-    trainer = Trainer(model(training, theta), all_allowed(3), [ranked(data, [cost], [0, 1])], Settings(k=9, rate=1.0))
+    trainer = TuningRun(model(training, theta), all_allowed(3), [ranked(data, [cost], [0, 1])], Settings(k=9, rate=1.0))
     trainer.round()
     found = np.empty_like(theta)
     trainer.export(found)
@@ -203,7 +203,7 @@ def test_of_equally_cheap_labellings_the_most_probable_one_is_learnt() -> None:
 # Whole runs
 
 
-def half_known(training: Training, seed: int = 0) -> LossSet:
+def half_known(training: Training, seed: int = 0) -> TuningSet:
     """Return a set of which every other token is known, and nothing else."""
     data = training.objective.data
     offsets, gold = data.encoded.offsets.tolist(), data.gold
@@ -211,10 +211,10 @@ def half_known(training: Training, seed: int = 0) -> LossSet:
     return ranked(data, costs, range(data.n_sequences + 1))
 
 
-def mean_cost(training: Training, source: LossSet, theta: Floats) -> float:
+def mean_cost(training: Training, source: TuningSet, theta: Floats) -> float:
     scores, costs = plain_scores(training.layout, theta, source.data.encoded), source.costs or []
     best = k_best(scores, source.data.encoded.offsets, 1)[0]
-    offsets = source.data.encoded.offsets[source.examples].tolist()
+    offsets = source.data.encoded.offsets[source.data.groups].tolist()
     return float(np.mean([cost(best[b:e]) for cost, (b, e) in zip(costs, itertools.pairwise(offsets), strict=True)]))
 
 
@@ -222,7 +222,7 @@ def test_training_lowers_the_extrinsic_cost() -> None:
     training = problem(n_sequences=40)
     source, theta = half_known(training), training.random_theta(np.random.default_rng(4))
     costs: list[float] = []
-    result = train(
+    result = fine_tune(
         model(training, theta),
         all_allowed(3),
         [source],
@@ -238,9 +238,10 @@ def test_training_lowers_the_extrinsic_cost() -> None:
 def test_seeds_reproduce() -> None:
     training = problem(n_sequences=20, missing=0.3)
     theta = training.random_theta(np.random.default_rng(4))
-    sets = [intrinsic("gold", training.objective.data), half_known(training)]
+    sets = [gold_set("gold", training.objective.data), half_known(training)]
     one, same, other = (
-        train(model(training, theta), all_allowed(3), sets, Settings(rounds=3, seed=seed)).last for seed in (1, 1, 2)
+        fine_tune(model(training, theta), all_allowed(3), sets, Settings(rounds=3, seed=seed)).last
+        for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
@@ -249,10 +250,10 @@ def test_seeds_reproduce() -> None:
 def test_the_schedule_says_how_many_examples_each_set_gives() -> None:
     training = problem(n_sequences=20)
     data, theta = training.objective.data, np.zeros(training.layout.size)
-    sets = [intrinsic("gold", data), half_known(training)]
+    sets = [gold_set("gold", data), half_known(training)]
 
     def examples(**settings: Any) -> list[int]:
-        trainer = Trainer(model(training, theta), all_allowed(3), sets, Settings(**settings))
+        trainer = TuningRun(model(training, theta), all_allowed(3), sets, Settings(**settings))
         trainer.round()
         assert Settings(**settings).steps_of(sets) == sum(report.examples for report in trainer.reports)
         return [report.examples for report in trainer.reports]
@@ -276,7 +277,7 @@ def test_every_example_is_taken_once_before_any_is_again() -> None:
         return of
 
     source = ranked(data, [cost(n) for n in range(10)], range(11))
-    trainer = Trainer(model(training, np.zeros(training.layout.size)), all_allowed(3), [source], Settings(turns=15))
+    trainer = TuningRun(model(training, np.zeros(training.layout.size)), all_allowed(3), [source], Settings(turns=15))
     assert trainer.round().message == "no step changes anything any more"
     trainer.round()
     assert [sorted(taken[first : first + 10]) for first in (0, 10, 20)] == [list(range(10))] * 3
@@ -293,7 +294,7 @@ def test_the_best_on_the_dev_corpus_is_kept_and_patience_ends_a_run() -> None:
         seen.append(parameters.copy())
         return next(scores)
 
-    result = train(
+    result = fine_tune(
         model(training, theta),
         all_allowed(3),
         [half_known(training)],
@@ -305,7 +306,7 @@ def test_the_best_on_the_dev_corpus_is_kept_and_patience_ends_a_run() -> None:
     np.testing.assert_array_equal(result.last, seen[4])
     np.testing.assert_array_equal(seen[0], theta)
     assert result.reason == "no better score in 2 evaluations"
-    result = train(
+    result = fine_tune(
         model(training, theta),
         all_allowed(3),
         [half_known(training)],
@@ -325,10 +326,10 @@ def test_an_interrupt_keeps_the_average_of_what_was_done() -> None:
         if next(steps) == 25:
             raise KeyboardInterrupt
 
-    crf, sets = model(training, theta), [intrinsic("gold", training.objective.data)]
-    result = train(crf, all_allowed(3), sets, Settings(rounds=9, turns=20), watch=stop)
+    crf, sets = model(training, theta), [gold_set("gold", training.objective.data)]
+    result = fine_tune(crf, all_allowed(3), sets, Settings(rounds=9, turns=20), watch=stop)
     expected = np.empty_like(theta)
-    trainer = Trainer(crf, all_allowed(3), sets, Settings(turns=25))
+    trainer = TuningRun(crf, all_allowed(3), sets, Settings(turns=24))  # the step that was under way is not made
     trainer.round()
     trainer.export(expected)
     assert result.reason == "interrupted"
@@ -354,13 +355,13 @@ def test_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
     training = problem(n_sequences=5)
     crf = model(training, np.zeros(training.layout.size))
     with pytest.raises(ConfigError, match=message):
-        Trainer(crf, all_allowed(3), [intrinsic("gold", training.objective.data)], Settings(**settings))
+        TuningRun(crf, all_allowed(3), [gold_set("gold", training.objective.data)], Settings(**settings))
 
 
 def test_data_sets_that_teach_nothing() -> None:
     training = problem(n_sequences=5, missing=1.0)
     with pytest.raises(DataError, match="'gold' holds no gold labels"):
-        intrinsic("gold", training.objective.data)
+        gold_set("gold", training.objective.data)
     crf, empty = model(training, np.zeros(training.layout.size)), ranked(training.objective.data.slice(0, 0), [], [0])
     with pytest.raises(DataError, match="'ranked' is empty"):
-        Trainer(crf, all_allowed(3), [empty], Settings())
+        TuningRun(crf, all_allowed(3), [empty], Settings())

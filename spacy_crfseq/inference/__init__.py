@@ -1,0 +1,1 @@
+"""Inference: what follows from scores, such as labels, probabilities and alternatives."""

@@ -1,0 +1,208 @@
+"""Where the parameters of a linear potential lie in one flat array.
+
+All parameters live in theta [D]: the weights of the *state* block (attributes that score a label), those of the *pair*
+block (attributes that score a label and the one before it), transitions, start and end scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..features.encoder import Encoded, Ids
+from ..types import Bools, Floats, Ints, Offsets, RowBlock
+from .rows import EVERYWHERE, DenseRows, Rows, SparseRows, restricted_rows, without_empty
+
+SHARD_FLOATS = 1 << 18
+"""Scores are computed for about this many numbers at a time, so that they stay in the cache."""
+BLOCK_TOKENS = 1 << 18
+"""Tokens of a training set that are looked at together where the numbers of all would take much memory."""
+
+
+class Layout(NamedTuple):
+    """Where each group of parameters lies in theta.
+
+    n_labels (int): L.
+    state (Rows): Rows of width L.
+    pair (Rows): Rows of width L * L; no rows where no label-pair templates are used.
+    steps (Bools | None): [L, L] transitions that are learnt; None for all.
+    boundaries (bool): Whether start and end scores are learnt.
+    """
+
+    n_labels: int
+    state: Rows
+    pair: Rows
+    steps: Bools | None
+    boundaries: bool
+
+    @property
+    def size(self) -> int:
+        """D, the number of parameters."""
+        return self.state.size + self.pair.size + self.n_labels * (self.n_labels + 2)
+
+    def blocks(self) -> list[RowBlock]:
+        """Return the groups of rows: state, pair, and the scores that all positions share, each a row of its own."""
+        pair, shared = self.state.size, self.state.size + self.pair.size
+        n_state, n_pair = self.state.n_rows, self.pair.n_rows
+        return [
+            RowBlock(0, pair, 0, n_state, self.state.width, *self.state.places),
+            RowBlock(pair, shared, n_state, n_pair, self.pair.width, *self.pair.places),
+            RowBlock(shared, self.size, n_state + n_pair, self.size - shared, 1, *EVERYWHERE),
+        ]
+
+    def views(self, theta: Floats) -> Views:
+        """Cut theta [D] into its groups, without a copy."""
+        n = self.n_labels
+        pair = self.state.size
+        transitions = pair + self.pair.size
+        start = transitions + n * n
+        end = start + n
+        return Views(
+            theta[:pair],
+            theta[pair:transitions],
+            theta[transitions:start].reshape(n, n),
+            theta[start:end],
+            theta[end:],
+        )
+
+    def restricted(self, kept: Bools) -> Layout:
+        """Return a layout that has and learns only the parameters that kept [D] marks.
+
+        Rows of attributes stay, though without weights; so do transitions, start and end scores.  Of these, transitions
+        that are not kept are not learnt.  `move` takes parameters there.
+        """
+        views = self.views(kept)
+        steps = views.transitions.copy() if self.steps is None else self.steps & views.transitions
+        return Layout(
+            self.n_labels,
+            restricted_rows(self.state, views.state),
+            restricted_rows(self.pair, views.pair),
+            None if steps.all() else steps,
+            self.boundaries,
+        )
+
+    def move(self, theta: Floats, kept: Bools) -> Floats:
+        """Return the parameters theta [D] as `restricted` orders them; shared scores that are not kept become zero."""
+        weights = self.state.size + self.pair.size
+        shared = np.where(kept[weights:], theta[weights:], theta.dtype.type(0))
+        return np.concatenate([theta[:weights][kept[:weights]], shared])
+
+    def without_empty(self) -> Layout:
+        """Return the layout without attributes that have no weight; all parameters stay where they are."""
+        return self._replace(state=without_empty(self.state), pair=without_empty(self.pair))
+
+    def learnt(self) -> Bools:
+        """Return which of the L * (L + 2) scores that all positions share are learnt."""
+        n = self.n_labels
+        learnt = np.ones(n * (n + 2), np.bool_)
+        if self.steps is not None:
+            learnt[: n * n] = self.steps.ravel()
+        if not self.boundaries:
+            learnt[n * n :] = False
+        return learnt
+
+    def hold(self, grad: Floats) -> None:
+        """Set the gradient of parameters that are not learnt to zero."""
+        views = self.views(grad)
+        if self.steps is not None:
+            views.transitions[~self.steps] = 0
+        if not self.boundaries:
+            views.start[:] = 0
+            views.end[:] = 0
+
+
+class Views(NamedTuple):
+    """Groups of parameters: weights of both blocks, transitions [L, L], start and end [L]."""
+
+    state: Floats
+    pair: Floats
+    transitions: Floats
+    start: Floats
+    end: Floats
+
+
+def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield ranges of sequences whose scores take about `times` `SHARD_FLOATS` numbers, at least one sequence each.
+
+    They are made smaller where their number would not be a multiple of n_threads.
+    """
+    tokens = max(1, times * SHARD_FLOATS // max(1, floats_per_token))
+    if n_threads > 1 and len(offsets) > 1:
+        each = -(-int(offsets[-1] - offsets[0]) // n_threads)
+        tokens = max(1, -(-each // max(1, -(-each // tokens))))
+    first, n = 0, len(offsets) - 1
+    while first < n:
+        last = int(np.searchsorted(offsets, offsets[first] + tokens, side="right")) - 1
+        last = min(max(last, first + 1), n)
+        yield first, last
+        first = last
+
+
+def observed_rows(ids: Ids, columns: Ints, n_rows: int, width: int) -> SparseRows:
+    """Return rows that hold the columns [T] each attribute was seen with; negative columns are passed over."""
+    from ..kernels import rows
+
+    words = (width + 63) // 64
+    marks = np.zeros((n_rows, words), np.uint64)
+    bag_marks = np.zeros((ids.store.size, words), np.uint64)
+    rows.mark_columns(ids.attrs, columns, marks)
+    rows.mark_columns(ids.bags, columns, bag_marks)
+    rows.spread_marks(ids.store.ptr, ids.store.ids, bag_marks, marks)
+    ptr = np.zeros(n_rows + 1, np.int64)
+    size = rows.marks_to_rows(marks, width, ptr, np.empty(0, np.int32))
+    cols = np.empty(size, np.int32)
+    rows.marks_to_rows(marks, width, ptr, cols)
+    return SparseRows(ptr, cols, width)
+
+
+def pair_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:
+    """Return ``previous * L + label`` for every token [T]; -1 where there is no previous label or one is missing."""
+    columns = np.full(len(gold), -1, np.int32)
+    for part in _blocks(1, len(gold)):
+        before, here = gold[part.start - 1 : part.stop - 1], gold[part]
+        columns[part] = np.where((before >= 0) & (here >= 0), before * n_labels + here, -1)
+    columns[offsets[:-1][np.diff(offsets) > 0]] = -1
+    return columns
+
+
+def _blocks(begin: int, end: int) -> Iterator[slice]:
+    """Cut a range of tokens, so that what is computed on the way stays small."""
+    for first in range(begin, end, BLOCK_TOKENS):
+        yield slice(first, min(first + BLOCK_TOKENS, end))
+
+
+def make_layout(
+    encoded: Encoded,
+    gold: Ints,
+    n_labels: int,
+    n_attributes: tuple[int, int],
+    *,
+    support: str,
+    boundaries: bool,
+    transitions: bool = True,
+) -> Layout:
+    """Return the layout for a training set.
+
+    gold (Ints): [T] gold labels, -1 where missing.
+    n_attributes (tuple[int, int]): Attributes of the state and of the pair block.
+    support (str): "observed" for the attribute-label pairs and transitions seen in `gold`, "all" for every one.
+    transitions (bool): Whether the scores that all steps from one label to another share are learnt.
+    """
+    widths = n_labels, n_labels * n_labels
+    if support == "all":
+        state, pair = (DenseRows(n, width) for n, width in zip(n_attributes, widths, strict=True))
+        steps = None if transitions else np.zeros((n_labels, n_labels), np.bool_)
+        return Layout(n_labels, state, pair, steps, boundaries)
+    pairs = pair_columns(gold, encoded.offsets, n_labels)
+    seen = np.zeros(widths[1] + 1, np.bool_)  # the last is for -1
+    for part in _blocks(0, len(pairs) if transitions else 0):
+        seen[pairs[part]] = True
+    return Layout(
+        n_labels,
+        observed_rows(encoded.state, gold, n_attributes[0], widths[0]),
+        observed_rows(encoded.pair, pairs, n_attributes[1], widths[1]),
+        seen[:-1].reshape(n_labels, n_labels),
+        boundaries,
+    )

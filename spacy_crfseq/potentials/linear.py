@@ -1,0 +1,344 @@
+"""The linear potential: scores are sums of weight rows.
+
+    emissions[t, y]      = sum of W[a, y] over the attributes a of token t
+    transitions[t, i, j] = A[i, j] + sum of V[b, i, j] over the pair attributes b of token t
+
+`layout` says where W, V, A, start and end scores lie in theta [D].  `assemble` is the one place where scores are put
+together; how rows are summed is up to the strategies of `row_sums`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..features.encoder import Encoded
+from ..threads import run
+from ..types import Floats, Offsets, RowBlock, RowGradient, Scores
+from .layout import Layout, Views, shards
+from .protocol import Part, tokens_of
+from .row_sums import CachedSums, ListedSums, PassSums, listed
+
+ROUND_FLOATS = 1 << 23
+"""Gradients of scores that threads compute before they are added back: 32 MiB in float32."""
+LARGER = 2
+"""Parts are so many times larger in training: losses work on sequences of like length, and want a choice."""
+
+Adder: TypeAlias = Callable[[Floats], None]
+"""Adds the weight rows of some tokens to an array [T, C]."""
+
+
+def assemble(views: Views, emissions: Floats, add_state: Adder, add_pair: Adder | None) -> Scores:
+    """Return the scores of some tokens: shared scores, and the rows that the tokens switch on.
+
+    emissions (Floats): [T, L] zeros, which become part of the scores.
+    add_pair (Adder | None): None where no label-pair templates are used: all positions share the transitions then.
+    """
+    add_state(emissions)
+    transitions = views.transitions[None]
+    if add_pair is not None:
+        length, n = emissions.shape
+        transitions = np.empty((length, n, n), emissions.dtype)
+        transitions[:] = views.transitions
+        add_pair(transitions.reshape(length, n * n))
+    return Scores(emissions, transitions, views.start, views.end)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Implements `protocol.Potential` for weights that lie as a layout says."""
+
+    layout: Layout
+
+    @property
+    def n_labels(self) -> int:
+        """L."""
+        return self.layout.n_labels
+
+    @property
+    def size(self) -> int:
+        """D."""
+        return self.layout.size
+
+    @property
+    def score_width(self) -> int:
+        """Numbers that the scores of a token take."""
+        return self.n_labels**2 if self.layout.pair.n_rows else self.n_labels
+
+    def blocks(self) -> list[RowBlock]:
+        """Return the groups of rows: state, pair, and the scores that all positions share."""
+        return self.layout.blocks()
+
+    def hold(self, grad: Floats) -> None:
+        """Set the gradient of parameters that are not trained to zero."""
+        self.layout.hold(grad)
+
+    def passes(self, text: Encoded, n_threads: int) -> LinearPasses:
+        """Return passes over a text."""
+        return LinearPasses(self, text, n_threads)
+
+    def batches(self) -> LinearBatches:
+        """Return a plan for mini-batches."""
+        return LinearBatches(self)
+
+    def source(self, theta: Floats, text: Encoded) -> LinearSource:
+        """Return the scores of a text at theta [D]."""
+        return WeightTables(self, theta).source(text)
+
+
+class WeightTables:
+    """The weights of a linear potential, with what is derived from them for quick reading while they stay."""
+
+    def __init__(self, potential: Linear, theta: Floats) -> None:
+        self.potential, self.views = potential, potential.layout.views(theta)
+        layout = potential.layout
+        self._tables = CachedSums(layout.state, self.views.state), CachedSums(layout.pair, self.views.pair)
+
+    @property
+    def n_bytes(self) -> int:
+        """The memory of sums that are kept for the bags of an encoder; they go when it has forgotten these."""
+        return sum(table.n_bytes for table in self._tables)
+
+    def source(self, text: Encoded) -> LinearSource:
+        """Return the scores of a text.  This adds to the tables; the result does not, so that threads may ask it."""
+        state, pair = self._tables
+        add_pair = pair.adder(text.pair) if self.potential.layout.pair.n_rows else None
+        return LinearSource(self.potential, self.views, text, state.adder(text.state), add_pair)
+
+
+class LinearSource(NamedTuple):
+    """Implements `protocol.Source`; made by `WeightTables.source`."""
+
+    potential: Linear
+    views: Views
+    text: Encoded
+    add_state: Callable[[slice, Floats], None]
+    add_pair: Callable[[slice, Floats], None] | None
+
+    @property
+    def n_labels(self) -> int:
+        """L."""
+        return self.potential.n_labels
+
+    @property
+    def offsets(self) -> Offsets:
+        """[N + 1] token offsets of the sequences."""
+        return self.text.offsets
+
+    def parts(self, n_threads: int = 1) -> Iterator[Part]:
+        """Yield parts that cover the text."""
+        return shards(self.offsets, self.potential.score_width, n_threads=n_threads)
+
+    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
+        """Return the scores of a part, and what maps their gradient to that of the parameters."""
+        tokens = tokens_of(self.offsets, part)
+        emissions = np.zeros((tokens.stop - tokens.start, self.n_labels), self.views.start.dtype)
+        add_pair = None if self.add_pair is None else partial(self.add_pair, tokens)
+        scores = assemble(self.views, emissions, partial(self.add_state, tokens), add_pair)
+        return scores, partial(self._backprop, part)
+
+    def _backprop(self, part: Part, d: Scores) -> Floats:
+        grad = np.zeros(self.potential.size, d.start.dtype)
+        passes = self.potential.passes(self.text.slice(*part), 1)
+        passes.begin(np.zeros_like(grad), grad)
+        passes.take((0, part[1] - part[0]), d)
+        passes.flush()
+        passes.finish()
+        return grad
+
+
+class LinearPasses:
+    """Implements `protocol.Passes`.
+
+    Threads first score different parts; then they add the gradients back to different columns of ids, so that no two
+    write to one row and results are the same for the same number of threads.
+    """
+
+    def __init__(self, potential: Linear, text: Encoded, n_threads: int) -> None:
+        layout = potential.layout
+        self._potential, self._offsets, self._n_threads = potential, text.offsets, n_threads
+        self._state = PassSums(layout.state, text.state, n_threads)
+        self._pair = PassSums(layout.pair, text.pair, n_threads) if layout.pair.n_rows else None
+        self._taken: dict[int, tuple[slice, Scores]] = {}
+        self._free: list[Floats] = []
+        self._used: list[Floats] = []
+
+    def begin(self, theta: Floats, grad: Floats | None) -> None:
+        """Start a pass at theta."""
+        layout = self._potential.layout
+        self._views = layout.views(theta)
+        self._target = None if grad is None else layout.views(grad)
+        self._state.begin(self._views.state, grad is not None)
+        if self._pair:
+            self._pair.begin(self._views.pair, grad is not None)
+
+    def rounds(self) -> Iterator[list[Part]]:
+        """Yield the parts to be scored before gradients are added back: one for a single thread, else many."""
+        limit = ROUND_FLOATS if self._n_threads > 1 else 0
+        round_: list[Part] = []
+        size, width = 0, self._potential.score_width
+        for part in shards(self._offsets, width, LARGER, self._n_threads):
+            round_.append(part)
+            tokens = tokens_of(self._offsets, part)
+            size += (tokens.stop - tokens.start) * width
+            if size >= limit:
+                yield round_
+                round_, size = [], 0
+        if round_:
+            yield round_
+
+    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
+        """Return the scores of a part, and what takes in their gradient."""
+        tokens = tokens_of(self._offsets, part)
+        emissions = np.zeros((tokens.stop - tokens.start, self._potential.n_labels), self._views.start.dtype)
+        add_pair = partial(self._pair.add, tokens) if self._pair else None
+        return assemble(self._views, emissions, partial(self._state.add, tokens), add_pair), partial(self.take, part)
+
+    def take(self, part: Part, d: Scores) -> None:
+        """Keep the gradient of the scores of a part until `flush`."""
+        self._taken[part[0]] = tokens_of(self._offsets, part), d
+
+    def zeros(self, scores: Scores) -> Scores:
+        """Return zeros to add a gradient to."""
+        transitions = self._room(scores.transitions) if self._pair else np.zeros_like(scores.transitions)
+        shared = np.zeros_like(scores.start), np.zeros_like(scores.end)
+        return Scores(self._room(scores.emissions), transitions, *shared)
+
+    def _room(self, like: Floats) -> Floats:
+        """Return zeros in memory that is used in every round: fresh pages cost as much as the arithmetic."""
+        size = like.size
+        try:
+            room = self._free.pop()
+        except IndexError:
+            room = np.empty(size, like.dtype)
+        if len(room) < size or room.dtype != like.dtype:
+            room = np.empty(size, like.dtype)
+        self._used.append(room)
+        zeros = room[:size].reshape(like.shape)
+        zeros.fill(0)
+        return zeros
+
+    def flush(self) -> None:
+        """Add the gradients of this round: shared scores part by part, rows by as many threads as there are groups."""
+        taken = [self._taken[first] for first in sorted(self._taken)]
+        self._taken.clear()
+        if self._target is not None:
+            for _, d in taken:
+                self._target.transitions[...] += d.transitions.sum(0)
+                self._target.start[...] += d.start
+                self._target.end[...] += d.end
+            run([partial(self._scatter, group, taken, self._target) for group in range(self._n_threads)])
+        self._free += self._used
+        self._used.clear()
+
+    def _scatter(self, group: int, taken: list[tuple[slice, Scores]], target: Views) -> None:
+        for tokens, d in taken:
+            self._state.scatter(group, tokens, d.emissions, target.state)
+            if self._pair:
+                flat = d.transitions.reshape(len(d.transitions), self._potential.n_labels**2)
+                self._pair.scatter(group, tokens, flat, target.pair)
+
+    def finish(self) -> None:
+        """Hand gradients of bags to their attributes."""
+        if self._target is not None:
+            self._state.finish(self._target.state)
+            if self._pair:
+                self._pair.finish(self._target.pair)
+
+
+class _SharedGradient(NamedTuple):
+    """The gradient of transitions, start and end scores: one array, and parts of it.
+
+    flat: [L * (L + 2)].
+    steps, transitions: Its first L * L numbers, and the same as [1, L, L].
+    start, end: [L] each.
+    rows (RowGradient): All of it, for an optimizer.
+    """
+
+    flat: Floats
+    steps: Floats
+    transitions: Floats
+    start: Floats
+    end: Floats
+    rows: RowGradient
+
+
+class LinearBatches:
+    """Implements `protocol.Batches`; arrays are used again and again."""
+
+    def __init__(self, potential: Linear) -> None:
+        self._layout = potential.layout
+        n_shared = potential.n_labels * (potential.n_labels + 2)
+        self._shared_ptr, self._shared_ids = np.arange(n_shared + 1), np.arange(n_shared, dtype=np.int32)
+        learnt = potential.layout.learnt()
+        self._learnt = None if learnt.all() else learnt
+        self._rows: Floats = np.zeros(0)
+        self._theta: Floats | None = None
+
+    def load(self, text: Encoded) -> None:
+        """Write out the attribute ids of a text."""
+        self._offsets = text.offsets
+        self._state = listed(text.state)
+        self._pair = listed(text.pair) if self._layout.pair.n_rows else None
+
+    def forward(
+        self, part: Part, theta: Floats, scale: float = 1.0
+    ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
+        """Return the scores of a part, and what maps their gradient to rows."""
+        if theta is not self._theta:
+            self._theta, self._views = theta, self._layout.views(theta)
+        layout, views = self._layout, self._views
+        begin, end = int(self._offsets[part[0]]), int(self._offsets[part[1]])
+        emissions, self._d_emissions = self._two_zeros(end - begin, theta.dtype)
+        state, pair, add_pair = self._state.cut(begin, end), None, None
+        if self._pair is not None:
+            pair = self._pair.cut(begin, end)
+            add_pair = partial(layout.pair.add_ragged, views.pair, *pair)
+        scores = assemble(views, emissions, partial(layout.state.add_ragged, views.state, *state), add_pair)
+        if scale != 1.0:
+            s = theta.dtype.type(scale)
+            emissions *= s
+            scores = Scores(emissions, scores.transitions * s, views.start * s, views.end * s)
+        return scores, partial(self._backprop, state, pair)
+
+    def _two_zeros(self, length: int, dtype: np.dtype[Any]) -> Floats:
+        """Return two arrays of zeros [length, L]."""
+        n = self._layout.n_labels
+        if self._rows.size < 2 * length * n or self._rows.dtype != dtype:
+            self._rows = np.empty(4 * length * n, dtype)
+        both = self._rows[: 2 * length * n].reshape(2, length, n)
+        both.fill(0)
+        return both
+
+    @cached_property
+    def _shared(self) -> _SharedGradient:
+        n, dtype = self._layout.n_labels, self._rows.dtype
+        flat = np.zeros(n * (n + 2), dtype)
+        rows = RowGradient(2, self._shared_ptr, self._shared_ids, flat[:, None])
+        d_steps, d_start, d_end = flat[: n * n], flat[n * n : -n], flat[-n:]
+        return _SharedGradient(flat, d_steps, d_steps.reshape(1, n, n), d_start, d_end, rows)
+
+    def zeros(self, scores: Scores) -> Scores:
+        """Return zeros to add a gradient to."""
+        if self._shared.flat.dtype != scores.start.dtype:
+            del self._shared
+        shared = self._shared
+        shared.flat.fill(0)
+        d_transitions = shared.transitions if self._pair is None else np.zeros_like(scores.transitions)
+        return Scores(self._d_emissions, d_transitions, shared.start, shared.end)
+
+    def _backprop(self, state: ListedSums, pair: ListedSums | None, d: Scores) -> list[RowGradient]:
+        shared = self._shared
+        grads = [RowGradient(0, *state, d.emissions)]
+        if pair is not None:
+            flat = d.transitions.reshape(len(d.emissions), len(shared.steps))
+            grads.append(RowGradient(1, *pair, flat))
+            np.add(shared.steps, flat.sum(0), out=shared.steps)
+        if self._learnt is not None:
+            np.multiply(shared.flat, self._learnt, out=shared.flat)
+        grads.append(shared.rows)
+        return grads

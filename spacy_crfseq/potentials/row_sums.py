@@ -1,0 +1,257 @@
+"""Sums of the weight rows that tokens switch on: three strategies for one block of weights.
+
+`PassSums` serves whole passes over one text: rows are summed once per distinct bag, and threads scatter gradients to
+different columns of ids.  `ListedSums` serves mini-batches: the ids of every token in one list.  `CachedSums` serves
+prediction: sums of bags stay as long as the weights do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..features.encoder import Ids
+from ..features.index import BagStore
+from ..threads import parts, run
+from ..types import Floats, Ints, Offsets
+from .rows import DenseRows, Rows, SparseRows
+
+
+class PassSums:
+    """The rows of one block in many passes over the same tokens.
+
+    Columns of ids are dealt out to as many groups as there are threads.  Templates keep columns apart, so that no two
+    groups have a row in common, and every row is added to in the order of the text.
+    """
+
+    def __init__(self, rows: Rows, ids: Ids, n_groups: int) -> None:
+        self._rows, self._store, self._n = rows, ids.store, n_groups
+        self._bags = [np.ascontiguousarray(ids.bags[:, group::n_groups]) for group in range(n_groups)]
+        # dealt from the other end, so that a group with fewer bags gets more single attributes
+        columns = [np.ascontiguousarray(ids.attrs[:, n_groups - 1 - group :: n_groups]) for group in range(n_groups)]
+        self._columns = [
+            _SparseColumns(rows, ids) if isinstance(rows, SparseRows) else _DenseColumns(rows, ids) for ids in columns
+        ]
+        self._has_bags, self._has_attrs = ids.bags.shape[1] > 0, ids.attrs.shape[1] > 0
+        if self._has_bags:
+            self._transpose()
+
+    def _transpose(self) -> None:
+        """List the bags of each attribute, so that gradients can be collected without two threads at one row."""
+        from ..kernels import rows
+
+        store = self._store
+        self._bags_ptr = np.empty(self._rows.n_rows + 1, np.int64)
+        self._bags_of = np.empty(int(store.ptr[-1]), np.int32)
+        rows.transpose(store.ptr, store.ids, self._bags_ptr, self._bags_of)
+
+    def begin(self, weights: Floats, training: bool) -> None:
+        """Start a pass with these weights; `training` if gradients will be wanted."""
+        if self._has_bags:
+            self._sums = self._bag_sums(weights)
+            self._d_sums = np.zeros_like(self._sums) if training else self._sums
+        if self._has_attrs:
+            run([partial(columns.begin, weights, training) for columns in self._columns])
+
+    def _bag_sums(self, weights: Floats) -> Floats:
+        """Return [bags, C] sums of the rows of each bag."""
+        ptr, ids = self._store.ptr, self._store.ids  # of now: the store may grow
+        sums = np.zeros((len(ptr) - 1, self._rows.width), weights.dtype)
+
+        def fill(bags: slice) -> None:
+            self._rows.add_ragged(weights, ptr[bags.start : bags.stop + 1], ids, sums[bags])
+
+        run([partial(fill, bags) for bags in parts(len(sums), self._n)])
+        return sums
+
+    def add(self, tokens: slice, out: Floats) -> None:
+        """Add the rows of some tokens to out [tokens, C]."""
+        from ..kernels import rows
+
+        for bags, columns in zip(self._bags, self._columns, strict=True):
+            if self._has_bags:
+                rows.add_fixed(bags[tokens], self._sums, out)
+            if self._has_attrs:
+                columns.add(tokens, out)
+
+    def scatter(self, group: int, tokens: slice, d: Floats, grad: Floats) -> None:
+        """Add d [tokens, C] to the sums of bags and to the rows of single attributes of one group."""
+        from ..kernels import rows
+
+        if self._has_bags:
+            rows.scatter_fixed(self._bags[group][tokens], d, 1.0, self._d_sums)
+        if self._has_attrs:
+            self._columns[group].scatter(tokens, d, grad)
+
+    def finish(self, grad: Floats) -> None:
+        """Hand the gradients of bags, and of rows in tables, to their attributes."""
+        if self._has_attrs:
+            run([partial(columns.finish, grad) for columns in self._columns])
+        if self._has_bags:
+            collect = partial(self._rows.collect, ptr=self._bags_ptr, bags=self._bags_of, d=self._d_sums, grad=grad)
+            run([partial(collect, part) for part in parts(self._rows.n_rows, self._n)])
+
+
+class _DenseColumns:
+    """Dense rows of some columns of ids [T, S]."""
+
+    def __init__(self, rows: DenseRows, ids: Ints) -> None:
+        self._rows, self._ids = rows, ids
+
+    def begin(self, weights: Floats, training: bool) -> None:
+        self._weights = weights
+
+    def add(self, tokens: slice, out: Floats) -> None:
+        self._rows.add(self._weights, self._ids[tokens], out)
+
+    def scatter(self, tokens: slice, d: Floats, grad: Floats) -> None:
+        self._rows.scatter(self._ids[tokens], d, 1.0, grad)
+
+    def finish(self, grad: Floats) -> None:
+        pass
+
+
+class _SparseColumns:
+    """Sparse rows of some columns of ids [T, S].
+
+    Rows with several entries are written to a dense table at the beginning of a pass, where adding one is a matter of
+    two or three vectors; the others, most of them with a single entry, are listed entry by entry for each token.
+    """
+
+    FEWEST = 3
+    """Entries from which on a row goes to the table."""
+
+    def __init__(self, rows: SparseRows, ids: Ints) -> None:
+        from ..kernels import rows as kernels
+
+        self._rows = rows
+        used = np.zeros(rows.n_rows, np.bool_)
+        used[ids[ids >= 0]] = True  # others may belong to another thread
+        self._tabled = np.flatnonzero((np.diff(rows.ptr) >= self.FEWEST) & used).astype(np.int32)
+        tables = np.full(rows.n_rows, -1, np.int32)
+        tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
+        ptr = np.empty(len(ids) + 1, np.int64), np.empty(len(ids) + 1, np.int64)
+        nothing = np.empty(0, np.int32)
+        kernels.split(ids, tables, rows.ptr, rows.cols, (ptr[0], nothing), (ptr[1], nothing, nothing))
+        sizes = int(ptr[0][-1]), int(ptr[1][-1])
+        self._hot = ptr[0], np.empty(sizes[0], np.int32)
+        self._cold = ptr[1], np.empty(sizes[1], np.int32), np.empty(sizes[1], np.int32)
+        kernels.split(ids, tables, rows.ptr, rows.cols, self._hot, self._cold)
+
+    def begin(self, weights: Floats, training: bool) -> None:
+        from ..kernels import rows
+
+        self._weights = weights
+        self._table = np.empty((len(self._tabled), self._rows.width), weights.dtype)
+        rows.to_table(self._tabled, self._rows.ptr, self._rows.cols, weights, self._table)
+        self._d_table = np.zeros_like(self._table) if training else self._table
+
+    def add(self, tokens: slice, out: Floats) -> None:
+        from ..kernels import rows
+
+        here = slice(tokens.start, tokens.stop + 1)
+        rows.add_ragged(self._hot[0][here], self._hot[1], self._table, out)
+        rows.add_entries(self._cold[0][here], *self._cold[1:], self._weights, out)
+
+    def scatter(self, tokens: slice, d: Floats, grad: Floats) -> None:
+        from ..kernels import rows
+
+        here = slice(tokens.start, tokens.stop + 1)
+        rows.scatter_ragged(self._hot[0][here], self._hot[1], d, 1.0, self._d_table)
+        rows.scatter_entries(self._cold[0][here], *self._cold[1:], d, grad)
+
+    def finish(self, grad: Floats) -> None:
+        from ..kernels import rows
+
+        rows.from_table(self._tabled, self._rows.ptr, self._rows.cols, self._d_table, grad)
+
+
+class ListedSums(NamedTuple):
+    """The ids of each token in one list, bags written out: ptr [T + 1], ids [ptr[T]]."""
+
+    ptr: Offsets
+    ids: Ints
+
+    def cut(self, begin: int, end: int) -> ListedSums:
+        """Return the tokens begin..end-1."""
+        return ListedSums(self.ptr[begin : end + 1], self.ids)
+
+
+def listed(ids: Ids) -> ListedSums:
+    """Return bags and single attributes as one list for each token."""
+    from ..kernels import rows
+
+    room = int(np.diff(ids.store.ptr)[ids.bags].sum()) + ids.attrs.size
+    ptr, out = np.empty(len(ids.attrs) + 1, np.int64), np.empty(room, np.int32)
+    size = rows.expand(ids.bags, ids.attrs, ids.store.ptr, ids.store.ids, ptr, out)
+    return ListedSums(ptr, out[:size])
+
+
+class CachedSums:
+    """The rows of one block in prediction, with what is derived from the weights while they stay."""
+
+    DENSE_SHARE = 8
+    """A sparse row is read as a dense one where it has at least one in so many weights: memory stays in bounds."""
+
+    def __init__(self, rows: Rows, weights: Floats) -> None:
+        self._rows, self._weights = rows, weights
+        self._store: BagStore | None = None
+        self._sums, self._done = np.zeros((0, rows.width), weights.dtype), 0
+        self._split: tuple[Floats, Floats] | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """The memory of the sums of bags, which grows with the words met."""
+        return self._sums[: self._done].nbytes
+
+    def adder(self, ids: Ids) -> Callable[[slice, Floats], None]:
+        """Return what adds the rows of some tokens to out [tokens, C]; a later call leaves it as it is."""
+        sums = self._bag_sums(ids.store)
+        if self._split is None and isinstance(self._rows, SparseRows):
+            self._split = self._sorted(self._rows)
+        return partial(self._add, ids, sums)
+
+    def _bag_sums(self, store: BagStore) -> Floats:
+        """Return [bags, C] sums of the rows of each bag; only those of new bags are computed."""
+        if store is not self._store:
+            self._store, self._done = store, 0
+            self._sums = np.zeros((0, self._rows.width), self._weights.dtype)
+        if store.size > self._done:
+            if store.size > len(self._sums):
+                bigger = np.zeros((max(store.size, 2 * self._done), self._rows.width), self._weights.dtype)
+                bigger[: self._done] = self._sums[: self._done]
+                self._sums = bigger
+            new = self._sums[self._done : store.size]
+            new[:] = 0
+            self._rows.add_ragged(self._weights, np.ascontiguousarray(store.ptr[self._done :]), store.ids, new)
+            self._done = store.size
+        return self._sums[: store.size]
+
+    def _add(self, ids: Ids, sums: Floats, tokens: slice, out: Floats) -> None:
+        from ..kernels import gather, rows
+
+        if ids.bags.shape[1]:
+            rows.add_fixed(ids.bags[tokens], sums, out)
+        if not ids.attrs.shape[1]:
+            return
+        if isinstance(self._rows, SparseRows):
+            assert self._split is not None
+            gather.add_split(ids.attrs[tokens], *self._split, self._rows.ptr, self._rows.cols, self._weights, out)
+        elif self._rows.n_rows:
+            self._rows.add(self._weights, ids.attrs[tokens], out)
+
+    def _sorted(self, rows: SparseRows) -> tuple[Floats, Floats]:
+        """Return sparse rows sorted for reading, see `kernels.gather.split_rows`."""
+        from ..kernels import gather
+
+        heads = np.empty((rows.n_rows, 2), self._weights.dtype)
+        dense = np.zeros((0, rows.width), self._weights.dtype)
+        least = max(2, -(-rows.width // self.DENSE_SHARE))
+        size = gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
+        if size:
+            dense = np.zeros((size, rows.width), self._weights.dtype)
+            gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
+        return heads, dense

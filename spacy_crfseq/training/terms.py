@@ -1,0 +1,89 @@
+"""Terms of an objective: data sets, each with a loss, and the mini-batches that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..potentials.protocol import Batches, Part, tokens_of
+from ..potentials.tag_dictionary import EmissionMask
+from ..types import Batch, Floats, Ints, Loss, RowGradient
+from .dataset import Dataset
+
+LOADED = 2048
+"""Sequences, or groups of them, that are prepared at a time in online training."""
+
+
+class Term(NamedTuple):
+    """A data set with its loss, times a weight.
+
+    weight (float): The loss counts so many times; it multiplies the weights of sequences.
+    repeats (int): Mini-batches that the term gives in each turn, where an objective has several terms.
+    name (str): For reports.
+    sample (Dataset | None): Data on which a learning rate may be tried; a part of `data` if not given.
+    """
+
+    data: Dataset
+    loss: Loss
+    weight: float = 1.0
+    repeats: int = 1
+    name: str = ""
+    sample: Dataset | None = None
+
+    def weighted(self) -> Term:
+        """Return the same term with its weight in the weights of its sequences."""
+        if self.weight == 1:
+            return self
+        samples = [data and data._replace(weights=self.weight * data.weights) for data in (self.data, self.sample)]
+        return self._replace(data=samples[0] or self.data, sample=samples[1], weight=1.0)
+
+    def batches(
+        self, plan: Batches, mask: EmissionMask | None, size: int, rng: np.random.Generator | None
+    ) -> Iterator[MiniBatch]:
+        """Yield all sequences once, or all groups of them, `size` at a time and shuffled by `rng`."""
+        n = self.data.n_groups
+        order = np.arange(n) if rng is None else rng.permutation(n)
+        block = max(1, LOADED // size) * size
+        for start in range(0, n, block):
+            sequences, ends = self.data.members(order[start : start + block])
+            part = self.data.take(sequences)
+            plan.load(part.encoded)
+            for first in range(0, len(ends) - 1, size):
+                here = int(ends[first]), int(ends[min(first + size, len(ends) - 1)])
+                batch = part.batch(*here)._replace(sequences=sequences[slice(*here)])
+                words = None
+                if mask is not None and part.encoded.words is not None:
+                    words = part.encoded.words[tokens_of(part.encoded.offsets, here)]
+                yield MiniBatch(plan, self.loss, here, batch, mask, words)
+
+
+class MiniBatch:
+    """A few sequences, for steps that touch only their own weights; implements `types.OnlineBatch`.
+
+    plan (Batches): Has loaded the sequences that `part` counts.
+    words (Ints | None): [T] numbers of the words in the tag dictionary of `mask`, where there is one.
+    """
+
+    __slots__ = ("_batch", "_loss", "_mask", "_part", "_plan", "_words")
+
+    def __init__(
+        self, plan: Batches, loss: Loss, part: Part, batch: Batch, mask: EmissionMask | None, words: Ints | None
+    ) -> None:
+        self._plan, self._loss, self._part, self._batch = plan, loss, part, batch
+        self._mask, self._words = mask, words
+
+    @property
+    def n_sequences(self) -> int:
+        """Sequences in the batch."""
+        return len(self._batch.weights)
+
+    def loss_and_grad(self, theta: Floats, scale: float = 1.0) -> tuple[float, list[RowGradient]]:
+        """See `types.OnlineBatch`."""
+        scores, backprop = self._plan.forward(self._part, theta, scale)
+        if self._mask is not None and self._words is not None:
+            self._mask.add(self._words, scores.emissions, self._batch.gold)
+        gradient = self._plan.zeros(scores)
+        loss = self._loss(scores, self._batch, gradient)
+        return loss, backprop(gradient)
