@@ -457,6 +457,28 @@ class ExtrinsicLoss(Protocol):
         ...
 
 
+class TokenPotential(Protocol):
+    """A plug-in of ``crf_potentials``: scores of tokens that are added to those of the linear potential."""
+
+    def read(self, docs: Sequence[Any]) -> NDArray[Any]:
+        """Return what `forward` looks at of the tokens of some Docs, an array [T, ...]."""
+        ...
+
+    def size(self, n_labels: int) -> int:
+        """Return the number of parameters."""
+        ...
+
+    def forward(
+        self, theta: Floats, inputs: NDArray[Any], offsets: Offsets, n_labels: int
+    ) -> tuple[Scores, Callable[[Scores], Floats]]:
+        """Return the scores of some sequences, and what maps the gradient of scores to that of theta [D].
+
+        inputs (NDArray): [T, ...] what `read` returned for their tokens; `offsets` [N + 1] begins at 0.
+        The scores are new arrays of the type of theta.
+        """
+        ...
+
+
 LexemeFunction: TypeAlias = Callable[[str], "str | None"]
 """Maps a word's text to the value of a user-defined attribute; None where it does not fire."""
 

@@ -421,7 +421,7 @@ def _plain_sums(rows: Rows, weights: Floats, ids: Ids) -> Floats:
 
 def newton_optimum(objective: Objective) -> tuple[Floats, float]:
     """Return the minimum of a small convex objective and its value, by Newton steps on a numerical Hessian."""
-    theta = np.zeros(objective.layout.size)
+    theta = np.zeros(objective.potential.size)
     for _ in range(50):
         value, _, gradient = objective.value_and_grad(theta)
         if np.linalg.norm(gradient) < 1e-10:

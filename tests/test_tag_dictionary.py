@@ -10,10 +10,10 @@ import srsly
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.potentials import tag_dictionary as module
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.model import LinearChainCRF
+from spacy_crfseq.potentials import tag_dictionary as module
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.potentials.tag_dictionary import TagDictionary, free_standing, make_dictionary
 from spacy_crfseq.schemes import transition_table

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .index import BagStore, Growable, HashIndex
@@ -62,12 +63,14 @@ class Encoded(NamedTuple):
 
     words (Ints | None): [T] numbers of the words in a tag dictionary, -1 for words that it does not have; None where
         there is no dictionary.
+    inputs (tuple[NDArray, ...]): [T, ...] what each of the potentials reads that are added to the linear one.
     """
 
     state: Ids
     pair: Ids
     offsets: Offsets
     words: Ints | None = None
+    inputs: tuple[NDArray[Any], ...] = ()
 
     @property
     def n_tokens(self) -> int:
@@ -78,8 +81,12 @@ class Encoded(NamedTuple):
         """Return the sequences first..last-1, without a copy."""
         offsets = self.offsets[first : last + 1]
         tokens = slice(int(offsets[0]), int(offsets[-1]))
+        return self._of(tokens, offsets - offsets[0])
+
+    def _of(self, tokens: Ints | Offsets | slice, offsets: Offsets) -> Encoded:
         words = None if self.words is None else self.words[tokens]
-        return Encoded(self.state.take(tokens), self.pair.take(tokens), offsets - offsets[0], words)
+        inputs = tuple(values[tokens] for values in self.inputs)
+        return Encoded(self.state.take(tokens), self.pair.take(tokens), offsets, words, inputs)
 
 
 class Active(NamedTuple):
@@ -117,7 +124,8 @@ def concatenate(parts: Sequence[Encoded]) -> Encoded:
         for block in ([part.state for part in parts], [part.pair for part in parts])
     ]
     words = [part.words for part in parts if part.words is not None]
-    return Encoded(blocks[0], blocks[1], offsets, np.concatenate(words) if words else None)
+    inputs = tuple(np.concatenate(values) for values in zip(*(part.inputs for part in parts), strict=True))
+    return Encoded(blocks[0], blocks[1], offsets, np.concatenate(words) if words else None, inputs)
 
 
 def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offsets]:
@@ -125,8 +133,7 @@ def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offse
     lengths = np.diff(encoded.offsets)[sequences]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     tokens = np.arange(offsets[-1]) + np.repeat(encoded.offsets[:-1][sequences] - offsets[:-1], lengths)
-    words = None if encoded.words is None else encoded.words[tokens]
-    return Encoded(encoded.state.take(tokens), encoded.pair.take(tokens), offsets, words), tokens
+    return encoded._of(tokens, offsets), tokens
 
 
 class Block:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -231,7 +231,7 @@ class _Tally:
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         loss = self._loss(scores, batch, grad)
-        wrong = np.count_nonzero(grad.emissions.any(1))
+        wrong = int(np.count_nonzero(grad.emissions.any(1)))
         self._examples += 1
         self._steps += wrong > 0
         self._cost += wrong if self._has_gold else loss
@@ -254,6 +254,8 @@ class ConstrainedPerceptron:
     that has them makes no step.
     """
 
+    gives: ClassVar = frozenset({"minibatches"})
+
     constraints: Constraints
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
@@ -274,6 +276,8 @@ class Ranker:
     allowed (Bools | None): [T, L] labels that the tokens of `data` may have.
     k (int): Labellings among which the ranker chooses.
     """
+
+    gives: ClassVar = frozenset({"minibatches"})
 
     data: Dataset
     costs: Sequence[LabelCost]

@@ -1,0 +1,184 @@
+"""A sum of potentials is a potential: scores add, and each takes the same gradient back to its own parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..features.encoder import Encoded
+from ..types import Floats, Offsets, RowBlock, RowGradient, Scores
+from .protocol import Batches, Part, Passes, Potential, Source
+
+
+def added(first: Scores, second: Scores) -> Scores:
+    """Return the sum of two scores; transitions become those of each position where either has them."""
+    return Scores(*(a + b for a, b in zip(first, second, strict=True)))
+
+
+def _like(scores: Scores, d: Scores) -> Scores:
+    """Return the gradient of a sum as that of an addend, which may share its transitions among all positions."""
+    if len(scores.transitions) == len(d.transitions):
+        return d
+    return d._replace(transitions=d.transitions.sum(0, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Implements `protocol.Potential`; the parameters of the addends follow each other in theta.
+
+    addends (tuple[Potential, ...]): At least one; the first decides how texts are cut into parts.
+    """
+
+    addends: tuple[Potential, ...]
+
+    @property
+    def n_labels(self) -> int:
+        """L."""
+        return self.addends[0].n_labels
+
+    @property
+    def size(self) -> int:
+        """D."""
+        return sum(one.size for one in self.addends)
+
+    def split(self, theta: Floats) -> list[Floats]:
+        """Return the part of theta [D], or of an array like it, of each addend."""
+        ends = list(accumulate((one.size for one in self.addends), initial=0))
+        return [theta[begin:end] for begin, end in pairwise(ends)]
+
+    def blocks(self) -> list[RowBlock]:
+        """Return the groups of all addends."""
+        groups: list[RowBlock] = []
+        begin = first = 0
+        for one in self.addends:
+            own = one.blocks()
+            groups += [
+                group._replace(begin=group.begin + begin, end=group.end + begin, first=group.first + first)
+                for group in own
+            ]
+            begin, first = begin + one.size, first + sum(group.n_rows for group in own)
+        return groups
+
+    def hold(self, grad: Floats) -> None:
+        """Set the gradient of parameters that are not trained to zero."""
+        for one, part in zip(self.addends, self.split(grad), strict=True):
+            one.hold(part)
+
+    def passes(self, text: Encoded, n_threads: int) -> SumPasses:
+        """Return passes over a text."""
+        return SumPasses(self, [one.passes(text, n_threads) for one in self.addends])
+
+    def batches(self) -> SumBatches:
+        """Return a plan for mini-batches."""
+        return SumBatches(self, [one.batches() for one in self.addends])
+
+    def source(self, theta: Floats, text: Encoded) -> SumSource:
+        """Return the scores of a text at theta."""
+        parts = zip(self.addends, self.split(theta), strict=True)
+        return SumSource(tuple(one.source(part, text) for one, part in parts))
+
+
+class SumSource(NamedTuple):
+    """Implements `protocol.Source`."""
+
+    sources: tuple[Source, ...]
+
+    @property
+    def n_labels(self) -> int:
+        """L."""
+        return self.sources[0].n_labels
+
+    @property
+    def offsets(self) -> Offsets:
+        """[N + 1] token offsets of the sequences."""
+        return self.sources[0].offsets
+
+    def parts(self, n_threads: int = 1) -> Iterator[Part]:
+        """Yield parts that cover the text."""
+        return self.sources[0].parts(n_threads)
+
+    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
+        """Return the scores of a part, and what maps their gradient to that of the parameters."""
+        pairs = [source.forward(part) for source in self.sources]
+        return reduce(added, (scores for scores, _ in pairs)), lambda d: np.concatenate(_backprop(pairs, d))
+
+
+def _backprop(pairs: Sequence[tuple[Scores, Callable[[Scores], Any]]], d: Scores) -> list[Any]:
+    return [backprop(_like(scores, d)) for scores, backprop in pairs]
+
+
+class SumPasses:
+    """Implements `protocol.Passes`."""
+
+    def __init__(self, potential: Sum, passes: Sequence[Passes]) -> None:
+        self._potential, self._passes = potential, passes
+
+    def begin(self, theta: Floats, grad: Floats | None) -> None:
+        """Start a pass at theta."""
+        grads = [None] * len(self._passes) if grad is None else self._potential.split(grad)
+        for one, part, target in zip(self._passes, self._potential.split(theta), grads, strict=True):
+            one.begin(part, target)
+
+    def rounds(self) -> Iterator[list[Part]]:
+        """Yield the parts of the first addend."""
+        return self._passes[0].rounds()
+
+    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
+        """Return the scores of a part, and what takes in their gradient."""
+        pairs = [one.forward(part) for one in self._passes]
+
+        def backprop(d: Scores) -> None:
+            _backprop(pairs, d)
+
+        return reduce(added, (scores for scores, _ in pairs)), backprop
+
+    def zeros(self, scores: Scores) -> Scores:
+        """Return zeros to add a gradient to."""
+        return self._passes[0].zeros(scores)
+
+    def flush(self) -> None:
+        """Add the gradients of this round."""
+        for one in self._passes:
+            one.flush()
+
+    def finish(self) -> None:
+        """Complete the gradient."""
+        for one in self._passes:
+            one.finish()
+
+
+class SumBatches:
+    """Implements `protocol.Batches`."""
+
+    def __init__(self, potential: Sum, batches: Sequence[Batches]) -> None:
+        self._potential, self._batches = potential, batches
+        counts = [len(one.blocks()) for one in potential.addends]
+        self._first = list(accumulate(counts, initial=0))[:-1]
+        self._theta: Floats | None = None
+
+    def load(self, text: Encoded) -> None:
+        """Prepare a text."""
+        for one in self._batches:
+            one.load(text)
+
+    def forward(
+        self, part: Part, theta: Floats, scale: float = 1.0
+    ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
+        """Return the scores of a part, and what maps their gradient to rows."""
+        if theta is not self._theta:  # addends tell parameters by identity
+            self._theta, self._parts = theta, self._potential.split(theta)
+        pairs = [one.forward(part, own, scale) for one, own in zip(self._batches, self._parts, strict=True)]
+        return reduce(added, (scores for scores, _ in pairs)), partial(self._rows, pairs)
+
+    def zeros(self, scores: Scores) -> Scores:
+        """Return zeros to add a gradient to."""
+        return scores.zeros_like()
+
+    def _rows(self, pairs: Sequence[tuple[Scores, Callable[[Scores], Any]]], d: Scores) -> list[RowGradient]:
+        found = zip(self._first, _backprop(pairs, d), strict=True)
+        return [row._replace(block=row.block + first) for first, rows in found for row in rows]

@@ -1,0 +1,232 @@
+"""What every potential keeps: three plans, one meaning; gradients that go back to where the scores came from."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.inference.posterior import make_posterior
+from spacy_crfseq.kernels import updates
+from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.optimizers.adagrad import AdaGrad
+from spacy_crfseq.optimizers.boosting import Boosting
+from spacy_crfseq.optimizers.lbfgs import LBFGS
+from spacy_crfseq.potentials import layout as layout_module
+from spacy_crfseq.potentials.linear import Linear
+from spacy_crfseq.potentials.protocol import Potential, tokens_of
+from spacy_crfseq.potentials.small import Small
+from spacy_crfseq.potentials.sums import Sum, added
+from spacy_crfseq.regularizers.l2 import L2
+from spacy_crfseq.regularizers.none import NoRegularizer
+from spacy_crfseq.training.dataset import Dataset
+from spacy_crfseq.training.fit import fit
+from spacy_crfseq.training.objective import Objective
+from spacy_crfseq.training.terms import Term
+from spacy_crfseq.types import Floats, Offsets, Scores
+from tests import reference
+from tests.problems import (
+    PAIR_TEMPLATES,
+    all_allowed,
+    finite_differences,
+    newton_optimum,
+    plain_scores,
+    training_problem,
+)
+
+L, WIDTH = 3, 2
+
+
+class FixedTable:
+    """Scores that are there already: a table of emissions, and no parameters."""
+
+    def read(self, docs: Any) -> Any:
+        raise NotImplementedError
+
+    def size(self, n_labels: int) -> int:
+        return 0
+
+    def forward(self, theta: Floats, inputs: Any, offsets: Offsets, n_labels: int) -> tuple[Scores, Any]:
+        nothing = np.zeros(n_labels, theta.dtype)
+        scores = Scores(inputs.astype(theta.dtype), np.zeros((1, n_labels, n_labels), theta.dtype), nothing, nothing)
+        return scores, lambda d: np.zeros(0, theta.dtype)
+
+
+class Dense:
+    """Emissions X W of inputs X [T, WIDTH], and scores of the last label: theta is W and these."""
+
+    def read(self, docs: Any) -> Any:
+        raise NotImplementedError
+
+    def size(self, n_labels: int) -> int:
+        return (WIDTH + 1) * n_labels
+
+    def forward(self, theta: Floats, inputs: Any, offsets: Offsets, n_labels: int) -> tuple[Scores, Any]:
+        weights, values = theta.reshape(WIDTH + 1, n_labels), inputs[:, :WIDTH].astype(theta.dtype)
+        transitions = np.zeros((1, n_labels, n_labels), theta.dtype)
+        scores = Scores(values @ weights[:WIDTH], transitions, np.zeros(n_labels, theta.dtype), weights[WIDTH].copy())
+        return scores, lambda d: np.concatenate([(values.T @ d.emissions).ravel(), d.end])
+
+
+class Case(NamedTuple):
+    """A potential, a text with gold labels, and the scores that it should have at theta."""
+
+    potential: Potential
+    data: Dataset
+    theta: Floats
+    expected: Scores
+
+
+def make_case(kinds: str, seed: int = 5) -> Case:
+    """Return a sum of potentials: l linear, p with label pairs, t a fixed table, d dense; one letter for no sum."""
+    rng = np.random.default_rng(seed)
+    pairs = {"pair_templates": PAIR_TEMPLATES} if "p" in kinds else {}
+    training = training_problem(seed, n_sequences=7, n_labels=L, weighted=True, **pairs)
+    encoded = training.encoded._replace(inputs=(rng.standard_normal((training.encoded.n_tokens, L)),))
+    linear, theta, scores = Linear(training.layout), [], []
+    addends: list[Potential] = []
+    for kind in kinds:
+        one: Potential = linear if kind in "lp" else Small(FixedTable() if kind == "t" else Dense(), L)
+        part = rng.standard_normal(one.size)
+        one.hold(part)
+        addends.append(one)
+        theta.append(part)
+        plain = plain_scores(training.layout, part, encoded) if kind in "lp" else None
+        if isinstance(one, Small):
+            plain = one.plugin.forward(part, encoded.inputs[0], encoded.offsets, L)[0]
+        assert plain is not None
+        scores.append(plain)
+    total = scores[0]
+    for more in scores[1:]:
+        total = added(total, more)
+    potential = addends[0] if len(addends) == 1 else Sum(tuple(addends))
+    data = training.objective.data._replace(encoded=encoded)
+    return Case(potential, data, np.concatenate(theta), total)
+
+
+EVERY_KIND = pytest.mark.parametrize("kinds", ["l", "p", "t", "d", "lt", "pd", "ld", "dtl"])
+
+
+def cut(scores: Scores, offsets: Offsets, part: tuple[int, int]) -> Scores:
+    tokens = tokens_of(offsets, part)
+    transitions = scores.transitions if len(scores.transitions) == 1 else scores.transitions[tokens]
+    return scores._replace(emissions=scores.emissions[tokens], transitions=transitions)
+
+
+def assert_same_scores(found: Scores, expected: Scores) -> None:
+    inner = slice(1, None) if len(expected.transitions) > 1 else slice(None)  # before the first token there is none
+    for name, a, b in zip(Scores._fields, found, expected, strict=True):
+        rows = inner if name == "transitions" and len(b) > 1 else slice(None)
+        np.testing.assert_allclose(a[rows], b[rows], atol=1e-12, err_msg=name)
+
+
+def objective(case: Case, **more: Any) -> Objective:
+    return Objective(case.potential, [Term(case.data, SequentialLog())], NoRegularizer(), **more)
+
+
+@EVERY_KIND
+def test_it_is_a_potential(kinds: str) -> None:
+    potential = make_case(kinds).potential
+    assert isinstance(potential, Potential)
+    blocks = potential.blocks()
+    assert [block.begin for block in blocks] == [0, *(block.end for block in blocks[:-1])]
+    assert blocks[-1].end == potential.size
+    firsts = np.cumsum([0, *(block.n_rows for block in blocks)])
+    assert [block.first for block in blocks] == firsts[:-1].tolist()
+
+
+@EVERY_KIND
+def test_all_plans_give_the_same_scores(kinds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout_module, "SHARD_FLOATS", 24)
+    case = make_case(kinds)
+    text, offsets = case.data.encoded, case.data.encoded.offsets
+    source, passes = case.potential.source(case.theta, text), case.potential.passes(text, 2)
+    batches = case.potential.batches()
+    assert source.n_labels == case.potential.n_labels == L
+    passes.begin(case.theta, None)
+    batches.load(text)
+    for parts, forward in (
+        (list(source.parts()), source.forward),
+        ([part for round_ in passes.rounds() for part in round_], passes.forward),
+        ([(n, n + 1) for n in range(case.data.n_sequences)], lambda part: batches.forward(part, case.theta / 2, 2.0)),
+    ):
+        bounds = [first for first, _ in parts] + [parts[-1][1]]
+        assert bounds == sorted(set(bounds))
+        assert (bounds[0], bounds[-1]) == (0, case.data.n_sequences)
+        for part in parts:
+            if offsets[part[0]] < offsets[part[1]] or len(case.expected.transitions) == 1:
+                assert_same_scores(forward(part)[0], cut(case.expected, offsets, part))
+
+
+@EVERY_KIND
+def test_backprops_give_the_gradient(kinds: str) -> None:
+    case = make_case(kinds)
+    rng, text = np.random.default_rng(0), case.data.encoded
+    whole = (0, case.data.n_sequences)
+    d = Scores(*(rng.standard_normal(array.shape) for array in case.expected))
+    d.transitions[text.offsets[:-1][text.offsets[:-1] < len(d.transitions)] if len(d.transitions) > 1 else []] = 0
+
+    def value() -> float:
+        scores, _ = case.potential.source(case.theta, text).forward(whole)
+        return sum(float((a * b).sum()) for a, b in zip(scores, d, strict=True))
+
+    expected = finite_differences(value, case.theta)
+    case.potential.hold(expected)
+    found = case.potential.source(case.theta, text).forward(whole)[1](d)
+    case.potential.hold(found)
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+    batches, stepped = case.potential.batches(), np.zeros_like(case.theta)
+    batches.load(text)
+    for number, ptr, ids, rows in batches.forward(whole, case.theta)[1](d):
+        block = case.potential.blocks()[number]
+        updates.add_rows(ptr, ids, rows, block.ptr, block.cols, 1.0, block.of(stepped))
+    np.testing.assert_allclose(stepped, expected, atol=1e-7)
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_an_objective_over_it(kinds: str, n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout_module, "SHARD_FLOATS", 24)
+    case = make_case(kinds)
+    made, batch = objective(case, n_threads=n_threads), case.data.batch(0, case.data.n_sequences)
+    value, loss, gradient = made.value_and_grad(case.theta)
+    assert value == loss == pytest.approx(reference.log_loss(case.expected, batch)[0])
+    expected = finite_differences(lambda: made.value(case.theta), case.theta)
+    case.potential.hold(expected)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-7)
+    again = made.value_and_grad(case.theta)
+    assert again[0] == value
+    np.testing.assert_array_equal(again[2], gradient)
+
+
+@EVERY_KIND
+def test_a_posterior_over_it(kinds: str) -> None:
+    case = make_case(kinds)
+    text, batch = case.data.encoded, case.data.batch(0, case.data.n_sequences)
+    posterior = make_posterior(case.potential.source(case.theta, text), all_allowed(L))
+    labels = np.where(batch.gold < 0, 0, batch.gold).astype(np.int32)
+    log_p = posterior.log_probabilities(labels)
+    unweighted = batch._replace(gold=labels, weights=np.ones(len(batch.weights)))
+    assert -log_p.sum() == pytest.approx(reference.log_loss(case.expected, unweighted)[0])
+    np.testing.assert_allclose(posterior.marginals().sum(1), 1, atol=1e-9)
+
+
+@pytest.mark.parametrize("kinds", ["ld", "pd", "ldt", "d"])
+def test_training_finds_the_optimum_of_the_sum(kinds: str) -> None:
+    case = make_case(kinds)
+    made = Objective(case.potential, [Term(case.data, SequentialLog())], L2(1.0))
+    start = np.zeros(case.potential.size)
+    exact = fit(made, LBFGS(tolerance=1e-10), start)
+    made_again = made.value(exact.best)
+    assert made_again == pytest.approx(newton_optimum(made)[1], abs=1e-8)
+    online = fit(made, AdaGrad(max_iterations=30, tolerance=0), start)
+    assert made.value(online.best) < made.value(start) - 0.7 * (made.value(start) - made_again)
+
+
+def test_methods_that_work_on_single_weights_refuse_sums() -> None:
+    case = make_case("ld")
+    with pytest.raises(ConfigError, match="scores come from Sum here"):
+        fit(objective(case), Boosting(), np.zeros(case.potential.size))
