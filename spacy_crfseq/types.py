@@ -115,7 +115,7 @@ class Batch(NamedTuple):
         that the label is one of a candidate set.
     weights (Floats): [N] weight of each sequence in the sum, float64.
     candidates (Candidates): The candidate sets; only losses that give "candidates" are handed any.
-    sequences (Offsets | None): [N] numbers of the sequences in their data set, in mini-batches.
+    sequences (Offsets | None): [N] numbers of the sequences in their data set, in mini-batches of grouped sequences.
     """
 
     offsets: Offsets

@@ -333,10 +333,10 @@ class LinearBatches:
 
     def _backprop(self, state: ListedSums, pair: ListedSums | None, d: Scores) -> list[RowGradient]:
         shared = self._shared
-        own = [(shared.start, d.start), (shared.end, d.end)]
-        for target, array in own if pair is not None else [*own, (shared.transitions, d.transitions)]:
-            if array is not target:
-                target[...] = array
+        if d.start is not shared.start:  # not made by `zeros`
+            shared.start[:], shared.end[:] = d.start, d.end
+            if pair is None:
+                shared.transitions[:] = d.transitions
         grads = [RowGradient(0, *state, d.emissions)]
         if pair is not None:
             flat = d.transitions.reshape(len(d.emissions), len(shared.steps))

@@ -52,8 +52,9 @@ class Term(NamedTuple):
             plan.load(part.encoded)
             for first in range(0, len(ends) - 1, size):
                 here = int(ends[first]), int(ends[min(first + size, len(ends) - 1)])
-                batch = part.batch(*here)._replace(sequences=sequences[slice(*here)])
-                words = None
+                batch, words = part.batch(*here), None
+                if self.data.groups is not None:
+                    batch = batch._replace(sequences=sequences[slice(*here)])
                 if mask is not None and part.encoded.words is not None:
                     words = part.encoded.words[tokens_of(part.encoded.offsets, here)]
                 yield MiniBatch(plan, self.loss, here, batch, mask, words)

@@ -16,7 +16,7 @@ from spacy_crfseq.features.encoder import Encoded, Ids
 from spacy_crfseq.features.index import BagStore
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.training.dataset import Dataset
-from spacy_crfseq.training.fine_tuning import LossSet, SetReport, Settings, intrinsic
+from spacy_crfseq.training.fine_tuning import SetReport, Settings, TuningSet, gold_set
 from spacy_crfseq.training.fit import Progress
 from spacy_crfseq.types import StepReport
 
@@ -387,7 +387,7 @@ def test_a_terminal_shows_a_table(
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     data, costs = Dataset(ENCODED, np.zeros(2, np.int32), np.ones(2)), [lambda labels: 0.0] * 2
-    sets = [intrinsic("gold", data), LossSet("a long name", data, np.arange(3), costs)]
+    sets = [gold_set("gold", data), TuningSet("a long name", data, costs)]
     reporter = TuningReporter(tmp_path / "log.jsonl", Settings(), {"gold": 2, "a long name": 2})
     reporter.begin(sets, 0.5)
     report = StepReport(1.0, 1.0, float("nan"), 1, False, "")

@@ -16,7 +16,7 @@ from spacy_crfseq.extrinsic.hamming import Hamming
 from spacy_crfseq.extrinsic.required_label import RequiredLabel
 from spacy_crfseq.pipeline.fine_tuning import Source, fine_tune
 from spacy_crfseq.schemes import find_invalid
-from spacy_crfseq.training.fine_tuning import LossSet, Settings
+from spacy_crfseq.training.fine_tuning import Settings, TuningSet
 from spacy_crfseq.types import Cost, Evidence
 from tests.pipeline.helpers import FACTORIES, SENTENCES, examples, gold_doc, pipe_of, trained
 
@@ -66,7 +66,7 @@ def test_a_document_is_one_example_and_empty_ones_are_none() -> None:
     text = Doc(nlp.vocab, words=[token.text for token in doc], sent_starts=[token.is_sent_start for token in doc])
     empty = Doc(nlp.vocab, words=[])
     corpus = [Example(text, doc), Example(empty, empty.copy())]
-    sets: list[LossSet] = []
+    sets: list[TuningSet] = []
     sources = [Source("gold", corpus), Source("cost", corpus, F1())]
     fine_tune(nlp, "crf_ner", sources, Settings(rounds=1), begin=lambda made, score: sets.extend(made))
     assert [source.n_examples for source in sets] == [len(SENTENCES), 1]

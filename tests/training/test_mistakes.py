@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from spacy_crfseq.training.minibatch import MiniBatch
+from spacy_crfseq.training.terms import MiniBatch
 
 from spacy_crfseq.kernels import viterbi
 from spacy_crfseq.losses.hinge import Hinge
