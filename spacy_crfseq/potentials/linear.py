@@ -56,12 +56,10 @@ class Linear:
 
     @property
     def n_labels(self) -> int:
-        """L."""
         return self.layout.n_labels
 
     @property
     def size(self) -> int:
-        """D."""
         return self.layout.size
 
     @property
@@ -70,23 +68,18 @@ class Linear:
         return self.n_labels**2 if self.layout.pair.n_rows else self.n_labels
 
     def blocks(self) -> list[RowBlock]:
-        """Return the groups of rows: state, pair, and the scores that all positions share."""
         return self.layout.blocks()
 
     def hold(self, grad: Floats) -> None:
-        """Set the gradient of parameters that are not trained to zero."""
         self.layout.hold(grad)
 
     def passes(self, text: Encoded, n_threads: int) -> LinearPasses:
-        """Return passes over a text."""
         return LinearPasses(self, text, n_threads)
 
     def batches(self) -> LinearBatches:
-        """Return a plan for mini-batches."""
         return LinearBatches(self)
 
     def source(self, theta: Floats, text: Encoded) -> LinearSource:
-        """Return the scores of a text at theta [D]."""
         return WeightTables(self, theta).source(text)
 
 
@@ -121,20 +114,16 @@ class LinearSource(NamedTuple):
 
     @property
     def n_labels(self) -> int:
-        """L."""
         return self.potential.n_labels
 
     @property
     def offsets(self) -> Offsets:
-        """[N + 1] token offsets of the sequences."""
         return self.text.offsets
 
     def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        """Yield parts that cover the text."""
         return shards(self.offsets, self.potential.score_width, n_threads=n_threads)
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
-        """Return the scores of a part, and what maps their gradient to that of the parameters."""
         tokens = tokens_of(self.offsets, part)
         emissions = np.zeros((tokens.stop - tokens.start, self.n_labels), self.views.start.dtype)
         add_pair = None if self.add_pair is None else partial(self.add_pair, tokens)
@@ -168,7 +157,6 @@ class LinearPasses:
         self._used: list[Floats] = []
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
-        """Start a pass at theta."""
         layout = self._potential.layout
         self._views = layout.views(theta)
         self._target = None if grad is None else layout.views(grad)
@@ -177,7 +165,6 @@ class LinearPasses:
             self._pair.begin(self._views.pair, grad is not None)
 
     def rounds(self) -> Iterator[list[Part]]:
-        """Yield the parts to be scored before gradients are added back: one for a single thread, else many."""
         limit = ROUND_FLOATS if self._n_threads > 1 else 0
         round_: list[Part] = []
         size, width = 0, self._potential.score_width
@@ -192,7 +179,6 @@ class LinearPasses:
             yield round_
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
-        """Return the scores of a part, and what takes in their gradient."""
         tokens = tokens_of(self._offsets, part)
         emissions = np.zeros((tokens.stop - tokens.start, self._potential.n_labels), self._views.start.dtype)
         add_pair = partial(self._pair.add, tokens) if self._pair else None
@@ -203,7 +189,6 @@ class LinearPasses:
         self._taken[part[0]] = tokens_of(self._offsets, part), d
 
     def zeros(self, scores: Scores) -> Scores:
-        """Return zeros to add a gradient to."""
         transitions = self._room(scores.transitions) if self._pair else np.zeros_like(scores.transitions)
         shared = np.zeros_like(scores.start), np.zeros_like(scores.end)
         return Scores(self._room(scores.emissions), transitions, *shared)
@@ -223,7 +208,6 @@ class LinearPasses:
         return zeros
 
     def flush(self) -> None:
-        """Add the gradients of this round: shared scores part by part, rows by as many threads as there are groups."""
         taken = [self._taken[first] for first in sorted(self._taken)]
         self._taken.clear()
         if self._target is not None:
@@ -243,7 +227,6 @@ class LinearPasses:
                 self._pair.scatter(group, tokens, flat, target.pair)
 
     def finish(self) -> None:
-        """Hand gradients of bags to their attributes."""
         if self._target is not None:
             self._state.finish(self._target.state)
             if self._pair:
@@ -280,7 +263,6 @@ class LinearBatches:
         self._theta: Floats | None = None
 
     def load(self, text: Encoded) -> None:
-        """Write out the attribute ids of a text."""
         self._offsets = text.offsets
         self._state = listed(text.state)
         self._pair = listed(text.pair) if self._layout.pair.n_rows else None
@@ -288,7 +270,6 @@ class LinearBatches:
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
-        """Return the scores of a part, and what maps their gradient to rows."""
         if theta is not self._theta:
             self._theta, self._views = theta, self._layout.views(theta)
         layout, views = self._layout, self._views
@@ -323,7 +304,6 @@ class LinearBatches:
         return _SharedGradient(flat, d_steps, d_steps.reshape(1, n, n), d_start, d_end, rows)
 
     def zeros(self, scores: Scores) -> Scores:
-        """Return zeros to add a gradient to."""
         if self._shared.flat.dtype != scores.start.dtype:
             del self._shared
         shared = self._shared

@@ -36,32 +36,26 @@ class Small:
 
     @property
     def size(self) -> int:
-        """D."""
         return self.plugin.size(self.n_labels)
 
     def blocks(self) -> list[RowBlock]:
-        """Return one group, each parameter a row of its own."""
         return [RowBlock(0, self.size, 0, self.size, 1, *EVERYWHERE)]
 
     def hold(self, grad: Floats) -> None:
-        """Leave the gradient as it is: all parameters are trained."""
+        pass
 
     def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
-        """Return the scores of a part of a text, and what maps their gradient to that of theta [D]."""
         tokens = tokens_of(text.offsets, part)
         offsets = text.offsets[part[0] : part[1] + 1] - tokens.start
         return self.plugin.forward(theta, text.inputs[self.number][tokens], offsets, self.n_labels)
 
     def passes(self, text: Encoded, n_threads: int) -> SmallPasses:
-        """Return passes over a text."""
         return SmallPasses(self, text, n_threads)
 
     def batches(self) -> SmallBatches:
-        """Return a plan for mini-batches."""
         return SmallBatches(self)
 
     def source(self, theta: Floats, text: Encoded) -> SmallSource:
-        """Return the scores of a text at theta."""
         return SmallSource(self, theta, text)
 
 
@@ -74,20 +68,16 @@ class SmallSource(NamedTuple):
 
     @property
     def n_labels(self) -> int:
-        """L."""
         return self.potential.n_labels
 
     @property
     def offsets(self) -> Offsets:
-        """[N + 1] token offsets of the sequences."""
         return self.text.offsets
 
     def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        """Yield parts that cover the text."""
         return shards(self.offsets, self.n_labels, n_threads=n_threads)
 
     def forward(self, part: Part) -> tuple[Scores, Backprop]:
-        """Return the scores of a part, and what maps their gradient to that of the parameters."""
         return self.potential.forward(self.theta, self.text, part)
 
 
@@ -99,15 +89,12 @@ class SmallPasses:
         self._taken: dict[int, Floats] = {}
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
-        """Start a pass at theta."""
         self._theta, self._grad = theta, grad
 
     def rounds(self) -> Iterator[list[Part]]:
-        """Yield all parts at once."""
         yield list(shards(self._text.offsets, self._potential.n_labels, n_threads=self._n_threads))
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
-        """Return the scores of a part, and what takes in their gradient."""
         scores, backprop = self._potential.forward(self._theta, self._text, part)
         return scores, partial(self._take, part, backprop)
 
@@ -115,18 +102,16 @@ class SmallPasses:
         self._taken[part[0]] = backprop(d)
 
     def zeros(self, scores: Scores) -> Scores:
-        """Return zeros to add a gradient to."""
         return scores.zeros_like()
 
     def flush(self) -> None:
-        """Add the gradients of this round."""
         for first in sorted(self._taken):
             if self._grad is not None:
                 self._grad += self._taken[first]
         self._taken.clear()
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        pass
 
 
 class SmallBatches:
@@ -136,20 +121,17 @@ class SmallBatches:
         self._potential, self._ids = potential, np.arange(potential.size, dtype=np.int32)
 
     def load(self, text: Encoded) -> None:
-        """Take in a text."""
         self._text = text
 
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
-        """Return the scores of a part, and what maps their gradient to rows."""
         if scale != 1.0:
             theta = theta * theta.dtype.type(scale)
         scores, backprop = self._potential.forward(theta, self._text, part)
         return scores, partial(self._backprop, backprop)
 
     def zeros(self, scores: Scores) -> Scores:
-        """Return zeros to add a gradient to."""
         return scores.zeros_like()
 
     def _backprop(self, backprop: Backprop, d: Scores) -> list[RowGradient]:

@@ -38,12 +38,10 @@ class Sum:
 
     @property
     def n_labels(self) -> int:
-        """L."""
         return self.addends[0].n_labels
 
     @property
     def size(self) -> int:
-        """D."""
         return sum(one.size for one in self.addends)
 
     def split(self, theta: Floats) -> list[Floats]:
@@ -52,7 +50,6 @@ class Sum:
         return [theta[begin:end] for begin, end in pairwise(ends)]
 
     def blocks(self) -> list[RowBlock]:
-        """Return the groups of all addends."""
         groups: list[RowBlock] = []
         begin = first = 0
         for one in self.addends:
@@ -65,20 +62,16 @@ class Sum:
         return groups
 
     def hold(self, grad: Floats) -> None:
-        """Set the gradient of parameters that are not trained to zero."""
         for one, part in zip(self.addends, self.split(grad), strict=True):
             one.hold(part)
 
     def passes(self, text: Encoded, n_threads: int) -> SumPasses:
-        """Return passes over a text."""
         return SumPasses(self, [one.passes(text, n_threads) for one in self.addends])
 
     def batches(self) -> SumBatches:
-        """Return a plan for mini-batches."""
         return SumBatches(self, [one.batches() for one in self.addends])
 
     def source(self, theta: Floats, text: Encoded) -> SumSource:
-        """Return the scores of a text at theta."""
         parts = zip(self.addends, self.split(theta), strict=True)
         return SumSource(tuple(one.source(part, text) for one, part in parts))
 
@@ -90,20 +83,16 @@ class SumSource(NamedTuple):
 
     @property
     def n_labels(self) -> int:
-        """L."""
         return self.sources[0].n_labels
 
     @property
     def offsets(self) -> Offsets:
-        """[N + 1] token offsets of the sequences."""
         return self.sources[0].offsets
 
     def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        """Yield parts that cover the text."""
         return self.sources[0].parts(n_threads)
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
-        """Return the scores of a part, and what maps their gradient to that of the parameters."""
         pairs = [source.forward(part) for source in self.sources]
         return reduce(added, (scores for scores, _ in pairs)), lambda d: np.concatenate(_backprop(pairs, d))
 
@@ -119,17 +108,14 @@ class SumPasses:
         self._potential, self._passes = potential, passes
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
-        """Start a pass at theta."""
         grads = [None] * len(self._passes) if grad is None else self._potential.split(grad)
         for one, part, target in zip(self._passes, self._potential.split(theta), grads, strict=True):
             one.begin(part, target)
 
     def rounds(self) -> Iterator[list[Part]]:
-        """Yield the parts of the first addend."""
         return self._passes[0].rounds()
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
-        """Return the scores of a part, and what takes in their gradient."""
         pairs = [one.forward(part) for one in self._passes]
 
         def backprop(d: Scores) -> None:
@@ -138,16 +124,13 @@ class SumPasses:
         return reduce(added, (scores for scores, _ in pairs)), backprop
 
     def zeros(self, scores: Scores) -> Scores:
-        """Return zeros to add a gradient to."""
         return self._passes[0].zeros(scores)
 
     def flush(self) -> None:
-        """Add the gradients of this round."""
         for one in self._passes:
             one.flush()
 
     def finish(self) -> None:
-        """Complete the gradient."""
         for one in self._passes:
             one.finish()
 
@@ -162,21 +145,18 @@ class SumBatches:
         self._theta: Floats | None = None
 
     def load(self, text: Encoded) -> None:
-        """Prepare a text."""
         for one in self._batches:
             one.load(text)
 
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
-        """Return the scores of a part, and what maps their gradient to rows."""
         if theta is not self._theta:  # addends tell parameters by identity
             self._theta, self._parts = theta, self._potential.split(theta)
         pairs = [one.forward(part, own, scale) for one, own in zip(self._batches, self._parts, strict=True)]
         return reduce(added, (scores for scores, _ in pairs)), partial(self._rows, pairs)
 
     def zeros(self, scores: Scores) -> Scores:
-        """Return zeros to add a gradient to."""
         return scores.zeros_like()
 
     def _rows(self, pairs: Sequence[tuple[Scores, Callable[[Scores], Any]]], d: Scores) -> list[RowGradient]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from spacy_crfseq.training.terms import MiniBatch
 
 from spacy_crfseq.kernels import viterbi
 from spacy_crfseq.losses.hinge import Hinge
@@ -21,7 +20,7 @@ from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.fit import fit
 from spacy_crfseq.training.objective import Objective
-from spacy_crfseq.training.terms import Term
+from spacy_crfseq.training.terms import MiniBatch, Term
 from spacy_crfseq.types import Floats, Loss, Optimizer, RowGradient
 from tests.problems import PAIR_TEMPLATES, Training, plain_scores, training_problem
 
