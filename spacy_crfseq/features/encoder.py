@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from .plan import ColumnSlot, Plan, SetSlot, column_names, lexical_names
 from .token_sets import TokenSets
 
 UNKNOWN = -2
+Tokens: TypeAlias = Ints | Offsets | slice
+"""Some tokens of a text: their numbers, or a range."""
 BLOCK_TOKENS = 1 << 16
 """Tokens whose ids are changed at a time, so that what is computed on the way stays small."""
 
@@ -53,7 +55,7 @@ class Ids(NamedTuple):
     attrs: Ints
     store: BagStore
 
-    def take(self, tokens: Ints | Offsets | slice) -> Ids:
+    def take(self, tokens: Tokens) -> Ids:
         """Return the ids of some tokens, in the given order."""
         return Ids(np.ascontiguousarray(self.bags[tokens]), np.ascontiguousarray(self.attrs[tokens]), self.store)
 
@@ -83,7 +85,7 @@ class Encoded(NamedTuple):
         tokens = slice(int(offsets[0]), int(offsets[-1]))
         return self._of(tokens, offsets - offsets[0])
 
-    def _of(self, tokens: Ints | Offsets | slice, offsets: Offsets) -> Encoded:
+    def _of(self, tokens: Tokens, offsets: Offsets) -> Encoded:
         words = None if self.words is None else self.words[tokens]
         inputs = tuple(values[tokens] for values in self.inputs)
         return Encoded(self.state.take(tokens), self.pair.take(tokens), offsets, words, inputs)

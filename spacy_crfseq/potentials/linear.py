@@ -10,7 +10,6 @@ together; how rows are summed is up to the strategies of `row_sums`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from ..features.encoder import Encoded
 from ..threads import run
-from ..types import Floats, Offsets, RowBlock, RowGradient, Scores
+from ..types import Floats, RowBlock, RowGradient, Scores
 from .layout import Layout, Views, shards
 from .protocol import Part, tokens_of
 from .row_sums import CachedSums, ListedSums, PassSums, listed
@@ -48,24 +47,15 @@ def assemble(views: Views, emissions: Floats, add_state: Adder, add_pair: Adder 
     return Scores(emissions, transitions, views.start, views.end)
 
 
-@dataclass(frozen=True)
 class Linear:
-    """Implements `protocol.Potential` for weights that lie as a layout says."""
+    """Implements `protocol.Potential` for weights that lie as a layout says.
 
-    layout: Layout
+    score_width (int): Numbers that the scores of a token take.
+    """
 
-    @property
-    def n_labels(self) -> int:
-        return self.layout.n_labels
-
-    @property
-    def size(self) -> int:
-        return self.layout.size
-
-    @property
-    def score_width(self) -> int:
-        """Numbers that the scores of a token take."""
-        return self.n_labels**2 if self.layout.pair.n_rows else self.n_labels
+    def __init__(self, layout: Layout) -> None:
+        self.layout, self.n_labels, self.size = layout, layout.n_labels, layout.size
+        self.score_width = layout.n_labels**2 if layout.pair.n_rows else layout.n_labels
 
     def blocks(self) -> list[RowBlock]:
         return self.layout.blocks()
@@ -99,40 +89,34 @@ class WeightTables:
     def source(self, text: Encoded) -> LinearSource:
         """Return the scores of a text.  This adds to the tables; the result does not, so that threads may ask it."""
         state, pair = self._tables
-        add_pair = pair.adder(text.pair) if self.potential.layout.pair.n_rows else None
-        return LinearSource(self.potential, self.views, text, state.adder(text.state), add_pair)
+        return LinearSource(self, text, state, pair if self.potential.layout.pair.n_rows else None)
 
 
-class LinearSource(NamedTuple):
-    """Implements `protocol.Source`; made by `WeightTables.source`."""
+class LinearSource:
+    """Implements `protocol.Source`; made by `WeightTables.source`.
 
-    potential: Linear
-    views: Views
-    text: Encoded
-    add_state: Callable[[slice, Floats], None]
-    add_pair: Callable[[slice, Floats], None] | None
+    state, pair (CachedSums | None): The tables of both blocks, whose sums of the text's bags are computed here.
+    """
 
-    @property
-    def n_labels(self) -> int:
-        return self.potential.n_labels
-
-    @property
-    def offsets(self) -> Offsets:
-        return self.text.offsets
+    def __init__(self, tables: WeightTables, text: Encoded, state: CachedSums, pair: CachedSums | None) -> None:
+        self._potential, self._views, self._text = tables.potential, tables.views, text
+        self.n_labels, self.offsets = tables.potential.n_labels, text.offsets
+        self._add_state = state.adder(text.state)
+        self._add_pair = None if pair is None else pair.adder(text.pair)
 
     def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        return shards(self.offsets, self.potential.score_width, n_threads=n_threads)
+        return shards(self.offsets, self._potential.score_width, n_threads=n_threads)
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
         tokens = tokens_of(self.offsets, part)
-        emissions = np.zeros((tokens.stop - tokens.start, self.n_labels), self.views.start.dtype)
-        add_pair = None if self.add_pair is None else partial(self.add_pair, tokens)
-        scores = assemble(self.views, emissions, partial(self.add_state, tokens), add_pair)
+        emissions = np.zeros((tokens.stop - tokens.start, self.n_labels), self._views.start.dtype)
+        add_pair = None if self._add_pair is None else partial(self._add_pair, tokens)
+        scores = assemble(self._views, emissions, partial(self._add_state, tokens), add_pair)
         return scores, partial(self._backprop, part)
 
     def _backprop(self, part: Part, d: Scores) -> Floats:
-        grad = np.zeros(self.potential.size, d.start.dtype)
-        passes = self.potential.passes(self.text.slice(*part), 1)
+        grad = np.zeros(self._potential.size, d.start.dtype)
+        passes = self._potential.passes(self._text.slice(*part), 1)
         passes.begin(np.zeros_like(grad), grad)
         passes.take((0, part[1] - part[0]), d)
         passes.flush()

@@ -7,14 +7,12 @@ and scores tokens with them.  `Small` makes a potential of it, with plain plans:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from ..features.encoder import Encoded
-from ..types import Floats, Offsets, RowBlock, RowGradient, Scores, TokenPotential
+from ..types import Floats, RowBlock, RowGradient, Scores, TokenPotential
 from .layout import shards
 from .protocol import Part, tokens_of
 from .rows import EVERYWHERE
@@ -22,7 +20,6 @@ from .rows import EVERYWHERE
 Backprop = Callable[[Scores], Floats]
 
 
-@dataclass(frozen=True)
 class Small:
     """Implements `protocol.Potential`.
 
@@ -30,13 +27,9 @@ class Small:
     number (int): Place of its inputs in ``Encoded.inputs``.
     """
 
-    plugin: TokenPotential
-    n_labels: int
-    number: int = 0
-
-    @property
-    def size(self) -> int:
-        return self.plugin.size(self.n_labels)
+    def __init__(self, plugin: TokenPotential, n_labels: int, number: int = 0) -> None:
+        self.plugin, self.n_labels, self.number = plugin, n_labels, number
+        self.size = plugin.size(n_labels)
 
     def blocks(self) -> list[RowBlock]:
         return [RowBlock(0, self.size, 0, self.size, 1, *EVERYWHERE)]
@@ -59,26 +52,15 @@ class Small:
         return SmallSource(self, theta, text)
 
 
-class SmallSource(NamedTuple):
+class SmallSource:
     """Implements `protocol.Source`."""
 
-    potential: Small
-    theta: Floats
-    text: Encoded
-
-    @property
-    def n_labels(self) -> int:
-        return self.potential.n_labels
-
-    @property
-    def offsets(self) -> Offsets:
-        return self.text.offsets
+    def __init__(self, potential: Small, theta: Floats, text: Encoded) -> None:
+        self.n_labels, self.offsets = potential.n_labels, text.offsets
+        self.forward = partial(potential.forward, theta, text)
 
     def parts(self, n_threads: int = 1) -> Iterator[Part]:
         return shards(self.offsets, self.n_labels, n_threads=n_threads)
-
-    def forward(self, part: Part) -> tuple[Scores, Backprop]:
-        return self.potential.forward(self.theta, self.text, part)
 
 
 class SmallPasses:

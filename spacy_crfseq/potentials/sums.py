@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..features.encoder import Encoded
-from ..types import Floats, Offsets, RowBlock, RowGradient, Scores
+from ..types import Floats, RowBlock, RowGradient, Scores
 from .protocol import Batches, Part, Passes, Potential, Source
 
 
@@ -27,22 +26,14 @@ def _like(scores: Scores, d: Scores) -> Scores:
     return d._replace(transitions=d.transitions.sum(0, keepdims=True))
 
 
-@dataclass(frozen=True)
 class Sum:
     """Implements `protocol.Potential`; the parameters of the addends follow each other in theta.
 
     addends (tuple[Potential, ...]): At least one; the first decides how texts are cut into parts.
     """
 
-    addends: tuple[Potential, ...]
-
-    @property
-    def n_labels(self) -> int:
-        return self.addends[0].n_labels
-
-    @property
-    def size(self) -> int:
-        return sum(one.size for one in self.addends)
+    def __init__(self, addends: tuple[Potential, ...]) -> None:
+        self.addends, self.n_labels, self.size = addends, addends[0].n_labels, sum(one.size for one in addends)
 
     def split(self, theta: Floats) -> list[Floats]:
         """Return the part of theta [D], or of an array like it, of each addend."""
@@ -76,24 +67,15 @@ class Sum:
         return SumSource(tuple(one.source(part, text) for one, part in parts))
 
 
-class SumSource(NamedTuple):
+class SumSource:
     """Implements `protocol.Source`."""
 
-    sources: tuple[Source, ...]
-
-    @property
-    def n_labels(self) -> int:
-        return self.sources[0].n_labels
-
-    @property
-    def offsets(self) -> Offsets:
-        return self.sources[0].offsets
-
-    def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        return self.sources[0].parts(n_threads)
+    def __init__(self, sources: tuple[Source, ...]) -> None:
+        self._sources, first = sources, sources[0]
+        self.n_labels, self.offsets, self.parts = first.n_labels, first.offsets, first.parts
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
-        pairs = [source.forward(part) for source in self.sources]
+        pairs = [source.forward(part) for source in self._sources]
         return reduce(added, (scores for scores, _ in pairs)), lambda d: np.concatenate(_backprop(pairs, d))
 
 

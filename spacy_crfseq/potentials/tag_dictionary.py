@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..features.index import HashIndex
-from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Offsets, Scores
+from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Scores
 from .protocol import Part, Source, tokens_of
 
 _BLOCK_TOKENS = 1 << 16
@@ -83,32 +83,17 @@ class EmissionMask:
         emissions += mask
 
 
-class MaskedSource(NamedTuple):
+class MaskedSource:
     """Scores under a tag dictionary; implements `protocol.Source`.
 
     words (Ints): [T] numbers of the text's words in the dictionary, -1 for others.
     """
 
-    source: Source
-    mask: EmissionMask
-    words: Ints
-
-    @property
-    def n_labels(self) -> int:
-        """L."""
-        return self.source.n_labels
-
-    @property
-    def offsets(self) -> Offsets:
-        """[N + 1] token offsets of the sequences."""
-        return self.source.offsets
-
-    def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        """Yield parts that cover the text."""
-        return self.source.parts(n_threads)
+    def __init__(self, source: Source, mask: EmissionMask, words: Ints) -> None:
+        self.source, self.mask, self.words = source, mask, words
+        self.n_labels, self.offsets, self.parts = source.n_labels, source.offsets, source.parts
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
-        """Return the scores of a part; the mask does not depend on parameters."""
         scores, backprop = self.source.forward(part)
         self.mask.add(self.words[tokens_of(self.offsets, part)], scores.emissions)
         return scores, backprop
@@ -118,7 +103,7 @@ def without_dictionary(source: Source, allowed: Bools | None, constraints: Const
     """Return the scores of a text where `allowed` [T, L] restricts tokens: no dictionary restricts these further."""
     if allowed is None or not isinstance(source, MaskedSource):
         return source
-    return source._replace(words=without_restricted(source.words, allowed, constraints))
+    return MaskedSource(source.source, source.mask, without_restricted(source.words, allowed, constraints))
 
 
 def free_standing(constraints: Constraints) -> Bools:
