@@ -410,7 +410,7 @@ class Decoder(Protocol):
 
 
 class Evidence(NamedTuple):
-    """What a data set holds about a text of T tokens, for extrinsic losses.
+    """What a data set holds about a text of T tokens, for costs.
 
     words (Sequence[str]): [T].
     gold (Sequence[str | None]): [T] gold labels, in the component's own tags ("B-PER"); None where not known.
@@ -425,11 +425,11 @@ class Evidence(NamedTuple):
     annotated: Callable[[str], Callable[[Sequence[str]], Any]]
 
 
-Cost: TypeAlias = Callable[[Sequence[str]], float]
+CostFunction: TypeAlias = Callable[[Sequence[str]], float]
 """What labels [T] of a text cost, 0 or more."""
 
 
-class ExtrinsicLoss(Protocol):
+class Cost(Protocol):
     """A cost of predicted labels against whatever a data set holds; it need not be a sum over tokens or spans."""
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
@@ -439,7 +439,7 @@ class ExtrinsicLoss(Protocol):
         """
         ...
 
-    def __call__(self, evidence: Evidence) -> Cost | None:
+    def __call__(self, evidence: Evidence) -> CostFunction | None:
         """Return the cost of labels of a text; None where the evidence does not tell good labels from bad ones.
 
         The gold labels, if all are known, cost 0, unless something that errs judges them.

@@ -1,4 +1,4 @@
-"""Augmented-loss training of a component: from Docs and extrinsic losses to the data sets of `training.augmented`."""
+"""Augmented-loss training of a component: from Docs and costs to the data sets of `training.augmented`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..training.augmented import LossSet, SetReport, Settings, intrinsic, train
 from ..training.compatibility import check_global, part_name
 from ..training.dataset import Dataset, join
 from ..training.fit import FitResult, Progress
-from ..types import MISSING, Bools, Cost, Evidence, ExtrinsicLoss, Floats, Ints
+from ..types import MISSING, Bools, Cost, CostFunction, Evidence, Floats, Ints
 from .annotations import Prediction
 from .collect import gold_tags, same_words
 from .component import CRFComponent
@@ -33,12 +33,12 @@ class Source(NamedTuple):
 
     name (str): For progress and the schedule.
     examples (Iterable[Example]): Input and whatever is known of the answer.
-    loss (ExtrinsicLoss | None): None for the perceptron, which learns the gold labels.
+    loss (Cost | None): None for the perceptron, which learns the gold labels.
     """
 
     name: str
     examples: Iterable[Example]
-    loss: ExtrinsicLoss | None = None
+    loss: Cost | None = None
 
 
 def augment(
@@ -116,7 +116,7 @@ class _Maker:
             return intrinsic(source.name, join(self._pipe.compile(examples)))
         return self._ranked(source.name, examples, source.loss)
 
-    def _ranked(self, name: str, examples: list[Example], loss: ExtrinsicLoss) -> LossSet:
+    def _ranked(self, name: str, examples: list[Example], loss: Cost) -> LossSet:
         """Return the examples that are evidence, without their gold labels."""
         pipe = self._pipe
         loss.check(pipe.tags, self._scheme)
@@ -136,7 +136,7 @@ class _Maker:
         data = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1))
         return LossSet(name, data, np.searchsorted(encoded.offsets, columns.doc_offsets), costs, allowed)
 
-    def _on_numbers(self, cost: Cost, name: str, loss: ExtrinsicLoss) -> Callable[[Ints], float]:
+    def _on_numbers(self, cost: CostFunction, name: str, loss: Cost) -> Callable[[Ints], float]:
         tags = self._pipe.tags
 
         def checked(labels: Ints) -> float:

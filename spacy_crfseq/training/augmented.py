@@ -1,7 +1,7 @@
 """Augmented-loss training: several data sets, each with a loss of its own, taken in turns.
 
 Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions",
-algorithm 1.  A set with gold labels steps as the perceptron does.  A set with an extrinsic cost steps by the inline
+algorithm 1.  A set with gold labels steps as the perceptron does.  A set with a cost steps by the inline
 ranker: of the k best labellings under the current parameters the one of lowest cost, y*, takes the place
 of gold labels, and where the best one, y1, costs more, ``theta += rate * (Phi(y*) - Phi(y1))``.  The result is the
 average of the parameters over all steps.  Both kinds predict as the model does: the scheme's constraints hold, and its
