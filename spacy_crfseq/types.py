@@ -155,7 +155,7 @@ class Loss(Protocol):
         is a subgradient, give "minibatches" alone, since a line search would fail on them.  Besides these:
         "best_path", a score by which the best rival exceeds the gold labels; "margin", that it is positive until the
         gold labels win by a margin; "likelihood", a sum of functions of
-        -log P(gold | x), which the loss has as a method `link`; "log_likelihood", the sum of -log P itself; "local",
+        -log P(gold | x), which the loss has as a method `phi`; "log_likelihood", the sum of -log P itself; "local",
         probabilities normalised at each token given the label before, which a decoder must know; "candidates", that it
         is defined where gold labels are candidate sets.
     """
@@ -171,7 +171,7 @@ class Loss(Protocol):
 class LikelihoodLoss(Loss, Protocol):
     """A loss that gives "likelihood": the sum over sequences of ``weight * phi(-log P(gold | x))``."""
 
-    def link(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return phi and its derivative, which is positive, at some negative log-likelihoods [N]."""
         ...
 

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..types import Batch, Scores
-from ._sums import capped_exponential, check_cap, over_sequences
+from ._sums import Sequential
 
 
 @dataclass(frozen=True)
-class SequentialExp:
+class SequentialExp(Sequential):
     """Exponential loss of whole sequences (registered as ``spacy_crfseq.SequentialExp.v1``).
 
     P^-1 of a long sentence is larger than any number before a model is trained.  So it is continued by its tangent:
@@ -33,19 +29,3 @@ class SequentialExp:
     """
 
     cap: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_cap("SequentialExp", self.cap)
-
-    @property
-    def gives(self) -> frozenset[str]:
-        """What an optimizer may build on."""
-        return frozenset({"value_and_grad", "minibatches", "likelihood", "candidates"})
-
-    def link(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return phi and its derivative at some negative log-likelihoods [N]."""
-        return capped_exponential(nll, self.cap)
-
-    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add its gradient to `grad`."""
-        return over_sequences(scores, batch, grad, self.cap)

@@ -380,7 +380,7 @@ class Memory:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return old and new slopes and masses [n, 2], and new values [n], of some sequences."""
         loss: LikelihoodLoss = objective.loss  # type: ignore[assignment]
-        phi, slope = loss.link(nll)
+        phi, slope = loss.phi(nll)
         slope = self.weights[part] * slope
         masses = np.stack([self.masses[part], -slope * np.expm1(-nll)], 1)
         return np.stack([self.slopes[part], slope], 1), masses, self.weights[part] * phi
