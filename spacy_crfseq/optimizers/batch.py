@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ..errors import ConfigError
 from ..threads import parts, run
-from ..types import Floats, Objective, StepReport
+from ..types import NONE, Floats, Objective, StepReport
 from .line_search import Point, strong_wolfe
 
 Result = TypeVar("Result")
@@ -61,9 +61,13 @@ class BatchState:
         self.values.append(point.value)
         return point
 
+    def leave(self) -> None:
+        """Let the arrays of the current point be used again."""
+        self.give(self.current)
+
     def move(self, point: Point) -> None:
         """Go on from another point, whose objective is no higher."""
-        self.give(self.current)
+        self.leave()
         self.point, self.theta = point, point.theta
         self.iterations += 1
         self.values.append(point.value)
@@ -74,10 +78,21 @@ class BatchState:
         return StepReport(value, loss, self.gradient_norm, evaluations, bool(self.done), self.done)
 
 
-@dataclass(frozen=True)
-class BatchMethod:
-    """Settings of a method that works on all data in every iteration, and the rules by which it stops."""
+State = TypeVar("State", bound=BatchState)
 
+
+@dataclass(frozen=True)
+class BatchMethod(Generic[State]):
+    """A method that works on all data in every iteration: its settings, and the rules by which it stops.
+
+    max_iterations (int): Upper bound on the iterations of a run.
+    tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
+    period (int): See `tolerance`.
+    gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||).
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"value_and_grad"})
+    online: ClassVar[bool] = False
     max_iterations: int = 500
     tolerance: float = 1e-5
     period: int = 10
@@ -90,19 +105,34 @@ class BatchMethod:
         if min(self.tolerance, self.gradient_tolerance) < 0:
             raise ConfigError(f"{name}: tolerance and gradient_tolerance must be 0 or more.")
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """What is asked of the objective."""
-        return frozenset({"value_and_grad"})
-
-    @property
-    def online(self) -> bool:
-        """False: every iteration needs all data."""
-        return False
-
     def export(self, state: BatchState, theta: Floats) -> None:
         """Write the current parameters."""
         theta[:] = state.theta
+
+    def iterate(self, objective: Objective, state: State) -> StepReport:
+        """Run one iteration: a step from the current point, unless the run has ended."""
+        evaluations = 0
+        if state.point is None:
+            self._begin(objective, state)
+            evaluations = 1
+        if state.done:
+            return state.report(evaluations)
+        found, count = self._step(objective, state)
+        if found is not None:
+            state.move(found)
+            state.done = self.reason_to_stop(state, objective.n_threads)
+        return state.report(evaluations + count)
+
+    def _begin(self, objective: Objective, state: State) -> None:
+        """Evaluate the objective for the first time."""
+        state.begin(evaluate(objective, state.theta, state.take()))
+
+    def _step(self, objective: Objective, state: State) -> tuple[Point | None, int]:
+        """Return the next point, None if there is none that is better, and how often the objective was computed.
+
+        The gradient norm becomes that of the next point.  Where no further step can help, `state.done` says so.
+        """
+        raise NotImplementedError
 
     def reason_to_stop(self, state: BatchState, n_threads: int) -> str:
         """Return why the run ends after this iteration, nothing if it goes on."""
@@ -131,12 +161,7 @@ def evaluate(objective: Objective, theta: Floats, gradient: Floats) -> Point:
 
 
 def search(
-    objective: Objective,
-    state: BatchState,
-    direction: Floats,
-    slope: float,
-    first_step: float,
-    curvature: float,
+    objective: Objective, state: BatchState, direction: Floats, slope: float, first_step: float, curvature: float
 ) -> tuple[Point | None, float, int]:
     """Search along a direction [D] from the current point.
 
@@ -190,9 +215,15 @@ def add_scaled(x: Floats, factor: float, y: Floats, out: Floats, n_threads: int)
     shared(lambda part: vectors.add_scaled(x[part], factor, y[part], out[part]), len(x), n_threads)
 
 
-def pseudo_gradient(point: Point, l1: float, out: Floats, n_threads: int) -> None:
-    """Write the subgradient of least norm to out [D], under an L1 norm of strength `l1`; without one, the gradient."""
+def pseudo_gradient(objective: Objective, point: Point, out: Floats) -> Floats:
+    """Write the subgradient of least norm to out [D] and return it; without an L1 norm, that is the gradient."""
     from ..kernels import penalties
 
-    theta, gradient = point.theta, point.gradient
-    shared(lambda p: penalties.pseudo_gradient(theta[p], gradient[p], l1, out[p]), len(out), n_threads)
+    theta, gradient, l1 = point.theta, point.gradient, l1_strength(objective)
+    shared(lambda p: penalties.pseudo_gradient(theta[p], gradient[p], l1, out[p]), len(out), objective.n_threads)
+    return out
+
+
+def l1_strength(objective: Objective) -> float:
+    """Return the strength of the penalty's L1 norm."""
+    return (objective.regularizer.strengths or NONE).l1

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,25 +45,25 @@ class FISTAState(BatchState):
     curvature: float = 0.0
     momentum: float = 1.0
 
+    def leave(self) -> None:
+        """Keep the current point as the one before."""
+        if self.last is not None:
+            self.free.append(self.last)
+        self.last = self.theta
+
 
 @dataclass(frozen=True)
-class FISTA(BatchMethod):
+class FISTA(BatchMethod[FISTAState]):
     """FISTA with backtracking and restarts (registered as ``spacy_crfseq.FISTA.v1``).
 
     An iteration computes the objective twice, once without its gradient.  OWL-QN needs far fewer for an elastic net.
 
-    max_iterations (int): Upper bound on the iterations of a run.
-    tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
-    period (int): See `tolerance`.
     gradient_tolerance (float): Stop when ||c (theta - prox(theta - grad f / c, 1 / c))||, which is the gradient's norm
         where there are no corners, is below this times max(1, ||theta||).
     RAISES ConfigError: On a setting out of range.
     """
 
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: any."""
-        return frozenset({"prox"})
+    penalties: ClassVar[frozenset[str]] = frozenset({"prox"})
 
     def start(self, theta: Floats) -> FISTAState:
         """Return the state of a run that begins at `theta`."""
@@ -70,32 +71,35 @@ class FISTA(BatchMethod):
 
     def iterate(self, objective: Objective, state: FISTAState) -> StepReport:
         """Run one iteration: a proximal step from y, and the next y."""
-        evaluations, threads = 0, objective.n_threads
-        if state.point is None:
-            state.start = evaluate(objective, state.theta.copy(), state.take())
-            state.begin(Point(state.theta, state.start.value, state.start.loss, state.theta[:0]))
-            state.curvature = (norm(state.start.gradient, threads) or 1.0) / RELAX
-            evaluations = 1
-        if state.done:
-            return state.report(0)
+        ended = bool(state.done)
+        report = super().iterate(objective, state)
+        if ended or not state.done:
+            return report
+        # so far the gradient norm was that of the proximal gradient at y
+        _drop_momentum(state)
+        state.start = _ahead(objective, state)
+        state.gradient_norm = _proximal_gradient_norm(objective, state.start, state)
+        if state.done != OPTIMUM:
+            state.done = self.reason_to_stop(state, objective.n_threads)
+        return state.report(report.evaluations + 1)
+
+    def _begin(self, objective: Objective, state: FISTAState) -> None:
+        state.start = evaluate(objective, state.theta.copy(), state.take())
+        state.begin(Point(state.theta, state.start.value, state.start.loss, state.theta[:0]))
+        state.curvature = (norm(state.start.gradient, objective.n_threads) or 1.0) / RELAX
+
+    def _step(self, objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
         before = state.curvature
         state.curvature *= RELAX
-        found, count = _step(objective, state)
-        evaluations += count
+        found, count = _proximal_step_down(objective, state)
         if found is None:
             state.done = OPTIMUM
         else:
-            _advance(state, found, before, threads)
-            state.done = self.reason_to_stop(state, threads)
-        if state.done:  # so far this was the proximal gradient at y
-            _stand_still(objective, state)
-            state.gradient_norm = _proximal_gradient_norm(objective, state)
-            evaluations += 1
-            state.done = state.done if found is None else self.reason_to_stop(state, threads)
-        return state.report(evaluations)
+            _choose_start(state, found, before, objective.n_threads)
+        return found, count
 
 
-def _step(objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
+def _proximal_step_down(objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
     """Return the end of a proximal step, None where none is lower than the current point; and the evaluations."""
     regularizer, threads, count = objective.regularizer, objective.n_threads, 0
     current, work = state.current, state.take()
@@ -129,25 +133,20 @@ def _step(objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
     return None, count
 
 
-def _advance(state: FISTAState, found: Point, before: float, n_threads: int) -> None:
-    """Make the point found the current one and choose the next y; `before` is the curvature of the last step."""
-    start, old, work = state.start, state.theta, state.take()
+def _choose_start(state: FISTAState, found: Point, before: float, n_threads: int) -> None:
+    """Choose the next y, beyond the point found; `before` is the curvature of the last step."""
+    start, work = state.start, state.take()
     assert start is not None
-    add_scaled(found.theta, -1.0, old, work, n_threads)
+    add_scaled(found.theta, -1.0, state.theta, work, n_threads)
     uphill = dot(work, start.theta, n_threads) > dot(work, found.theta, n_threads)  # (y - z) . (z - x) > 0
-    state.free += [work, start.theta, start.gradient]
+    state.free.append(work)
+    state.give(start)
     state.start = None
-    if state.last is not None:
-        state.free.append(state.last)
-    state.last = old
     if uphill:
         state.momentum = 1.0
     momentum = (1 + np.sqrt(1 + 4 * state.momentum**2 * state.curvature / before)) / 2
     state.beyond = 0.0 if uphill else max(0.0, float((state.momentum - 1) / momentum))
     state.momentum = float(momentum)
-    state.point, state.theta = found, found.theta
-    state.iterations += 1
-    state.values.append(found.value)
 
 
 def _ahead(objective: Objective, state: FISTAState) -> Point:
@@ -168,16 +167,8 @@ def _drop_momentum(state: FISTAState) -> None:
     state.start, state.beyond, state.momentum = None, 0.0, 1.0
 
 
-def _stand_still(objective: Objective, state: FISTAState) -> None:
-    """Evaluate the gradient at the current point, from where the next step starts."""
-    _drop_momentum(state)
-    state.start = _ahead(objective, state)
-
-
-def _proximal_gradient_norm(objective: Objective, state: FISTAState) -> float:
+def _proximal_gradient_norm(objective: Objective, start: Point, state: FISTAState) -> float:
     """Return the norm of the proximal gradient at the point from which the next step starts."""
-    start = state.start
-    assert start is not None
     there = _proximal_step(objective, start, state.curvature, state.take())
     add_scaled(start.theta, -1.0, there, there, objective.n_threads)
     found = state.curvature * norm(there, objective.n_threads)

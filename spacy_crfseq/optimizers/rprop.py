@@ -11,12 +11,13 @@ converges.  With an L1 norm, signs are those of the pseudo-gradient, and a weigh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import NONE, Floats, Objective, StepReport
-from .batch import OPTIMUM, BatchMethod, BatchState, evaluate, norm, pseudo_gradient, shared
+from ..types import Floats, Objective
+from .batch import OPTIMUM, BatchMethod, BatchState, evaluate, l1_strength, norm, pseudo_gradient, shared
 from .line_search import Point
 
 UP, DOWN, LONGEST = 1.2, 0.5, 50.0
@@ -36,17 +37,14 @@ class RPROPState(BatchState):
 
 
 @dataclass(frozen=True)
-class RPROP(BatchMethod):
+class RPROP(BatchMethod[RPROPState]):
     """RPROP (registered as ``spacy_crfseq.RPROP.v1``).
 
-    max_iterations (int): Upper bound on the iterations of a run.
-    tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
-    period (int): See `tolerance`.
-    gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||).
     first_step (float): Length of every weight's first step.
     RAISES ConfigError: On a setting out of range.
     """
 
+    penalties: ClassVar[frozenset[str]] = frozenset({"elastic"})
     first_step: float = 0.1
 
     def __post_init__(self) -> None:
@@ -54,45 +52,27 @@ class RPROP(BatchMethod):
         if not self.first_step > 0:
             raise ConfigError("RPROP: first_step must be positive.")
 
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: elastic nets."""
-        return frozenset({"elastic"})
-
     def start(self, theta: Floats) -> RPROPState:
         """Return the state of a run that begins at `theta`."""
         steps = np.full_like(theta, self.first_step)
         return RPROPState(theta.copy(), steps=steps, signs=np.zeros_like(theta))
 
-    def iterate(self, objective: Objective, state: RPROPState) -> StepReport:
-        """Run one iteration: adapt the steps, make them, and take them back where the objective rises."""
-        evaluations, threads = 0, objective.n_threads
-        l1 = (objective.regularizer.strengths or NONE).l1
-        if state.point is None:
-            state.begin(evaluate(objective, state.theta, state.take()))
-            evaluations = 1
-        if state.done:
-            return state.report(0)
-        pseudo = state.take()
-        pseudo_gradient(state.current, l1, pseudo, threads)
+    def _step(self, objective: Objective, state: RPROPState) -> tuple[Point | None, int]:
+        """Adapt the steps, make them, and take them back where the objective rises."""
+        threads, pseudo = objective.n_threads, pseudo_gradient(objective, state.current, state.take())
         state.gradient_norm = norm(pseudo, threads)
         _adapt(pseudo, state, threads)
-        for _ in range(MAX_RETREATS):
-            point = _step(objective, state, bool(l1))
-            evaluations += 1
-            pseudo_gradient(point, l1, pseudo, threads)
+        for count in range(1, MAX_RETREATS + 1):
+            point = _advance(objective, state)
+            pseudo_gradient(objective, point, pseudo)
             if point.value <= state.current.value:
-                break
+                state.gradient_norm = norm(pseudo, threads)
+                state.free.append(pseudo)
+                return point, count
             _retreat(state, point, pseudo, threads)
             state.give(point)
-        else:
-            state.done = OPTIMUM
-            return state.report(evaluations)
-        state.gradient_norm = norm(pseudo, threads)
-        state.free.append(pseudo)
-        state.move(point)
-        state.done = self.reason_to_stop(state, threads)
-        return state.report(evaluations)
+        state.done = OPTIMUM
+        return None, MAX_RETREATS
 
 
 def _adapt(pseudo: Floats, state: RPROPState, n_threads: int) -> None:
@@ -103,10 +83,11 @@ def _adapt(pseudo: Floats, state: RPROPState, n_threads: int) -> None:
     shared(lambda p: penalties.adapt_steps(pseudo[p], signs[p], steps[p], UP, DOWN, LONGEST), len(steps), n_threads)
 
 
-def _step(objective: Objective, state: RPROPState, stop: bool) -> Point:
+def _advance(objective: Objective, state: RPROPState) -> Point:
     """Return the point to which the steps lead."""
     from ..kernels import penalties
 
+    stop = bool(l1_strength(objective))
     theta, signs, steps, out = state.theta, state.signs, state.steps, state.take()
     shared(lambda p: penalties.sign_step(theta[p], signs[p], steps[p], stop, out[p]), len(out), objective.n_threads)
     return evaluate(objective, out, state.take())

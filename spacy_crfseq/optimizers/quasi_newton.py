@@ -1,4 +1,4 @@
-"""The history of a quasi-Newton method: what the last steps say about the curvature, in the vector-free form.
+"""Quasi-Newton methods: what the last steps say about the curvature, in the vector-free form, and an iteration.
 
 Chen, Wang & Zhou (2014), "Large-scale L-BFGS using MapReduce": the direction of L-BFGS is a linear combination of the
 last m steps s, gradient changes y and the gradient, and its coefficients follow from their inner products alone.  So an
@@ -9,12 +9,15 @@ recursion passes over it four times.  With many parameters these passes cost as 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..types import Floats
-from .batch import dot, shared
+from ..errors import ConfigError
+from ..types import Floats, Objective
+from .batch import OPTIMUM, BatchMethod, BatchState, dot, evaluate, shared
+from .line_search import Point
 
 BYTES = 64 << 20
 """Memory that a history of automatic length may take, as long as it has `SHORTEST` pairs."""
@@ -128,3 +131,58 @@ class History:
             beta = (delta @ gram[:, m + i]) / gram[i, m + i]
             delta[i] += alphas[i] - beta
         return delta
+
+
+@dataclass(kw_only=True)
+class QuasiNewtonState(BatchState):
+    """A run in progress, with what is known about the curvature."""
+
+    history: History
+
+
+@dataclass(frozen=True)
+class QuasiNewton(BatchMethod[QuasiNewtonState]):
+    """A method whose directions follow from a history.
+
+    longest (int): Most pairs in a history of automatic length.
+    """
+
+    longest: ClassVar[int]
+    history: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.history < 0:
+            raise ConfigError(f"{type(self).__name__}: history must be 0 or more.")
+
+    def start(self, theta: Floats) -> QuasiNewtonState:
+        """Return the state of a run that begins at `theta`."""
+        return QuasiNewtonState(theta.copy(), history=History.like(theta, self.history, self.longest))
+
+    def _begin(self, objective: Objective, state: QuasiNewtonState) -> None:
+        first, work = state.begin(evaluate(objective, state.theta, state.take())), state.take()
+        state.history.begin(self._gradient(objective, first, work), objective.n_threads)
+        state.free.append(work)
+        state.gradient_norm = state.history.gradient_norm
+
+    def _step(self, objective: Objective, state: QuasiNewtonState) -> tuple[Point | None, int]:
+        history, old, work = state.history, state.current, state.take()
+        found, count = self._search(objective, state, work)
+        if found is None:
+            if not history.used:
+                state.done = OPTIMUM
+            history.forget()  # it may be at fault: begin again with the gradient
+        else:
+            gradient = self._gradient(objective, found, work)
+            history.remember(old.theta, found.theta, old.gradient, found.gradient, gradient, objective.n_threads)
+            state.gradient_norm = history.gradient_norm
+        state.free.append(work)
+        return found, count
+
+    def _gradient(self, objective: Objective, point: Point, out: Floats) -> Floats:
+        """Return the gradient from which a direction starts, perhaps in out [D]."""
+        raise NotImplementedError
+
+    def _search(self, objective: Objective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
+        """Search along a direction, which is written to out [D]; return what `_step` does."""
+        raise NotImplementedError
