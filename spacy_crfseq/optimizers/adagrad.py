@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from ..errors import ConfigError
 from ..types import NONE, Floats, Objective, RowBlock, RowGradient, StepReport, Strengths
+from .online import GradientState, GradientSteps
 
 OFFSET = 0.1
 """Added to the sum of squares: no row's rate exceeds about three times `rate`."""
@@ -40,7 +41,7 @@ LEAST = 0.05
 
 
 @dataclass
-class AdaGradState:
+class AdaGradState(GradientState):
     """A run in progress.
 
     weights (Floats): [D].
@@ -50,27 +51,20 @@ class AdaGradState:
     unit (float): Sequences to an epoch when the run began; the clock's unit in the weights of the average.
     """
 
-    weights: Floats
-    sums: Floats
-    rng: np.random.Generator
     seen: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     blocks: list[RowBlock] = field(default_factory=list)
     clock: float = 0.0
     unit: float = 1.0
-    iterations: int = 0
-    last_value: float = float("inf")
 
 
 @dataclass(frozen=True)
-class AdaGrad:
+class AdaGrad(GradientSteps):
     """AdaGrad by rows (registered as ``spacy_crfseq.AdaGrad.v1``).
 
     rate (float): Learning rate; a row's first steps are about as large.
     batch_size (int): Sequences whose gradient is computed with the same weights.
     average (bool): Predict with the weighted average of the weights; with an L1 norm, the last ones predict anyway.
-    max_iterations (int): Epochs of a run.
     tolerance (float): Stop when an epoch's objective, as met on the way, fell by less than this fraction.
-    seed (int): Of the order of the sequences.
     RAISES ConfigError: On a setting out of range.
     """
 
@@ -82,25 +76,9 @@ class AdaGrad:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.batch_size, self.max_iterations) < 1:
-            raise ConfigError("AdaGrad: batch_size and max_iterations must be at least 1.")
+        super().__post_init__()
         if self.rate <= 0 or self.tolerance < 0:
             raise ConfigError("AdaGrad: rate must be positive, and tolerance 0 or more.")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What is asked of the objective."""
-        return frozenset({"minibatches"})
-
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: elastic nets."""
-        return frozenset({"elastic"})
-
-    @property
-    def online(self) -> bool:
-        """True: a pass over part of the data is a valid iteration."""
-        return True
 
     def start(self, theta: Floats) -> AdaGradState:
         """Return the state of a run that begins at `theta`."""
@@ -138,11 +116,7 @@ class AdaGrad:
                 step(gradient)
         if strengths.l1:
             self._catch_up(state, strengths)
-        state.iterations += 1
-        value = loss + objective.regularizer.value(state.weights)
-        message = self._stop(state, value)
-        state.last_value = value
-        return StepReport(value, loss, float("nan"), 1, bool(message), message)
+        return self._report(state, loss, objective.regularizer.value(state.weights))
 
     def _catch_up(self, state: AdaGradState, strengths: Strengths) -> None:
         """Make the proximal steps that rows not visited lately still lack."""
@@ -173,11 +147,7 @@ class AdaGrad:
 
         return step
 
-    def _stop(self, state: AdaGradState, value: float) -> str:
-        if not np.isfinite(value):
-            return "the objective is not finite: the learning rate is too large"
-        if state.iterations >= self.max_iterations:
-            return f"{self.max_iterations} epochs were run"
-        if state.last_value - value < self.tolerance * value:
+    def _settled(self, values: list[float]) -> str:
+        if len(values) > 1 and values[-2] - values[-1] < self.tolerance * values[-1]:
             return f"the objective fell by less than {self.tolerance:g} of its value in an epoch"
         return ""

@@ -16,20 +16,21 @@ their size in an epoch, and the last weights predict, since an average of sparse
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
 from ..errors import ConfigError
 from ..types import NONE, Floats, Objective, RowBlock, RowGradient, StepReport
+from .online import GradientState, GradientSteps
 
 EPOCH_DECAY = 0.85
 """What is left of the rate after an epoch with an L1 norm."""
 
 
 @dataclass
-class SGDState:
+class SGDState(GradientState):
     """A run in progress.
 
     weights, sums (Floats): [D] the scaled weights W and the scaled sums A; see the module's text.
@@ -39,30 +40,23 @@ class SGDState:
     paid (Floats): [D] q, what each has paid with its sign; empty without L1.
     """
 
-    weights: Floats
-    sums: Floats
-    rng: np.random.Generator
     w_div: float = 1.0
     a_div: float = 1.0
     a_frac: float = 0.0
     steps: float = 0.0
     rate: float = 0.0
-    iterations: int = 0
-    losses: list[float] = field(default_factory=list)
     debt: float = 0.0
     paid: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True)
-class SGD:
+class SGD(GradientSteps):
     """Averaged mini-batch SGD (registered as ``spacy_crfseq.SGD.v1``).
 
     batch_size (int): Sequences a step.
     rate (float): Initial learning rate eta0 for the sum of a mini-batch's gradients; 0 finds it on a sample.
     average (bool): Predict with the average of the weights; with an L1 norm, the last weights predict all the same.
-    max_iterations (int): Epochs of a run.
     tolerance (float): Stop when the objective fell by less than this fraction in two epochs running.
-    seed (int): Of the order of the sequences.
     RAISES ConfigError: On a setting out of range.
     """
 
@@ -74,25 +68,9 @@ class SGD:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.batch_size, self.max_iterations) < 1:
-            raise ConfigError("SGD: batch_size and max_iterations must be at least 1.")
+        super().__post_init__()
         if min(self.rate, self.tolerance) < 0:
             raise ConfigError("SGD: rate and tolerance must be 0 or more; a rate of 0 is found on a sample.")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What is asked of the objective."""
-        return frozenset({"minibatches"})
-
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: elastic nets."""
-        return frozenset({"elastic"})
-
-    @property
-    def online(self) -> bool:
-        """True: a pass over part of the data is a valid iteration."""
-        return True
 
     def start(self, theta: Floats) -> SGDState:
         """Return the state of a run that begins at `theta`."""
@@ -140,10 +118,8 @@ class SGD:
                 self._average(state, batch.n_sequences, objective.n_total)
         if lasso:
             updates.pay(state.debt, state.w_div, state.weights, state.paid)
-        state.iterations += 1
-        penalty = objective.regularizer.value(state.weights / state.weights.dtype.type(state.w_div))
-        message = self._stop(state, loss + penalty)
-        return StepReport(loss + penalty, loss, float("nan"), 1, bool(message), message)
+        weights = state.weights / state.weights.dtype.type(state.w_div)
+        return self._report(state, loss, objective.regularizer.value(weights))
 
     def _rate_at(self, state: SGDState, decay: float) -> float:
         power = 0.75 if self.average else 1.0
@@ -202,20 +178,15 @@ class SGD:
         return best or rate
 
     def _try_rate(self, sample: Objective, theta: Floats, rate: float) -> float:
-        trial = SGD(self.batch_size, rate, average=False, max_iterations=1, seed=self.seed)
+        trial = replace(self, rate=rate, average=False, max_iterations=1)
         state = trial.start(theta)
         trial.iterate(sample, state)
         trial.export(state, state.weights)
         value = sample.value(state.weights)
         return value if np.isfinite(value) else float("inf")
 
-    def _stop(self, state: SGDState, value: float) -> str:
-        state.losses.append(value)
-        if not np.isfinite(value):
-            return "the objective is not finite: the learning rate is too large"
-        if state.iterations >= self.max_iterations:
-            return f"{self.max_iterations} epochs were run"
-        last = state.losses[-3:]
+    def _settled(self, values: list[float]) -> str:
+        last = values[-3:]
         if len(last) == 3 and all(before - after < self.tolerance * after for before, after in pairwise(last)):
             return f"the objective fell by no more than {self.tolerance:g} of its value in two epochs running"
         return ""
