@@ -5,20 +5,29 @@ Arrays are as long as there are parameters, so they are used again, and threads 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..errors import ConfigError
 from ..threads import parts, run
 from ..types import NONE, Floats, Objective, StepReport
-from .line_search import Point, strong_wolfe
 
 Result = TypeVar("Result")
+OPTIMUM = "no step lowers the objective: the optimum is reached to working precision"
+"""Why a run ends that can do no better."""
+
+
+class Point(NamedTuple):
+    """Parameters [D] with the objective's value, the loss alone and the gradient [D]."""
+
+    theta: Floats
+    value: float
+    loss: float
+    gradient: Floats
 
 
 @dataclass
@@ -28,7 +37,7 @@ class BatchState:
     theta (Floats): [D] current parameters.
     point (Point | None): Current parameters with value and gradient; None before the first evaluation.
     gradient_norm (float): Norm of the objective's gradient, or of its subgradient of least norm.
-    values (deque[float]): Objective of the last iterations.
+    values (list[float]): Objective at the start and after each iteration.
     free (list[Floats]): Arrays [D] that are not needed any more.
     done (str): Why the run has ended; empty before.
     """
@@ -36,8 +45,7 @@ class BatchState:
     theta: Floats
     point: Point | None = None
     gradient_norm: float = float("nan")
-    iterations: int = 0
-    values: deque[float] = field(default_factory=deque)
+    values: list[float] = field(default_factory=list)
     free: list[Floats] = field(default_factory=list)
     done: str = ""
 
@@ -69,7 +77,6 @@ class BatchState:
         """Go on from another point, whose objective is no higher."""
         self.leave()
         self.point, self.theta = point, point.theta
-        self.iterations += 1
         self.values.append(point.value)
 
     def report(self, evaluations: int) -> StepReport:
@@ -137,58 +144,19 @@ class BatchMethod(Generic[State]):
     def reason_to_stop(self, state: BatchState, n_threads: int) -> str:
         """Return why the run ends after this iteration, nothing if it goes on."""
         values = state.values
-        if len(values) > self.period:
-            earlier = values[-self.period - 1]
-            while len(values) > self.period + 1:
-                values.popleft()
-            if earlier - values[-1] < self.tolerance * abs(values[-1]):
-                return f"the objective fell by no more than {self.tolerance:g} of its value in {self.period} iterations"
+        if len(values) > self.period and values[-self.period - 1] - values[-1] < self.tolerance * abs(values[-1]):
+            return f"the objective fell by no more than {self.tolerance:g} of its value in {self.period} iterations"
         if state.gradient_norm < self.gradient_tolerance * max(1.0, norm(state.theta, n_threads)):
             return f"the gradient norm is below {self.gradient_tolerance:g} of the parameters' norm"
-        if state.iterations >= self.max_iterations:
+        if len(values) > self.max_iterations:
             return f"{self.max_iterations} iterations were run"
         return ""
-
-
-OPTIMUM = "no step lowers the objective: the optimum is reached to working precision"
-"""Why a run ends that can do no better."""
 
 
 def evaluate(objective: Objective, theta: Floats, gradient: Floats) -> Point:
     """Return the point theta [D], its gradient written to `gradient` [D]."""
     value, loss, gradient = objective.value_and_grad(theta, gradient)
     return Point(theta, value, loss, gradient)
-
-
-def search(
-    objective: Objective, state: BatchState, direction: Floats, slope: float, first_step: float, curvature: float
-) -> tuple[Point | None, float, int]:
-    """Search along a direction [D] from the current point.
-
-    slope (float): Inner product of direction and gradient, negative.
-    RETURNS: The point found, None if none is better; the step that led there; how often the objective was computed.
-    """
-    old, threads = state.current, objective.n_threads
-    tried: list[tuple[float, Point]] = []
-
-    def try_step(step: float) -> tuple[Point, float]:
-        if len(tried) > 1:  # a search returns its last point or its best one
-            worse = max(reversed(tried), key=lambda trial: trial[1].value if np.isfinite(trial[1].value) else np.inf)
-            tried[:] = [trial for trial in tried if trial is not worse]
-            state.give(worse[1])
-        theta = state.take()
-        add_scaled(old.theta, step, direction, theta, threads)
-        tried.append((step, evaluate(objective, theta, state.take())))
-        return tried[-1][1], dot(tried[-1][1].gradient, direction, threads)
-
-    found, count = strong_wolfe(try_step, old, slope, first_step, curvature)
-    length = 0.0
-    for step, point in tried:
-        if point is found:
-            length = step
-        else:
-            state.give(point)
-    return found, length, count
 
 
 def shared(function: Callable[[slice], Result], length: int, n_threads: int) -> list[Result]:

@@ -18,8 +18,8 @@ import numpy as np
 
 from ..errors import ConfigError, suggest
 from ..types import Floats, Objective
-from .batch import OPTIMUM, BatchMethod, BatchState, add_scaled, dot, norm, search
-from .line_search import Point
+from .batch import OPTIMUM, BatchMethod, BatchState, Point, add_scaled, dot, norm
+from .line_search import search
 
 UPDATES = ("PR", "FR")
 CURVATURE = 0.1

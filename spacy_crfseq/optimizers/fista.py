@@ -19,8 +19,7 @@ import numpy as np
 
 from ..threads import parts, run
 from ..types import Floats, Objective, Regularizer, StepReport
-from .batch import OPTIMUM, BatchMethod, BatchState, add_scaled, dot, evaluate, norm
-from .line_search import Point
+from .batch import OPTIMUM, BatchMethod, BatchState, Point, add_scaled, dot, evaluate, norm
 
 RELAX, DOUBLE = 0.9, 2.0
 MAX_TRIALS = 40

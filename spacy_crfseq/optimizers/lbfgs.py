@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..types import Floats, Objective
-from .batch import search
-from .line_search import Point
+from .batch import Point
+from .line_search import search
 from .quasi_newton import QuasiNewton, QuasiNewtonState
 
 CURVATURE = 0.9

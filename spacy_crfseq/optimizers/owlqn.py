@@ -14,8 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..types import Floats, Objective
-from .batch import add_scaled, dot, evaluate, l1_strength, pseudo_gradient, shared
-from .line_search import Point
+from .batch import Point, add_scaled, dot, evaluate, l1_strength, pseudo_gradient, shared
 from .quasi_newton import History, QuasiNewton, QuasiNewtonState
 
 DECREASE, SHORTER = 1e-4, 0.5

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import ConfigError
 from ..types import Floats, Objective
-from .batch import OPTIMUM, BatchMethod, BatchState, dot, evaluate, shared
-from .line_search import Point
+from .batch import OPTIMUM, BatchMethod, BatchState, Point, dot, evaluate, shared
 
 BYTES = 64 << 20
 """Memory that a history of automatic length may take, as long as it has `SHORTEST` pairs."""

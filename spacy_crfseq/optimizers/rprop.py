@@ -17,8 +17,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..types import Floats, Objective
-from .batch import OPTIMUM, BatchMethod, BatchState, evaluate, l1_strength, norm, pseudo_gradient, shared
-from .line_search import Point
+from .batch import OPTIMUM, BatchMethod, BatchState, Point, evaluate, l1_strength, norm, pseudo_gradient, shared
 
 UP, DOWN, LONGEST = 1.2, 0.5, 50.0
 MAX_RETREATS = 40
