@@ -164,11 +164,21 @@ def shared(function: Callable[[slice], Result], length: int, n_threads: int) -> 
     return run([partial(function, part) for part in parts(length, n_threads)])
 
 
+def elementwise(kernel: Callable[..., Result], n_threads: int, *arguments: Floats | float) -> list[Result]:
+    """Return what a kernel makes of each part of arrays [D], threads working side by side; numbers are for all."""
+    length = next(len(each) for each in arguments if isinstance(each, np.ndarray))
+
+    def call(part: slice) -> Result:
+        return kernel(*(each[part] if isinstance(each, np.ndarray) else each for each in arguments))
+
+    return shared(call, length, n_threads)
+
+
 def dot(x: Floats, y: Floats, n_threads: int) -> float:
     """Return ``x . y``."""
     from ..kernels import vectors
 
-    return sum(shared(lambda part: vectors.dot(x[part], y[part]), len(x), n_threads))
+    return sum(elementwise(vectors.dot, n_threads, x, y))
 
 
 def norm(x: Floats, n_threads: int) -> float:
@@ -180,18 +190,18 @@ def add_scaled(x: Floats, factor: float, y: Floats, out: Floats, n_threads: int)
     """Write ``x + factor * y`` to out [D]."""
     from ..kernels import vectors
 
-    shared(lambda part: vectors.add_scaled(x[part], factor, y[part], out[part]), len(x), n_threads)
+    elementwise(vectors.add_scaled, n_threads, x, factor, y, out)
+
+
+def l1_strength(objective: Objective) -> float:
+    """Return the strength of the penalty's L1 norm."""
+    return (objective.regularizer.strengths or NONE).l1
 
 
 def pseudo_gradient(objective: Objective, point: Point, out: Floats) -> Floats:
     """Write the subgradient of least norm to out [D] and return it; without an L1 norm, that is the gradient."""
     from ..kernels import penalties
 
-    theta, gradient, l1 = point.theta, point.gradient, l1_strength(objective)
-    shared(lambda p: penalties.pseudo_gradient(theta[p], gradient[p], l1, out[p]), len(out), objective.n_threads)
+    l1 = l1_strength(objective)
+    elementwise(penalties.pseudo_gradient, objective.n_threads, point.theta, point.gradient, l1, out)
     return out
-
-
-def l1_strength(objective: Objective) -> float:
-    """Return the strength of the penalty's L1 norm."""
-    return (objective.regularizer.strengths or NONE).l1

@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from ..types import Floats, Objective
-from .batch import Point, add_scaled, dot, evaluate, l1_strength, pseudo_gradient, shared
-from .quasi_newton import History, QuasiNewton, QuasiNewtonState
+from .batch import Point, add_scaled, dot, elementwise, evaluate, l1_strength, pseudo_gradient
+from .quasi_newton import QuasiNewton, QuasiNewtonState
 
 DECREASE, SHORTER = 1e-4, 0.5
 MAX_EVALUATIONS = 20
@@ -43,47 +43,27 @@ class OWLQN(QuasiNewton):
 
     def _search(self, objective: Objective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
         """Return the first point along the direction that is low enough, and the evaluations."""
-        old, history, has_corners = state.current, state.history, bool(l1_strength(objective))
-        _direction(history, out, has_corners, objective.n_threads)
-        advance = _within_orthant if has_corners else _straight
+        from ..kernels import penalties
+
+        old, history, threads = state.current, state.history, objective.n_threads
+        has_corners = bool(l1_strength(objective))
+        history.direction(out, threads)
+        # where there are corners, the direction becomes zero in elements that are no descent
+        if has_corners and not sum(elementwise(penalties.align, threads, out, history.gradient)) < 0:
+            history.forget()
+            np.negative(history.gradient, out)
         step = 1.0 if history.used else 1.0 / max(1.0, history.gradient_norm)
         for count in range(1, MAX_EVALUATIONS + 1):
             theta = state.take()
-            slope = advance(old.theta, step, out, history.gradient, theta, objective.n_threads)
+            if has_corners:
+                promises = elementwise(penalties.orthant_step, threads, old.theta, step, out, history.gradient, theta)
+                slope = float(sum(promises))
+            else:
+                add_scaled(old.theta, step, out, theta, threads)
+                slope = step * dot(history.gradient, out, threads)
             point = evaluate(objective, theta, state.take())
             if point.value <= old.value + DECREASE * min(slope, 0.0):
                 return point, count
             state.give(point)
             step *= SHORTER
         return None, MAX_EVALUATIONS
-
-
-def _direction(history: History, out: Floats, has_corners: bool, n_threads: int) -> None:
-    """Write the direction to out [D], where there are corners zero in elements that are no descent."""
-    from ..kernels import penalties
-
-    history.direction(out, n_threads)
-    if not has_corners:
-        return
-    slope = sum(shared(lambda p: penalties.align(out[p], history.gradient[p]), len(out), n_threads))
-    if not slope < 0:
-        history.forget()
-        np.negative(history.gradient, out)
-
-
-def _within_orthant(
-    theta: Floats, step: float, direction: Floats, pseudo: Floats, out: Floats, n_threads: int
-) -> float:
-    """Write the end of a step to out [D]; return the decrease that the pseudo-gradient promises, as a slope."""
-    from ..kernels import penalties
-
-    def part(p: slice) -> float:
-        return float(penalties.orthant_step(theta[p], step, direction[p], pseudo[p], out[p]))
-
-    return sum(shared(part, len(out), n_threads))
-
-
-def _straight(theta: Floats, step: float, direction: Floats, pseudo: Floats, out: Floats, n_threads: int) -> float:
-    """Do what `_within_orthant` does where there are no orthants."""
-    add_scaled(theta, step, direction, out, n_threads)
-    return step * dot(pseudo, direction, n_threads)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..types import Floats, Objective
-from .batch import OPTIMUM, BatchMethod, BatchState, Point, evaluate, l1_strength, norm, pseudo_gradient, shared
+from .batch import OPTIMUM, BatchMethod, BatchState, Point, elementwise, evaluate, l1_strength, norm, pseudo_gradient
 
 UP, DOWN, LONGEST = 1.2, 0.5, 50.0
 MAX_RETREATS = 40
@@ -58,45 +58,25 @@ class RPROP(BatchMethod[RPROPState]):
 
     def _step(self, objective: Objective, state: RPROPState) -> tuple[Point | None, int]:
         """Adapt the steps, make them, and take them back where the objective rises."""
-        threads, pseudo = objective.n_threads, pseudo_gradient(objective, state.current, state.take())
+        from ..kernels import penalties
+
+        threads, old, signs, steps = objective.n_threads, state.current, state.signs, state.steps
+        pseudo = pseudo_gradient(objective, old, state.take())
         state.gradient_norm = norm(pseudo, threads)
-        _adapt(pseudo, state, threads)
+        elementwise(penalties.adapt_steps, threads, pseudo, signs, steps, UP, DOWN, LONGEST)
+        stop = l1_strength(objective) > 0
         for count in range(1, MAX_RETREATS + 1):
-            point = _advance(objective, state)
+            theta = state.take()
+            elementwise(penalties.sign_step, threads, old.theta, signs, steps, stop, theta)
+            point = evaluate(objective, theta, state.take())
             pseudo_gradient(objective, point, pseudo)
-            if point.value <= state.current.value:
+            if point.value <= old.value:
                 state.gradient_norm = norm(pseudo, threads)
                 state.free.append(pseudo)
                 return point, count
-            _retreat(state, point, pseudo, threads)
+            # weights that went too far get shorter steps; all do where the objective is not convex, or not finite
+            if not sum(elementwise(penalties.retreat, threads, old.theta, theta, pseudo, steps, DOWN)):
+                steps *= steps.dtype.type(DOWN)
             state.give(point)
         state.done = OPTIMUM
         return None, MAX_RETREATS
-
-
-def _adapt(pseudo: Floats, state: RPROPState, n_threads: int) -> None:
-    """Adapt the steps to the pseudo-gradient [D]."""
-    from ..kernels import penalties
-
-    signs, steps = state.signs, state.steps
-    shared(lambda p: penalties.adapt_steps(pseudo[p], signs[p], steps[p], UP, DOWN, LONGEST), len(steps), n_threads)
-
-
-def _advance(objective: Objective, state: RPROPState) -> Point:
-    """Return the point to which the steps lead."""
-    from ..kernels import penalties
-
-    stop = bool(l1_strength(objective))
-    theta, signs, steps, out = state.theta, state.signs, state.steps, state.take()
-    shared(lambda p: penalties.sign_step(theta[p], signs[p], steps[p], stop, out[p]), len(out), objective.n_threads)
-    return evaluate(objective, out, state.take())
-
-
-def _retreat(state: RPROPState, point: Point, pseudo: Floats, n_threads: int) -> None:
-    """Shorten the steps of the weights that went too far; all of them where the gradient blames none."""
-    from ..kernels import penalties
-
-    theta, steps, there = state.theta, state.steps, point.theta
-    blamed = shared(lambda p: penalties.retreat(theta[p], there[p], pseudo[p], steps[p], DOWN), len(steps), n_threads)
-    if not sum(blamed):  # the objective is not convex here, or not finite
-        steps *= steps.dtype.type(DOWN)
