@@ -24,14 +24,13 @@ Zhang 2013, with eta = 3), since early steps are far from the optimum.  A row's 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..types import NONE, Floats, Objective, RowBlock, RowGradient, StepReport, Strengths
+from ..types import NONE, Floats, Objective, RowBlock, StepReport
 from .online import GradientState, GradientSteps
 
 OFFSET = 0.1
@@ -100,52 +99,29 @@ class AdaGrad(GradientSteps):
 
     def iterate(self, objective: Objective, state: AdaGradState) -> StepReport:
         """Pass once over the data of `objective`."""
+        from ..kernels import updates
+
         if not state.blocks:
             state.blocks, state.unit = objective.blocks, float(objective.n_total)
             state.seen = np.zeros((sum(block.n_rows for block in state.blocks), 2))
-        strengths = Strengths(*(c / max(1, objective.n_total) for c in objective.regularizer.strengths or NONE))
-        if strengths.l1:
+        l1, l2 = (strength / max(1, objective.n_total) for strength in objective.regularizer.strengths or NONE)
+        if l1:
             state.sums = state.sums[:0]
-        step = self._stepper(state, strengths)
-        loss = 0.0
-        for batch in objective.minibatches(self.batch_size, state.rng):
-            batch_loss, gradients = batch.loss_and_grad(state.weights)
-            loss += batch_loss
-            state.clock += batch.n_sequences
-            for gradient in gradients:
-                step(gradient)
-        if strengths.l1:
-            self._catch_up(state, strengths)
-        return self._report(state, loss, objective.regularizer.value(state.weights))
-
-    def _catch_up(self, state: AdaGradState, strengths: Strengths) -> None:
-        """Make the proximal steps that rows not visited lately still lack."""
-        from ..kernels import updates
-
-        lasso, decay = strengths
-        for block in state.blocks:
-            weights, seen = block.of(state.weights), block.rows_of(state.seen)
-            updates.catch_up(
-                block.n_rows, block.width, block.ptr, weights, seen, state.clock, self.rate, OFFSET, decay, lasso
-            )
-
-    def _stepper(self, state: AdaGradState, strengths: Strengths) -> Callable[[RowGradient], None]:
-        """Return a function that makes the step for a gradient."""
-        from ..kernels import updates
-
-        lasso, decay = strengths
         parts = [
             (block.ptr, block.cols, block.of(state.weights), block.of(state.sums), block.rows_of(state.seen))
             for block in state.blocks
         ]
-
-        def step(gradient: RowGradient) -> None:
-            number, ptr, ids, d = gradient
-            updates.adagrad(
-                ptr, ids, d, *parts[number], state.clock, state.unit, self.rate, OFFSET, LEAST, decay, lasso
-            )
-
-        return step
+        loss, rate = 0.0, self.rate
+        for batch in objective.minibatches(self.batch_size, state.rng):
+            batch_loss, gradients = batch.loss_and_grad(state.weights)
+            loss += batch_loss
+            state.clock += batch.n_sequences
+            for number, ptr, ids, d in gradients:
+                updates.adagrad(ptr, ids, d, *parts[number], state.clock, state.unit, rate, OFFSET, LEAST, l2, l1)
+        if l1:  # make the proximal steps that rows not visited lately still lack
+            for block, (ptr, _, weights, _, seen) in zip(state.blocks, parts, strict=True):
+                updates.catch_up(block.n_rows, block.width, ptr, weights, seen, state.clock, rate, OFFSET, l2, l1)
+        return self._report(state, loss, objective.regularizer.value(state.weights))
 
     def _settled(self, values: list[float]) -> str:
         if len(values) > 1 and values[-2] - values[-1] < self.tolerance * values[-1]:

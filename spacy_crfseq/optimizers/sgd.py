@@ -95,35 +95,31 @@ class SGD(GradientSteps):
         lasso, decay = objective.regularizer.strengths or NONE
         if lasso and not len(state.paid):
             state.paid = np.zeros_like(state.weights)
-        loss, blocks = 0.0, objective.blocks
+        loss, n, blocks = 0.0, objective.n_total, objective.blocks
         for batch in objective.minibatches(self.batch_size, state.rng):
-            if lasso:
-                rate = state.rate * EPOCH_DECAY ** (state.steps / objective.n_total)
-            else:
-                rate = self._rate_at(state, decay / objective.n_total)
-            self._shrink(state, 1 - min(0.5, rate * decay / objective.n_total * batch.n_sequences))
+            rate = self._rate_at(state, lasso, decay, n)
+            self._shrink(state, 1 - min(0.5, rate * decay / n * batch.n_sequences))
             batch_loss, gradients = batch.loss_and_grad(state.weights, 1 / state.w_div)
             loss += batch_loss
             for gradient in gradients:
-                block = blocks[gradient.block]
-                _add(gradient, block, -rate * state.w_div, state.weights)
-                if state.a_frac:
-                    _add(gradient, block, rate * state.w_div * state.a_frac, state.sums)
+                _add(gradient, blocks[gradient.block], rate * state.w_div, state)
             state.steps += batch.n_sequences
             if lasso:
-                state.debt += rate * lasso / objective.n_total * batch.n_sequences
+                state.debt += rate * lasso / n * batch.n_sequences
                 for gradient in gradients:
                     _pay(gradient, blocks[gradient.block], state)
             elif self.average:
-                self._average(state, batch.n_sequences, objective.n_total)
+                self._average(state, batch.n_sequences, n)
         if lasso:
             updates.pay(state.debt, state.w_div, state.weights, state.paid)
         weights = state.weights / state.weights.dtype.type(state.w_div)
         return self._report(state, loss, objective.regularizer.value(weights))
 
-    def _rate_at(self, state: SGDState, decay: float) -> float:
+    def _rate_at(self, state: SGDState, l1: float, l2: float, n_total: int) -> float:
+        if l1:
+            return float(state.rate * EPOCH_DECAY ** (state.steps / n_total))
         power = 0.75 if self.average else 1.0
-        return float(state.rate / (1 + decay * state.rate * state.steps) ** power)
+        return float(state.rate / (1 + l2 / n_total * state.rate * state.steps) ** power)
 
     def _shrink(self, state: SGDState, factor: float) -> None:
         state.w_div /= factor
@@ -192,12 +188,14 @@ class SGD(GradientSteps):
         return ""
 
 
-def _add(gradient: RowGradient, block: RowBlock, factor: float, target: Floats) -> None:
-    """Add factor times a gradient to target [D]."""
+def _add(gradient: RowGradient, block: RowBlock, step: float, state: SGDState) -> None:
+    """Take a step against a gradient."""
     from ..kernels import updates
 
-    _, ptr, ids, d = gradient
-    updates.add_rows(ptr, ids, d, block.ptr, block.cols, factor, block.of(target))
+    rows = (*gradient[1:], block.ptr, block.cols)
+    updates.add_rows(*rows, -step, block.of(state.weights))
+    if state.a_frac:
+        updates.add_rows(*rows, step * state.a_frac, block.of(state.sums))
 
 
 def _pay(gradient: RowGradient, block: RowBlock, state: SGDState) -> None:
