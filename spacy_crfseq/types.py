@@ -405,7 +405,10 @@ class Decoder(Protocol):
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T].  `allowed` [T, L] restricts single tokens; None allows all."""
+        """Return labels [T].  `allowed` [T, L] restricts single tokens; None allows all.
+
+        RAISES DataError: If the constraints leave a sequence without any labelling.
+        """
         ...
 
 

@@ -49,10 +49,7 @@ class MaxExpectedF1:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T].
-
-        RAISES DataError: If the constraints leave a sequence without any labelling.
-        """
+        """Return labels [T]."""
         from ..kernels import chain
 
         posterior = chain.make_chain(scores.constrained(constraints, allowed), offsets)

@@ -25,7 +25,7 @@ SHORTEST = 4
 
 @dataclass
 class History:
-    """The last steps and gradient changes.
+    """The last m steps and gradient changes.
 
     rows (Floats): [2m + 1, D] the steps (rows 0..m-1), gradient changes (m..2m-1), and the gradient.
     gram (NDArray): [2m + 1, 2m + 1] their inner products, float64.
@@ -56,10 +56,6 @@ class History:
         """Its norm."""
         return float(np.sqrt(self.gram[-1, -1]))
 
-    @property
-    def _pairs(self) -> int:
-        return len(self.rows) // 2
-
     def begin(self, gradient: Floats, n_threads: int) -> None:
         """Take in the first gradient [D]."""
         self.gradient[:] = gradient
@@ -83,26 +79,22 @@ class History:
         shared(lambda part: vectors.combine(self.rows, part.start, part.stop, factors, out), len(out), n_threads)
         return slope
 
-    def remember(
-        self, old: Floats, new: Floats, before: Floats, after: Floats, gradient: Floats, n_threads: int
-    ) -> None:
-        """Put a step and the gradient's change into the history.
+    def remember(self, old: Point, new: Point, gradient: Floats, n_threads: int) -> None:
+        """Put the step between two points into the history, and the change of the smooth part's gradient.
 
-        old, new (Floats): [D] parameters before and after the step.
-        before, after (Floats): [D] the smooth part's gradient there; before may be `self.gradient`.
         gradient (Floats): [D] from which the next direction starts.
         """
         from ..kernels import vectors
 
-        m, slot = self._pairs, self.slot
+        m, slot = len(self.rows) // 2, self.slot
+        step = (old.theta, new.theta, old.gradient, new.gradient, gradient)
 
         def part(elements: slice) -> NDArray[np.float64]:
             products = np.empty((3, 2 * m + 1))
-            begin, end = elements.start, elements.stop
-            vectors.remember(self.rows, slot, begin, end, old, new, before, after, gradient, products)
+            vectors.remember(self.rows, slot, elements.start, elements.stop, *step, products)
             return products
 
-        found = np.sum(shared(part, len(new), n_threads), axis=0)
+        found = np.sum(shared(part, len(gradient), n_threads), axis=0)
         for row, values in zip((slot, m + slot, 2 * m), found, strict=True):
             self.gram[row] = self.gram[:, row] = values
         if self.gram[slot, m + slot] > 1e-10 * self.gram[m + slot, m + slot]:
@@ -110,16 +102,12 @@ class History:
         elif self.used == m:  # the pair would spoil positive definiteness, and the oldest is overwritten
             self.used -= 1
 
-    def _order(self) -> list[int]:
-        """Return the slots in use, oldest first."""
-        return [(self.slot - self.used + i) % self._pairs for i in range(self.used)]
-
     def _coefficients(self) -> NDArray[np.float64]:
         """Return the coefficients [2m + 1] of the direction: the two-loop recursion on inner products."""
-        m, gram, order = self._pairs, self.gram, self._order()
-        delta = np.zeros(len(gram))
+        gram, m = self.gram, len(self.rows) // 2
+        order = [(self.slot - self.used + i) % m for i in range(self.used)]  # oldest first
+        delta, alphas = np.zeros(len(gram)), {}
         delta[-1] = -1.0
-        alphas = {}
         for i in reversed(order):
             alphas[i] = (delta @ gram[:, i]) / gram[i, m + i]
             delta[m + i] -= alphas[i]
@@ -127,8 +115,7 @@ class History:
             last = order[-1]
             delta *= gram[last, m + last] / gram[m + last, m + last]
         for i in order:
-            beta = (delta @ gram[:, m + i]) / gram[i, m + i]
-            delta[i] += alphas[i] - beta
+            delta[i] += alphas[i] - (delta @ gram[:, m + i]) / gram[i, m + i]
         return delta
 
 
@@ -165,15 +152,14 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
         state.gradient_norm = state.history.gradient_norm
 
     def _step(self, objective: Objective, state: QuasiNewtonState) -> tuple[Point | None, int]:
-        history, old, work = state.history, state.current, state.take()
+        history, work = state.history, state.take()
         found, count = self._search(objective, state, work)
         if found is None:
             if not history.used:
                 state.done = OPTIMUM
             history.forget()  # it may be at fault: begin again with the gradient
         else:
-            gradient = self._gradient(objective, found, work)
-            history.remember(old.theta, found.theta, old.gradient, found.gradient, gradient, objective.n_threads)
+            history.remember(state.current, found, self._gradient(objective, found, work), objective.n_threads)
             state.gradient_norm = history.gradient_norm
         state.free.append(work)
         return found, count
