@@ -76,10 +76,13 @@ class FISTA(BatchMethod[FISTAState]):
             return report
         # so far the gradient norm was that of the proximal gradient at y
         _drop_momentum(state)
-        state.start = _ahead(objective, state)
-        state.gradient_norm = _proximal_gradient_norm(objective, state.start, state)
+        state.start, threads = _ahead(objective, state), objective.n_threads
+        there = _proximal_step(objective, state.start, state.curvature, state.take())
+        add_scaled(state.start.theta, -1.0, there, there, threads)
+        state.gradient_norm = state.curvature * norm(there, threads)
+        state.free.append(there)
         if state.done != OPTIMUM:
-            state.done = self.reason_to_stop(state, objective.n_threads)
+            state.done = self.reason_to_stop(state, threads)
         return state.report(report.evaluations + 1)
 
     def _begin(self, objective: Objective, state: FISTAState) -> None:
@@ -88,56 +91,42 @@ class FISTA(BatchMethod[FISTAState]):
         state.curvature = (norm(state.start.gradient, objective.n_threads) or 1.0) / RELAX
 
     def _step(self, objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
-        before = state.curvature
+        """Make a proximal step and choose the next y."""
+        regularizer, threads, count = objective.regularizer, objective.n_threads, 0
+        work, before = state.take(), state.curvature
         state.curvature *= RELAX
-        found, count = _proximal_step_down(objective, state)
-        if found is None:
-            state.done = OPTIMUM
-        else:
-            _choose_start(state, found, before, objective.n_threads)
-        return found, count
-
-
-def _proximal_step_down(objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
-    """Return the end of a proximal step, None where none is lower than the current point; and the evaluations."""
-    regularizer, threads, count = objective.regularizer, objective.n_threads, 0
-    current, work = state.current, state.take()
-    for _ in range(MAX_TRIALS):
-        if state.start is None:
-            state.start = _ahead(objective, state)
+        for _ in range(MAX_TRIALS):
+            if state.start is None:
+                state.start = _ahead(objective, state)
+                count += 1
+            start = state.start
+            theta = _proximal_step(objective, start, state.curvature, state.take())
+            value = objective.value(theta)
             count += 1
-        start = state.start
-        theta = _proximal_step(objective, start, state.curvature, state.take())
-        value = objective.value(theta)
-        count += 1
-        loss = value - regularizer.value(theta)
-        smooth, smooth_before = (
-            point_loss + _smooth_penalty(regularizer, point, work, threads)
-            for point_loss, point in ((loss, theta), (start.loss, start.theta))
-        )
-        add_scaled(theta, -1.0, start.theta, work, threads)
-        square = dot(work, work, threads)
-        model = smooth_before + dot(work, start.gradient, threads) + state.curvature / 2 * square
-        noise = ROUNDING * float(np.finfo(theta.dtype).eps) * abs(smooth_before)
-        if smooth <= model + noise and value <= current.value:
-            state.gradient_norm = state.curvature * float(np.sqrt(square))
-            state.free.append(work)
-            return Point(theta, value, loss, theta[:0]), count
-        state.free.append(theta)
-        if smooth <= model + noise and state.beyond:  # the momentum leads uphill
-            _drop_momentum(state)
-        else:
-            state.curvature *= DOUBLE
-    state.free.append(work)
-    return None, count
+            loss = value - regularizer.value(theta)
+            smooth = loss + _smooth_penalty(regularizer, theta, work, threads)
+            smooth_before = start.loss + _smooth_penalty(regularizer, start.theta, work, threads)
+            add_scaled(theta, -1.0, start.theta, work, threads)
+            square = dot(work, work, threads)
+            model = smooth_before + dot(work, start.gradient, threads) + state.curvature / 2 * square
+            model += ROUNDING * float(np.finfo(theta.dtype).eps) * abs(smooth_before)
+            if smooth <= model and value <= state.current.value:
+                state.gradient_norm = state.curvature * float(np.sqrt(square))
+                _choose_start(state, theta, start, before, work, threads)
+                return Point(theta, value, loss, theta[:0]), count
+            state.free.append(theta)
+            if smooth <= model and state.beyond:  # the momentum leads uphill
+                _drop_momentum(state)
+            else:
+                state.curvature *= DOUBLE
+        state.done = OPTIMUM
+        return None, count
 
 
-def _choose_start(state: FISTAState, found: Point, before: float, n_threads: int) -> None:
-    """Choose the next y, beyond the point found; `before` is the curvature of the last step."""
-    start, work = state.start, state.take()
-    assert start is not None
-    add_scaled(found.theta, -1.0, state.theta, work, n_threads)
-    uphill = dot(work, start.theta, n_threads) > dot(work, found.theta, n_threads)  # (y - z) . (z - x) > 0
+def _choose_start(state: FISTAState, found: Floats, start: Point, before: float, work: Floats, n_threads: int) -> None:
+    """Choose the next y, beyond the parameters found [D]; `before` is the curvature of the last step."""
+    add_scaled(found, -1.0, state.theta, work, n_threads)
+    uphill = dot(work, start.theta, n_threads) > dot(work, found, n_threads)  # (y - z) . (z - x) > 0
     state.free.append(work)
     state.give(start)
     state.start = None
@@ -164,15 +153,6 @@ def _drop_momentum(state: FISTAState) -> None:
     if state.start is not None:
         state.give(state.start)
     state.start, state.beyond, state.momentum = None, 0.0, 1.0
-
-
-def _proximal_gradient_norm(objective: Objective, start: Point, state: FISTAState) -> float:
-    """Return the norm of the proximal gradient at the point from which the next step starts."""
-    there = _proximal_step(objective, start, state.curvature, state.take())
-    add_scaled(start.theta, -1.0, there, there, objective.n_threads)
-    found = state.curvature * norm(there, objective.n_threads)
-    state.free.append(there)
-    return found
 
 
 def _proximal_step(objective: Objective, start: Point, curvature: float, out: Floats) -> Floats:

@@ -22,7 +22,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import NONE, Floats, Objective, RowBlock, RowGradient, StepReport
+from ..types import NONE, Floats, Objective, StepReport
 from .online import GradientState, GradientSteps
 
 EPOCH_DECAY = 0.85
@@ -47,6 +47,11 @@ class SGDState(GradientState):
     rate: float = 0.0
     debt: float = 0.0
     paid: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def unscaled(self) -> Floats:
+        """Return the weights w [D]."""
+        weights: Floats = self.weights / self.weights.dtype.type(self.w_div)
+        return weights
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class SGD(GradientSteps):
         if self.average and state.a_frac:
             vectors.average(state.weights, state.a_frac / state.a_div, state.sums, 1 / state.a_div, theta)
         else:
-            theta[:] = state.weights / theta.dtype.type(state.w_div)
+            theta[:] = state.unscaled()
 
     def iterate(self, objective: Objective, state: SGDState) -> StepReport:
         """Pass once over the data of `objective`."""
@@ -98,33 +103,35 @@ class SGD(GradientSteps):
         loss, n, blocks = 0.0, objective.n_total, objective.blocks
         for batch in objective.minibatches(self.batch_size, state.rng):
             rate = self._rate_at(state, lasso, decay, n)
-            self._shrink(state, 1 - min(0.5, rate * decay / n * batch.n_sequences))
+            state.w_div /= 1 - min(0.5, rate * decay / n * batch.n_sequences)
+            if state.w_div > 1e5:
+                self._rescale(state)
             batch_loss, gradients = batch.loss_and_grad(state.weights, 1 / state.w_div)
             loss += batch_loss
-            for gradient in gradients:
-                _add(gradient, blocks[gradient.block], rate * state.w_div, state)
+            step = rate * state.w_div
+            for number, ptr, ids, d in gradients:
+                block = blocks[number]
+                updates.add_rows(ptr, ids, d, block.ptr, block.cols, -step, block.of(state.weights))
+                if state.a_frac:
+                    updates.add_rows(ptr, ids, d, block.ptr, block.cols, step * state.a_frac, block.of(state.sums))
             state.steps += batch.n_sequences
             if lasso:
                 state.debt += rate * lasso / n * batch.n_sequences
-                for gradient in gradients:
-                    _pay(gradient, blocks[gradient.block], state)
+                for number, ptr, ids, _ in gradients:
+                    block = blocks[number]
+                    weights, paid = block.of(state.weights), block.of(state.paid)
+                    updates.pay_rows(ptr, ids, block.width, block.ptr, state.debt, state.w_div, weights, paid)
             elif self.average:
                 self._average(state, batch.n_sequences, n)
         if lasso:
             updates.pay(state.debt, state.w_div, state.weights, state.paid)
-        weights = state.weights / state.weights.dtype.type(state.w_div)
-        return self._report(state, loss, objective.regularizer.value(weights))
+        return self._report(state, loss, objective.regularizer.value(state.unscaled()))
 
     def _rate_at(self, state: SGDState, l1: float, l2: float, n_total: int) -> float:
         if l1:
             return float(state.rate * EPOCH_DECAY ** (state.steps / n_total))
         power = 0.75 if self.average else 1.0
         return float(state.rate / (1 + l2 / n_total * state.rate * state.steps) ** power)
-
-    def _shrink(self, state: SGDState, factor: float) -> None:
-        state.w_div /= factor
-        if state.w_div > 1e5:
-            self._rescale(state)
 
     def _average(self, state: SGDState, n_sequences: int, n_total: int) -> None:
         """Let the mean move towards the weights, by 1/k at the k-th step after the first epoch."""
@@ -155,7 +162,7 @@ class SGD(GradientSteps):
 
         Where it is zero from the start, as the perceptron's is, none does, and the first serves as well as another.
         """
-        theta = state.weights / state.weights.dtype.type(state.w_div)
+        theta = state.unscaled()
         best, best_value = 0.0, sample.value(theta)
         rate, factor = 0.1, 2.0
         if best_value == 0:
@@ -186,21 +193,3 @@ class SGD(GradientSteps):
         if len(last) == 3 and all(before - after < self.tolerance * after for before, after in pairwise(last)):
             return f"the objective fell by no more than {self.tolerance:g} of its value in two epochs running"
         return ""
-
-
-def _add(gradient: RowGradient, block: RowBlock, step: float, state: SGDState) -> None:
-    """Take a step against a gradient."""
-    from ..kernels import updates
-
-    rows = (*gradient[1:], block.ptr, block.cols)
-    updates.add_rows(*rows, -step, block.of(state.weights))
-    if state.a_frac:
-        updates.add_rows(*rows, step * state.a_frac, block.of(state.sums))
-
-
-def _pay(gradient: RowGradient, block: RowBlock, state: SGDState) -> None:
-    """Let the weights of the rows of a gradient pay their L1 penalty."""
-    from ..kernels import updates
-
-    weights, paid = block.of(state.weights), block.of(state.paid)
-    updates.pay_rows(gradient.ptr, gradient.ids, block.width, block.ptr, state.debt, state.w_div, weights, paid)
