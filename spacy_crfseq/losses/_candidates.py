@@ -2,11 +2,9 @@
 
 With C the labellings that agree with known labels and candidate sets, and s a span known to be wrong, the loss is
 -log P(C) - sum_s log P(not s | C).  The labellings of C without s are those that part with it at its first token, at
-its second one after the first has agreed, and so on: disjoint sets, each of them again a set of labels at each token.
-So everything is made of log-sums over such *views* of a sequence, that is of forward-backward on masked emissions,
-whose expected counts are weighted by the derivatives of the loss with respect to the log-sums, and no probability is
-ever subtracted from another.  A gold label of a token numbers what is known there (`types.Candidates`), spans that
-begin there included, so that whatever cuts, shuffles and joins gold labels does the right thing.
+its second one after the first has agreed, and so on: disjoint sets, each again a set of labels at each token.  So
+everything is made of log-sums over such *views* of a sequence, by forward-backward on masked emissions, with expected
+counts weighted by the derivatives of the loss; no probability is ever subtracted from another.
 """
 
 from __future__ import annotations

@@ -1,25 +1,25 @@
 """AdaGrad with one learning rate for each row of weights, lazy shrinkage and a lazy average.
 
 Duchi, Hazan & Singer (2011), "Adaptive subgradient methods for online learning and stochastic optimization", in its
-composite (proximal) form.  A row is the weights of one attribute for all labels, and shares one accumulator:
-it saves most of the memory traffic, and finds better named entities than an accumulator for each weight.  When
-position t, with the gradient d of its scores, visits row r::
+composite (proximal) form.  A row, the weights of one attribute for all labels, shares one accumulator, which saves most
+memory traffic and finds better named entities than one for each weight.  When position t, with the gradient d of its
+scores, visits row r::
 
     G_r += ||d||^2          a_r = rate / sqrt(offset + G_r)
     w_r = (w_r - a_r d) / (1 + a_r c k)
 
-where c is the strength of the squared norm for a sequence and k the sequences since the row's last visit: the proximal
-step for all the sequences that left the row alone, done when it is needed (the lazy updates of Duchi et al.).  An L1
-norm of strength b for a sequence first takes ``a_r b k`` off the size of ``w_r - a_r d``, at most all of it; then all
-rows catch up at the end of an epoch, and the last weights predict, since an average of sparse weights is not sparse.
-Weights of rare attributes become zero so, while those of frequent ones keep moving around it: SGD's are sparser.
+where c is the strength of the squared norm for a sequence and k the sequences since the row's last visit: a lazy
+proximal step for all sequences that left the row alone.  An L1 norm of strength b for a sequence first takes
+``a_r b k`` off the size of ``w_r - a_r d``, at most all of it; then all rows catch up at the end of an epoch, and the
+last weights predict, since an average of sparse weights is not sparse.  Weights of frequent attributes keep moving
+around zero: SGD's are sparser.
 
-Soon most positions are predicted with near certainty, and their gradient is hardly worth the memory it touches.  One
-with ||d|| < `LEAST` is used with the probability ||d|| / `LEAST`, and then as if it were that long, which leaves its
-expectation as it is (Wangni et al. 2018, "Gradient sparsification"); this saves about a third of an epoch's time.
+Soon most positions are predicted with near certainty.  A gradient with ||d|| < `LEAST` is used with the probability
+||d|| / `LEAST`, and then as if it were that long, which leaves its expectation as it is (Wangni et al. 2018, "Gradient
+sparsification") and saves about a third of an epoch's time.
 
-What predicts is the average over all steps, the step at time s weighted with s^3 (polynomial-decay averaging, Shamir &
-Zhang 2013, with eta = 3), since early steps are far from the optimum.  A row's share of it too is added at its visits.
+What predicts is the average over all steps, the one at time s weighted with s^3, since early steps are far from the
+optimum (polynomial-decay averaging, Shamir & Zhang 2013, with eta = 3).  A row's share too is added at its visits.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ LEAST = 0.05
 class AdaGradState(GradientState):
     """A run in progress.
 
-    weights (Floats): [D].
-    sums (Floats): [D] of the average; empty where none is kept.
     seen (NDArray): [R, 2] of each row, the sum of squares and the clock at the last visit; float64.
     clock (float): Sequences seen.
     unit (float): Sequences to an epoch when the run began; the clock's unit in the weights of the average.

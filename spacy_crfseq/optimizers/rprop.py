@@ -2,10 +2,9 @@
 
 Riedmiller & Braun (1993).  A weight's step grows by 1.2 while its gradient keeps its sign and is halved when it
 changes; a weight whose gradient has just changed its sign rests for one iteration (iRprop, Igel & Huesken 2003).
-Their iRprop+ takes single steps back when the objective rises.  Here the whole step is taken back, and the weights that
-went too far try again with half of theirs, until the objective does not rise: it never goes up, and the method
-converges.  With an L1 norm, signs are those of the pseudo-gradient, and a weight stops at zero where it would cross it
-(as in Wapiti, Lavergne, Cappe & Yvon 2010).
+Where the objective rises, the whole step is taken back, and the weights that went too far try again with half of
+theirs (iRprop+ takes single steps back): it never goes up, and the method converges.  With an L1 norm, signs are those
+of the pseudo-gradient, and a weight stops at zero where it would cross it (Wapiti, Lavergne, Cappe & Yvon 2010).
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@ per sequence; eta0 is the best of a few tried on a sample; the average over all 
 predicts (Polyak & Juditsky 1992).  A step touches the weights of its own attributes only: shrinkage and average are
 kept as scalar factors, ``w = W / w_div`` and ``mean = (A + a_frac W) / a_div`` (Bottou 2010, "learning with averages").
 
-An L1 norm of strength c among N sequences is a debt of ``rate_t c / N`` that every weight runs into at every sequence.
-With u the sum of these and q what a weight has paid, a weight that a step touches pays what it owes, but never beyond
-zero: ``w > 0`` becomes ``max(0, w - (u + q))``, ``w < 0`` becomes ``min(0, w + (u - q))``, and the change is added to q
+An L1 norm of strength c among N sequences is a debt of ``rate_t c / N`` of every weight at every sequence.  With u the
+sum of these and q what a weight has paid, a weight that a step touches pays what it owes, but never beyond zero:
+``w > 0`` becomes ``max(0, w - (u + q))``, ``w < 0`` becomes ``min(0, w + (u - q))``, and the change is added to q
 (Tsuruoka, Tsujii & Ananiadou 2009, "Stochastic gradient descent training for L1-regularized log-linear models with
-cumulative penalty", figure 2).  At the end of an epoch all weights pay.  Rates then fall as theirs do, to 0.85 of
-their size in an epoch, and the last weights predict, since an average of sparse weights is not sparse.
+cumulative penalty", figure 2).  At the end of an epoch all weights pay.  Rates fall to 0.85 of their size in an epoch,
+as theirs do, and the last weights predict, since an average of sparse weights is not sparse.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ EPOCH_DECAY = 0.85
 
 @dataclass
 class SGDState(GradientState):
-    """A run in progress.
+    """A run in progress; weights and sums are the scaled W and A, see the module's text.
 
-    weights, sums (Floats): [D] the scaled weights W and the scaled sums A; see the module's text.
     steps (float): Sequences seen.
     rate (float): eta0; 0 before it is chosen.
     debt (float): u, the L1 penalty that every weight should have paid.
