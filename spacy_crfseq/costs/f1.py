@@ -20,7 +20,6 @@ class F1:
     """
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
-        """Check that the component predicts spans."""
         if scheme == "plain":
             raise ConfigError("F1: a tagger predicts no spans. Use Hamming, or train a chunker or entity recognizer.")
 

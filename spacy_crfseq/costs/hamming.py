@@ -26,7 +26,6 @@ class Hamming:
     words: list[str] | None = None
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
-        """Check that the component has all the labels."""
         for label in self.labels or ():
             if label not in labels:
                 raise ConfigError(f"Hamming: labels: {label!r} is no label of the component. {suggest(label, labels)}")

@@ -33,7 +33,6 @@ class RequiredLabel:
             raise ConfigError('RequiredLabel: dep is empty; say which token is meant, such as dep = "root".')
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
-        """Check that the component has all the labels."""
         for label in self.labels:
             if label not in labels:
                 raise ConfigError(

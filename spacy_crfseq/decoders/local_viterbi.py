@@ -23,7 +23,6 @@ class LocalViterbi:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T]."""
         from ..kernels import local
 
         emissions = np.empty_like(scores.emissions)

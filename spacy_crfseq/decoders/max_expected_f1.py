@@ -48,7 +48,6 @@ class MaxExpectedF1:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T]."""
         from ..kernels import chain
 
         posterior = chain.make_chain(scores.constrained(constraints, allowed), offsets)

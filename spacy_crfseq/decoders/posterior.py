@@ -25,7 +25,6 @@ class Posterior:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T]."""
         from ..kernels import lattice
 
         possible = scores.constrained(constraints, allowed)

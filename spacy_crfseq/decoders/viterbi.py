@@ -17,7 +17,6 @@ class Viterbi:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T]."""
         from ..kernels import viterbi
 
         labels = np.zeros(len(scores.emissions), np.int32)

@@ -55,7 +55,6 @@ class Sequential(_Capped):
         return slope - 1 + slope * np.maximum(nll - self.cap, 0), slope
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the loss and add its gradient to `grad`."""
         from ..kernels import blocks, lattice
 
         kernels, partly = (blocks.log_loss, lattice.log_loss), partly_known(batch)
@@ -71,7 +70,6 @@ class Pointwise(_Capped):
     """The weighted sum over known labels of phi(-log P(y_nt | x_n))."""
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the loss and add its gradient to `grad`."""
         from ..kernels import blocks, lattice
 
         return _add_up((blocks.pointwise, lattice.pointwise), _ALL_KNOWN, scores, batch, grad, self.cap)

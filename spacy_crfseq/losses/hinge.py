@@ -31,7 +31,6 @@ class Hinge:
             raise ConfigError(f"Hinge: cost must be positive, but {self.cost} was given; without costs use Perceptron.")
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add a subgradient to `grad`."""
         from ..kernels import viterbi
 
         return float(viterbi.max_loss(*scores, *batch[:3], self.cost, *grad))

@@ -22,7 +22,6 @@ class LocalLog:
     gives: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "local"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add its gradient to `grad`."""
         from ..kernels import local
 
         return float(local.log_loss(*scores, *batch[:3], *grad))

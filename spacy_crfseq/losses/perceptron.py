@@ -24,7 +24,6 @@ class Perceptron:
     gives: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add a subgradient to `grad`."""
         from ..kernels import viterbi
 
         return float(viterbi.max_loss(*scores, *batch[:3], 0.0, *grad))

@@ -29,6 +29,5 @@ class PointwiseExp(Pointwise):
     cap: float = 2.0
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over positions and add its gradient to `grad`."""
         known = np.concatenate([[0], np.cumsum(batch.gold >= 0)])[batch.offsets]  # P^-1 - 1 is what kernels add up
         return super().__call__(scores, batch, grad) + float(batch.weights @ np.diff(known))

@@ -34,7 +34,6 @@ class SoftmaxMargin:
             raise ConfigError(f"SoftmaxMargin: cost must be 0 or more, but {self.cost} was given.")
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add its gradient to `grad`."""
         raised = scores.emissions.copy()
         known = np.flatnonzero(batch.gold >= 0)
         gold, cost = batch.gold[known], raised.dtype.type(self.cost)

@@ -78,7 +78,6 @@ class AdaGrad(GradientSteps):
             raise ConfigError("AdaGrad: rate must be positive, and tolerance 0 or more.")
 
     def start(self, theta: Floats) -> AdaGradState:
-        """Return the state of a run that begins at `theta`."""
         sums = np.zeros_like(theta) if self.average else theta[:0].copy()
         return AdaGradState(theta.copy(), sums, np.random.default_rng(self.seed))
 
@@ -96,7 +95,6 @@ class AdaGrad(GradientSteps):
             )
 
     def iterate(self, objective: Objective, state: AdaGradState) -> StepReport:
-        """Pass once over the data of `objective`."""
         from ..kernels import updates
 
         if not state.blocks:

@@ -113,7 +113,6 @@ class BatchMethod(Generic[State]):
             raise ConfigError(f"{name}: tolerance and gradient_tolerance must be 0 or more.")
 
     def export(self, state: BatchState, theta: Floats) -> None:
-        """Write the current parameters."""
         theta[:] = state.theta
 
     def iterate(self, objective: Objective, state: State) -> StepReport:

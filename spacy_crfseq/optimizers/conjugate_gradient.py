@@ -59,7 +59,6 @@ class ConjugateGradient(BatchMethod[ConjugateGradientState]):
             )
 
     def start(self, theta: Floats) -> ConjugateGradientState:
-        """Return the state of a run that begins at `theta`."""
         return ConjugateGradientState(theta.copy(), direction=theta[:0].copy())
 
     def _begin(self, objective: Objective, state: ConjugateGradientState) -> None:

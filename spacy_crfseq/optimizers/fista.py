@@ -65,7 +65,6 @@ class FISTA(BatchMethod[FISTAState]):
     penalties: ClassVar[frozenset[str]] = frozenset({"prox"})
 
     def start(self, theta: Floats) -> FISTAState:
-        """Return the state of a run that begins at `theta`."""
         return FISTAState(theta.copy())
 
     def iterate(self, objective: Objective, state: FISTAState) -> StepReport:

@@ -85,7 +85,6 @@ class MarginSteps(OnlineMethod):
             raise ConfigError(f"{name}: max_iterations must be at least 1, and 0 <= tolerance < 1.")
 
     def start(self, theta: Floats) -> MistakeState:
-        """Return the state of a run that begins at `theta`."""
         sums = np.zeros_like(theta) if self.average else theta[:0].copy()
         return MistakeState(theta.copy(), sums, self._variances(theta), np.random.default_rng(self.seed))
 
@@ -94,7 +93,6 @@ class MarginSteps(OnlineMethod):
         state.average(theta)
 
     def iterate(self, objective: Objective, state: MistakeState) -> StepReport:
-        """Pass once over the data of `objective`."""
         loss, mistakes = learn_from_mistakes(objective, state, self._step)
         return state.report(loss, mistakes, self.max_iterations, self.tolerance)
 

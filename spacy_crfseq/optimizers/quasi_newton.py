@@ -142,7 +142,6 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
             raise ConfigError(f"{type(self).__name__}: history must be 0 or more.")
 
     def start(self, theta: Floats) -> QuasiNewtonState:
-        """Return the state of a run that begins at `theta`."""
         return QuasiNewtonState(theta.copy(), history=History.like(theta, self.history, self.longest))
 
     def _begin(self, objective: Objective, state: QuasiNewtonState) -> None:

@@ -51,7 +51,6 @@ class RPROP(BatchMethod[RPROPState]):
             raise ConfigError("RPROP: first_step must be positive.")
 
     def start(self, theta: Floats) -> RPROPState:
-        """Return the state of a run that begins at `theta`."""
         steps = np.full_like(theta, self.first_step)
         return RPROPState(theta.copy(), steps=steps, signs=np.zeros_like(theta))
 

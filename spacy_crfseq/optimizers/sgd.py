@@ -77,7 +77,6 @@ class SGD(GradientSteps):
             raise ConfigError("SGD: rate and tolerance must be 0 or more; a rate of 0 is found on a sample.")
 
     def start(self, theta: Floats) -> SGDState:
-        """Return the state of a run that begins at `theta`."""
         sums = np.zeros_like(theta) if self.average else theta[:0]
         return SGDState(theta.copy(), sums, np.random.default_rng(self.seed), rate=self.rate)
 
@@ -91,7 +90,6 @@ class SGD(GradientSteps):
             theta[:] = state.unscaled()
 
     def iterate(self, objective: Objective, state: SGDState) -> StepReport:
-        """Pass once over the data of `objective`."""
         from ..kernels import updates
 
         if state.rate == 0:

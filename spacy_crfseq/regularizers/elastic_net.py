@@ -28,7 +28,6 @@ class ElasticNet(WeightByWeight):
 
     @property
     def strengths(self) -> Strengths:
-        """rho1 and rho2."""
         return Strengths(self.rho1, self.rho2)
 
 

@@ -50,7 +50,6 @@ class GroupLasso(Penalty):
         return np.array([0, len(weights)]) if self._ptr is None else self._ptr
 
     def value(self, weights: Floats) -> float:
-        """Return the penalty."""
         from ..kernels import penalties
 
         return self.rho * float(penalties.group_norms(weights, self._rows(weights)))

@@ -24,5 +24,4 @@ class L1(WeightByWeight):
 
     @property
     def strengths(self) -> Strengths:
-        """rho, and no squared norm."""
         return Strengths(self.rho, 0.0)

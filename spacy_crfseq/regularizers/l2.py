@@ -21,5 +21,4 @@ class L2(WeightByWeight):
 
     @property
     def strengths(self) -> Strengths:
-        """No L1 norm, and rho."""
         return Strengths(0.0, self.rho)
