@@ -163,14 +163,13 @@ def shared(function: Callable[[slice], Result], length: int, n_threads: int) -> 
     return run([partial(function, part) for part in parts(length, n_threads)])
 
 
-def elementwise(kernel: Callable[..., Result], n_threads: int, *arguments: Floats | float) -> list[Result]:
+def elementwise(kernel: Callable[..., Result], n_threads: int, first: Floats, *others: Floats | float) -> list[Result]:
     """Return what a kernel makes of each part of arrays [D], threads working side by side; numbers are for all."""
-    length = next(len(each) for each in arguments if isinstance(each, np.ndarray))
 
     def call(part: slice) -> Result:
-        return kernel(*(each[part] if isinstance(each, np.ndarray) else each for each in arguments))
+        return kernel(first[part], *(each[part] if isinstance(each, np.ndarray) else each for each in others))
 
-    return shared(call, length, n_threads)
+    return shared(call, len(first), n_threads)
 
 
 def dot(x: Floats, y: Floats, n_threads: int) -> float:

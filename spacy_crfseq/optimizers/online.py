@@ -42,7 +42,7 @@ class GradientState:
 
 
 class GradientSteps(OnlineMethod):
-    """An online method for differentiable losses and elastic nets."""
+    """An online method that steps along the gradients of mini-batches, for elastic nets."""
 
     penalties: ClassVar[frozenset[str]] = frozenset({"elastic"})
     batch_size: int
