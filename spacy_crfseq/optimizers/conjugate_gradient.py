@@ -95,5 +95,6 @@ class ConjugateGradient(BatchMethod[ConjugateGradientState]):
         beta = square / before if self.update == "FR" else max(0.0, (square - product) / before)
         if abs(product) >= ORTHOGONAL * square:
             beta = 0.0
-        direction = state.direction
-        add_scaled(np.negative(new.gradient, state.take()), beta, direction, direction, n_threads)
+        downhill = np.negative(new.gradient, state.take())
+        add_scaled(downhill, beta, state.direction, state.direction, n_threads)
+        state.free.append(downhill)
