@@ -79,8 +79,8 @@ GROUPS = {
         "features", "Feature sets and functions", "components.crf_ner.features", "crf_features",
         "What the model looks at. [Features and templates](../features.md) explains how templates are written.",
     ),
-    "spacy_crf_extrinsic_losses": Group(
-        "extrinsic-losses", "Extrinsic losses", "fine_tune.sets.questions.loss", "crf_extrinsic_losses",
+    "spacy_crf_costs": Group(
+        "costs", "Costs", "fine_tune.sets.questions.loss", "crf_costs",
         "Costs of a whole labelling, for [`fine-tune`](../commands/fine-tune.md): training on data of which only "
         "something indirect is known.",
     ),
@@ -530,7 +530,7 @@ def _config_value(value: object) -> str:
 CONTRACTS = (
     "Loss", "Scores", "Batch", "Candidates", "IncorrectSpan", "LikelihoodLoss", "Decoder", "Constraints", "Regularizer",
     "Strengths", "RowBlock", "Optimizer", "Objective", "OnlineBatch", "RowGradient", "Occurrences", "StepReport",
-    "ExtrinsicLoss", "Evidence",
+    "Cost", "Evidence",
 )  # fmt: skip
 
 

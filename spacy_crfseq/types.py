@@ -157,7 +157,7 @@ class Loss(Protocol):
         is a subgradient, give "minibatches" alone, since a line search would fail on them.  Besides these:
         "best_path", a score by which the best rival exceeds the gold labels; "margin", that it is positive until the
         gold labels win by a margin; "likelihood", a sum of functions of
-        -log P(gold | x), which the loss has as a method `link`; "log_likelihood", the sum of -log P itself; "local",
+        -log P(gold | x), which the loss has as a method `phi`; "log_likelihood", the sum of -log P itself; "local",
         probabilities normalised at each token given the label before, which a decoder must know; "candidates", that it
         is defined where gold labels are candidate sets.
     """
@@ -173,7 +173,7 @@ class Loss(Protocol):
 class LikelihoodLoss(Loss, Protocol):
     """A loss that gives "likelihood": the sum over sequences of ``weight * phi(-log P(gold | x))``."""
 
-    def link(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return phi and its derivative, which is positive, at some negative log-likelihoods [N]."""
         ...
 
@@ -415,12 +415,15 @@ class Decoder(Protocol):
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T].  `allowed` [T, L] restricts single tokens; None allows all."""
+        """Return labels [T].  `allowed` [T, L] restricts single tokens; None allows all.
+
+        RAISES DataError: If the constraints leave a sequence without any labelling.
+        """
         ...
 
 
 class Evidence(NamedTuple):
-    """What a data set holds about a text of T tokens, for extrinsic losses.
+    """What a data set holds about a text of T tokens, for costs.
 
     words (Sequence[str]): [T].
     gold (Sequence[str | None]): [T] gold labels, in the component's own tags ("B-PER"); None where not known.
@@ -435,11 +438,11 @@ class Evidence(NamedTuple):
     annotated: Callable[[str], Callable[[Sequence[str]], Any]]
 
 
-Cost: TypeAlias = Callable[[Sequence[str]], float]
+CostFunction: TypeAlias = Callable[[Sequence[str]], float]
 """What labels [T] of a text cost, 0 or more."""
 
 
-class ExtrinsicLoss(Protocol):
+class Cost(Protocol):
     """A cost of predicted labels against whatever a data set holds; it need not be a sum over tokens or spans."""
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
@@ -449,7 +452,7 @@ class ExtrinsicLoss(Protocol):
         """
         ...
 
-    def __call__(self, evidence: Evidence) -> Cost | None:
+    def __call__(self, evidence: Evidence) -> CostFunction | None:
         """Return the cost of labels of a text; None where the evidence does not tell good labels from bad ones.
 
         The gold labels, if all are known, cost 0, unless something that errs judges them.

@@ -145,7 +145,7 @@ def test_the_configs_of_the_readme_are_valid(tmp_path: Path) -> None:
 
 def test_the_readme_names_every_registered_method() -> None:
     named = set(re.findall(r"`(\w+)[`(]", README))
-    kinds = (registry.losses, registry.regularizers, registry.optimizers, registry.decoders, registry.extrinsic_losses)
+    kinds = (registry.losses, registry.regularizers, registry.optimizers, registry.decoders, registry.costs)
     for kind in kinds:
         assert {name.split(".")[1] for name in kind.get_all() if name.startswith("spacy_crfseq.")} <= named
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
     from spacy.training import Example
 
-    from spacy_crfseq.types import ExtrinsicLoss, Floats
+    from spacy_crfseq.types import Cost, Floats
 
 UNTOUCHED, NOTHING, VERB, TAG, ALL, MORE = (
     "nothing, as first trained", "nothing", "the main verb is a verb", "the main verb's tag", "all tags",
@@ -102,10 +102,10 @@ class Questions:
         fine_tune(self._nlp, self.task.pipe.name, sources, Settings(**settings))
         return self.task.pipe.crf.theta
 
-    def _evidence(self, questions: Examples, known: str) -> tuple[Examples, ExtrinsicLoss | None]:
+    def _evidence(self, questions: Examples, known: str) -> tuple[Examples, Cost | None]:
         """Return questions with what is known of them, and their loss: none where that is everything."""
-        from spacy_crfseq.extrinsic.hamming import Hamming
-        from spacy_crfseq.extrinsic.required_label import RequiredLabel
+        from spacy_crfseq.costs.hamming import Hamming
+        from spacy_crfseq.costs.required_label import RequiredLabel
 
         if known in (ALL, MORE):
             return questions, None
@@ -248,7 +248,7 @@ class TaggedEntities:
 
     def adapt(self, known: str, **more: Any) -> Floats:
         """Return the weights after augmented-loss training, as many turns whatever is learnt from."""
-        from spacy_crfseq.extrinsic.entity_agreement import EntityAgreement
+        from spacy_crfseq.costs.entity_agreement import EntityAgreement
         from spacy_crfseq.pipeline.fine_tuning import Source, fine_tune
         from spacy_crfseq.training.fine_tuning import Settings
 

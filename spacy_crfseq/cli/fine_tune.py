@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..pipeline.fine_tuning import Source
     from ..training.fine_tuning import SetReport, Settings, TuningSet
     from ..training.fit import FitResult, Progress
-    from ..types import ExtrinsicLoss
+    from ..types import Cost
 
 DEV = "dev"
 NUMBERS = {"k": int, "rate": float, "rounds": int, "turns": int, "seed": int}
@@ -52,7 +52,7 @@ def fine_tune_cli(
 ) -> None:
     """Train a component further on several corpora, each with its own loss.
 
-    Corpora without a loss teach their gold labels. For the others a loss of the registry crf_extrinsic_losses tells
+    Corpora without a loss teach their gold labels. For the others a cost of the registry crf_costs tells
     what predicted labels cost: of the k best labellings the one that costs least becomes the answer to learn. The
     config has a block [fine_tune] with component, k, rate, rounds, turns, seed, patience and schedule, a block
     [fine_tune.sets.NAME.corpus] with a reader and perhaps [fine_tune.sets.NAME.loss] for each corpus, and
@@ -180,8 +180,8 @@ def _check_set(name: str, block: Any) -> None:
         )
     if keys and "@readers" not in (block.get("corpus") or {}):
         raise ConfigError(f"[fine_tune.{name}.corpus] must name a reader, such as spacy_crfseq.ConlluReader.v1.")
-    if "loss" in keys and "@crf_extrinsic_losses" not in (block["loss"] or {}):
-        raise ConfigError(f"[fine_tune.{name}.loss] must name a loss of crf_extrinsic_losses, such as Hamming.v1.")
+    if "loss" in keys and "@crf_costs" not in (block["loss"] or {}):
+        raise ConfigError(f"[fine_tune.{name}.loss] must name a cost of crf_costs, such as Hamming.v1.")
 
 
 def _settings(block: dict[str, Any]) -> tuple[Settings, int]:
@@ -273,8 +273,8 @@ def _make(block: dict[str, Any], name: str) -> Any:
     return util.registry.resolve({name: block})[name]
 
 
-def _loss(block: dict[str, Any], name: str) -> ExtrinsicLoss | None:
-    loss: ExtrinsicLoss | None = _make(block["loss"], f"{name}.loss") if "loss" in block else None
+def _loss(block: dict[str, Any], name: str) -> Cost | None:
+    loss: Cost | None = _make(block["loss"], f"{name}.loss") if "loss" in block else None
     return loss
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,18 +18,11 @@ class LocalViterbi:
     Constraints choose among the paths; the probabilities are those of the free model.
     """
 
-    @property
-    def local(self) -> bool:
-        """True: reads scores as those of a locally normalised model."""
-        return True
+    local: ClassVar[bool] = True  # it reads scores as those of a locally normalised model
 
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T].
-
-        RAISES DataError: If the constraints leave a sequence without any labelling.
-        """
         from ..kernels import local
 
         emissions = np.empty_like(scores.emissions)

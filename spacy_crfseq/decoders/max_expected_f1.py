@@ -22,9 +22,8 @@ class MaxExpectedF1:
     """Spans that are worth their risk of being wrong (registered as ``spacy_crfseq.MaxExpectedF1.v1``).
 
     Among all labellings that keep the constraints, the one with the largest sum over its spans of
-    ``(1 + beta^2) P(span | x) - expected_f``.  Where Viterbi chooses the labelling that is most probably right as a
-    whole, this one takes a span that is more probable than ``expected_f / (1 + beta^2)``, unless it is in the way of
-    better ones.  For plain labels, where each token is a span, it has most labels right by expectation, as `Posterior`.
+    ``(1 + beta^2) P(span | x) - expected_f``: it takes a span that is more probable than ``expected_f / (1 + beta^2)``,
+    unless it is in the way of better ones.  For plain labels, where each token is a span, it decodes as `Posterior`.
 
     expected_f (float): The F-measure that one expects to reach, above 0 and up to 1; 0.8 unless it is known better.
         A dev set tells; the labels depend on it little.
@@ -49,10 +48,6 @@ class MaxExpectedF1:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T].
-
-        RAISES DataError: If the constraints leave a sequence without any labelling.
-        """
         from ..kernels import chain
 
         posterior = chain.make_chain(scores.constrained(constraints, allowed), offsets)

@@ -25,10 +25,6 @@ class Posterior:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T].
-
-        RAISES DataError: If the constraints leave a sequence without any labelling.
-        """
         from ..kernels import lattice
 
         possible = scores.constrained(constraints, allowed)

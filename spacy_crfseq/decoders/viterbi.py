@@ -17,10 +17,6 @@ class Viterbi:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        """Return labels [T].
-
-        RAISES DataError: If the constraints leave a sequence without any labelling.
-        """
         from ..kernels import viterbi
 
         labels = np.zeros(len(scores.emissions), np.int32)

@@ -2,11 +2,9 @@
 
 With C the labellings that agree with known labels and candidate sets, and s a span known to be wrong, the loss is
 -log P(C) - sum_s log P(not s | C).  The labellings of C without s are those that part with it at its first token, at
-its second one after the first has agreed, and so on: disjoint sets, each of them again a set of labels at each token.
-So everything is made of log-sums over such *views* of a sequence, that is of forward-backward on masked emissions,
-whose expected counts are weighted by the derivatives of the loss with respect to the log-sums, and no probability is
-ever subtracted from another.  A gold label of a token numbers what is known there (`types.Candidates`), spans that
-begin there included, so that whatever cuts, shuffles and joins gold labels does the right thing.
+its second one after the first has agreed, and so on: disjoint sets, each again a set of labels at each token.  So
+everything is made of log-sums over such *views* of a sequence, by forward-backward on masked emissions, with expected
+counts weighted by the derivatives of the loss; no probability is ever subtracted from another.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from numpy.typing import NDArray
 
 from ..types import MISSING, Batch, Bools, IncorrectSpan, Offsets, Scores
 
-Link: TypeAlias = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""phi(u) and its derivative."""
+Phi: TypeAlias = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""Maps losses u [N] to phi(u) and its derivative."""
 
 
 class _Views(NamedTuple):
@@ -55,23 +53,23 @@ def partly_known(batch: Batch) -> Offsets:
     return partly
 
 
-def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scores, link: Link | None) -> float:
+def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scores, phi: Phi | None) -> float:
     """Return the weighted sum of phi(u), u the loss of a sequence, over some sequences; add its gradient to `grad`.
 
     numbers (Offsets): The sequences, which are not empty.
-    link (Link | None): phi; None for phi(u) = u.
+    phi (Phi | None): None for phi(u) = u.
     """
     views, weights = _make_views(batch, numbers), batch.weights[numbers]
     n_groups = len(views.factor)
     known = weights[views.owner] * views.factor
-    if link is None and len(views.group) == n_groups:  # the derivatives are known beforehand
+    if phi is None and len(views.group) == n_groups:  # the derivatives are known beforehand
         log_sums = _expectations(scores, views, known, grad)
         return float(weights @ _losses(views, log_sums, len(weights)))
     log_sums = _expectations(scores, views, np.ones(len(views.group)), None)
     groups = np.full(n_groups, -np.inf)
     np.logaddexp.at(groups, views.group, log_sums)
     u = _losses(views, groups, len(weights))
-    value, slope = (u, np.ones_like(u)) if link is None else link(u)
+    value, slope = (u, np.ones_like(u)) if phi is None else phi(u)
     shares = np.exp(log_sums - np.where(groups > -np.inf, groups, 0)[views.group])
     _expectations(scores, views, (known * slope[views.owner])[views.group] * shares, grad)
     return float(weights @ value)

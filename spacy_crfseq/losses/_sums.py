@@ -1,12 +1,13 @@
-"""The losses of this room as sums over sequences or positions: blocks of sequences first, the others one by one.
+"""The losses of this folder that are sums over sequences or positions of a function of negative log-likelihoods.
 
-All are functions phi of negative log-likelihoods u: phi(u) = exp(u) - 1 up to a cap, and its tangent beyond.  With a
-cap of zero that is u itself.
+With u = -log P it is phi(u) = e^u - 1 up to a cap and its tangent beyond; with a cap of 0 that is u itself.  Kernels
+work on blocks of sequences of like length first, and on the others one by one.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,57 +23,78 @@ HIGHEST = 30.0
 _ALL_KNOWN: Ints = np.zeros(0, np.int32)
 
 
-def check_cap(name: str, cap: float) -> None:
-    """RAISES ConfigError: Unless the cap is from 0 to `HIGHEST`."""
-    if not 0 <= cap <= HIGHEST:
-        raise ConfigError(
-            f"spacy_crfseq.{name}.v1: cap must be from 0 to {HIGHEST:g}, but it is {cap}; beyond it the exponential "
-            "is continued by its tangent, whose slope e^cap has to fit into float32. Leave it out for the default."
-        )
+class _Capped:
+    """A loss with a `cap`, which is 0 unless a derived class has it as a setting."""
+
+    gives: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches"})
+
+    @property
+    def cap(self) -> float:
+        """In nats."""
+        return 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cap <= HIGHEST:
+            raise ConfigError(
+                f"spacy_crfseq.{type(self).__name__}.v1: cap must be from 0 to {HIGHEST:g}, but it is {self.cap}; "
+                "beyond it the exponential is continued by its tangent, whose slope e^cap has to fit into float32. "
+                "Leave it out for the default."
+            )
 
 
-def capped_exponential(u: NDArray[np.float64], cap: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return phi(u) and its derivative."""
-    slope = np.exp(np.minimum(u, cap))
-    return slope - 1 + slope * np.maximum(u - cap, 0), slope
+class Sequential(_Capped):
+    """The weighted sum over sequences of phi(-log P(y_n | x_n)), y_n whatever is known of the labels."""
+
+    gives: ClassVar[frozenset[str]] = _Capped.gives | {"likelihood", "candidates"}
+
+    def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return phi and its derivative at some negative log-likelihoods [N]."""
+        if not self.cap:
+            return nll, np.ones_like(nll)
+        slope = np.exp(np.minimum(nll, self.cap))
+        return slope - 1 + slope * np.maximum(nll - self.cap, 0), slope
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        from ..kernels import blocks, lattice
+
+        kernels, partly = (blocks.log_loss, lattice.log_loss), partly_known(batch)
+        if not len(partly):
+            return _add_up(kernels, batch.gold, scores, batch, grad, self.cap)
+        weights = batch.weights.copy()
+        weights[partly] = 0
+        loss = _add_up(kernels, batch.gold, scores, batch._replace(weights=weights), grad, self.cap)
+        return loss + over_partly_known(scores, batch, partly, grad, self.phi if self.cap else None)
 
 
-def over_sequences(scores: Scores, batch: Batch, grad: Scores, cap: float) -> float:
-    """Return the weighted sum of phi(-log P(y_n | x_n)) and add its gradient to `grad`."""
-    partly = partly_known(batch)
-    if not len(partly):
-        return _over_known(scores, batch, grad, cap)
-    weights = batch.weights.copy()
-    weights[partly] = 0
-    loss = _over_known(scores, batch._replace(weights=weights), grad, cap)
-    return loss + over_partly_known(scores, batch, partly, grad, partial(capped_exponential, cap=cap) if cap else None)
+class Pointwise(_Capped):
+    """The weighted sum over known labels of phi(-log P(y_nt | x_n))."""
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        from ..kernels import blocks, lattice
+
+        return _add_up((blocks.pointwise, lattice.pointwise), _ALL_KNOWN, scores, batch, grad, self.cap)
 
 
-def _over_known(scores: Scores, batch: Batch, grad: Scores, cap: float) -> float:
-    """Do that for sequences each of whose labels is known or missing."""
-    from ..kernels import blocks, lattice
+def _add_up(
+    kernels: tuple[Callable[..., Any], Callable[..., Any]],
+    known: Ints,
+    scores: Scores,
+    batch: Batch,
+    grad: Scores,
+    cap: float,
+) -> float:
+    """Return the sum of two kernels, one for blocks of sequences, one for those that are `left`; add to `grad`.
+
+    known (Ints): [T] gold labels, of which blocks allow none to be missing; empty where that makes no difference.
+    """
+    from ..kernels import blocks
 
     weights, loss = batch.weights, 0.0
     if len(weights) >= MANY and len(scores.transitions) == 1:
         order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
-        size = blocks.select(batch.offsets, batch.gold, weights, order, left)
-        loss = blocks.log_loss(*scores, batch.offsets, batch.gold, weights, *grad, order[:size], left, cap)
+        size = blocks.select(batch.offsets, known, weights, order, left)
+        loss = kernels[0](*scores, batch.offsets, batch.gold, weights, *grad, order[:size], left, cap)
         if not left.any():
             return float(loss)
         weights = np.where(left, weights, 0)
-    return float(loss + lattice.log_loss(*scores, batch.offsets, batch.gold, weights, *grad, cap))
-
-
-def over_positions(scores: Scores, batch: Batch, grad: Scores, cap: float) -> float:
-    """Return the weighted sum of phi(-log P(y_t | x)) over known labels and add its gradient to `grad`."""
-    from ..kernels import blocks, lattice
-
-    weights, loss = batch.weights, 0.0
-    if len(weights) >= MANY and len(scores.transitions) == 1:
-        order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
-        size = blocks.select(batch.offsets, _ALL_KNOWN, weights, order, left)
-        loss = blocks.pointwise(*scores, batch.offsets, batch.gold, weights, *grad, order[:size], left, cap)
-        if not left.any():
-            return float(loss)
-        weights = np.where(left, weights, 0)
-    return float(loss + lattice.pointwise(*scores, batch.offsets, batch.gold, weights, *grad, cap))
+    return float(loss + kernels[1](*scores, batch.offsets, batch.gold, weights, *grad, cap))

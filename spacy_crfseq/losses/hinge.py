@@ -7,6 +7,7 @@ the structured support vector machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..errors import ConfigError
 from ..types import Batch, Scores
@@ -22,19 +23,14 @@ class Hinge:
     RAISES ConfigError: If the cost is not positive.
     """
 
+    gives: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path", "margin"})
     cost: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.cost > 0:
             raise ConfigError(f"Hinge: cost must be positive, but {self.cost} was given; without costs use Perceptron.")
 
-    @property
-    def gives(self) -> frozenset[str]:
-        """What an optimizer may build on."""
-        return frozenset({"minibatches", "best_path", "margin"})
-
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add a subgradient to `grad`."""
         from ..kernels import viterbi
 
         return float(viterbi.max_loss(*scores, *batch[:3], self.cost, *grad))

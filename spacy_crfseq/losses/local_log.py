@@ -6,6 +6,7 @@ The maximum entropy Markov model of McCallum, Freitag & Pereira (2000), trained 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..types import Batch, Scores
 
@@ -18,13 +19,9 @@ class LocalLog:
     labels are summed out exactly.  The probabilities are other ones than a CRF's: decode with LocalViterbi.
     """
 
-    @property
-    def gives(self) -> frozenset[str]:
-        """What an optimizer may build on."""
-        return frozenset({"value_and_grad", "minibatches", "local"})
+    gives: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "local"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add its gradient to `grad`."""
         from ..kernels import local
 
         return float(local.log_loss(*scores, *batch[:3], *grad))

@@ -7,6 +7,7 @@ it is his algorithm.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..types import Batch, Scores
 
@@ -20,13 +21,9 @@ class Perceptron:
     a gradient all the same, since some labels win the tie: minimise it with a method that takes every mistake as one.
     """
 
-    @property
-    def gives(self) -> frozenset[str]:
-        """What an optimizer may build on."""
-        return frozenset({"minibatches", "best_path"})
+    gives: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add a subgradient to `grad`."""
         from ..kernels import viterbi
 
         return float(viterbi.max_loss(*scores, *batch[:3], 0.0, *grad))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..types import Batch, Scores
-from ._sums import check_cap, over_positions
+from ._sums import Pointwise
 
 
 @dataclass(frozen=True)
-class PointwiseExp:
+class PointwiseExp(Pointwise):
     """Exponential loss of single labels (registered as ``spacy_crfseq.PointwiseExp.v1``).
 
     With u = -log P of a label, its loss is e^u for u <= cap and the tangent e^cap (1 + u - cap) beyond, so that a label
@@ -28,15 +28,6 @@ class PointwiseExp:
 
     cap: float = 2.0
 
-    def __post_init__(self) -> None:
-        check_cap("PointwiseExp", self.cap)
-
-    @property
-    def gives(self) -> frozenset[str]:
-        """What an optimizer may build on."""
-        return frozenset({"value_and_grad", "minibatches"})
-
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over positions and add its gradient to `grad`."""
         known = np.concatenate([[0], np.cumsum(batch.gold >= 0)])[batch.offsets]  # P^-1 - 1 is what kernels add up
-        return over_positions(scores, batch, grad, self.cap) + float(batch.weights @ np.diff(known))
+        return super().__call__(scores, batch, grad) + float(batch.weights @ np.diff(known))

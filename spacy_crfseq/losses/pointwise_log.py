@@ -7,23 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..types import Batch, Scores
-from ._sums import over_positions
+from ._sums import Pointwise
 
 
 @dataclass(frozen=True)
-class PointwiseLog:
+class PointwiseLog(Pointwise):
     """Negative log-likelihood of single labels (registered as ``spacy_crfseq.PointwiseLog.v1``).
 
     It asks for good labels one by one, as scores of single labels do, not for good sequences.  It is not convex: a run
     may end in a local optimum.  A position has the weight of its sequence; without a gold label it adds nothing.
     """
-
-    @property
-    def gives(self) -> frozenset[str]:
-        """What an optimizer may build on."""
-        return frozenset({"value_and_grad", "minibatches"})
-
-    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over positions and add its gradient to `grad`."""
-        return over_positions(scores, batch, grad, 0.0)

@@ -7,45 +7,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..types import Batch, Scores
-from ._sums import capped_exponential, check_cap, over_sequences
+from ._sums import Sequential
 
 
 @dataclass(frozen=True)
-class SequentialExp:
+class SequentialExp(Sequential):
     """Exponential loss of whole sequences (registered as ``spacy_crfseq.SequentialExp.v1``).
 
     P^-1 of a long sentence is larger than any number before a model is trained.  So it is continued by its tangent:
     with u = -log P, the loss of a sequence is phi(u) = e^u - 1 for u <= cap, and e^cap (1 + u - cap) - 1 beyond.
-    Being increasing, convex and differentiable, phi keeps the whole as convex in the weights as the log-loss is.  The
-    optimum is that of the capped loss, and exactly that of the exponential loss if no sequence has a u above the cap
-    there.  Sequences above the cap weigh e^cap each, so that early iterations are those of e^cap times the log-loss:
-    a warm start.
+    Being increasing, convex and differentiable, phi keeps the whole as convex in the weights as the log-loss is.  If no
+    sequence has a u above the cap at the optimum, it is exactly that of the exponential loss.  Sequences above the cap
+    weigh e^cap each: early iterations are those of e^cap times the log-loss, a warm start.
 
-    Where gold labels are missing or candidate sets, P is the probability of what is known, as in `SequentialLog`; a
-    sequence of which nothing is known contributes nothing.
+    Where gold labels are missing or candidate sets, P is the probability of what is known, as in `SequentialLog`.
 
     cap (float): In nats, from 0 (the log-loss) to 30.
     RAISES ConfigError: On a cap out of range.
     """
 
     cap: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_cap("SequentialExp", self.cap)
-
-    @property
-    def gives(self) -> frozenset[str]:
-        """What an optimizer may build on."""
-        return frozenset({"value_and_grad", "minibatches", "likelihood", "candidates"})
-
-    def link(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return phi and its derivative at some negative log-likelihoods [N]."""
-        return capped_exponential(nll, self.cap)
-
-    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add its gradient to `grad`."""
-        return over_sequences(scores, batch, grad, self.cap)

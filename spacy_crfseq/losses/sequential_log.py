@@ -6,16 +6,13 @@ Lafferty, McCallum & Pereira (2001); F1 of Altun, Johnson & Hofmann (2003), eq. 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..types import Batch, Scores
-from ._sums import over_sequences
+from ._sums import Sequential
 
 
 @dataclass(frozen=True)
-class SequentialLog:
+class SequentialLog(Sequential):
     """Negative log-likelihood of whole sequences (registered as ``spacy_crfseq.SequentialLog.v1``).
 
     Where gold labels are missing, the likelihood of the sequence is the sum over all labellings that agree with the
@@ -25,15 +22,4 @@ class SequentialLog:
     that is known, exactly; with several, as if they were independent of each other.
     """
 
-    @property
-    def gives(self) -> frozenset[str]:
-        """What an optimizer may build on."""
-        return frozenset({"value_and_grad", "minibatches", "likelihood", "log_likelihood", "candidates"})
-
-    def link(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the negative log-likelihoods [N] as they are, and ones."""
-        return nll, np.ones_like(nll)
-
-    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add its gradient to `grad`."""
-        return over_sequences(scores, batch, grad, 0.0)
+    gives: ClassVar[frozenset[str]] = Sequential.gives | {"log_likelihood"}

@@ -7,6 +7,7 @@ that likely errors are pushed down before certain ones; differentiable and conve
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,19 +26,14 @@ class SoftmaxMargin:
     RAISES ConfigError: If the cost is negative.
     """
 
+    gives: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "candidates"})
     cost: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.cost >= 0:
             raise ConfigError(f"SoftmaxMargin: cost must be 0 or more, but {self.cost} was given.")
 
-    @property
-    def gives(self) -> frozenset[str]:
-        """What an optimizer may build on."""
-        return frozenset({"value_and_grad", "minibatches", "candidates"})
-
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and add its gradient to `grad`."""
         raised = scores.emissions.copy()
         known = np.flatnonzero(batch.gold >= 0)
         gold, cost = batch.gold[known], raised.dtype.type(self.cost)

@@ -1,37 +1,37 @@
 """AdaGrad with one learning rate for each row of weights, lazy shrinkage and a lazy average.
 
 Duchi, Hazan & Singer (2011), "Adaptive subgradient methods for online learning and stochastic optimization", in its
-composite (proximal) form.  A row is the weights of one attribute for all labels, and shares one accumulator:
-it saves most of the memory traffic, and finds better named entities than an accumulator for each weight.  When
-position t, with the gradient d of its scores, visits row r::
+composite (proximal) form.  A row, the weights of one attribute for all labels, shares one accumulator, which saves most
+memory traffic and finds better named entities than one for each weight.  When position t, with the gradient d of its
+scores, visits row r::
 
     G_r += ||d||^2          a_r = rate / sqrt(offset + G_r)
     w_r = (w_r - a_r d) / (1 + a_r c k)
 
-where c is the strength of the squared norm for a sequence and k the sequences since the row's last visit: the proximal
-step for all the sequences that left the row alone, done when it is needed (the lazy updates of Duchi et al.).  An L1
-norm of strength b for a sequence first takes ``a_r b k`` off the size of ``w_r - a_r d``, at most all of it; then all
-rows catch up at the end of an epoch, and the last weights predict, since an average of sparse weights is not sparse.
-Weights of rare attributes become zero so, while those of frequent ones keep moving around it: SGD's are sparser.
+where c is the strength of the squared norm for a sequence and k the sequences since the row's last visit: a lazy
+proximal step for all sequences that left the row alone.  An L1 norm of strength b for a sequence first takes
+``a_r b k`` off the size of ``w_r - a_r d``, at most all of it; then all rows catch up at the end of an epoch, and the
+last weights predict, since an average of sparse weights is not sparse.  Weights of frequent attributes keep moving
+around zero: SGD's are sparser.
 
-Soon most positions are predicted with near certainty, and their gradient is hardly worth the memory it touches.  One
-with ||d|| < `LEAST` is used with the probability ||d|| / `LEAST`, and then as if it were that long, which leaves its
-expectation as it is (Wangni et al. 2018, "Gradient sparsification"); this saves about a third of an epoch's time.
+Soon most positions are predicted with near certainty.  A gradient with ||d|| < `LEAST` is used with the probability
+||d|| / `LEAST`, and then as if it were that long, which leaves its expectation as it is (Wangni et al. 2018, "Gradient
+sparsification") and saves about a third of an epoch's time.
 
-What predicts is the average over all steps, the step at time s weighted with s^3 (polynomial-decay averaging, Shamir &
-Zhang 2013, with eta = 3), since early steps are far from the optimum.  A row's share of it too is added at its visits.
+What predicts is the average over all steps, the one at time s weighted with s^3, since early steps are far from the
+optimum (polynomial-decay averaging, Shamir & Zhang 2013, with eta = 3).  A row's share too is added at its visits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..types import NONE, Floats, Objective, RowBlock, RowGradient, StepReport, Strengths
+from ..types import NONE, Floats, OnlineObjective, RowBlock, StepReport
+from .online import GradientState, GradientSteps
 
 OFFSET = 0.1
 """Added to the sum of squares: no row's rate exceeds about three times `rate`."""
@@ -40,37 +40,28 @@ LEAST = 0.05
 
 
 @dataclass
-class AdaGradState:
+class AdaGradState(GradientState):
     """A run in progress.
 
-    weights (Floats): [D].
-    sums (Floats): [D] of the average; empty where none is kept.
     seen (NDArray): [R, 2] of each row, the sum of squares and the clock at the last visit; float64.
     clock (float): Sequences seen.
     unit (float): Sequences to an epoch when the run began; the clock's unit in the weights of the average.
     """
 
-    weights: Floats
-    sums: Floats
-    rng: np.random.Generator
     seen: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     blocks: list[RowBlock] = field(default_factory=list)
     clock: float = 0.0
     unit: float = 1.0
-    iterations: int = 0
-    last_value: float = float("inf")
 
 
 @dataclass(frozen=True)
-class AdaGrad:
+class AdaGrad(GradientSteps):
     """AdaGrad by rows (registered as ``spacy_crfseq.AdaGrad.v1``).
 
     rate (float): Learning rate; a row's first steps are about as large.
     batch_size (int): Sequences whose gradient is computed with the same weights.
     average (bool): Predict with the weighted average of the weights; with an L1 norm, the last ones predict anyway.
-    max_iterations (int): Epochs of a run.
     tolerance (float): Stop when an epoch's objective, as met on the way, fell by less than this fraction.
-    seed (int): Of the order of the sequences.
     RAISES ConfigError: On a setting out of range.
     """
 
@@ -82,28 +73,11 @@ class AdaGrad:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.batch_size, self.max_iterations) < 1:
-            raise ConfigError("AdaGrad: batch_size and max_iterations must be at least 1.")
+        super().__post_init__()
         if self.rate <= 0 or self.tolerance < 0:
             raise ConfigError("AdaGrad: rate must be positive, and tolerance 0 or more.")
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """What is asked of the objective."""
-        return frozenset({"minibatches"})
-
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: elastic nets."""
-        return frozenset({"elastic"})
-
-    @property
-    def online(self) -> bool:
-        """True: a pass over part of the data is a valid iteration."""
-        return True
-
     def start(self, theta: Floats) -> AdaGradState:
-        """Return the state of a run that begins at `theta`."""
         sums = np.zeros_like(theta) if self.average else theta[:0].copy()
         return AdaGradState(theta.copy(), sums, np.random.default_rng(self.seed))
 
@@ -120,64 +94,32 @@ class AdaGrad:
                 block.n_rows, block.width, block.ptr, weights, sums, seen, state.clock, state.unit, block.of(theta)
             )
 
-    def iterate(self, objective: Objective, state: AdaGradState) -> StepReport:
-        """Pass once over the data of `objective`."""
+    def iterate(self, objective: OnlineObjective, state: AdaGradState) -> StepReport:
+        from ..kernels import updates
+
         if not state.blocks:
             state.blocks, state.unit = objective.blocks, float(objective.n_total)
             state.seen = np.zeros((sum(block.n_rows for block in state.blocks), 2))
-        strengths = Strengths(*(c / max(1, objective.n_total) for c in objective.regularizer.strengths or NONE))
-        if strengths.l1:
+        l1, l2 = (strength / max(1, objective.n_total) for strength in objective.regularizer.strengths or NONE)
+        if l1:
             state.sums = state.sums[:0]
-        step = self._stepper(state, strengths)
-        loss = 0.0
-        for batch in objective.minibatches(self.batch_size, state.rng):
-            batch_loss, gradients = batch.loss_and_grad(state.weights)
-            loss += batch_loss
-            state.clock += batch.n_sequences
-            for gradient in gradients:
-                step(gradient)
-        if strengths.l1:
-            self._catch_up(state, strengths)
-        state.iterations += 1
-        value = loss + objective.regularizer.value(state.weights)
-        message = self._stop(state, value)
-        state.last_value = value
-        return StepReport(value, loss, float("nan"), 1, bool(message), message)
-
-    def _catch_up(self, state: AdaGradState, strengths: Strengths) -> None:
-        """Make the proximal steps that rows not visited lately still lack."""
-        from ..kernels import updates
-
-        lasso, decay = strengths
-        for block in state.blocks:
-            weights, seen = block.of(state.weights), block.rows_of(state.seen)
-            updates.catch_up(
-                block.n_rows, block.width, block.ptr, weights, seen, state.clock, self.rate, OFFSET, decay, lasso
-            )
-
-    def _stepper(self, state: AdaGradState, strengths: Strengths) -> Callable[[RowGradient], None]:
-        """Return a function that makes the step for a gradient."""
-        from ..kernels import updates
-
-        lasso, decay = strengths
         parts = [
             (block.ptr, block.cols, block.of(state.weights), block.of(state.sums), block.rows_of(state.seen))
             for block in state.blocks
         ]
+        loss, rate = 0.0, self.rate
+        for batch in objective.minibatches(self.batch_size, state.rng):
+            batch_loss, gradients = batch.loss_and_grad(state.weights)
+            loss += batch_loss
+            state.clock += batch.n_sequences
+            for number, ptr, ids, d in gradients:
+                updates.adagrad(ptr, ids, d, *parts[number], state.clock, state.unit, rate, OFFSET, LEAST, l2, l1)
+        if l1:  # make the proximal steps that rows not visited lately still lack
+            for block, (ptr, _, weights, _, seen) in zip(state.blocks, parts, strict=True):
+                updates.catch_up(block.n_rows, block.width, ptr, weights, seen, state.clock, rate, OFFSET, l2, l1)
+        return self._report(state, loss, objective.regularizer.value(state.weights))
 
-        def step(gradient: RowGradient) -> None:
-            number, ptr, ids, d = gradient
-            updates.adagrad(
-                ptr, ids, d, *parts[number], state.clock, state.unit, self.rate, OFFSET, LEAST, decay, lasso
-            )
-
-        return step
-
-    def _stop(self, state: AdaGradState, value: float) -> str:
-        if not np.isfinite(value):
-            return "the objective is not finite: the learning rate is too large"
-        if state.iterations >= self.max_iterations:
-            return f"{self.max_iterations} epochs were run"
-        if state.last_value - value < self.tolerance * value:
+    def _settled(self, values: list[float]) -> str:
+        if len(values) > 1 and values[-2] - values[-1] < self.tolerance * values[-1]:
             return f"the objective fell by less than {self.tolerance:g} of its value in an epoch"
         return ""

@@ -5,20 +5,29 @@ Arrays are as long as there are parameters, so they are used again, and threads 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..errors import ConfigError
 from ..threads import parts, run
-from ..types import Floats, Objective, StepReport
-from .line_search import Point, strong_wolfe
+from ..types import NONE, Floats, Objective, StepReport
 
 Result = TypeVar("Result")
+OPTIMUM = "no step lowers the objective: the optimum is reached to working precision"
+"""Why a run ends that can do no better."""
+
+
+class Point(NamedTuple):
+    """Parameters [D] with the objective's value, the loss alone and the gradient [D]."""
+
+    theta: Floats
+    value: float
+    loss: float
+    gradient: Floats
 
 
 @dataclass
@@ -28,7 +37,7 @@ class BatchState:
     theta (Floats): [D] current parameters.
     point (Point | None): Current parameters with value and gradient; None before the first evaluation.
     gradient_norm (float): Norm of the objective's gradient, or of its subgradient of least norm.
-    values (deque[float]): Objective of the last iterations.
+    values (list[float]): Objective at the start and after each iteration.
     free (list[Floats]): Arrays [D] that are not needed any more.
     done (str): Why the run has ended; empty before.
     """
@@ -36,8 +45,7 @@ class BatchState:
     theta: Floats
     point: Point | None = None
     gradient_norm: float = float("nan")
-    iterations: int = 0
-    values: deque[float] = field(default_factory=deque)
+    values: list[float] = field(default_factory=list)
     free: list[Floats] = field(default_factory=list)
     done: str = ""
 
@@ -61,11 +69,14 @@ class BatchState:
         self.values.append(point.value)
         return point
 
+    def leave(self) -> None:
+        """Let the arrays of the current point be used again."""
+        self.give(self.current)
+
     def move(self, point: Point) -> None:
         """Go on from another point, whose objective is no higher."""
-        self.give(self.current)
+        self.leave()
         self.point, self.theta = point, point.theta
-        self.iterations += 1
         self.values.append(point.value)
 
     def report(self, evaluations: int) -> StepReport:
@@ -74,10 +85,21 @@ class BatchState:
         return StepReport(value, loss, self.gradient_norm, evaluations, bool(self.done), self.done)
 
 
-@dataclass(frozen=True)
-class BatchMethod:
-    """Settings of a method that works on all data in every iteration, and the rules by which it stops."""
+State = TypeVar("State", bound=BatchState)
 
+
+@dataclass(frozen=True)
+class BatchMethod(Generic[State]):
+    """A method that works on all data in every iteration: its settings, and the rules by which it stops.
+
+    max_iterations (int): Upper bound on the iterations of a run.
+    tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
+    period (int): See `tolerance`.
+    gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||).
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"value_and_grad"})
+    online: ClassVar[bool] = False
     max_iterations: int = 500
     tolerance: float = 1e-5
     period: int = 10
@@ -90,38 +112,44 @@ class BatchMethod:
         if min(self.tolerance, self.gradient_tolerance) < 0:
             raise ConfigError(f"{name}: tolerance and gradient_tolerance must be 0 or more.")
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """What is asked of the objective."""
-        return frozenset({"value_and_grad"})
-
-    @property
-    def online(self) -> bool:
-        """False: every iteration needs all data."""
-        return False
-
     def export(self, state: BatchState, theta: Floats) -> None:
-        """Write the current parameters."""
         theta[:] = state.theta
+
+    def iterate(self, objective: Objective, state: State) -> StepReport:
+        """Run one iteration: a step from the current point, unless the run has ended."""
+        evaluations = 0
+        if state.point is None:
+            self._begin(objective, state)
+            evaluations = 1
+        if state.done:
+            return state.report(evaluations)
+        found, count = self._step(objective, state)
+        if found is not None:
+            state.move(found)
+            state.done = self.reason_to_stop(state, objective.n_threads)
+        return state.report(evaluations + count)
+
+    def _begin(self, objective: Objective, state: State) -> None:
+        """Evaluate the objective for the first time."""
+        state.begin(evaluate(objective, state.theta, state.take()))
+
+    def _step(self, objective: Objective, state: State) -> tuple[Point | None, int]:
+        """Return the next point, None if there is none that is better, and how often the objective was computed.
+
+        The gradient norm becomes that of the next point.  Where no further step can help, `state.done` says so.
+        """
+        raise NotImplementedError
 
     def reason_to_stop(self, state: BatchState, n_threads: int) -> str:
         """Return why the run ends after this iteration, nothing if it goes on."""
         values = state.values
-        if len(values) > self.period:
-            earlier = values[-self.period - 1]
-            while len(values) > self.period + 1:
-                values.popleft()
-            if earlier - values[-1] < self.tolerance * abs(values[-1]):
-                return f"the objective fell by no more than {self.tolerance:g} of its value in {self.period} iterations"
+        if len(values) > self.period and values[-self.period - 1] - values[-1] < self.tolerance * abs(values[-1]):
+            return f"the objective fell by no more than {self.tolerance:g} of its value in {self.period} iterations"
         if state.gradient_norm < self.gradient_tolerance * max(1.0, norm(state.theta, n_threads)):
             return f"the gradient norm is below {self.gradient_tolerance:g} of the parameters' norm"
-        if state.iterations >= self.max_iterations:
+        if len(values) > self.max_iterations:
             return f"{self.max_iterations} iterations were run"
         return ""
-
-
-OPTIMUM = "no step lowers the objective: the optimum is reached to working precision"
-"""Why a run ends that can do no better."""
 
 
 def evaluate(objective: Objective, theta: Floats, gradient: Floats) -> Point:
@@ -130,52 +158,25 @@ def evaluate(objective: Objective, theta: Floats, gradient: Floats) -> Point:
     return Point(theta, value, loss, gradient)
 
 
-def search(
-    objective: Objective,
-    state: BatchState,
-    direction: Floats,
-    slope: float,
-    first_step: float,
-    curvature: float,
-) -> tuple[Point | None, float, int]:
-    """Search along a direction [D] from the current point.
-
-    slope (float): Inner product of direction and gradient, negative.
-    RETURNS: The point found, None if none is better; the step that led there; how often the objective was computed.
-    """
-    old, threads = state.current, objective.n_threads
-    tried: list[tuple[float, Point]] = []
-
-    def try_step(step: float) -> tuple[Point, float]:
-        if len(tried) > 1:  # a search returns its last point or its best one
-            worse = max(reversed(tried), key=lambda trial: trial[1].value if np.isfinite(trial[1].value) else np.inf)
-            tried[:] = [trial for trial in tried if trial is not worse]
-            state.give(worse[1])
-        theta = state.take()
-        add_scaled(old.theta, step, direction, theta, threads)
-        tried.append((step, evaluate(objective, theta, state.take())))
-        return tried[-1][1], dot(tried[-1][1].gradient, direction, threads)
-
-    found, count = strong_wolfe(try_step, old, slope, first_step, curvature)
-    length = 0.0
-    for step, point in tried:
-        if point is found:
-            length = step
-        else:
-            state.give(point)
-    return found, length, count
-
-
 def shared(function: Callable[[slice], Result], length: int, n_threads: int) -> list[Result]:
     """Return what `function` makes of each part of a long range, threads working side by side."""
     return run([partial(function, part) for part in parts(length, n_threads)])
+
+
+def elementwise(kernel: Callable[..., Result], n_threads: int, first: Floats, *others: Floats | float) -> list[Result]:
+    """Return what a kernel makes of each part of arrays [D], threads working side by side; numbers are for all."""
+
+    def call(part: slice) -> Result:
+        return kernel(first[part], *(each[part] if isinstance(each, np.ndarray) else each for each in others))
+
+    return shared(call, len(first), n_threads)
 
 
 def dot(x: Floats, y: Floats, n_threads: int) -> float:
     """Return ``x . y``."""
     from ..kernels import vectors
 
-    return sum(shared(lambda part: vectors.dot(x[part], y[part]), len(x), n_threads))
+    return sum(elementwise(vectors.dot, n_threads, x, y))
 
 
 def norm(x: Floats, n_threads: int) -> float:
@@ -187,12 +188,18 @@ def add_scaled(x: Floats, factor: float, y: Floats, out: Floats, n_threads: int)
     """Write ``x + factor * y`` to out [D]."""
     from ..kernels import vectors
 
-    shared(lambda part: vectors.add_scaled(x[part], factor, y[part], out[part]), len(x), n_threads)
+    elementwise(vectors.add_scaled, n_threads, x, factor, y, out)
 
 
-def pseudo_gradient(point: Point, l1: float, out: Floats, n_threads: int) -> None:
-    """Write the subgradient of least norm to out [D], under an L1 norm of strength `l1`; without one, the gradient."""
+def l1_strength(objective: Objective) -> float:
+    """Return the strength of the penalty's L1 norm."""
+    return (objective.regularizer.strengths or NONE).l1
+
+
+def pseudo_gradient(objective: Objective, point: Point, out: Floats) -> Floats:
+    """Write the subgradient of least norm to out [D] and return it; without an L1 norm, that is the gradient."""
     from ..kernels import penalties
 
-    theta, gradient = point.theta, point.gradient
-    shared(lambda p: penalties.pseudo_gradient(theta[p], gradient[p], l1, out[p]), len(out), n_threads)
+    l1 = l1_strength(objective)
+    elementwise(penalties.pseudo_gradient, objective.n_threads, point.theta, point.gradient, l1, out)
+    return out

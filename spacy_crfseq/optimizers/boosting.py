@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..types import Floats, LikelihoodLoss, Objective, Occurrences, Offsets, RowBlock, StepReport
+from ..types import Floats, IndexedObjective, LikelihoodLoss, Occurrences, Offsets, RowBlock, StepReport
 
 BOUNDS = ("position", "tight", "loose")
 CANDIDATES = 4
@@ -136,7 +136,7 @@ class Boosting:
         """Write the current weights."""
         theta[:] = state.theta
 
-    def iterate(self, objective: Objective, state: BoostingState) -> StepReport:
+    def iterate(self, objective: IndexedObjective, state: BoostingState) -> StepReport:
         """Run `rounds` rounds, fewer where no step is worth while."""
         memory, state.memory = state.memory, None
         if memory is None:
@@ -170,7 +170,7 @@ class Boosting:
             return f"{self.max_iterations} iterations of {self.rounds} rounds were run"
         return ""
 
-    def _take(self, objective: Objective, memory: Memory, step: Step) -> None:
+    def _take(self, objective: IndexedObjective, memory: Memory, step: Step) -> None:
         """Make a step; by the bound on positions a longer one, unless the loss falls by less than was promised."""
         if self.bound != "position" or step.row == SHARED:
             memory.take(objective, step)
@@ -252,7 +252,7 @@ class Memory:
     visited: int = 0
 
     @classmethod
-    def of(cls, objective: Objective, theta: NDArray[np.float64], *, by_sequence: bool) -> Memory:
+    def of(cls, objective: IndexedObjective, theta: NDArray[np.float64], *, by_sequence: bool) -> Memory:
         """Return room for what is to be remembered.
 
         by_sequence (bool): Keep the sums that bounds on whole sequences need.
@@ -309,7 +309,7 @@ class Memory:
         n = self.n_labels
         return self.theta[self.shared][: n * n].reshape(n, n)
 
-    def begin(self, objective: Objective) -> None:
+    def begin(self, objective: IndexedObjective) -> None:
         """Compute everything anew."""
         from ..kernels import boosting as kernels
 
@@ -331,7 +331,7 @@ class Memory:
         self._renew(objective, self.alive, -1, 0, 0.0)
         self.changed[:] = False
 
-    def take(self, objective: Objective, step: Step) -> None:
+    def take(self, objective: IndexedObjective, step: Step) -> None:
         """Change weights and everything that hangs on them."""
         if step.row == SHARED:
             self.theta[self.shared] += step.by
@@ -359,7 +359,9 @@ class Memory:
         tokens, owner = index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], self.owners[pair]
         return tokens[owner[tokens] >= 0], pair, owner
 
-    def _renew(self, objective: Objective, sequences: NDArray[np.int64], before: int, column: int, by: float) -> None:
+    def _renew(
+        self, objective: IndexedObjective, sequences: NDArray[np.int64], before: int, column: int, by: float
+    ) -> None:
         """Compute some sequences anew after a change."""
         from ..kernels import boosting as kernels
 
@@ -376,11 +378,11 @@ class Memory:
         self.value = float(self.values.sum())
 
     def _slopes(
-        self, objective: Objective, part: NDArray[np.int64], nll: NDArray[np.float64]
+        self, objective: IndexedObjective, part: NDArray[np.int64], nll: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return old and new slopes and masses [n, 2], and new values [n], of some sequences."""
         loss: LikelihoodLoss = objective.loss  # type: ignore[assignment]
-        phi, slope = loss.link(nll)
+        phi, slope = loss.phi(nll)
         slope = self.weights[part] * slope
         masses = np.stack([self.masses[part], -slope * np.expm1(-nll)], 1)
         return np.stack([self.slopes[part], slope], 1), masses, self.weights[part] * phi
@@ -505,7 +507,7 @@ class _Index(NamedTuple):
     alive: NDArray[np.int64]
 
     @classmethod
-    def of(cls, objective: Objective) -> _Index:
+    def of(cls, objective: IndexedObjective) -> _Index:
         batch, n_labels = objective.batch, objective.blocks[0].width
         lengths, gold = np.diff(batch.offsets), np.ascontiguousarray(batch.gold)
         owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
@@ -521,7 +523,7 @@ class _Index(NamedTuple):
         occurrences = [objective.occurrences(block) for block in range(len(owners))]
         return cls(occurrences, owners, columns, partial, np.flatnonzero(alive))
 
-    def text(self, objective: Objective, *, by_sequence: bool) -> Any:
+    def text(self, objective: IndexedObjective, *, by_sequence: bool) -> Any:
         """Return the tuple that kernels read."""
         from ..kernels import boosting as kernels
 

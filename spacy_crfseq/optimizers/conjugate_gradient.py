@@ -12,13 +12,14 @@ restart, eq. 5.52) or the direction is none of descent.  It keeps four arrays, l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ..errors import ConfigError, suggest
-from ..types import Floats, Objective, StepReport
-from .batch import OPTIMUM, BatchMethod, BatchState, add_scaled, dot, evaluate, norm, search
-from .line_search import Point
+from ..types import Floats, Objective
+from .batch import OPTIMUM, BatchMethod, BatchState, Point, add_scaled, dot, norm
+from .line_search import search
 
 UPDATES = ("PR", "FR")
 CURVATURE = 0.1
@@ -40,17 +41,14 @@ class ConjugateGradientState(BatchState):
 
 
 @dataclass(frozen=True)
-class ConjugateGradient(BatchMethod):
+class ConjugateGradient(BatchMethod[ConjugateGradientState]):
     """Conjugate gradients (registered as ``spacy_crfseq.ConjugateGradient.v1``).
 
-    max_iterations (int): Upper bound on the iterations of a run.
-    tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
-    period (int): See `tolerance`.
-    gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||).
     update (str): "PR" for Polak and Ribiere, in its variant PR+, or "FR" for Fletcher and Reeves, mostly slower.
     RAISES ConfigError: On a setting out of range.
     """
 
+    penalties: ClassVar[frozenset[str]] = frozenset({"smooth"})
     update: str = "PR"
 
     def __post_init__(self) -> None:
@@ -60,43 +58,34 @@ class ConjugateGradient(BatchMethod):
                 f"ConjugateGradient: update = {self.update!r} is unknown. " + suggest(self.update, UPDATES)
             )
 
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: differentiable ones."""
-        return frozenset({"smooth"})
-
     def start(self, theta: Floats) -> ConjugateGradientState:
-        """Return the state of a run that begins at `theta`."""
         return ConjugateGradientState(theta.copy(), direction=theta[:0].copy())
 
-    def iterate(self, objective: Objective, state: ConjugateGradientState) -> StepReport:
-        """Run one iteration: line search along the direction, and the next direction."""
-        evaluations, threads = 0, objective.n_threads
-        if state.point is None:
-            state.gradient_norm = norm(state.begin(evaluate(objective, state.theta, state.take())).gradient, threads)
-            evaluations = 1
-            state.done = "" if state.gradient_norm else OPTIMUM
-        if state.done:
-            return state.report(evaluations)
-        old = state.current
+    def _begin(self, objective: Objective, state: ConjugateGradientState) -> None:
+        super()._begin(objective, state)
+        state.gradient_norm = norm(state.current.gradient, objective.n_threads)
+        state.done = "" if state.gradient_norm else OPTIMUM
+
+    def _step(self, objective: Objective, state: ConjugateGradientState) -> tuple[Point | None, int]:
+        """Search along the direction and choose the next one."""
+        old, threads = state.current, objective.n_threads
         slope = dot(state.direction, old.gradient, threads) if len(state.direction) else 0.0
         restarted = not slope < 0
         if restarted:
-            _restart(state, old)
+            if not len(state.direction):
+                state.direction = np.empty_like(old.gradient)
+            np.negative(old.gradient, state.direction)
             slope = -(state.gradient_norm**2)
         step = 1.0 / max(1.0, state.gradient_norm) if not state.expected else state.expected / slope
         found, length, count = search(objective, state, state.direction, slope, step, CURVATURE)
-        evaluations += count
         if found is None:
             if restarted:
                 state.done = OPTIMUM
             state.direction, state.expected = state.direction[:0], 0.0
-            return state.report(evaluations)
-        state.expected = length * slope
-        self._turn(state, old, found, threads)
-        state.move(found)
-        state.done = self.reason_to_stop(state, threads)
-        return state.report(evaluations)
+        else:
+            state.expected = length * slope
+            self._turn(state, old, found, threads)
+        return found, count
 
     def _turn(self, state: ConjugateGradientState, old: Point, new: Point, n_threads: int) -> None:
         """Compute the direction that starts from the new point."""
@@ -106,16 +95,6 @@ class ConjugateGradient(BatchMethod):
         beta = square / before if self.update == "FR" else max(0.0, (square - product) / before)
         if abs(product) >= ORTHOGONAL * square:
             beta = 0.0
-        direction = state.direction
-        add_scaled(_negative(new.gradient, state.take()), beta, direction, direction, n_threads)
-
-
-def _negative(gradient: Floats, out: Floats) -> Floats:
-    return np.negative(gradient, out)
-
-
-def _restart(state: ConjugateGradientState, point: Point) -> None:
-    """Let the direction be that of steepest descent."""
-    if not len(state.direction):
-        state.direction = np.empty_like(point.gradient)
-    _negative(point.gradient, state.direction)
+        downhill = np.negative(new.gradient, state.take())
+        add_scaled(downhill, beta, state.direction, state.direction, n_threads)
+        state.free.append(downhill)

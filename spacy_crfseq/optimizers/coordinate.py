@@ -31,8 +31,8 @@ from ..types import (
     Batch,
     Bools,
     Floats,
+    IndexedObjective,
     Ints,
-    Objective,
     Occurrences,
     Offsets,
     RowBlock,
@@ -57,7 +57,7 @@ class CoordinateState:
 
     theta (NDArray): [D] current parameters, float64.
     factors (NDArray): What multiplies the curvature of each row, or of each weight; empty before the first sweep.
-    value (float): Objective after the last sweep.
+    value (float): IndexedObjective after the last sweep.
     full (bool): The next sweep visits zeros too.
     work (_Work | None): Indices and scores, made anew in another process.
     """
@@ -137,7 +137,7 @@ class BlockCoordinateDescent:
         """Write the current parameters."""
         theta[:] = state.theta
 
-    def iterate(self, objective: Objective, state: CoordinateState) -> StepReport:
+    def iterate(self, objective: IndexedObjective, state: CoordinateState) -> StepReport:
         """Run one sweep."""
         if state.last is not None and state.last.converged:
             return state.last._replace(evaluations=0)
@@ -209,7 +209,7 @@ NOWHERE = Occurrences(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(1, 
 class _Work:
     """Indices of the sequences and their attributes, and their scores."""
 
-    def __init__(self, objective: Objective) -> None:
+    def __init__(self, objective: IndexedObjective) -> None:
         from ..kernels import coordinate
 
         self.objective, self.allowed = objective, objective.allowed

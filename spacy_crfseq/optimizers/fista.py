@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
 from ..threads import parts, run
 from ..types import Floats, Objective, Regularizer, StepReport
-from .batch import OPTIMUM, BatchMethod, BatchState, add_scaled, dot, evaluate, norm
-from .line_search import Point
+from .batch import OPTIMUM, BatchMethod, BatchState, Point, add_scaled, dot, evaluate, norm
 
 RELAX, DOUBLE = 0.9, 2.0
 MAX_TRIALS = 40
@@ -44,110 +44,96 @@ class FISTAState(BatchState):
     curvature: float = 0.0
     momentum: float = 1.0
 
+    def leave(self) -> None:
+        """Keep the current point as the one before."""
+        if self.last is not None:
+            self.free.append(self.last)
+        self.last = self.theta
+
 
 @dataclass(frozen=True)
-class FISTA(BatchMethod):
+class FISTA(BatchMethod[FISTAState]):
     """FISTA with backtracking and restarts (registered as ``spacy_crfseq.FISTA.v1``).
 
     An iteration computes the objective twice, once without its gradient.  OWL-QN needs far fewer for an elastic net.
 
-    max_iterations (int): Upper bound on the iterations of a run.
-    tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
-    period (int): See `tolerance`.
     gradient_tolerance (float): Stop when ||c (theta - prox(theta - grad f / c, 1 / c))||, which is the gradient's norm
         where there are no corners, is below this times max(1, ||theta||).
     RAISES ConfigError: On a setting out of range.
     """
 
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: any."""
-        return frozenset({"prox"})
+    penalties: ClassVar[frozenset[str]] = frozenset({"prox"})
 
     def start(self, theta: Floats) -> FISTAState:
-        """Return the state of a run that begins at `theta`."""
         return FISTAState(theta.copy())
 
     def iterate(self, objective: Objective, state: FISTAState) -> StepReport:
         """Run one iteration: a proximal step from y, and the next y."""
-        evaluations, threads = 0, objective.n_threads
-        if state.point is None:
-            state.start = evaluate(objective, state.theta.copy(), state.take())
-            state.begin(Point(state.theta, state.start.value, state.start.loss, state.theta[:0]))
-            state.curvature = (norm(state.start.gradient, threads) or 1.0) / RELAX
-            evaluations = 1
-        if state.done:
-            return state.report(0)
-        before = state.curvature
-        state.curvature *= RELAX
-        found, count = _step(objective, state)
-        evaluations += count
-        if found is None:
-            state.done = OPTIMUM
-        else:
-            _advance(state, found, before, threads)
+        ended = bool(state.done)
+        report = super().iterate(objective, state)
+        if ended or not state.done:
+            return report
+        # so far the gradient norm was that of the proximal gradient at y
+        _drop_momentum(state)
+        state.start, threads = _ahead(objective, state), objective.n_threads
+        there = _proximal_step(objective, state.start, state.curvature, state.take())
+        add_scaled(state.start.theta, -1.0, there, there, threads)
+        state.gradient_norm = state.curvature * norm(there, threads)
+        state.free.append(there)
+        if state.done != OPTIMUM:
             state.done = self.reason_to_stop(state, threads)
-        if state.done:  # so far this was the proximal gradient at y
-            _stand_still(objective, state)
-            state.gradient_norm = _proximal_gradient_norm(objective, state)
-            evaluations += 1
-            state.done = state.done if found is None else self.reason_to_stop(state, threads)
-        return state.report(evaluations)
+        return state.report(report.evaluations + 1)
 
+    def _begin(self, objective: Objective, state: FISTAState) -> None:
+        state.start = evaluate(objective, state.theta.copy(), state.take())
+        state.begin(Point(state.theta, state.start.value, state.start.loss, state.theta[:0]))
+        state.curvature = (norm(state.start.gradient, objective.n_threads) or 1.0) / RELAX
 
-def _step(objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
-    """Return the end of a proximal step, None where none is lower than the current point; and the evaluations."""
-    regularizer, threads, count = objective.regularizer, objective.n_threads, 0
-    current, work = state.current, state.take()
-    for _ in range(MAX_TRIALS):
-        if state.start is None:
-            state.start = _ahead(objective, state)
+    def _step(self, objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
+        """Make a proximal step and choose the next y."""
+        regularizer, threads, count = objective.regularizer, objective.n_threads, 0
+        work, before = state.take(), state.curvature
+        state.curvature *= RELAX
+        for _ in range(MAX_TRIALS):
+            if state.start is None:
+                state.start = _ahead(objective, state)
+                count += 1
+            start = state.start
+            theta = _proximal_step(objective, start, state.curvature, state.take())
+            value = objective.value(theta)
             count += 1
-        start = state.start
-        theta = _proximal_step(objective, start, state.curvature, state.take())
-        value = objective.value(theta)
-        count += 1
-        loss = value - regularizer.value(theta)
-        smooth, smooth_before = (
-            point_loss + _smooth_penalty(regularizer, point, work, threads)
-            for point_loss, point in ((loss, theta), (start.loss, start.theta))
-        )
-        add_scaled(theta, -1.0, start.theta, work, threads)
-        square = dot(work, work, threads)
-        model = smooth_before + dot(work, start.gradient, threads) + state.curvature / 2 * square
-        noise = ROUNDING * float(np.finfo(theta.dtype).eps) * abs(smooth_before)
-        if smooth <= model + noise and value <= current.value:
-            state.gradient_norm = state.curvature * float(np.sqrt(square))
-            state.free.append(work)
-            return Point(theta, value, loss, theta[:0]), count
-        state.free.append(theta)
-        if smooth <= model + noise and state.beyond:  # the momentum leads uphill
-            _drop_momentum(state)
-        else:
-            state.curvature *= DOUBLE
+            loss = value - regularizer.value(theta)
+            smooth = loss + _smooth_penalty(regularizer, theta, work, threads)
+            smooth_before = start.loss + _smooth_penalty(regularizer, start.theta, work, threads)
+            add_scaled(theta, -1.0, start.theta, work, threads)
+            square = dot(work, work, threads)
+            model = smooth_before + dot(work, start.gradient, threads) + state.curvature / 2 * square
+            model += ROUNDING * float(np.finfo(theta.dtype).eps) * abs(smooth_before)
+            if smooth <= model and value <= state.current.value:
+                state.gradient_norm = state.curvature * float(np.sqrt(square))
+                _choose_start(state, theta, start, before, work, threads)
+                return Point(theta, value, loss, theta[:0]), count
+            state.free.append(theta)
+            if smooth <= model and state.beyond:  # the momentum leads uphill
+                _drop_momentum(state)
+            else:
+                state.curvature *= DOUBLE
+        state.done = OPTIMUM
+        return None, count
+
+
+def _choose_start(state: FISTAState, found: Floats, start: Point, before: float, work: Floats, n_threads: int) -> None:
+    """Choose the next y, beyond the parameters found [D]; `before` is the curvature of the last step."""
+    add_scaled(found, -1.0, state.theta, work, n_threads)
+    uphill = dot(work, start.theta, n_threads) > dot(work, found, n_threads)  # (y - z) . (z - x) > 0
     state.free.append(work)
-    return None, count
-
-
-def _advance(state: FISTAState, found: Point, before: float, n_threads: int) -> None:
-    """Make the point found the current one and choose the next y; `before` is the curvature of the last step."""
-    start, old, work = state.start, state.theta, state.take()
-    assert start is not None
-    add_scaled(found.theta, -1.0, old, work, n_threads)
-    uphill = dot(work, start.theta, n_threads) > dot(work, found.theta, n_threads)  # (y - z) . (z - x) > 0
-    state.free += [work, start.theta, start.gradient]
+    state.give(start)
     state.start = None
-    if state.last is not None:
-        state.free.append(state.last)
-    state.last = old
     if uphill:
         state.momentum = 1.0
     momentum = (1 + np.sqrt(1 + 4 * state.momentum**2 * state.curvature / before)) / 2
     state.beyond = 0.0 if uphill else max(0.0, float((state.momentum - 1) / momentum))
     state.momentum = float(momentum)
-    state.point, state.theta = found, found.theta
-    state.iterations += 1
-    state.values.append(found.value)
 
 
 def _ahead(objective: Objective, state: FISTAState) -> Point:
@@ -166,23 +152,6 @@ def _drop_momentum(state: FISTAState) -> None:
     if state.start is not None:
         state.give(state.start)
     state.start, state.beyond, state.momentum = None, 0.0, 1.0
-
-
-def _stand_still(objective: Objective, state: FISTAState) -> None:
-    """Evaluate the gradient at the current point, from where the next step starts."""
-    _drop_momentum(state)
-    state.start = _ahead(objective, state)
-
-
-def _proximal_gradient_norm(objective: Objective, state: FISTAState) -> float:
-    """Return the norm of the proximal gradient at the point from which the next step starts."""
-    start = state.start
-    assert start is not None
-    there = _proximal_step(objective, start, state.curvature, state.take())
-    add_scaled(start.theta, -1.0, there, there, objective.n_threads)
-    found = state.curvature * norm(there, objective.n_threads)
-    state.free.append(there)
-    return found
 
 
 def _proximal_step(objective: Objective, start: Point, curvature: float, out: Floats) -> Floats:

@@ -7,12 +7,12 @@ Wolfe conditions of Hager & Zhang (2005), eq. 4.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ..types import Floats
+from ..types import Floats, Objective
+from .batch import BatchState, Point, add_scaled, dot, evaluate
 
 DECREASE = 1e-4
 MAX_EVALUATIONS = 12
@@ -20,68 +20,71 @@ ROUNDING = 1e-6
 """Differences below this fraction of the objective carry little information (Hager & Zhang's epsilon)."""
 
 
-@dataclass
-class Point:
-    """Parameters with the objective's value, the loss alone and the gradient."""
+def search(
+    objective: Objective, state: BatchState, direction: Floats, slope: float, first_step: float, curvature: float
+) -> tuple[Point | None, float, int]:
+    """Search along a direction [D] from the current point.
 
-    theta: Floats
-    value: float
-    loss: float
-    gradient: Floats
+    slope (float): Inner product of direction and gradient, negative.
+    curvature (float): The slope at the end is at most this fraction of that at the beginning: 0.9 for quasi-Newton
+        methods, 0.1 to 0.4 for conjugate gradients.
+    RETURNS: A point that meets the conditions, or the best one after `MAX_EVALUATIONS`, None if none is better than the
+        current one; the step that led there; how often the objective was computed.
+    """
+    trials = _Search(objective, state, direction, slope, curvature)
+    found = trials.run(first_step)
+    trials.release(trials.last, kept=found)
+    if trials.best is not trials.last:
+        trials.release(trials.best, kept=found)
+    return (found.point, found.step, trials.evaluations) if found else (None, 0.0, trials.evaluations)
 
 
-@dataclass
-class _Trial:
+class _Trial(NamedTuple):
     step: float
     slope: float
     point: Point
 
 
-def strong_wolfe(
-    evaluate: Callable[[float], tuple[Point, float]], start: Point, slope: float, first_step: float, curvature: float
-) -> tuple[Point | None, int]:
-    """Return a point along a direction that meets the conditions, and the number of evaluations.
-
-    evaluate (Callable): Maps a step to the point there and its slope, the inner product of direction and gradient.
-    slope (float): The slope at `start`, negative.
-    curvature (float): The slope at the end is at most this fraction of that at `start`: 0.9 for quasi-Newton methods,
-        0.1 to 0.4 for conjugate gradients.
-    The best point found is returned where the conditions are not met within `MAX_EVALUATIONS`; None if none is better.
-    """
-    search = _Search(evaluate, start, slope, curvature)
-    return search.run(first_step), search.evaluations
-
-
 class _Search:
-    def __init__(
-        self, evaluate: Callable[[float], tuple[Point, float]], start: Point, slope: float, curvature: float
-    ) -> None:
-        self.evaluate, self.curvature = evaluate, curvature
-        self.origin = _Trial(0.0, slope, start)
-        self.noise = ROUNDING * abs(start.value)
-        self.evaluations = 0
-        self.best: _Trial | None = None
+    """The points tried; the arrays of all but the last one and the best one are used again."""
 
-    def run(self, step: float) -> Point | None:
+    def __init__(
+        self, objective: Objective, state: BatchState, direction: Floats, slope: float, curvature: float
+    ) -> None:
+        self.objective, self.state, self.direction, self.curvature = objective, state, direction, curvature
+        self.origin = self.last = self.best = _Trial(0.0, slope, state.current)
+        self.noise = ROUNDING * abs(state.current.value)
+        self.evaluations = 0
+
+    def run(self, step: float) -> _Trial | None:
         before = self.origin
         while self.evaluations < MAX_EVALUATIONS:
             trial = self.try_step(step)
             if not self.decreases(trial) or (before.step and trial.point.value >= before.point.value + self.noise):
                 return self.zoom(before, trial)
             if self.flat(trial):
-                return trial.point
+                return trial
             if trial.slope >= 0:
                 return self.zoom(trial, before)
             before, step = trial, 2 * step
-        return self.fallback()
+        return self.better()
 
     def try_step(self, step: float) -> _Trial:
+        threads = self.objective.n_threads
+        self.release(self.last, kept=self.best)
+        theta = self.state.take()
+        add_scaled(self.origin.point.theta, step, self.direction, theta, threads)
+        point = evaluate(self.objective, theta, self.state.take())
         self.evaluations += 1
-        point, slope = self.evaluate(step)
-        trial = _Trial(step, slope, point)
-        if np.isfinite(point.value) and (self.best is None or point.value < self.best.point.value):
-            self.best = trial
-        return trial
+        self.last = _Trial(step, dot(point.gradient, self.direction, threads), point)
+        if point.value < self.best.point.value:
+            self.release(self.best, kept=self.last)
+            self.best = self.last
+        return self.last
+
+    def release(self, trial: _Trial, kept: _Trial | None) -> None:
+        if trial is not self.origin and trial is not kept:
+            self.state.give(trial.point)
 
     def decreases(self, trial: _Trial) -> bool:
         start = self.origin
@@ -95,7 +98,7 @@ class _Search:
     def flat(self, trial: _Trial) -> bool:
         return abs(trial.slope) <= -self.curvature * self.origin.slope
 
-    def zoom(self, low: _Trial, high: _Trial) -> Point | None:
+    def zoom(self, low: _Trial, high: _Trial) -> _Trial | None:
         """Shrink the bracket [low, high], where low is the better end."""
         while self.evaluations < MAX_EVALUATIONS:
             if abs(high.step - low.step) <= 1e-9 * max(low.step, high.step):
@@ -105,16 +108,14 @@ class _Search:
                 high = trial
                 continue
             if self.flat(trial):
-                return trial.point
+                return trial
             if trial.slope * (high.step - low.step) >= 0:
                 high = low
             low = trial
-        return self.fallback()
+        return self.better()
 
-    def fallback(self) -> Point | None:
-        if self.best is not None and self.best.point.value < self.origin.point.value:
-            return self.best.point
-        return None
+    def better(self) -> _Trial | None:
+        return None if self.best is self.origin else self.best
 
 
 def _interpolate(low: _Trial, high: _Trial) -> float:

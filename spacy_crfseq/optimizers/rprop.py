@@ -2,22 +2,21 @@
 
 Riedmiller & Braun (1993).  A weight's step grows by 1.2 while its gradient keeps its sign and is halved when it
 changes; a weight whose gradient has just changed its sign rests for one iteration (iRprop, Igel & Huesken 2003).
-Their iRprop+ takes single steps back when the objective rises.  Here the whole step is taken back, and the weights that
-went too far try again with half of theirs, until the objective does not rise: it never goes up, and the method
-converges.  With an L1 norm, signs are those of the pseudo-gradient, and a weight stops at zero where it would cross it
-(as in Wapiti, Lavergne, Cappe & Yvon 2010).
+Where the objective rises, the whole step is taken back, and the weights that went too far try again with half of
+theirs (iRprop+ takes single steps back): it never goes up, and the method converges.  With an L1 norm, signs are those
+of the pseudo-gradient, and a weight stops at zero where it would cross it (Wapiti, Lavergne, Cappe & Yvon 2010).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import NONE, Floats, Objective, StepReport
-from .batch import OPTIMUM, BatchMethod, BatchState, evaluate, norm, pseudo_gradient, shared
-from .line_search import Point
+from ..types import Floats, Objective
+from .batch import OPTIMUM, BatchMethod, BatchState, Point, elementwise, evaluate, l1_strength, norm, pseudo_gradient
 
 UP, DOWN, LONGEST = 1.2, 0.5, 50.0
 MAX_RETREATS = 40
@@ -36,17 +35,14 @@ class RPROPState(BatchState):
 
 
 @dataclass(frozen=True)
-class RPROP(BatchMethod):
+class RPROP(BatchMethod[RPROPState]):
     """RPROP (registered as ``spacy_crfseq.RPROP.v1``).
 
-    max_iterations (int): Upper bound on the iterations of a run.
-    tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
-    period (int): See `tolerance`.
-    gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||).
     first_step (float): Length of every weight's first step.
     RAISES ConfigError: On a setting out of range.
     """
 
+    penalties: ClassVar[frozenset[str]] = frozenset({"elastic"})
     first_step: float = 0.1
 
     def __post_init__(self) -> None:
@@ -54,69 +50,31 @@ class RPROP(BatchMethod):
         if not self.first_step > 0:
             raise ConfigError("RPROP: first_step must be positive.")
 
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: elastic nets."""
-        return frozenset({"elastic"})
-
     def start(self, theta: Floats) -> RPROPState:
-        """Return the state of a run that begins at `theta`."""
         steps = np.full_like(theta, self.first_step)
         return RPROPState(theta.copy(), steps=steps, signs=np.zeros_like(theta))
 
-    def iterate(self, objective: Objective, state: RPROPState) -> StepReport:
-        """Run one iteration: adapt the steps, make them, and take them back where the objective rises."""
-        evaluations, threads = 0, objective.n_threads
-        l1 = (objective.regularizer.strengths or NONE).l1
-        if state.point is None:
-            state.begin(evaluate(objective, state.theta, state.take()))
-            evaluations = 1
-        if state.done:
-            return state.report(0)
-        pseudo = state.take()
-        pseudo_gradient(state.current, l1, pseudo, threads)
+    def _step(self, objective: Objective, state: RPROPState) -> tuple[Point | None, int]:
+        """Adapt the steps, make them, and take them back where the objective rises."""
+        from ..kernels import penalties
+
+        threads, old, signs, steps = objective.n_threads, state.current, state.signs, state.steps
+        pseudo = pseudo_gradient(objective, old, state.take())
         state.gradient_norm = norm(pseudo, threads)
-        _adapt(pseudo, state, threads)
-        for _ in range(MAX_RETREATS):
-            point = _step(objective, state, bool(l1))
-            evaluations += 1
-            pseudo_gradient(point, l1, pseudo, threads)
-            if point.value <= state.current.value:
-                break
-            _retreat(state, point, pseudo, threads)
+        elementwise(penalties.adapt_steps, threads, pseudo, signs, steps, UP, DOWN, LONGEST)
+        stop = l1_strength(objective) > 0
+        for count in range(1, MAX_RETREATS + 1):
+            theta = state.take()
+            elementwise(penalties.sign_step, threads, old.theta, signs, steps, stop, theta)
+            point = evaluate(objective, theta, state.take())
+            pseudo_gradient(objective, point, pseudo)
+            if point.value <= old.value:
+                state.gradient_norm = norm(pseudo, threads)
+                state.free.append(pseudo)
+                return point, count
+            # weights that went too far get shorter steps; all do where the objective is not convex, or not finite
+            if not sum(elementwise(penalties.retreat, threads, old.theta, theta, pseudo, steps, DOWN)):
+                steps *= steps.dtype.type(DOWN)
             state.give(point)
-        else:
-            state.done = OPTIMUM
-            return state.report(evaluations)
-        state.gradient_norm = norm(pseudo, threads)
-        state.free.append(pseudo)
-        state.move(point)
-        state.done = self.reason_to_stop(state, threads)
-        return state.report(evaluations)
-
-
-def _adapt(pseudo: Floats, state: RPROPState, n_threads: int) -> None:
-    """Adapt the steps to the pseudo-gradient [D]."""
-    from ..kernels import penalties
-
-    signs, steps = state.signs, state.steps
-    shared(lambda p: penalties.adapt_steps(pseudo[p], signs[p], steps[p], UP, DOWN, LONGEST), len(steps), n_threads)
-
-
-def _step(objective: Objective, state: RPROPState, stop: bool) -> Point:
-    """Return the point to which the steps lead."""
-    from ..kernels import penalties
-
-    theta, signs, steps, out = state.theta, state.signs, state.steps, state.take()
-    shared(lambda p: penalties.sign_step(theta[p], signs[p], steps[p], stop, out[p]), len(out), objective.n_threads)
-    return evaluate(objective, out, state.take())
-
-
-def _retreat(state: RPROPState, point: Point, pseudo: Floats, n_threads: int) -> None:
-    """Shorten the steps of the weights that went too far; all of them where the gradient blames none."""
-    from ..kernels import penalties
-
-    theta, steps, there = state.theta, state.steps, point.theta
-    blamed = shared(lambda p: penalties.retreat(theta[p], there[p], pseudo[p], steps[p], DOWN), len(steps), n_threads)
-    if not sum(blamed):  # the objective is not convex here, or not finite
-        steps *= steps.dtype.type(DOWN)
+        state.done = OPTIMUM
+        return None, MAX_RETREATS

@@ -6,63 +6,61 @@ per sequence; eta0 is the best of a few tried on a sample; the average over all 
 predicts (Polyak & Juditsky 1992).  A step touches the weights of its own attributes only: shrinkage and average are
 kept as scalar factors, ``w = W / w_div`` and ``mean = (A + a_frac W) / a_div`` (Bottou 2010, "learning with averages").
 
-An L1 norm of strength c among N sequences is a debt of ``rate_t c / N`` that every weight runs into at every sequence.
-With u the sum of these and q what a weight has paid, a weight that a step touches pays what it owes, but never beyond
-zero: ``w > 0`` becomes ``max(0, w - (u + q))``, ``w < 0`` becomes ``min(0, w + (u - q))``, and the change is added to q
+An L1 norm of strength c among N sequences is a debt of ``rate_t c / N`` of every weight at every sequence.  With u the
+sum of these and q what a weight has paid, a weight that a step touches pays what it owes, but never beyond zero:
+``w > 0`` becomes ``max(0, w - (u + q))``, ``w < 0`` becomes ``min(0, w + (u - q))``, and the change is added to q
 (Tsuruoka, Tsujii & Ananiadou 2009, "Stochastic gradient descent training for L1-regularized log-linear models with
-cumulative penalty", figure 2).  At the end of an epoch all weights pay.  Rates then fall as theirs do, to 0.85 of
-their size in an epoch, and the last weights predict, since an average of sparse weights is not sparse.
+cumulative penalty", figure 2).  At the end of an epoch all weights pay.  Rates fall to 0.85 of their size in an epoch,
+as theirs do, and the last weights predict, since an average of sparse weights is not sparse.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import NONE, Floats, Objective, RowBlock, RowGradient, StepReport
+from ..types import NONE, Floats, OnlineObjective, StepReport
+from .online import GradientState, GradientSteps
 
 EPOCH_DECAY = 0.85
 """What is left of the rate after an epoch with an L1 norm."""
 
 
 @dataclass
-class SGDState:
-    """A run in progress.
+class SGDState(GradientState):
+    """A run in progress; weights and sums are the scaled W and A, see the module's text.
 
-    weights, sums (Floats): [D] the scaled weights W and the scaled sums A; see the module's text.
     steps (float): Sequences seen.
     rate (float): eta0; 0 before it is chosen.
     debt (float): u, the L1 penalty that every weight should have paid.
     paid (Floats): [D] q, what each has paid with its sign; empty without L1.
     """
 
-    weights: Floats
-    sums: Floats
-    rng: np.random.Generator
     w_div: float = 1.0
     a_div: float = 1.0
     a_frac: float = 0.0
     steps: float = 0.0
     rate: float = 0.0
-    iterations: int = 0
-    losses: list[float] = field(default_factory=list)
     debt: float = 0.0
     paid: Floats = field(default_factory=lambda: np.zeros(0))
 
+    def unscaled(self) -> Floats:
+        """Return the weights w [D]."""
+        weights: Floats = self.weights / self.weights.dtype.type(self.w_div)
+        return weights
+
 
 @dataclass(frozen=True)
-class SGD:
+class SGD(GradientSteps):
     """Averaged mini-batch SGD (registered as ``spacy_crfseq.SGD.v1``).
 
     batch_size (int): Sequences a step.
     rate (float): Initial learning rate eta0 for the sum of a mini-batch's gradients; 0 finds it on a sample.
     average (bool): Predict with the average of the weights; with an L1 norm, the last weights predict all the same.
-    max_iterations (int): Epochs of a run.
     tolerance (float): Stop when the objective fell by less than this fraction in two epochs running.
-    seed (int): Of the order of the sequences.
     RAISES ConfigError: On a setting out of range.
     """
 
@@ -74,28 +72,11 @@ class SGD:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.batch_size, self.max_iterations) < 1:
-            raise ConfigError("SGD: batch_size and max_iterations must be at least 1.")
+        super().__post_init__()
         if min(self.rate, self.tolerance) < 0:
             raise ConfigError("SGD: rate and tolerance must be 0 or more; a rate of 0 is found on a sample.")
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """What is asked of the objective."""
-        return frozenset({"minibatches"})
-
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: elastic nets."""
-        return frozenset({"elastic"})
-
-    @property
-    def online(self) -> bool:
-        """True: a pass over part of the data is a valid iteration."""
-        return True
-
     def start(self, theta: Floats) -> SGDState:
-        """Return the state of a run that begins at `theta`."""
         sums = np.zeros_like(theta) if self.average else theta[:0]
         return SGDState(theta.copy(), sums, np.random.default_rng(self.seed), rate=self.rate)
 
@@ -106,10 +87,9 @@ class SGD:
         if self.average and state.a_frac:
             vectors.average(state.weights, state.a_frac / state.a_div, state.sums, 1 / state.a_div, theta)
         else:
-            theta[:] = state.weights / theta.dtype.type(state.w_div)
+            theta[:] = state.unscaled()
 
-    def iterate(self, objective: Objective, state: SGDState) -> StepReport:
-        """Pass once over the data of `objective`."""
+    def iterate(self, objective: OnlineObjective, state: SGDState) -> StepReport:
         from ..kernels import updates
 
         if state.rate == 0:
@@ -117,42 +97,38 @@ class SGD:
         lasso, decay = objective.regularizer.strengths or NONE
         if lasso and not len(state.paid):
             state.paid = np.zeros_like(state.weights)
-        loss, blocks = 0.0, objective.blocks
+        loss, n, blocks = 0.0, objective.n_total, objective.blocks
         for batch in objective.minibatches(self.batch_size, state.rng):
-            if lasso:
-                rate = state.rate * EPOCH_DECAY ** (state.steps / objective.n_total)
-            else:
-                rate = self._rate_at(state, decay / objective.n_total)
-            self._shrink(state, 1 - min(0.5, rate * decay / objective.n_total * batch.n_sequences))
+            rate = self._rate_at(state, lasso, decay, n)
+            state.w_div /= 1 - min(0.5, rate * decay / n * batch.n_sequences)
+            if state.w_div > 1e5:
+                self._rescale(state)
             batch_loss, gradients = batch.loss_and_grad(state.weights, 1 / state.w_div)
             loss += batch_loss
-            for gradient in gradients:
-                block = blocks[gradient.block]
-                _add(gradient, block, -rate * state.w_div, state.weights)
+            step = rate * state.w_div
+            for number, ptr, ids, d in gradients:
+                block = blocks[number]
+                updates.add_rows(ptr, ids, d, block.ptr, block.cols, -step, block.of(state.weights))
                 if state.a_frac:
-                    _add(gradient, block, rate * state.w_div * state.a_frac, state.sums)
+                    updates.add_rows(ptr, ids, d, block.ptr, block.cols, step * state.a_frac, block.of(state.sums))
             state.steps += batch.n_sequences
             if lasso:
-                state.debt += rate * lasso / objective.n_total * batch.n_sequences
-                for gradient in gradients:
-                    _pay(gradient, blocks[gradient.block], state)
+                state.debt += rate * lasso / n * batch.n_sequences
+                for number, ptr, ids, _ in gradients:
+                    block = blocks[number]
+                    weights, paid = block.of(state.weights), block.of(state.paid)
+                    updates.pay_rows(ptr, ids, block.width, block.ptr, state.debt, state.w_div, weights, paid)
             elif self.average:
-                self._average(state, batch.n_sequences, objective.n_total)
+                self._average(state, batch.n_sequences, n)
         if lasso:
             updates.pay(state.debt, state.w_div, state.weights, state.paid)
-        state.iterations += 1
-        penalty = objective.regularizer.value(state.weights / state.weights.dtype.type(state.w_div))
-        message = self._stop(state, loss + penalty)
-        return StepReport(loss + penalty, loss, float("nan"), 1, bool(message), message)
+        return self._report(state, loss, objective.regularizer.value(state.unscaled()))
 
-    def _rate_at(self, state: SGDState, decay: float) -> float:
+    def _rate_at(self, state: SGDState, l1: float, l2: float, n_total: int) -> float:
+        if l1:
+            return float(state.rate * EPOCH_DECAY ** (state.steps / n_total))
         power = 0.75 if self.average else 1.0
-        return float(state.rate / (1 + decay * state.rate * state.steps) ** power)
-
-    def _shrink(self, state: SGDState, factor: float) -> None:
-        state.w_div /= factor
-        if state.w_div > 1e5:
-            self._rescale(state)
+        return float(state.rate / (1 + l2 / n_total * state.rate * state.steps) ** power)
 
     def _average(self, state: SGDState, n_sequences: int, n_total: int) -> None:
         """Let the mean move towards the weights, by 1/k at the k-th step after the first epoch."""
@@ -178,12 +154,12 @@ class SGD:
         state.a_frac *= state.w_div
         state.w_div = 1.0
 
-    def _find_rate(self, sample: Objective, state: SGDState) -> float:
+    def _find_rate(self, sample: OnlineObjective, state: SGDState) -> float:
         """Return the rate that lowers the objective of the sample most in one epoch.
 
         Where it is zero from the start, as the perceptron's is, none does, and the first serves as well as another.
         """
-        theta = state.weights / state.weights.dtype.type(state.w_div)
+        theta = state.unscaled()
         best, best_value = 0.0, sample.value(theta)
         rate, factor = 0.1, 2.0
         if best_value == 0:
@@ -201,37 +177,16 @@ class SGD:
             rate *= factor
         return best or rate
 
-    def _try_rate(self, sample: Objective, theta: Floats, rate: float) -> float:
-        trial = SGD(self.batch_size, rate, average=False, max_iterations=1, seed=self.seed)
+    def _try_rate(self, sample: OnlineObjective, theta: Floats, rate: float) -> float:
+        trial = replace(self, rate=rate, average=False, max_iterations=1)
         state = trial.start(theta)
         trial.iterate(sample, state)
         trial.export(state, state.weights)
         value = sample.value(state.weights)
         return value if np.isfinite(value) else float("inf")
 
-    def _stop(self, state: SGDState, value: float) -> str:
-        state.losses.append(value)
-        if not np.isfinite(value):
-            return "the objective is not finite: the learning rate is too large"
-        if state.iterations >= self.max_iterations:
-            return f"{self.max_iterations} epochs were run"
-        last = state.losses[-3:]
+    def _settled(self, values: list[float]) -> str:
+        last = values[-3:]
         if len(last) == 3 and all(before - after < self.tolerance * after for before, after in pairwise(last)):
             return f"the objective fell by no more than {self.tolerance:g} of its value in two epochs running"
         return ""
-
-
-def _add(gradient: RowGradient, block: RowBlock, factor: float, target: Floats) -> None:
-    """Add factor times a gradient to target [D]."""
-    from ..kernels import updates
-
-    _, ptr, ids, d = gradient
-    updates.add_rows(ptr, ids, d, block.ptr, block.cols, factor, block.of(target))
-
-
-def _pay(gradient: RowGradient, block: RowBlock, state: SGDState) -> None:
-    """Let the weights of the rows of a gradient pay their L1 penalty."""
-    from ..kernels import updates
-
-    weights, paid = block.of(state.weights), block.of(state.paid)
-    updates.pay_rows(gradient.ptr, gradient.ids, block.width, block.ptr, state.debt, state.w_div, weights, paid)

@@ -1,4 +1,4 @@
-"""Augmented-loss training of a component: from Docs and extrinsic losses to the terms of `training.fine_tuning`."""
+"""Augmented-loss training of a component: from Docs and costs to the terms of `training.fine_tuning`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..training.dataset import Dataset, join
 from ..training.fine_tuning import SetReport, Settings, TuningSet, gold_set
 from ..training.fine_tuning import fine_tune as train
 from ..training.fit import FitResult, Progress
-from ..types import MISSING, Bools, Cost, Evidence, ExtrinsicLoss, Floats, Ints
+from ..types import MISSING, Bools, Cost, CostFunction, Evidence, Floats, Ints
 from .annotations import Prediction
 from .collect import gold_tags, same_words
 from .component import CRFComponent
@@ -34,12 +34,12 @@ class Source(NamedTuple):
 
     name (str): For progress and the schedule.
     examples (Iterable[Example]): Input and whatever is known of the answer.
-    loss (ExtrinsicLoss | None): None for the perceptron, which learns the gold labels.
+    loss (Cost | None): None for the perceptron, which learns the gold labels.
     """
 
     name: str
     examples: Iterable[Example]
-    loss: ExtrinsicLoss | None = None
+    loss: Cost | None = None
 
 
 def fine_tune(
@@ -117,7 +117,7 @@ class _Maker:
             return gold_set(source.name, join(self._pipe.compile(examples)))
         return self._ranked(source.name, examples, source.loss)
 
-    def _ranked(self, name: str, examples: list[Example], loss: ExtrinsicLoss) -> TuningSet:
+    def _ranked(self, name: str, examples: list[Example], loss: Cost) -> TuningSet:
         """Return the examples that are evidence, without their gold labels."""
         pipe = self._pipe
         loss.check(pipe.tags, self._scheme)
@@ -138,7 +138,7 @@ class _Maker:
         data = Dataset(encoded, gold, np.ones(len(encoded.offsets) - 1), groups=groups)
         return TuningSet(name, data, costs, allowed)
 
-    def _on_numbers(self, cost: Cost, name: str, loss: ExtrinsicLoss) -> Callable[[Ints], float]:
+    def _on_numbers(self, cost: CostFunction, name: str, loss: Cost) -> Callable[[Ints], float]:
         tags = self._pipe.tags
 
         def checked(labels: Ints) -> float:

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
-from ..errors import ConfigError
 from ..types import Floats, Offsets, RowBlock
+from ._shared import Penalty
 
 
 @dataclass(frozen=True)
-class GroupLasso:
+class GroupLasso(Penalty):
     """rho sum_r sqrt(n_r) ||w_r||_2 over the rows r of weights (registered as ``spacy_crfseq.GroupLasso.v1``).
 
     An attribute's weights are zero for all labels or for none.  FISTA minimises it.  Until `over` tells where the rows
@@ -30,21 +31,14 @@ class GroupLasso:
     RAISES ConfigError: If rho is negative.
     """
 
+    strengths: ClassVar[None] = None  # it is no elastic net
     rho: float = 1.0
     _ptr: Offsets | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if not self.rho >= 0:
-            raise ConfigError(f"GroupLasso: rho must be 0 or more, but {self.rho} was given.")
 
     @property
     def smooth(self) -> bool:
         """False, unless rho is 0."""
         return self.rho == 0
-
-    @property
-    def strengths(self) -> None:
-        """None: it is no elastic net."""
 
     def over(self, blocks: Sequence[RowBlock]) -> GroupLasso:
         """Return the penalty over the rows of these groups of parameters, which lie one after another."""
@@ -56,7 +50,6 @@ class GroupLasso:
         return np.array([0, len(weights)]) if self._ptr is None else self._ptr
 
     def value(self, weights: Floats) -> float:
-        """Return the penalty."""
         from ..kernels import penalties
 
         return self.rho * float(penalties.group_norms(weights, self._rows(weights)))

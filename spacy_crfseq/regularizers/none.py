@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from ..types import NONE, Floats, RowBlock, Strengths
+from ..types import NONE, Strengths
+from ._shared import WeightByWeight
 
 
 @dataclass(frozen=True)
-class NoRegularizer:
+class NoRegularizer(WeightByWeight):
     """The zero function (registered as ``spacy_crfseq.NoRegularizer.v1``)."""
 
-    @property
-    def smooth(self) -> bool:
-        """True: differentiable everywhere."""
-        return True
-
-    @property
-    def strengths(self) -> Strengths:
-        """Zero and zero."""
-        return NONE
-
-    def over(self, blocks: Sequence[RowBlock]) -> NoRegularizer:
-        """Return itself."""
-        return self
-
-    def value(self, weights: Floats) -> float:
-        """Return 0."""
-        return 0.0
-
-    def add_grad(self, weights: Floats, grad: Floats) -> None:
-        """Add nothing."""
-
-    def prox(self, weights: Floats, step: float) -> None:
-        """Change nothing."""
+    strengths: ClassVar[Strengths] = NONE

@@ -27,9 +27,9 @@ ENTITIES = """
 @crf_features = "spacy_crfseq.Templates.v1"
 templates = ["LOWER[-1..1]", "SHAPE[0]", "TAG[-1..1]"]
 """
-HAMMING = '@crf_extrinsic_losses = "spacy_crfseq.Hamming.v1"'
-F1 = '@crf_extrinsic_losses = "spacy_crfseq.F1.v1"'
-AGREEMENT = '@crf_extrinsic_losses = "spacy_crfseq.EntityAgreement.v1"\ncomponent = "crf_ner"\nf1 = true'
+HAMMING = '@crf_costs = "spacy_crfseq.Hamming.v1"'
+F1 = '@crf_costs = "spacy_crfseq.F1.v1"'
+AGREEMENT = '@crf_costs = "spacy_crfseq.EntityAgreement.v1"\ncomponent = "crf_ner"\nf1 = true'
 KEYS = {"round", "seconds", "sets", "score", "best"}
 
 
@@ -292,18 +292,18 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     ("crf_tagger", ["--fine_tune.sets", "{}"], ["[fine_tune] has no data set"]),
     ("crf_tagger", ["--fine_tune.sets.more.los", "1"], ["[fine_tune.sets.more] los: no such setting", "'loss'"]),
     ("crf_tagger", ["--fine_tune.sets.more.corpus", "{}"], ["[fine_tune.sets.more.corpus] must name a reader"]),
-    ("crf_tagger", [f"--{LOSS}", "{}"], ["must name a loss of crf_extrinsic_losses"]),
+    ("crf_tagger", [f"--{LOSS}", "{}"], ["must name a cost of crf_costs"]),
     ("crf_tagger", ["--fine_tune.annotating_components", '["crf_tagger"]'], ["no component 'crf_tagger' beside"]),
     ("crf_tagger", [f"--{LOSS}.labels", '["NNX"]'], ["'NNX' is no label of the component"]),
     ("crf_tagger", [f"--{LOSS}.labels", '["UH"]', "--fine_tune.sets.more.corpus.limit", "1"], ["holds no evidence"]),
     ("crf_ner", [f"--{LOSS}.labels", '["NN"]'], ["'NN' is no label of the component", "B-PER"]),
-    ("crf_tagger", [f"--{LOSS}", '{"@crf_extrinsic_losses": "spacy_crfseq.F1.v1"}'], ["a tagger predicts no spans"]),
+    ("crf_tagger", [f"--{LOSS}", '{"@crf_costs": "spacy_crfseq.F1.v1"}'], ["a tagger predicts no spans"]),
     (
         "crf_tagger",
-        [f"--{LOSS}", '{"@crf_extrinsic_losses": "spacy_crfseq.EntityAgreement.v1", "component": "ner"}'],
+        [f"--{LOSS}", '{"@crf_costs": "spacy_crfseq.EntityAgreement.v1", "component": "ner"}'],
         ["no component 'ner' beside", "Did you mean 'crf_ner'"],
     ),
-    ("crf_tagger", [f"--{LOSS}", '{"@crf_extrinsic_losses": "spacy_crfseq.Haming.v1"}'], ["Haming.v1"]),
+    ("crf_tagger", [f"--{LOSS}", '{"@crf_costs": "spacy_crfseq.Haming.v1"}'], ["Haming.v1"]),
     ("crf_tagger", ["--fine_tune.sets.more.corpus.path", "no.conll"], ["no.conll"]),
 ]
 

@@ -123,18 +123,18 @@ def test_both_kinds_of_transitions_agree(loss: Loss, problem: Problem) -> None:
 
 @EVERY_LOSS
 @given(problems(missing=False))
-def test_a_loss_that_gives_likelihood_is_a_sum_of_links(loss: Any, problem: Problem) -> None:
+def test_a_loss_that_gives_likelihood_is_a_sum_of_phi(loss: Any, problem: Problem) -> None:
     if "likelihood" not in loss.gives:
         return
     nll = np.zeros(len(problem.batch.weights))
     for n, (first, last) in enumerate(problem.sequence_bounds()):
         one, gold = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last]
         nll[n] = reference.log_partition(one) - reference.log_partition(one, gold)
-    phi, slope = loss.link(nll)
+    phi, slope = loss.phi(nll)
     value, _ = evaluate(loss, problem)
     assert value == pytest.approx(float(problem.batch.weights @ phi), rel=1e-9, abs=1e-9)
     assert (slope > 0).all()
-    above, below = loss.link(nll + 1e-6)[0], loss.link(nll - 1e-6)[0]
+    above, below = loss.phi(nll + 1e-6)[0], loss.phi(nll - 1e-6)[0]
     np.testing.assert_allclose((above - below) / 2e-6, slope, rtol=1e-4)
 
 
@@ -145,7 +145,7 @@ def test_the_likelihood_of_candidate_sets_is_that_of_all_labellings_that_agree(l
         return
     nll = reference.partial_nll(problem.scores, problem.batch)
     value, _ = evaluate(loss, problem)
-    assert value == pytest.approx(float(problem.batch.weights @ loss.link(nll)[0]), rel=1e-9, abs=1e-9)
+    assert value == pytest.approx(float(problem.batch.weights @ loss.phi(nll)[0]), rel=1e-9, abs=1e-9)
 
 
 @EVERY_LOSS

@@ -10,14 +10,14 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from spacy_crfseq.costs.f1 import F1
+from spacy_crfseq.costs.hamming import Hamming
+from spacy_crfseq.costs.required_label import RequiredLabel
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.extrinsic.f1 import F1
-from spacy_crfseq.extrinsic.hamming import Hamming
-from spacy_crfseq.extrinsic.required_label import RequiredLabel
 from spacy_crfseq.pipeline.fine_tuning import Source, fine_tune
 from spacy_crfseq.schemes import find_invalid
 from spacy_crfseq.training.fine_tuning import Settings, TuningSet
-from spacy_crfseq.types import Cost, Evidence
+from spacy_crfseq.types import CostFunction, Evidence
 from tests.pipeline.helpers import FACTORIES, SENTENCES, examples, gold_doc, pipe_of, trained
 
 LOSSES = {"crf_tagger": Hamming(), "crf_chunker": F1(), "crf_ner": F1()}
@@ -83,7 +83,7 @@ def ranked_labels(nlp: Language, text: Doc, k: int) -> list[list[str]]:
     tried: list[list[str]] = []
 
     class Spy(Hamming):
-        def __call__(self, evidence: Evidence) -> Cost | None:
+        def __call__(self, evidence: Evidence) -> CostFunction | None:
             def cost(tags: Sequence[str]) -> float:
                 tried.append(list(tags))
                 return 1.0
@@ -171,7 +171,7 @@ def test_a_cost_that_is_none(cost: float) -> None:
         def check(self, labels: Sequence[str], scheme: str) -> None:
             pass
 
-        def __call__(self, evidence: Evidence) -> Cost | None:
+        def __call__(self, evidence: Evidence) -> CostFunction | None:
             return lambda tags: cost
 
     nlp = trained("crf_tagger")

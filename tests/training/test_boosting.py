@@ -38,7 +38,7 @@ class Exponential:
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         raise AssertionError("boosting never asks for gradients of scores")
 
-    def link(self, nll: Floats) -> tuple[Floats, Floats]:
+    def phi(self, nll: Floats) -> tuple[Floats, Floats]:
         below = np.minimum(nll, self.cap)
         return np.expm1(below) + (nll - below) * np.exp(below), np.exp(below)
 
@@ -121,7 +121,7 @@ class Enumerated:
         return np.array(out)
 
     def value(self, theta: Floats) -> float:
-        return float(self.batch.weights @ self.training.objective.loss.link(self.nll(theta))[0])
+        return float(self.batch.weights @ self.training.objective.loss.phi(self.nll(theta))[0])
 
     def intervals(self, theta: Floats, parameter: int) -> list[Interval]:
         """Return what is known of a feature in each sequence that may hold it."""
@@ -129,7 +129,7 @@ class Enumerated:
         nothing[parameter] = 1.0
         scores = plain_scores(self.training.layout, theta, self.data.encoded)
         feature = plain_scores(self.training.layout, nothing, self.data.encoded)  # its scores tell where it is on
-        slopes = self.batch.weights * self.training.objective.loss.link(self.nll(theta))[1]
+        slopes = self.batch.weights * self.training.objective.loss.phi(self.nll(theta))[1]
         out = []
         for (first, last), slope in zip(self.bounds, slopes, strict=True):
             gold = self.batch.gold[first:last]

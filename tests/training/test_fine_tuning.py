@@ -218,7 +218,7 @@ def mean_cost(training: Training, source: TuningSet, theta: Floats) -> float:
     return float(np.mean([cost(best[b:e]) for cost, (b, e) in zip(costs, itertools.pairwise(offsets), strict=True)]))
 
 
-def test_training_lowers_the_extrinsic_cost() -> None:
+def test_training_lowers_the_cost() -> None:
     training = problem(n_sequences=40)
     source, theta = half_known(training), training.random_theta(np.random.default_rng(4))
     costs: list[float] = []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import ConfigError, suggest
-from ..types import Cost, Evidence
+from ..types import CostFunction, Evidence
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,13 @@ class RequiredLabel:
             raise ConfigError('RequiredLabel: dep is empty; say which token is meant, such as dep = "root".')
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
-        """Check that the component has all the labels."""
         for label in self.labels:
             if label not in labels:
                 raise ConfigError(
                     f"RequiredLabel: labels: {label!r} is no label of the component. {suggest(label, labels)}"
                 )
 
-    def __call__(self, evidence: Evidence) -> Cost | None:
+    def __call__(self, evidence: Evidence) -> CostFunction | None:
         """Return 1 for another label as a cost, None where there is no such token or it carries none of them."""
         wanted, labels = self.dep.lower(), frozenset(self.labels)
         place = next((t for t, token in enumerate(evidence.reference) if token.dep_.lower() == wanted), None)

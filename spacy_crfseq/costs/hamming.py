@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import ConfigError, suggest
-from ..types import Cost, Evidence
+from ..types import CostFunction, Evidence
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,11 @@ class Hamming:
     words: list[str] | None = None
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
-        """Check that the component has all the labels."""
         for label in self.labels or ():
             if label not in labels:
                 raise ConfigError(f"Hamming: labels: {label!r} is no label of the component. {suggest(label, labels)}")
 
-    def __call__(self, evidence: Evidence) -> Cost | None:
+    def __call__(self, evidence: Evidence) -> CostFunction | None:
         """Return the number of errors as a cost, None where no token is counted."""
         words = {word.lower() for word in self.words or ()}
         counted = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..errors import ConfigError
 from ..schemes import OUTSIDE, decode_lenient
-from ..types import Cost, Evidence
+from ..types import CostFunction, Evidence
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,10 @@ class F1:
     """
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
-        """Check that the component predicts spans."""
         if scheme == "plain":
             raise ConfigError("F1: a tagger predicts no spans. Use Hamming, or train a chunker or entity recognizer.")
 
-    def __call__(self, evidence: Evidence) -> Cost | None:
+    def __call__(self, evidence: Evidence) -> CostFunction | None:
         """Return 1 - F1 as a cost, None where no gold label is known."""
         unknown = [t for t, gold in enumerate(evidence.gold) if gold is None]
         if len(unknown) == len(evidence.gold):

@@ -1,4 +1,4 @@
-"""The history of a quasi-Newton method: what the last steps say about the curvature, in the vector-free form.
+"""Quasi-Newton methods: what the last steps say about the curvature, in the vector-free form, and an iteration.
 
 Chen, Wang & Zhou (2014), "Large-scale L-BFGS using MapReduce": the direction of L-BFGS is a linear combination of the
 last m steps s, gradient changes y and the gradient, and its coefficients follow from their inner products alone.  So an
@@ -9,12 +9,14 @@ recursion passes over it four times.  With many parameters these passes cost as 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..types import Floats
-from .batch import dot, shared
+from ..errors import ConfigError
+from ..types import Floats, Objective
+from .batch import OPTIMUM, BatchMethod, BatchState, Point, dot, evaluate, shared
 
 BYTES = 64 << 20
 """Memory that a history of automatic length may take, as long as it has `SHORTEST` pairs."""
@@ -23,7 +25,7 @@ SHORTEST = 4
 
 @dataclass
 class History:
-    """The last steps and gradient changes.
+    """The last m steps and gradient changes.
 
     rows (Floats): [2m + 1, D] the steps (rows 0..m-1), gradient changes (m..2m-1), and the gradient.
     gram (NDArray): [2m + 1, 2m + 1] their inner products, float64.
@@ -54,10 +56,6 @@ class History:
         """Its norm."""
         return float(np.sqrt(self.gram[-1, -1]))
 
-    @property
-    def _pairs(self) -> int:
-        return len(self.rows) // 2
-
     def begin(self, gradient: Floats, n_threads: int) -> None:
         """Take in the first gradient [D]."""
         self.gradient[:] = gradient
@@ -81,26 +79,22 @@ class History:
         shared(lambda part: vectors.combine(self.rows, part.start, part.stop, factors, out), len(out), n_threads)
         return slope
 
-    def remember(
-        self, old: Floats, new: Floats, before: Floats, after: Floats, gradient: Floats, n_threads: int
-    ) -> None:
-        """Put a step and the gradient's change into the history.
+    def remember(self, old: Point, new: Point, gradient: Floats, n_threads: int) -> None:
+        """Put the step between two points into the history, and the change of the smooth part's gradient.
 
-        old, new (Floats): [D] parameters before and after the step.
-        before, after (Floats): [D] the smooth part's gradient there; before may be `self.gradient`.
         gradient (Floats): [D] from which the next direction starts.
         """
         from ..kernels import vectors
 
-        m, slot = self._pairs, self.slot
+        m, slot = len(self.rows) // 2, self.slot
+        step = (old.theta, new.theta, old.gradient, new.gradient, gradient)
 
         def part(elements: slice) -> NDArray[np.float64]:
             products = np.empty((3, 2 * m + 1))
-            begin, end = elements.start, elements.stop
-            vectors.remember(self.rows, slot, begin, end, old, new, before, after, gradient, products)
+            vectors.remember(self.rows, slot, elements.start, elements.stop, *step, products)
             return products
 
-        found = np.sum(shared(part, len(new), n_threads), axis=0)
+        found = np.sum(shared(part, len(gradient), n_threads), axis=0)
         for row, values in zip((slot, m + slot, 2 * m), found, strict=True):
             self.gram[row] = self.gram[:, row] = values
         if self.gram[slot, m + slot] > 1e-10 * self.gram[m + slot, m + slot]:
@@ -108,16 +102,12 @@ class History:
         elif self.used == m:  # the pair would spoil positive definiteness, and the oldest is overwritten
             self.used -= 1
 
-    def _order(self) -> list[int]:
-        """Return the slots in use, oldest first."""
-        return [(self.slot - self.used + i) % self._pairs for i in range(self.used)]
-
     def _coefficients(self) -> NDArray[np.float64]:
         """Return the coefficients [2m + 1] of the direction: the two-loop recursion on inner products."""
-        m, gram, order = self._pairs, self.gram, self._order()
-        delta = np.zeros(len(gram))
+        gram, m = self.gram, len(self.rows) // 2
+        order = [(self.slot - self.used + i) % m for i in range(self.used)]  # oldest first
+        delta, alphas = np.zeros(len(gram)), {}
         delta[-1] = -1.0
-        alphas = {}
         for i in reversed(order):
             alphas[i] = (delta @ gram[:, i]) / gram[i, m + i]
             delta[m + i] -= alphas[i]
@@ -125,6 +115,58 @@ class History:
             last = order[-1]
             delta *= gram[last, m + last] / gram[m + last, m + last]
         for i in order:
-            beta = (delta @ gram[:, m + i]) / gram[i, m + i]
-            delta[i] += alphas[i] - beta
+            delta[i] += alphas[i] - (delta @ gram[:, m + i]) / gram[i, m + i]
         return delta
+
+
+@dataclass(kw_only=True)
+class QuasiNewtonState(BatchState):
+    """A run in progress, with what is known about the curvature."""
+
+    history: History
+
+
+@dataclass(frozen=True)
+class QuasiNewton(BatchMethod[QuasiNewtonState]):
+    """A method whose directions follow from a history.
+
+    longest (int): Most pairs in a history of automatic length.
+    """
+
+    longest: ClassVar[int]
+    history: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.history < 0:
+            raise ConfigError(f"{type(self).__name__}: history must be 0 or more.")
+
+    def start(self, theta: Floats) -> QuasiNewtonState:
+        return QuasiNewtonState(theta.copy(), history=History.like(theta, self.history, self.longest))
+
+    def _begin(self, objective: Objective, state: QuasiNewtonState) -> None:
+        first, work = state.begin(evaluate(objective, state.theta, state.take())), state.take()
+        state.history.begin(self._gradient(objective, first, work), objective.n_threads)
+        state.free.append(work)
+        state.gradient_norm = state.history.gradient_norm
+
+    def _step(self, objective: Objective, state: QuasiNewtonState) -> tuple[Point | None, int]:
+        history, work = state.history, state.take()
+        found, count = self._search(objective, state, work)
+        if found is None:
+            if not history.used:
+                state.done = OPTIMUM
+            history.forget()  # it may be at fault: begin again with the gradient
+        else:
+            history.remember(state.current, found, self._gradient(objective, found, work), objective.n_threads)
+            state.gradient_norm = history.gradient_norm
+        state.free.append(work)
+        return found, count
+
+    def _gradient(self, objective: Objective, point: Point, out: Floats) -> Floats:
+        """Return the gradient from which a direction starts, perhaps in out [D]."""
+        raise NotImplementedError
+
+    def _search(self, objective: Objective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
+        """Search along a direction, which is written to out [D]; return what `_step` does."""
+        raise NotImplementedError

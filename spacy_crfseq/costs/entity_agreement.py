@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ConfigError
-from ..types import Cost, Evidence
+from ..types import CostFunction, Evidence
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class EntityAgreement:
         if scheme != "plain":
             raise ConfigError("EntityAgreement: it judges the tags of a tagger. Use F1 or Hamming for spans.")
 
-    def __call__(self, evidence: Evidence) -> Cost | None:
+    def __call__(self, evidence: Evidence) -> CostFunction | None:
         """Return the recognizer's errors as a cost, None where no gold entities are known."""
         known = [t for t, token in enumerate(evidence.reference) if token.ent_iob]
         if not known:

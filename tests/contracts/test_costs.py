@@ -1,4 +1,4 @@
-"""What every registered extrinsic loss must do; a new one is tested by being registered."""
+"""What every registered cost must do; a new one is tested by being registered."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from spacy_crfseq import registry
+from spacy_crfseq.costs.entity_agreement import EntityAgreement
+from spacy_crfseq.costs.f1 import F1
+from spacy_crfseq.costs.hamming import Hamming
+from spacy_crfseq.costs.required_label import RequiredLabel
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.extrinsic.entity_agreement import EntityAgreement
-from spacy_crfseq.extrinsic.f1 import F1
-from spacy_crfseq.extrinsic.hamming import Hamming
-from spacy_crfseq.extrinsic.required_label import RequiredLabel
 from spacy_crfseq.schemes import find_invalid
-from spacy_crfseq.types import Cost, Evidence, ExtrinsicLoss
+from spacy_crfseq.types import Cost, CostFunction, Evidence
 
 LABELS = {"plain": ["NN", "NNP", "VB"], "IOB2": ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]}
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -34,14 +34,14 @@ VOCAB = spacy.blank("en").vocab
 class Case(NamedTuple):
     """A loss, and the scheme of a component that it fits."""
 
-    loss: ExtrinsicLoss
+    loss: Cost
     scheme: str
 
 
 def cases() -> dict[str, Case]:
     """Return every registered loss with every scheme that it fits."""
     found = {}
-    for name, make in registry.extrinsic_losses.get_all().items():
+    for name, make in registry.costs.get_all().items():
         needed = [key for key, part in inspect.signature(make).parameters.items() if part.default is part.empty]
         for scheme, labels in LABELS.items():
             loss = make(**{key: ARGUMENTS[scheme][key] for key in needed})
@@ -58,7 +58,7 @@ EVERY_CASE = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 def test_every_loss_fits_something() -> None:
-    assert {name.split(",")[0] for name in CASES} == set(registry.extrinsic_losses.get_all())
+    assert {name.split(",")[0] for name in CASES} == set(registry.costs.get_all())
 
 
 def reader(words: Sequence[str]) -> Callable[[Sequence[str]], Doc]:
@@ -152,7 +152,7 @@ def test_nothing_known_is_no_evidence_or_a_cost_of_nothing(case: Case) -> None:
 # Each for itself
 
 
-def cost_of(loss: ExtrinsicLoss, evidence: Evidence) -> Cost:
+def cost_of(loss: Cost, evidence: Evidence) -> CostFunction:
     cost = loss(evidence)
     assert cost is not None
     return cost

@@ -1,0 +1,64 @@
+"""What penalties share: their settings are strengths, and most are elastic nets, which work weight by weight."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+from ..errors import ConfigError
+from ..types import Floats, RowBlock, Strengths
+
+Net = TypeVar("Net", bound="WeightByWeight")
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A penalty whose settings are strengths, each 0 or more."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.init and not (strength := getattr(self, field.name)) >= 0:
+                name = type(self).__name__
+                raise ConfigError(f"{name}: {field.name} must be 0 or more, but {strength} was given.")
+
+
+class WeightByWeight(Penalty, ABC):
+    """The elastic net ``l1 ||w||_1 + l2/2 ||w||^2`` of the `strengths` that a derived class gives."""
+
+    @property
+    @abstractmethod
+    def strengths(self) -> Strengths:
+        """Strengths of the L1 norm and of the squared norm."""
+
+    @property
+    def smooth(self) -> bool:
+        """True where there is no L1 norm."""
+        return self.strengths.l1 == 0
+
+    def over(self: Net, blocks: Sequence[RowBlock]) -> Net:
+        """Return the penalty itself: every weight is penalised alike."""
+        return self
+
+    def value(self, weights: Floats) -> float:
+        """Return the penalty of `weights` [D]."""
+        from ..kernels import penalties, vectors
+
+        l1, l2 = self.strengths
+        squared = l2 / 2 * float(vectors.dot(weights, weights)) if l2 else 0.0
+        return squared + (l1 * float(penalties.absolute_sum(weights)) if l1 else 0.0)
+
+    def add_grad(self, weights: Floats, grad: Floats) -> None:
+        """Add ``l2 * weights`` to `grad` [D]."""
+        from ..kernels import vectors
+
+        if l2 := self.strengths.l2:
+            vectors.add_scaled(grad, l2, weights, grad)
+
+    def prox(self, weights: Floats, step: float) -> None:
+        """Shrink every weight by ``step * l1`` (soft thresholding)."""
+        from ..kernels import penalties
+
+        if l1 := self.strengths.l1:
+            penalties.shrink(weights, step * l1)

@@ -1,0 +1,242 @@
+"""SGD and AdaGrad against plain implementations of the papers, and near the optimum."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_crfseq.optimizers import adagrad
+from spacy_crfseq.optimizers.adagrad import AdaGrad
+from spacy_crfseq.optimizers.sgd import EPOCH_DECAY, SGD
+from spacy_crfseq.regularizers.elastic_net import ElasticNet
+from spacy_crfseq.types import Floats, RowBlock, RowGradient
+from tests.problems import PAIR_TEMPLATES, Training, training_problem
+
+L1_CASES: dict[str, dict[str, Any]] = {
+    "sparse": {},
+    "dense": {"support": "all"},
+    "pairs": {"pair_templates": PAIR_TEMPLATES},
+}
+CASES = L1_CASES | {
+    "no boundaries": {"boundaries": False},
+    "no transitions": {"transitions": False, "pair_templates": PAIR_TEMPLATES},
+    "dense pairs": {"pair_templates": PAIR_TEMPLATES, "support": "all"},
+    "weights and missing labels": {"weighted": True, "missing": 0.2},
+}
+
+
+def places(block: RowBlock, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the weights of a row lie in theta, and their columns."""
+    if not len(block.ptr):
+        columns = np.arange(block.width)
+        return block.begin + row * block.width + columns, columns
+    here = np.arange(block.ptr[row], block.ptr[row + 1])
+    return block.begin + here, block.cols[here]
+
+
+def visits(training: Training, gradient: RowGradient) -> Iterator[tuple[int, np.ndarray, Floats, np.ndarray]]:
+    """Yield row, places, its position's gradient and columns of each visit, in the order of positions."""
+    block = training.objective.blocks[gradient.block]
+    for t, d in enumerate(gradient.d):
+        for row in gradient.ids[gradient.ptr[t] : gradient.ptr[t + 1]]:
+            where, columns = places(block, int(row))
+            yield block.first + int(row), where, d, columns
+
+
+def shrunk(weights: Floats, by: float) -> Floats:
+    """Return the proximal map of an L1 norm."""
+    return np.sign(weights) * np.maximum(np.abs(weights) - by, 0)
+
+
+class PlainAdaGrad:
+    """The algorithm in numpy: every step shrinks what it visits and adds the whole theta to the average."""
+
+    def __init__(self, training: Training, theta: Floats, rate: float) -> None:
+        self.training, self.rate, blocks = training, rate, training.objective.blocks
+        self.rows = [(block.first + row, places(block, row)[0]) for block in blocks for row in range(block.n_rows)]
+        self.theta, self.sums, self.clock = theta.copy(), np.zeros_like(theta), 0
+        self.squares, self.last = np.zeros(len(self.rows)), np.zeros(len(self.rows))
+
+    def epoch(self, rng: np.random.Generator, size: int) -> None:
+        objective = self.training.objective
+        for batch in objective.minibatches(size, rng):
+            before, self.clock = self.clock, self.clock + batch.n_sequences
+            gradients = batch.loss_and_grad(self.theta)[1]
+            self.sums += self.theta * (self.clock**4 - before**4)
+            for row, where, d, columns in itertools.chain(*(visits(self.training, gradient) for gradient in gradients)):
+                self.squares[row] += d @ d
+                self.theta[where] -= self.step(row) * d[columns]
+                self.proximal(row, where)
+        if objective.regularizer.strengths.l1:
+            for row, where in self.rows:
+                self.proximal(row, where)
+
+    def step(self, row: int) -> float:
+        return self.rate / np.sqrt(adagrad.OFFSET + self.squares[row])
+
+    def proximal(self, row: int, where: np.ndarray) -> None:
+        l1, l2 = (
+            strength / self.training.objective.n_total for strength in self.training.objective.regularizer.strengths
+        )
+        late, self.last[row] = self.step(row) * (self.clock - self.last[row]), self.clock
+        self.theta[where] = shrunk(self.theta[where], late * l1) / (1 + late * l2)
+
+
+def check_adagrad(training: Training, average: bool, *, size: int, rate: float, epochs: int) -> Floats:
+    """Compare with the plain implementation; return the weights to predict with."""
+    start = training.random_theta(np.random.default_rng(1))
+    optimizer = AdaGrad(rate, size, average, seed=5)
+    state, plain, rng = optimizer.start(start), PlainAdaGrad(training, start, rate), np.random.default_rng(5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adagrad, "LEAST", 0.0)
+        for _ in range(epochs):
+            optimizer.iterate(training.objective, state)
+            plain.epoch(rng, size)
+    found = np.empty_like(start)
+    optimizer.export(state, found)
+    np.testing.assert_allclose(state.weights, plain.theta, rtol=1e-8, atol=1e-10)
+    averaged = average and not training.objective.regularizer.strengths.l1
+    expected = plain.sums / plain.clock**4 if averaged else plain.theta
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("average", [True, False])
+def test_adagrad_equals_a_plain_implementation(case: str, average: bool) -> None:
+    training = training_problem(3, n_sequences=9, regularizer=ElasticNet(0.0, 0.7), **CASES[case])
+    check_adagrad(training, average, size=2, rate=0.3, epochs=3)
+
+
+@pytest.mark.parametrize("case", L1_CASES)
+@pytest.mark.parametrize("l2", [0.0, 0.5])
+def test_adagrad_equals_composite_steps_on_plain_weights(case: str, l2: float) -> None:
+    training = training_problem(3, n_sequences=9, regularizer=ElasticNet(0.8, l2), **L1_CASES[case])
+    found = check_adagrad(training, True, size=2, rate=0.3, epochs=3)
+    assert 0 < (found == 0).sum() < len(found)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(0, 100), st.integers(1, 5), st.integers(1, 12), st.floats(0.01, 2), st.sampled_from(["all", "observed"])
+)
+def test_batches_rates_and_sizes(seed: int, n_labels: int, size: int, rate: float, support: str) -> None:
+    training = training_problem(seed, n_sequences=7, n_labels=n_labels, support=support)
+    check_adagrad(training, True, size=size, rate=rate, epochs=2)
+
+
+def test_short_gradients_are_used_in_proportion_to_their_length() -> None:
+    from spacy_crfseq.kernels import updates
+
+    n, least = 40_000, 0.05
+    ptr, ids = np.arange(n + 1), np.arange(n, dtype=np.int32)
+    lengths = np.random.default_rng(0).uniform(0, 2 * least, n)
+    weights, seen = np.zeros(n), np.zeros((n, 2))
+    empty = (np.zeros(0, np.int64), np.zeros(0, np.int32))
+    updates.adagrad(
+        ptr, ids, lengths[:, None], *empty, weights, np.zeros(0), seen, 1.0, 1.0, 1.0, 1.0, least, 0.0, 0.0
+    )  # fmt: skip
+    used = seen[:, 1] > 0
+    gradients = -weights * np.sqrt(1 + seen[:, 0])
+    assert used[lengths >= least].all()
+    np.testing.assert_allclose(gradients[used], np.maximum(lengths, least)[used])
+    for low in np.arange(0, least, least / 4):
+        some = (lengths >= low) & (lengths < low + least / 4)
+        assert gradients[some].mean() == pytest.approx(lengths[some].mean(), rel=0.1)
+
+
+def test_it_stops_when_the_objective_has_settled() -> None:
+    training = training_problem(3, n_sequences=40)
+    optimizer = AdaGrad()
+    state, values = optimizer.start(np.zeros(training.layout.size)), []
+    while True:
+        report = optimizer.iterate(training.objective, state)
+        values.append(report.value)
+        if report.converged:
+            break
+    falls = [(before - after) / after for before, after in itertools.pairwise(values)]
+    assert "fell by less than" in report.message
+    assert falls[-1] < optimizer.tolerance
+    assert all(fall >= optimizer.tolerance for fall in falls[:-1])
+
+
+def pay(theta: Floats, paid: Floats, debt: float, where: np.ndarray) -> None:
+    """Apply the cumulative penalty as figure 2 of Tsuruoka et al. (2009) does."""
+    for i in where:
+        z = theta[i]
+        if z > 0:
+            theta[i] = max(0, z - (debt + paid[i]))
+        elif z < 0:
+            theta[i] = min(0, z + (debt - paid[i]))
+        paid[i] += theta[i] - z
+
+
+@pytest.mark.parametrize("case", L1_CASES)
+@pytest.mark.parametrize("l2", [0.0, 0.5])
+def test_sgd_equals_cumulative_penalties_on_plain_weights(case: str, l2: float) -> None:
+    l1, rate, size, epochs = 0.8, 0.2, 2, 3
+    training = training_problem(3, n_sequences=9, regularizer=ElasticNet(l1, l2), **L1_CASES[case])
+    start = training.random_theta(np.random.default_rng(1))
+    optimizer, found = SGD(size, rate, seed=5), np.empty_like(start)
+    state = optimizer.start(start)
+    theta, paid, debt, seen, rng, n = start.copy(), np.zeros_like(start), 0.0, 0, np.random.default_rng(5), 9
+    for _ in range(epochs):
+        optimizer.iterate(training.objective, state)
+        for batch in training.objective.minibatches(size, rng):
+            step = rate * EPOCH_DECAY ** (seen / n)
+            theta *= 1 - step * l2 / n * batch.n_sequences
+            touched = [visit for g in batch.loss_and_grad(theta)[1] for visit in visits(training, g)]
+            for _, where, d, columns in touched:
+                theta[where] -= step * d[columns]
+            debt += step * l1 / n * batch.n_sequences
+            for _, where, *_ in touched:
+                pay(theta, paid, debt, where)
+            seen += batch.n_sequences
+        pay(theta, paid, debt, np.arange(len(theta)))
+    optimizer.export(state, found)
+    np.testing.assert_allclose(found, theta, rtol=1e-8, atol=1e-10)
+    assert 0 < (found == 0).sum() < len(found)
+
+
+def optimum(training: Training) -> tuple[Floats, float]:
+    """Return the minimum by proximal gradient steps on everything (Daubechies, Defrise & De Mol 2004)."""
+    objective, theta, step = training.objective, np.zeros(training.layout.size), 0.01
+    for _ in range(1500):
+        theta = shrunk(theta - step * objective.value_and_grad(theta)[2], step * objective.regularizer.strengths.l1)
+    return theta, objective.value(theta)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "distance", "zeros"), [(SGD(max_iterations=60, tolerance=0), 0.02, 0.85), (AdaGrad(), 0.05, 0.0)]
+)
+@pytest.mark.parametrize("l2", [0.0, 0.3])
+def test_they_come_close_to_the_optimum_and_its_zeros(
+    optimizer: SGD | AdaGrad, distance: float, zeros: float, l2: float
+) -> None:
+    """AdaGrad's steps leave weights of frequent attributes beside zero that are zero at the optimum."""
+    training = training_problem(3, n_sequences=40, templates=("LOWER", "TAG[-1..0]"), regularizer=ElasticNet(1.0, l2))
+    best, value = optimum(training)
+    theta = np.zeros_like(best)
+    state = optimizer.start(theta)
+    while not optimizer.iterate(training.objective, state).converged:
+        pass
+    optimizer.export(state, theta)
+    assert training.objective.value(theta) == pytest.approx(value, rel=distance)
+    assert (theta == 0)[best == 0].mean() > zeros
+
+
+@pytest.mark.parametrize("optimizer", [SGD(rate=0.1, max_iterations=2), AdaGrad(max_iterations=2)])
+def test_weights_that_no_sequence_touches_go_to_zero(optimizer: SGD | AdaGrad) -> None:
+    training = training_problem(3, n_sequences=9, support="all", regularizer=ElasticNet(300.0, 0.0))
+    theta = np.full(training.layout.size, 0.01)
+    state = optimizer.start(theta)
+    for _ in range(2):
+        optimizer.iterate(training.objective, state)
+    optimizer.export(state, theta)
+    assert not theta.any()
