@@ -32,7 +32,7 @@ class GradientState:
     """A run in progress.
 
     weights, sums (Floats): [D] weights, and what their average is computed from; no sums where there is none.
-    values (list[float]): OnlineObjective of each epoch, as met on the way.
+    values (list[float]): Objective of each epoch, as met on the way.
     """
 
     weights: Floats
