@@ -112,7 +112,7 @@ def objectives(pipe: Any, examples: Sequence[Example], losses: Sequence[str]) ->
     from spacy_crfseq.training.dataset import join
     from spacy_crfseq.training.objective import CRFObjective
 
-    data, layout = join(pipe.compile(examples)), pipe.crf.layout
+    data, layout = join(pipe.doc_model.compile(examples)), pipe.crf.layout
     return {
         name: CRFObjective(layout, data, registry.losses.get(f"spacy_crfseq.{name}.v1")(), pipe.method.regularizer)
         for name in losses

@@ -413,7 +413,9 @@ class Worker:
         try:
             setup = set_up_from(apply(self._plan.source.config, changes, self._plan.filled))
             before = set(setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)])
-            needed = before & set(setup.training["annotating_components"]) if setup.to_train[name].reads else set()
+            needed = (
+                before & set(setup.training["annotating_components"]) if setup.to_train[name].doc_model.reads else set()
+            )
             self.untrained = [other for other in setup.to_train if other not in {name, *needed, *setup.resumed}]
             encode(setup)
             setup = setup._replace(to_train={key: p for key, p in setup.to_train.items() if key in {name, *needed}})
@@ -531,7 +533,7 @@ class GroupWalk(Walk):
         from ..training.fit import fit
 
         dev = list(self._dev)
-        with pipe.training_on(self._examples(name)) as (objective, _):
+        with pipe.training.training_on(self._examples(name)) as (objective, _):
             start = pipe.crf.theta.copy()
             evaluators: dict[str, Any] = {}
             for run in self._runs:
@@ -539,7 +541,7 @@ class GroupWalk(Walk):
                 pipe.method = pipe.method._replace(**run.parts)
                 decoder = json.dumps(run.method["decoder"], sort_keys=True)
                 if decoder not in evaluators:
-                    evaluators[decoder] = pipe.evaluator(dev)
+                    evaluators[decoder] = pipe.training.evaluator(dev)
                 try:
                     result = fit(
                         objective.under(pipe.method.regularizer, pipe.method.loss),

@@ -6,22 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spacy.language import Language
-from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..errors import ConfigError
-from ..features.noted import EXTENSION, KEY
+from ..features.noted import KEY
 from ..formats import Sentence
 from ..formats.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from .readers import CorpusReader, Layout, check_setting
 
 _COLUMNS = ("tag", "pos", "morph", "ent", "chunk")
-
-
-def register_extension() -> None:
-    """Make ``doc._.crf_attributes`` known to spaCy."""
-    if not Doc.has_extension(EXTENSION):
-        Doc.set_extension(EXTENSION, default=None)
 
 
 def create_crfsuite_reader(
@@ -46,7 +39,6 @@ def create_crfsuite_reader(
 
     Raises ConfigError on settings that cannot work; the reader raises FormatError naming file and line.
     """
-    register_extension()
     if path is None:
         raise ConfigError("spacy_crfseq.CRFsuiteReader.v1 got no path. Give the file under [paths] in the config.")
     check_setting("column", column, _COLUMNS)

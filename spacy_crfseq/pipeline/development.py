@@ -9,19 +9,19 @@ import numpy as np
 from ..features.encoder import Encoded
 from ..model import LinearChainCRF
 from ..schemes import TagTable, span_f1
-from ..types import MISSING, Bools, Constraints, Decoder, Floats
+from ..types import MISSING, Bools, Decoder, Floats
+from .labels import LabelSet
 
 
 def make_evaluator(
     crf: LinearChainCRF,
     encoded: Encoded,
     tags: Sequence[str | None],
-    scheme: str | None,
+    model_labels: LabelSet,
     decoder: Decoder,
-    constraints: Constraints,
     allowed: Bools | None,
 ) -> Callable[[Floats], float]:
-    """Return a function from parameters [D] to the F1 of spans, or without a `scheme` to the accuracy of tags.
+    """Return a function from parameters [D] to the F1 of spans, or without a scheme to the accuracy of tags.
 
     encoded (Encoded): The text, T tokens.
     tags (Sequence[str | None]): [T] gold tags, None where they are not known; such tokens do not count.
@@ -31,6 +31,7 @@ def make_evaluator(
     numbers: dict[str | None, int] = {tag: number for number, tag in enumerate([*crf.labels, *unseen])}
     gold = np.array([numbers.get(tag, MISSING) for tag in tags], np.int32)
     known = gold >= 0
+    scheme, constraints = model_labels.annotation.scheme, model_labels.constraints
     table = None if scheme is None else TagTable([*crf.labels, *unseen], scheme)
 
     def evaluate(theta: Floats) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from math import exp, inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc
@@ -21,12 +21,10 @@ from ..features.encoder import Active
 from ..model import LinearChainCRF
 from ..posterior import Posterior
 from ..types import Ints
-from .given import numbers_of
-
-if TYPE_CHECKING:
-    from .annotations import Annotation
-    from .answers import Answers
-    from .naming import AttributeReader
+from .answers import Answers
+from .feature_names import AttributeReader
+from .labels import numbers_of
+from .tasks.base import Annotation
 
 
 class Contribution(NamedTuple):

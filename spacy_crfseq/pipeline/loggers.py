@@ -79,8 +79,8 @@ class Logger:
             self._draw(None)
             return
         seconds = perf_counter() - self._began
-        reports = {name: pipe.figures(restart=True) for name, pipe in self._pipes.items()}
-        active = {name: pipe.n_active for name, pipe in self._pipes.items()}
+        reports = {name: pipe.training.figures(restart=True) for name, pipe in self._pipes.items()}
+        active = {name: pipe.doc_model.n_active for name, pipe in self._pipes.items()}
         self._log_step(info)
         if self._curve is not None:
             self._curve.hide()
@@ -96,7 +96,7 @@ class Logger:
         best = info["score"] == max(info["checkpoints"])[0]
         for name, report in reports.items():
             if report is not None:
-                score = info["other_scores"].get(self._pipes[name].score_name)
+                score = info["other_scores"].get(self._pipes[name].annotation.score_name)
                 self._note(name, info["step"] + 1, seconds, report, active[name], score, best)
         self._draw(info["score"])
 
@@ -136,7 +136,7 @@ class Logger:
         if self._curve is None or not self._curve.live:
             return
         for name, pipe in self._pipes.items():
-            report = pipe.figures()
+            report = pipe.training.figures()
             if report is not None and math.isfinite(report.value):
                 self._curve.add(f"{name} objective", report.value, log=True)
         if score is not None:

@@ -17,7 +17,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.pipeline import given
+from spacy_crfseq.pipeline import evidence
+from spacy_crfseq.pipeline.confidence import span_probability
 from spacy_crfseq.schemes import find_invalid
 from tests.pipeline.helpers import FACTORIES, bare_doc, examples, inputs, pipe_of, trained
 
@@ -300,7 +301,7 @@ def test_entities_of_earlier_components_are_given(tmp_path: Path) -> None:
     np.testing.assert_allclose(pipe.marginals(done), expected, atol=1e-9)
     done.ents = []
     np.testing.assert_allclose(pipe.marginals(pipe(done)), free, atol=1e-9)
-    assert given.KEY not in done.user_data
+    assert evidence.KEY not in done.user_data
 
 
 def test_blocked_tokens_are_given() -> None:
@@ -391,7 +392,7 @@ def test_token_scores_on_other_tokens() -> None:
     nlp = trained("crf_tagger", scores=True)
     doc = nlp("Anna saw New York")
     part = doc[1:].as_doc(copy_user_data=True)
-    expected = [pipe_of(nlp).token_probability(token) for token in part]
+    expected = [pipe_of(nlp).ask([part]).probability(token.i, [token.tag_]) for token in part]
     assert [token._.crf_score for token in part] == pytest.approx(expected)
 
 
@@ -405,7 +406,7 @@ def test_span_scores_on_other_tokens() -> None:
     assert len(doc) == 7
     for start in range(2, len(doc)):  # whose numbers have changed
         span = Span(doc, start, start + 1, "PER")
-        assert span._.crf_score == pytest.approx(pipe.span_probability(span))
+        assert span._.crf_score == pytest.approx(span_probability(pipe, span))
 
 
 def test_the_score_of_a_tag_that_was_there() -> None:

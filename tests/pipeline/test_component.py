@@ -391,7 +391,7 @@ def test_stored_and_loaded(factory: str, precision: str, support: str, keep_name
     nlp = trained(factory, precision=precision, support=support, keep_names=keep_names)
     pipe = pipe_of(nlp)
     assert pipe.crf.theta.dtype == precision
-    assert bool(pipe.attribute_names) == keep_names
+    assert bool(pipe.doc_model.attribute_names) == keep_names
     nlp.to_disk(tmp_path / "model")
     fresh = spacy.blank("xx").from_config(nlp.config)
     copies = [
@@ -402,7 +402,7 @@ def test_stored_and_loaded(factory: str, precision: str, support: str, keep_name
     for copy in copies:
         assert predictions(copy, factory) == predictions(nlp, factory)
         mine, other = pipe, pipe_of(copy)
-        assert other.attribute_names == mine.attribute_names
+        assert other.doc_model.attribute_names == mine.doc_model.attribute_names
         assert other.label_data == mine.label_data
         assert other.crf.theta.dtype == precision
         for a, b in zip(
@@ -417,7 +417,7 @@ def test_attribute_names_are_readable() -> None:
         "@crf_features": "spacy_crfseq.Templates.v1",
         "templates": ["LOWER[-1..0]", "SUFFIX2", "IS_TITLE", "LIKE_NUM|IS_STOP", "LOWER[0]|SHAPE[1]"],
     }
-    names = pipe_of(trained("crf_ner", features=features, keep_names=True)).attribute_names
+    names = pipe_of(trained("crf_ner", features=features, keep_names=True)).doc_model.attribute_names
     expected = {"LOWER[0]=anna", "LOWER[-1]=_B-1", "SUFFIX2[0]=na", "IS_TITLE[0]=1", "LOWER[0]|SHAPE[1]=bob|xxx"}
     assert expected <= set(names)
     assert not any("IS_ALPHA" in name for name in names)

@@ -91,7 +91,7 @@ def bundled(factory: str, **config: Any) -> tuple[Language, list[Doc]]:
     """Return a pipeline trained on a part of the bundled corpus, and the sentences of another."""
     nlp = helpers.blank(factory, **{"optimizer": ADAGRAD, **config})
     pipe = helpers.pipe_of(nlp)
-    given = sorted(name.lower() for name in pipe.reads)
+    given = sorted(name.lower() for name in pipe.doc_model.reads)
     train = list(read_examples(nlp, BUNDLED / "train.conll", "conll2003", given=given, limit=60))
     nlp.initialize(lambda: train)
     pipe.fit()
@@ -131,7 +131,7 @@ def test_contributions_sum_to_scores(factory: str, config: dict[str, Any]) -> No
 def test_contributions_on_real_corpora(factory: str, file: str, preset: str) -> None:
     nlp = helpers.blank(factory, optimizer=ADAGRAD)
     pipe = helpers.pipe_of(nlp)
-    given = sorted(name.lower() for name in pipe.reads)
+    given = sorted(name.lower() for name in pipe.doc_model.reads)
     stream = read_examples(nlp, Path(os.environ["CRFSEQ_DATA"], file), preset, given=given)
     train = list(islice(stream, 300))
     nlp.initialize(lambda: train)
@@ -202,7 +202,7 @@ def test_names() -> None:
     """From the text alone: words, padding, conjunctions, functions of words, flags, columns."""
     nlp = helpers.trained("crf_chunker", features=NAMED, support="all")
     pipe = helpers.pipe_of(nlp)
-    assert not pipe.attribute_names
+    assert not pipe.doc_model.attribute_names
     doc = Doc(nlp.vocab, words=["Anna", "saw", "Zürich"], tags=["NNP", "VBD", "NNP"], pos=["PROPN", "VERB", "PROPN"])
     found = [
         ({c.name for c in one.contributions if c.token == one.token and c.kind in ("state", "pair")}, set(one.unknown))
@@ -238,7 +238,7 @@ def test_models_from_before_templates_were_stored() -> None:
 def test_names_are_those_that_a_model_keeps() -> None:
     nlp = helpers.trained("crf_ner", support="all", keep_names=True)
     pipe = helpers.pipe_of(nlp)
-    kept = set(pipe.attribute_names)
+    kept = set(pipe.doc_model.attribute_names)
     for doc in helpers.inputs(nlp, "crf_ner"):
         for one in pipe.explain(doc).tokens:
             assert {c.name for c in one.contributions if c.kind in ("state", "pair")} <= kept

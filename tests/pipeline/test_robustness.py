@@ -83,7 +83,7 @@ def test_examples_made_anew_in_every_iteration_are_the_same_examples() -> None:
     nlp.initialize(lambda: examples(nlp))
     for _ in range(30):
         nlp.update(examples(nlp), sgd=nlp.create_optimizer())
-    assert pipe._session.n_total == len(examples(nlp))
+    assert pipe.doc_model.session.n_total == len(examples(nlp))
     assert entities(nlp, TEXT) == [("Anna", "PER"), ("New York", "LOC")]
 
 
@@ -134,7 +134,7 @@ def test_repeated_sentences_count_every_time() -> None:
         for _ in range(40):
             for start in range(0, len(corpus), deal):
                 nlp.update(corpus[start : start + deal], sgd=nlp.create_optimizer())
-        assert pipe._session.n_total == len(corpus)
+        assert pipe.doc_model.session.n_total == len(corpus)
         results.append(pipe.crf.theta.copy())
     np.testing.assert_allclose(results[1], results[0], atol=2e-3)
     np.testing.assert_allclose(results[2], results[0], atol=2e-3)
@@ -153,13 +153,13 @@ def test_a_text_of_many_tokens_is_decoded_as_exactly_as_a_short_one() -> None:
 
 def test_data_and_unbounded_caches_are_let_go_after_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     nlp, pipe = trained()
-    assert pipe._session.initial is None
-    assert pipe._session.sample is None
+    assert pipe.doc_model.session.initial is None
+    assert pipe.doc_model.session.sample is None
     monkeypatch.setattr(Encoder, "MAX_CACHED", 500)
     for text in texts(2000):
         nlp(text)
-    assert pipe._encoder is not None
-    assert pipe._encoder._lexicon.size < 600
+    assert pipe.doc_model.encoder is not None
+    assert pipe.doc_model.encoder._lexicon.size < 600
 
 
 def test_the_threshold_is_stored(tmp_path: Path) -> None:

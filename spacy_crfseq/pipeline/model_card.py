@@ -71,9 +71,9 @@ def _models(crfs: dict[str, CRFComponent]) -> str:
         "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for name, pipe in crfs.items():
-        size, method = pipe.size, pipe.method
+        size, method = pipe.doc_model.size, pipe.method
         learnt = ", ".join(_plugin(part) for part in (method.loss, method.regularizer, method.optimizer))
-        sequences = f"{pipe.n_sequences:,} sequences" if pipe.n_sequences else "n/a"
+        sequences = f"{pipe.doc_model.n_sequences:,} sequences" if pipe.doc_model.n_sequences else "n/a"
         lines.append(
             f"| `{name}` | {sequences} | {len(pipe.tags):,} | {size.attributes:,} | {size.weights:,} "
             f"| {size.n_bytes / 1e6:.1f} MB | {learnt} |"
@@ -88,7 +88,7 @@ def _facts(name: str, pipe: CRFComponent) -> list[str]:
     shown = ", ".join(f"`{template}`" for template in templates[:12])
     more = f" and {len(templates) - 12} more" if len(templates) > 12 else ""
     facts = [f"It looks at {shown}{more}."]
-    columns = sorted(pipe.reads - {"NORM", "SPACY"})
+    columns = sorted(pipe.doc_model.reads - {"NORM", "SPACY"})
     if columns:
         facts.append(f"It reads {_listed(columns)}, which an earlier component has to set.")
     facts.append(f"Its decoder is {_plugin(pipe.method.decoder)}.")
