@@ -15,7 +15,7 @@ from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.formats.crfsuite import format_item, read_crfsuite
-from spacy_crfseq.pipeline.attributes import create_crfsuite_reader
+from spacy_crfseq.pipeline.readers import create_crfsuite_reader
 from tests.pipeline.helpers import LBFGS_TIGHT, SENTENCES, blank, pipe_of
 
 FEATURES = {
