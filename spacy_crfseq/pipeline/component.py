@@ -7,6 +7,7 @@ annotations.)
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +68,16 @@ class CRFComponent(TrainablePipe):
             **annotation.settings(), "threshold": threshold, "scores": scores, "temperature": 1.0,
         }  # fmt: skip
         self._check_probabilities()
-        self.doc_model = DocModel(vocab, name, annotation, method, self.cfg)
+        self.doc_model = DocModel(vocab, name, annotation, method, self.cfg, partial(setattr, self, "model"))
         self.training = Training(self.doc_model)
-        self.model = self.doc_model.thinc
         self._added: list[str] = []
         register(self)
         evidence.register_extensions()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        state = self.to_bytes(exclude=["vocab"])
-        return _unpickle, (self.vocab, self.name, self.annotation, self.method, self.cfg, self.scorer, state)
+        settings = {"threshold": self.cfg["threshold"], "scores": self.cfg["scores"], "scorer": self.scorer}
+        make = partial(CRFComponent, self.vocab, self.name, self.annotation, self.method, **settings)
+        return _unpickle, (make, self.to_bytes(exclude=["vocab"]))
 
     def _check_probabilities(self) -> None:
         """RAISES ConfigError: If settings, which may have come with the weights, ask for what the loss cannot give."""
@@ -119,7 +120,6 @@ class CRFComponent(TrainablePipe):
         if not new:
             return 0
         self.doc_model.add_tags(new)
-        self.model = self.doc_model.thinc
         self._added.append(label)
         return 1
 
@@ -192,20 +192,14 @@ class CRFComponent(TrainablePipe):
         RAISES ConfigError: If the temperature is no number from 1e-6 to 1e6.
         RAISES DataError: If `docs` are no Docs, or what is given cannot be.
         """
-        docs, spans = list(docs), list(spans)
+        docs = list(docs)
         if any(not isinstance(doc, Doc) for doc in docs):
             raise DataError(
                 f"{self.name}: ask takes a list of Docs, such as ask([doc]); marginals and nbest take one Doc. Make "
                 "Docs of texts by nlp(text)."
             )
-        if any(all(span.doc is not doc for doc in docs) for span in spans):
-            raise DataError(f"{self.name}: a span that was given is in none of the Docs that are asked about.")
-        extra = {
-            number: evidence.make_evidence([span for span in spans if span.doc is doc], allowed)
-            for number, doc in enumerate(docs)
-            if spans or allowed
-        }
-        return self.doc_model.ask(docs, extra, preset=preset, temperature=temperature).answers
+        given = evidence.of_docs(docs, spans, allowed, self.name)
+        return self.doc_model.ask(docs, given, preset=preset, temperature=temperature).answers
 
     def restrict(
         self,
@@ -272,7 +266,6 @@ class CRFComponent(TrainablePipe):
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
-        self.model = self.doc_model.thinc
 
     def update(
         self,
@@ -339,9 +332,7 @@ class CRFComponent(TrainablePipe):
         the weights that are left.
         RAISES ConfigError: If the threshold is negative or no weight of an attribute exceeds it.
         """
-        pruned = self.doc_model.prune(threshold)
-        self.model = self.doc_model.thinc
-        return pruned
+        return self.doc_model.prune(threshold)
 
     @contextmanager
     def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
@@ -360,7 +351,6 @@ class CRFComponent(TrainablePipe):
         RAISES ModelFileError: If the data are damaged or foreign.
         """
         storage.from_bytes(self.doc_model, bytes_data, exclude)
-        self.model = self.doc_model.thinc
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
@@ -373,7 +363,6 @@ class CRFComponent(TrainablePipe):
         RAISES ModelFileError: If the file is damaged or foreign.
         """
         storage.from_disk(self.doc_model, path, exclude)
-        self.model = self.doc_model.thinc
         return self
 
 
@@ -391,16 +380,5 @@ def _portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
         yield docs
 
 
-def _unpickle(
-    vocab: Vocab,
-    name: str,
-    annotation: Annotation,
-    method: Method,
-    cfg: dict[str, Any],
-    scorer: Callable[..., Any] | None,
-    state: bytes,
-) -> "CRFComponent":
-    component = CRFComponent(
-        vocab, name, annotation, method, threshold=cfg["threshold"], scores=cfg["scores"], scorer=scorer
-    )
-    return component.from_bytes(state, exclude=["vocab"])
+def _unpickle(make: Callable[[], CRFComponent], state: bytes) -> CRFComponent:
+    return make().from_bytes(state, exclude=["vocab"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from threading import RLock
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
+from thinc.api import Model
 
 from .. import threads
 from ..errors import ConfigError, DataError
@@ -82,16 +83,25 @@ class DocModel:
     partials (PartialTable): What is known in part of gold tokens of the present run.
     attribute_names (list[str]): Readable names of both blocks' attributes, empty where they were not kept.
     session (Session): The training run that spaCy drives; its parameters may be ahead.
-    thinc (Model): What spaCy's tools see.
+    show (Callable): Takes the thinc model that spaCy's tools see: a view of the weights, made anew with their sizes.
     lock (RLock): Held where tables that threads share grow.
     """
 
-    def __init__(self, vocab: Vocab, name: str, annotation: Annotation, method: Method, cfg: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        vocab: Vocab,
+        name: str,
+        annotation: Annotation,
+        method: Method,
+        cfg: dict[str, Any],
+        show: Callable[[Model[Any, Any]], None],
+    ) -> None:
         self.vocab, self.name, self.annotation, self.method, self.cfg = vocab, name, annotation, method, cfg
         self.labels, self.partials = LabelSet(annotation), PartialTable(annotation)
         self.attribute_names: list[str] = []
         self.session = Session(method.optimizer)
-        self.thinc = make_model(self._emissions)
+        self._show = show
+        self._make_thinc()
         self.lock = RLock()
         self._crf: LinearChainCRF | None = None
         self._encoder: Encoder | None = None
@@ -183,9 +193,13 @@ class DocModel:
 
     def _use(self, crf: LinearChainCRF) -> None:
         if self._crf is not None and any(x.shape != y.shape for x, y in zip(crf.views, self._crf.views, strict=True)):
-            self.thinc = make_model(self._emissions)  # thinc lets no model with parameters change its size
+            self._make_thinc()  # thinc lets no model with parameters change its size
         self._crf = crf
-        show_parameters(self.thinc, crf)
+        show_parameters(self._thinc, crf)
+
+    def _make_thinc(self) -> None:
+        self._thinc = make_model(self._emissions)
+        self._show(self._thinc)
 
     def sync(self) -> None:
         """Bring the parameters up to date with a training run that has gone on."""
@@ -199,7 +213,7 @@ class DocModel:
         crf, _ = self.trained()
         self.cfg["temperature"] = 1.0
         crf.set_theta(theta)
-        show_parameters(self.thinc, crf)
+        show_parameters(self._thinc, crf)
 
     def prune(self, threshold: float) -> Pruned:
         """Do what `CRFComponent.prune` says."""

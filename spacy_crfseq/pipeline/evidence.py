@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, NamedTuple
 
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
 from ..errors import DataError
 from ..features.noted import EXTENSION as ATTRIBUTES
@@ -104,6 +104,21 @@ def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | N
         [SpanLike(int(span.start), int(span.end), str(span.label_)) for span in spans],
         {int(token): [str(label) for label in labels] for token, labels in (allowed or {}).items()},
     )
+
+
+def of_docs(
+    docs: Sequence[Doc], spans: Iterable[Span], allowed: Mapping[int, Iterable[str]] | None, component: str
+) -> dict[int, DocEvidence]:
+    """Return what a user says of Docs, by their numbers: each has its spans, and all have the same labels.
+
+    RAISES DataError: If a span is in none of them.
+    """
+    spans = list(spans)
+    if any(all(span.doc is not doc for doc in docs) for span in spans):
+        raise DataError(f"{component}: a span that was given is in none of the Docs that are asked about.")
+    if not spans and not allowed:
+        return {}
+    return {i: make_evidence([span for span in spans if span.doc is doc], allowed) for i, doc in enumerate(docs)}
 
 
 def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = "user") -> None:

@@ -16,11 +16,12 @@ from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder
 from ..features.index import HashIndex
 from ..features.noted import hash_of
+from ..model import LinearChainCRF
+from ..schemes import TagTable, span_f1
 from ..training.dataset import Dataset
 from ..training.objective import CRFObjective
 from ..types import MISSING, Bools, Floats, StepReport
 from .build import build_model
-from .development import make_evaluator
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
 from .evidence import read_evidence, weight_of
@@ -212,9 +213,25 @@ class Training:
         return labels.allowed(docs, columns, known_of(docs, self._model.name, labels.preset(docs, columns)))
 
     def evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
-        """Return a function that scores parameters on `dev`."""
-        model = self._model
+        """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of tags.
+
+        It writes no prediction to any Doc; tokens whose gold tags are not known do not count.
+        """
+        model, decoder, labels = self._model, self._model.method.decoder, self._model.labels
+        crf, _ = model.trained()
         encoded, _, allowed = self._encode_allowed([example.predicted for example in dev])
         tags = known_tags([tag for example in dev for tag in gold_tags(model.annotation, example, model.name)])
-        crf, _ = model.trained()
-        return make_evaluator(crf, encoded, tags, model.labels, model.method.decoder, allowed)
+        names = [*crf.labels, *sorted({tag for tag in tags if tag is not None} - set(crf.labels))]
+        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(names)}
+        gold = np.array([numbers.get(tag, MISSING) for tag in tags], np.int32)
+        known, scheme = gold >= 0, model.annotation.scheme
+        table = None if scheme is None else TagTable(names, scheme)
+
+        def evaluate(theta: Floats) -> float:
+            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys, crf.dictionary)
+            found = trial.posterior(encoded, labels.constraints, allowed).decode(decoder)
+            if table is None:
+                return float((found == gold)[known].mean()) if known.any() else 0.0
+            return span_f1(np.where(known, found, MISSING), gold, encoded.offsets, table).f1
+
+        return evaluate
