@@ -27,13 +27,10 @@ from .answers import Alternative, Answers
 from .confidence import register
 from .doc_model import DocModel, Pruned
 from .explanation import Explainer, Explanation
+from .extract import portions
 from .settings import Method
 from .tasks.base import Annotation, Prediction
 from .training import Training
-
-PORTION_TOKENS = 1 << 15
-"""Tokens that `pipe` works on at a time: few changes between the tables of the tokenizer and those of the model, and
-Docs that are still in the cache when they are read."""
 
 
 class CRFComponent(TrainablePipe):
@@ -128,7 +125,7 @@ class CRFComponent(TrainablePipe):
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate a stream of Docs, at most `batch_size` at a time and no more than stay in the processor's cache."""
         handle_error = self.get_error_handler()
-        for docs in _portions(stream, batch_size):
+        for docs in portions(stream, batch_size):
             try:
                 self.set_annotations(docs, self.predict(docs))
                 yield from docs
@@ -199,7 +196,7 @@ class CRFComponent(TrainablePipe):
                 "Docs of texts by nlp(text)."
             )
         given = evidence.of_docs(docs, spans, allowed, self.name)
-        return self.doc_model.ask(docs, given, preset=preset, temperature=temperature).answers
+        return self.doc_model.ask(docs, given, preset=preset, temperature=temperature)[0]
 
     def restrict(
         self,
@@ -364,20 +361,6 @@ class CRFComponent(TrainablePipe):
         """
         storage.from_disk(self.doc_model, path, exclude)
         return self
-
-
-def _portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
-    """Cut a stream into lists of `size` Docs, or fewer where they have `PORTION_TOKENS` tokens."""
-    docs: list[Doc] = []
-    n_tokens = 0
-    for doc in stream:
-        docs.append(doc)
-        n_tokens += len(doc)
-        if len(docs) >= size or n_tokens >= PORTION_TOKENS:
-            yield docs
-            docs, n_tokens = [], 0
-    if docs:
-        yield docs
 
 
 def _unpickle(make: Callable[[], CRFComponent], state: bytes) -> CRFComponent:

@@ -36,7 +36,6 @@ from .labels import LabelSet, PartialTable, known_of
 from .session import Session
 from .settings import Method
 from .tasks.base import Annotation
-from .thinc_model import make_model, show_parameters
 
 ZONE_BYTES = 8_000_000
 """What each cache of a component may take inside of ``nlp.memory_zone()``, where users count on little memory."""
@@ -60,19 +59,6 @@ class Pruned(NamedTuple):
 
     before: ModelSize
     after: ModelSize
-
-
-class Found(NamedTuple):
-    """What was asked of Docs, and found on them.
-
-    answers (Answers): What the model knows.
-    columns (DocColumns): What was read.
-    preset (dict[int, DocEvidence]): What earlier components have decided, by the numbers of the Docs.
-    """
-
-    answers: Answers
-    columns: DocColumns
-    preset: dict[int, DocEvidence]
 
 
 class DocModel:
@@ -195,11 +181,26 @@ class DocModel:
         if self._crf is not None and any(x.shape != y.shape for x, y in zip(crf.views, self._crf.views, strict=True)):
             self._make_thinc()  # thinc lets no model with parameters change its size
         self._crf = crf
-        show_parameters(self._thinc, crf)
+        self._show_parameters(crf)
 
     def _make_thinc(self) -> None:
-        self._thinc = make_model(self._emissions)
+        """Let spaCy's tools see a thinc model, which maps Docs to emission scores, one [tokens, L] array a Doc.
+
+        `nlp.initialize`, ``spacy debug model`` and the training loop look at it; the numbers belong to the CRF.
+        """
+
+        def forward(model: Model[Any, Any], docs: list[Doc], is_train: bool) -> tuple[list[Floats], Callable[..., Any]]:
+            return self._emissions(docs), lambda d_scores: []
+
+        self._thinc: Model[Any, Any] = Model("linear_chain_crf", forward, dims={"nO": None})
         self._show(self._thinc)
+
+    def _show_parameters(self, crf: LinearChainCRF) -> None:
+        model, n_labels = self._thinc, len(crf.labels)
+        if model.has_dim("nO") is None or model.get_dim("nO") != n_labels:
+            model.set_dim("nO", n_labels, force=True)
+        for name, values in crf.views._asdict().items():
+            model.set_param(name, values)  # views of the same memory
 
     def sync(self) -> None:
         """Bring the parameters up to date with a training run that has gone on."""
@@ -213,7 +214,7 @@ class DocModel:
         crf, _ = self.trained()
         self.cfg["temperature"] = 1.0
         crf.set_theta(theta)
-        show_parameters(self._thinc, crf)
+        self._show_parameters(crf)
 
     def prune(self, threshold: float) -> Pruned:
         """Do what `CRFComponent.prune` says."""
@@ -344,8 +345,8 @@ class DocModel:
         *,
         preset: bool = False,
         temperature: float | None = None,
-    ) -> Found:
-        """Return what the model knows about Docs.
+    ) -> tuple[Answers, DocColumns, dict[int, DocEvidence]]:
+        """Return what the model knows about Docs, what was read, and what earlier components have decided about them.
 
         given (Mapping[int, DocEvidence] | None): What is known about single ones, by their numbers, besides what is
             noted on them.
@@ -366,7 +367,7 @@ class DocModel:
         )
         n_threads = self.method.n_threads or threads.available()
         decode = partial(posterior.decode, self.method.decoder, n_threads)
-        return Found(Answers(posterior, columns.doc_offsets, labels, decode, self._check_global), columns, found)
+        return Answers(posterior, columns.doc_offsets, labels, decode, self._check_global), columns, found
 
     def _check_global(self) -> None:
         """RAISES ConfigError: If the loss trains a model that is normalised at each token."""

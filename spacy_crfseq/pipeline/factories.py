@@ -49,6 +49,12 @@ def _factory(
     return register
 
 
+def _component(nlp: Language, name: str, task: Any, method: dict[str, Any], **settings: Any) -> Any:
+    from .component import CRFComponent
+
+    return CRFComponent(nlp.vocab, name, task, Method(**method), **settings)
+
+
 @_factory(
     "crf_tagger",
     ["token.tag", "token.pos", "token.morph"],
@@ -68,10 +74,9 @@ def create_tagger(
     scores (bool): Store the probability of each tag, which ``token._.crf_score`` returns.
     The other settings are explained at `settings.Method`.
     """
-    from .component import CRFComponent
     from .tasks.tagger import TokenTags
 
-    return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), Method(**method), scores=scores, scorer=scorer)
+    return _component(nlp, name, TokenTags(attr, overwrite), method, scores=scores, scorer=scorer)
 
 
 @_factory(
@@ -106,11 +111,10 @@ def create_chunker(
     scores (bool): Store the probability of each span in ``doc.spans[spans_key].attrs["scores"]``.
     The other settings are explained at `settings.Method`.
     """
-    from .component import CRFComponent
     from .tasks.chunker import SpanGroups
 
     task = SpanGroups(spans_key, scheme, incorrect_spans_key)
-    return CRFComponent(nlp.vocab, name, task, Method(**method), threshold=threshold, scores=scores, scorer=scorer)
+    return _component(nlp, name, task, method, threshold=threshold, scores=scores, scorer=scorer)
 
 
 @_factory(
@@ -143,8 +147,7 @@ def create_ner(
         probabilities in its ``attrs["scores"]``.
     The other settings are explained at `settings.Method`.
     """
-    from .component import CRFComponent
     from .tasks.ner import Entities
 
     task = Entities(scheme, incorrect_spans_key)
-    return CRFComponent(nlp.vocab, name, task, Method(**method), threshold=threshold, scores=scores, scorer=scorer)
+    return _component(nlp, name, task, method, threshold=threshold, scores=scores, scorer=scorer)

@@ -137,10 +137,12 @@ class DocBuilder:
         """Return the entry of the sentences of one doc."""
         orths = tuple(self._strings[word] for sentence in sentences for word in sentence.words)
         spaces = _joined_spaces(sentences)
-        blocks = {name: self._block(name, sentences) for name in self._token_columns()}
+        columns = [name for name in self._layout.columns if name in ATTRIBUTES or name == "ent"]
+        blocks = {name: self._block(name, sentences) for name in columns}
         given = {name: block for name, block in blocks.items() if name in self._layout.given}
         if self._layout.unit == "document":
-            blocks["start"] = given["start"] = _sentence_starts(sentences)
+            starts = [1 if i == 0 else -1 for s in sentences for i in range(len(s.words))]
+            blocks["start"] = given["start"] = _Block((SENT_START,), [starts])
         tree = self._tree(sentences)
         if tree is not None:
             blocks.pop("start", None)  # the tree sets the same ones
@@ -176,10 +178,6 @@ class DocBuilder:
                     )
                     raise FormatError(self._layout.path, sentence.line + i, message)
         return 1.0 if first is None else first
-
-    def _token_columns(self) -> list[str]:
-        """Return the columns that are attributes of tokens."""
-        return [name for name in self._layout.columns if name in ATTRIBUTES or name == "ent"]
 
     def _block(self, name: str, sentences: list[Sentence]) -> _Block:
         """Return the attributes of a column."""
@@ -268,30 +266,16 @@ def _stack(blocks: dict[str, _Block]) -> tuple[list[int], NDArray[np.uint64] | N
     attributes = [attribute for block in blocks.values() for attribute in block.attributes]
     if not attributes:
         return [], None
-    columns = [_unsigned(values) for block in blocks.values() for values in block.values]
-    return attributes, np.stack(columns, axis=1)
-
-
-def _unsigned(values: list[int]) -> NDArray[np.uint64]:
-    """Return values as uint64; negative ones, relative heads and sentence starts, in two's complement."""
-    if min(values) < 0:
-        return np.array(values, dtype=np.int64).view(np.uint64)
-    return np.array(values, dtype=np.uint64)
-
-
-def _sentence_starts(sentences: list[Sentence]) -> _Block:
-    """Return sent_start of the tokens of a doc: 1 at a start and -1 elsewhere."""
-    return _Block((SENT_START,), [[1 if i == 0 else -1 for s in sentences for i in range(len(s.words))]])
+    columns = [values for block in blocks.values() for values in block.values]
+    # relative heads and sentence starts may be negative, and are stored in two's complement
+    arrays = [np.array(values, np.int64 if min(values) < 0 else np.uint64).view(np.uint64) for values in columns]
+    return attributes, np.stack(arrays, axis=1)
 
 
 def _joined_spaces(sentences: list[Sentence]) -> list[bool] | None:
     """Return the spaces of a doc, or None where the format does not tell."""
-    spaces: list[bool] = []
-    for sentence in sentences:
-        if sentence.spaces is None:
-            return None
-        spaces += sentence.spaces
-    return spaces
+    known = [sentence.spaces for sentence in sentences if sentence.spaces is not None]
+    return [space for spaces in known for space in spaces] if len(known) == len(sentences) else None
 
 
 def _relative_heads(column: list[str]) -> list[int] | None:
@@ -300,18 +284,11 @@ def _relative_heads(column: list[str]) -> list[int] | None:
     if not all(value.isdecimal() and int(value) <= size for value in column) or column.count("0") != 1:
         return None
     heads = [int(value) - 1 for value in column]
-    reaches_root = [head < 0 for head in heads]
-    for start in range(size):
-        path: list[int] = []
-        token = start
-        while not reaches_root[token]:
-            if len(path) > size:
-                return None
-            path.append(token)
-            token = heads[token]
-        for passed in path:
-            reaches_root[passed] = True
-    return [0 if head < 0 else head - i for i, head in enumerate(heads)]
+    rooted, n_rooted = {-1}, 0  # from where the way up ends
+    while len(rooted) > n_rooted:
+        n_rooted = len(rooted)
+        rooted.update(i for i, head in enumerate(heads) if head in rooted)
+    return None if n_rooted <= size else [0 if head < 0 else head - i for i, head in enumerate(heads)]
 
 
 def _number(value: str) -> float | None:

@@ -97,7 +97,9 @@ class Logger:
         for name, report in reports.items():
             if report is not None:
                 score = info["other_scores"].get(self._pipes[name].annotation.score_name)
-                self._note(name, info["step"] + 1, seconds, report, active[name], score, best)
+                if self._file is not None:
+                    self._file.write(log_line(name, info["step"] + 1, seconds, report, active[name], score, best))
+                    self._file.flush()
         self._draw(info["score"])
 
     def close(self) -> None:
@@ -142,14 +144,6 @@ class Logger:
         if score is not None:
             self._curve.add("score", 100 * score)
         self._curve.show("")
-
-    def _note(
-        self, name: str, step: int, seconds: float, report: StepReport, active: int, score: float | None, best: bool
-    ) -> None:
-        """Write a line of the file."""
-        if self._file is not None:
-            self._file.write(log_line(name, step, seconds, report, active, score, best))
-            self._file.flush()
 
 
 def _figures(pipe: CRFComponent, report: StepReport | None, active: int) -> dict[str, str]:

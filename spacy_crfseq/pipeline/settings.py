@@ -16,6 +16,10 @@ else:  # blocks of a config are resolved before they come here
 
 SUPPORTS = ("observed", "all")
 PRECISIONS = ("float32", "float64")
+_LEAST = (
+    ("min_count", 1, "at least 1"), ("inner_iterations", 1, "at least 1"),
+    ("max_features", 0, "0 (all) or more"), ("n_threads", 0, "0 (all cores) or more"),
+)  # fmt: skip
 
 
 class Method(NamedTuple):
@@ -74,18 +78,14 @@ class Method(NamedTuple):
         for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
             if value not in known:
                 raise ConfigError(f"{where}: {name} = {value!r} is not supported. {suggest(str(value), known)}")
-        for name, number in (("min_count", self.min_count), ("inner_iterations", self.inner_iterations)):
-            if number < 1:
-                raise ConfigError(f"{where}: {name} must be at least 1, but {number} was given.")
-        if self.max_features < 0:
-            raise ConfigError(f"{where}: max_features must be 0 (all) or more, but {self.max_features} was given.")
+        for name, least, words in _LEAST:
+            if getattr(self, name) < least:
+                raise ConfigError(f"{where}: {name} must be {words}, but {getattr(self, name)} was given.")
         if self.tag_dictionary_size < 0 or self.tag_dictionary_min_count < 1:
             raise ConfigError(
                 f"{where}: tag_dictionary_size must be 0 (no dictionary) or more and tag_dictionary_min_count at least "
                 f"1, but {self.tag_dictionary_size} and {self.tag_dictionary_min_count} were given."
             )
-        if self.n_threads < 0:
-            raise ConfigError(f"{where}: n_threads must be 0 (all cores) or more, but {self.n_threads} was given.")
         check_plugins(
             component, loss=self.loss, regularizer=self.regularizer, optimizer=self.optimizer, decoder=self.decoder
         )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import srsly
 from spacy import util
-from spacy.vocab import Vocab
 
 from ..errors import ModelFileError
 from ..features.template_file import Features, TemplateFile
@@ -96,20 +95,8 @@ def read_settings(file: Path) -> dict[str, Any]:
     return stored
 
 
-class Storable(Protocol):
-    """What is stored of a component."""
-
-    vocab: Vocab
-    name: str
-
-    def settings(self) -> dict[str, Any]: ...
-    def use_settings(self, stored: dict[str, Any]) -> None: ...
-    def pack(self) -> bytes | None: ...
-    def unpack(self, data: bytes, source: str) -> None: ...
-
-
-def to_bytes(model: Storable, exclude: Iterable[str]) -> bytes:
-    """Return settings, vocab and model as bytes."""
+def to_bytes(model: Any, exclude: Iterable[str]) -> bytes:
+    """Return settings, vocab and weights of a `DocModel`, which imports this module, as bytes."""
     packed = model.pack()
     serialize: dict[str, Callable[[], Any]] = {
         "cfg": lambda: srsly.json_dumps(model.settings()),
@@ -120,7 +107,7 @@ def to_bytes(model: Storable, exclude: Iterable[str]) -> bytes:
     return data
 
 
-def from_bytes(model: Storable, data: bytes, exclude: Iterable[str]) -> None:
+def from_bytes(model: Any, data: bytes, exclude: Iterable[str]) -> None:
     """Load what `to_bytes` returned.
 
     RAISES ModelFileError: If the data are damaged or foreign.
@@ -133,7 +120,7 @@ def from_bytes(model: Storable, data: bytes, exclude: Iterable[str]) -> None:
     util.from_bytes(data, load, exclude)
 
 
-def to_disk(model: Storable, path: str | Path, exclude: Iterable[str]) -> None:
+def to_disk(model: Any, path: str | Path, exclude: Iterable[str]) -> None:
     """Write settings, vocab and model to a folder; the model goes to a temporary name first and is then moved."""
     packed = model.pack()
 
@@ -150,7 +137,7 @@ def to_disk(model: Storable, path: str | Path, exclude: Iterable[str]) -> None:
     util.to_disk(path, serialize, exclude)
 
 
-def from_disk(model: Storable, path: str | Path, exclude: Iterable[str]) -> None:
+def from_disk(model: Any, path: str | Path, exclude: Iterable[str]) -> None:
     """Load what `to_disk` wrote.
 
     RAISES ModelFileError: If the file is damaged or foreign.
