@@ -18,7 +18,17 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.evidence import Partial, make_evidence, write_evidence
 from spacy_crfseq.pipeline.gold import gold_tags
-from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, annotation, bare_doc, blank, examples, pipe_of, trained
+from tests.pipeline.helpers import (
+    FACTORIES,
+    LBFGS_TIGHT,
+    annotation,
+    bare_doc,
+    blank,
+    examples,
+    pipe_of,
+    trained,
+    triples,
+)
 
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
 EVERYTHING = {"features": {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["LOWER[-1..1]"]}}
@@ -284,7 +294,7 @@ PLACES: dict[str, Callable[[Doc], Any]] = {
 def found_in(nlp: Language, factory: str, words: str) -> list[tuple[int, int, str]]:
     tags = ["NNP"] * len(words.split()) if factory == "crf_chunker" else None
     doc, places = nlp(bare_doc(nlp, words.split(), tags)), PLACES[factory]
-    return [(span.start, span.end, span.label_) for span in places(doc)]
+    return triples(places(doc))
 
 
 @pytest.mark.parametrize("factory", PLACES)

@@ -22,6 +22,7 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.pipeline.batchers import create_full_batch
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader, read_examples
+from tests.pipeline.helpers import triples
 
 ALL = ["word", "tag", "pos", "lemma", "morph", "chunk", "ent"]
 FILE = """\
@@ -69,11 +70,11 @@ def read(nlp: Language, path: Path, columns: list[str] = ALL, **settings: Any) -
 
 
 def chunks(doc: Doc, key: str = "chunks") -> list[tuple[int, int, str]]:
-    return [(span.start, span.end, span.label_) for span in doc.spans[key]]
+    return triples(doc.spans[key])
 
 
 def ents(doc: Doc) -> list[tuple[int, int, str]]:
-    return [(span.start, span.end, span.label_) for span in doc.ents]
+    return triples(doc.ents)
 
 
 def test_every_column(nlp: Language, tmp_path: Path) -> None:

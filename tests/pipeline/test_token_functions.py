@@ -17,7 +17,7 @@ from spacy.tokens import Token
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
-from tests.pipeline.helpers import SENTENCES, bare_doc, blank, examples, inputs, pipe_of, predictions, trained
+from tests.pipeline.helpers import SENTENCES, bare_doc, blank, examples, inputs, pipe_of, predictions, trained, triples
 
 CODE = '''
 from spacy_crfseq import registry
@@ -86,7 +86,7 @@ def test_a_pipeline_learns_stores_and_shares_its_work(factory: str, features: di
     pipe = pickle.loads(pickle.dumps(pipe_of(nlp)))
     assert pipe.crf.to_bytes() == pipe_of(nlp).crf.to_bytes()
     docs = list(nlp.pipe(inputs(nlp, factory) * 3, n_process=2, batch_size=4))
-    assert [[(e.start, e.end, e.label_) for e in doc.ents] for doc in docs] == [e["ents"] for e in expected] * 3
+    assert [triples(doc.ents) for doc in docs] == [e["ents"] for e in expected] * 3
 
 
 def test_names(features: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ def test_other_components_and_templates_beside_it(features: dict[str, Any]) -> N
     nlp = trained("crf_chunker", features=more, keep_names=True)
     names = set(pipe_of(nlp).doc_model.attribute_names)
     assert {"F[0]=postag=NNP", "F[-1]=postag=NNP", "F[1]=EOS", "TAG[-1]|TAG[0]=_B-1|NNP"} < names
-    gold = [[(s.start, s.end, s.label_) for s in e.reference.spans["chunks"]] for e in examples(nlp)]
+    gold = [triples(e.reference.spans["chunks"]) for e in examples(nlp)]
     found = [annotation["spans"]["chunks"] for annotation in predictions(nlp, "crf_chunker")]
     assert found[: len(SENTENCES)] == gold
 

@@ -15,16 +15,10 @@ from spacy.training import Corpus, Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader, create_crfsuite_reader
-from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, blank, examples, pipe_of
+from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, blank, examples, initialized, pipe_of
 
 COLUMNS = "Anna NNP {}\nsaw VBD {}\n\nOslo NNP {}\n\n"
 CONLLU = "1\tAnna\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n\n"
-
-
-def initialized(factory: str, corpus: int = 1, **config: Any) -> Language:
-    nlp = blank(factory, precision="float64", **config)
-    nlp.initialize(lambda: examples(nlp, factory, repeat=corpus))
-    return nlp
 
 
 def weighted(nlp: Language, factory: str, weights: Sequence[float]) -> list[Example]:
@@ -43,7 +37,8 @@ def value_and_grad(nlp: Language, data: list[Example]) -> tuple[float, Any]:
 @pytest.mark.parametrize("factory", FACTORIES)
 @pytest.mark.parametrize("loss", ["SequentialLog", "PointwiseLog", "SequentialExp"])
 def test_a_weight_counts_a_sequence_so_many_times(factory: str, loss: str) -> None:
-    nlp = initialized(factory, loss={"@crf_losses": f"spacy_crfseq.{loss}.v1"}, optimizer=LBFGS_TIGHT)
+    config = {"loss": {"@crf_losses": f"spacy_crfseq.{loss}.v1"}, "optimizer": LBFGS_TIGHT}
+    nlp = initialized(factory, precision="float64", **config)
     one = examples(nlp, factory)
     value, grad = value_and_grad(nlp, weighted(nlp, factory, [2, 0, 1, 1, 3]))
     expected, slope = value_and_grad(nlp, [one[0], one[0], one[2], one[3], one[4], one[4], one[4]])
@@ -55,7 +50,7 @@ def test_a_weight_counts_a_sequence_so_many_times(factory: str, loss: str) -> No
 def test_training_takes_weights_in(by: str) -> None:
     thetas = []
     for weights, repeat in (([2.0] * 5, 1), ([1.0] * 5, 2)):
-        nlp = initialized("crf_ner", repeat, optimizer={**LBFGS_TIGHT, "max_iterations": 4})
+        nlp = initialized("crf_ner", repeat, precision="float64", optimizer={**LBFGS_TIGHT, "max_iterations": 4})
         pipe = pipe_of(nlp)
         data = weighted(nlp, "crf_ner", weights) * repeat
         if by == "fit":
