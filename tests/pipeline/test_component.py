@@ -548,6 +548,7 @@ def test_prediction_before_training(factory: str) -> None:
         lambda: pipe_of(nlp).marginals(bare_doc(nlp, ["a"])),
         lambda: pipe_of(nlp).update(examples(nlp, factory)),
         lambda: pipe_of(nlp).fit(examples(nlp, factory)),
+        lambda: pipe_of(nlp).prune(),
     ):
         with pytest.raises(ConfigError, match=rf"{factory}.*no model yet.*initialize"):
             act()

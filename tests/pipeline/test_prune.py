@@ -90,11 +90,6 @@ def test_thresholds_out_of_range(threshold: float) -> None:
     assert predictions(nlp, "crf_ner") == before
 
 
-def test_an_untrained_component_is_not_pruned() -> None:
-    with pytest.raises(ConfigError, match="has no model yet"):
-        pipe_of(blank("crf_ner")).prune()
-
-
 @each_factory
 @pytest.mark.parametrize("support", ["observed", "all"])
 @pytest.mark.parametrize("features", [{}, {"features": WITH_PAIRS}])
@@ -111,8 +106,3 @@ def test_max_features(factory: str, support: str, features: dict[str, Any]) -> N
     nlp.update(corpus)  # examples are encoded anew, with the ids that are left
     again = blank(factory, **features).from_bytes(nlp.to_bytes())
     assert predictions(again, factory) == predictions(nlp, factory)
-
-
-def test_max_features_out_of_range() -> None:
-    with pytest.raises(ConfigError, match="max_features must be 0"):
-        blank("crf_ner", max_features=-1)
