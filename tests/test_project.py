@@ -140,7 +140,7 @@ def test_the_configs_of_the_readme_are_valid(tmp_path: Path) -> None:
     pipe = nlp.add_pipe("crf_ner", "small", config=method["components"]["crf_ner"])
     assert pipe.method.regularizer == ElasticNet(1.0, 0.01)
     pipe = nlp.add_pipe("crf_chunker", config=moved["components"]["crf_chunker"])
-    assert pipe.doc_model.reads == {"TAG"}
+    assert pipe.reads == {"TAG"}
 
 
 def test_the_readme_names_every_registered_method() -> None:

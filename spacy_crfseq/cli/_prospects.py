@@ -131,7 +131,7 @@ def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -
         lambda docs, columns: read_docs(docs, columns, annotation.reads, features.token_functions),
         PartialTable(annotation),
         name,
-        pipe.doc_model.reads - set(encoder.columns),
+        pipe.reads - set(encoder.columns),
     )
     uses = template_uses(encoder.state, found.known.state) + template_uses(encoder.pair, found.known.pair)
     unset = [column for column in found.absent if column not in _set_before(setup, name)]

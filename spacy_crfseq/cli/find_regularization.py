@@ -176,7 +176,7 @@ def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
     before = setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)]
     annotating = set(setup.training["annotating_components"]) & set(before)
     blind = [other for other in untrained if other in annotating]
-    columns = sorted(setup.to_train[name].doc_model.reads - {"NORM", "SPACY"})
+    columns = sorted(setup.to_train[name].reads - {"NORM", "SPACY"})
     if blind and columns:
         raise ConfigError(
             f"{name} reads {', '.join(columns)}, but {', '.join(blind)}, which [training] annotating_components lists, "

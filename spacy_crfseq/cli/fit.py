@@ -340,7 +340,7 @@ class Walk:
 
     def _warn_of_empty_columns(self, name: str, pipe: CRFComponent) -> None:
         docs = [example.predicted for example in self._train.head(100)]
-        for column in sorted(pipe.doc_model.reads - {"NORM", "SPACY"}):
+        for column in sorted(pipe.reads - {"NORM", "SPACY"}):
             if not any(doc.has_annotation(column) for doc in docs):
                 printer().warn(
                     f"{name} reads {column}, which no training document has: list the component that sets it in "

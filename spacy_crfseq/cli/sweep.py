@@ -413,9 +413,7 @@ class Worker:
         try:
             setup = set_up_from(apply(self._plan.source.config, changes, self._plan.filled))
             before = set(setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)])
-            needed = (
-                before & set(setup.training["annotating_components"]) if setup.to_train[name].doc_model.reads else set()
-            )
+            needed = before & set(setup.training["annotating_components"]) if setup.to_train[name].reads else set()
             self.untrained = [other for other in setup.to_train if other not in {name, *needed, *setup.resumed}]
             encode(setup)
             setup = setup._replace(to_train={key: p for key, p in setup.to_train.items() if key in {name, *needed}})

@@ -18,6 +18,7 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError
+from ..features.plan import column_names
 from ..model import LinearChainCRF
 from ..training.compatibility import check_global
 from ..training.fit import FitResult, Progress, fit
@@ -60,12 +61,12 @@ class CRFComponent(TrainablePipe):
         if not 0 <= threshold <= 1:
             raise ConfigError(f"[components.{name}]: threshold is a probability, 0 to 1, but {threshold} was given.")
         self.vocab, self.name, self.scorer = vocab, name, scorer
-        self.annotation, self.method = annotation, method
+        self.annotation = annotation
         self.cfg: dict[str, Any] = {
             **annotation.settings(), "threshold": threshold, "scores": scores, "temperature": 1.0,
         }  # fmt: skip
-        self._check_probabilities()
         self.doc_model = DocModel(vocab, name, annotation, method, self.cfg, partial(setattr, self, "model"))
+        self._check_probabilities()
         self.training = Training(self.doc_model)
         self._added: list[str] = []
         register(self)
@@ -83,6 +84,15 @@ class CRFComponent(TrainablePipe):
         if self.cfg["scores"]:
             check_global(self.name, self.method.loss, "scores = true")
 
+    @property
+    def method(self) -> Method:
+        """How the component models and learns; another one may be set before a new training run."""
+        return self.doc_model.method
+
+    @method.setter
+    def method(self, method: Method) -> None:
+        self.doc_model.method = method
+
     # Labels
 
     @property
@@ -99,6 +109,11 @@ class CRFComponent(TrainablePipe):
     def tags(self) -> tuple[str, ...]:
         """The L labels of the model, in the order of its numbers."""
         return self.doc_model.labels.tags
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Token columns that features look at and earlier components or a corpus reader must set, such as "TAG"."""
+        return frozenset(column_names(*self.method.features.plans())) | self.doc_model.read_by_functions
 
     @property
     def crf(self) -> LinearChainCRF:

@@ -18,7 +18,7 @@ from thinc.api import Model
 from .. import threads
 from ..errors import ConfigError, DataError
 from ..features.encoder import Encoded, Encoder, attribute_names
-from ..features.plan import column_names, lexical_names
+from ..features.plan import lexical_names
 from ..features.sets import columns_read
 from ..model import LinearChainCRF
 from ..posterior import make_posterior
@@ -112,13 +112,8 @@ class DocModel:
         return self.trained()[1]
 
     @property
-    def reads(self) -> frozenset[str]:
-        """Token columns that features look at and earlier components or a corpus reader must set, such as "TAG"."""
-        return frozenset(column_names(*self.method.features.plans())) | self.read_by_functions
-
-    @property
     def read_by_functions(self) -> frozenset[str]:
-        """Those that token functions look at."""
+        """Token columns that token functions look at."""
         functions = self.method.features.token_functions.values()
         return frozenset(column for function in functions for column in columns_read(function))
 

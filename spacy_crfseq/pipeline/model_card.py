@@ -88,7 +88,7 @@ def _facts(name: str, pipe: CRFComponent) -> list[str]:
     shown = ", ".join(f"`{template}`" for template in templates[:12])
     more = f" and {len(templates) - 12} more" if len(templates) > 12 else ""
     facts = [f"It looks at {shown}{more}."]
-    columns = sorted(pipe.doc_model.reads - {"NORM", "SPACY"})
+    columns = sorted(pipe.reads - {"NORM", "SPACY"})
     if columns:
         facts.append(f"It reads {_listed(columns)}, which an earlier component has to set.")
     facts.append(f"Its decoder is {_plugin(pipe.method.decoder)}.")

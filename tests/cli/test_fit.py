@@ -128,7 +128,7 @@ def test_components_see_the_predictions_of_annotating_ones(trained: Path, corpus
     # the chunker's TAG features come from predictions of the tagger: there is a weight for them
     nlp = spacy.load(trained / "model-best")
     chunker: Any = nlp.get_pipe("crf_chunker")
-    assert chunker.doc_model.reads == {"TAG"}
+    assert chunker.reads == {"TAG"}
     examples = list(read_examples(nlp, corpus.dev, "conll2003"))
     untagged = list(nlp.pipe([example.predicted for example in examples], disable=["crf_tagger", "crf_ner"]))
     tagged = list(nlp.pipe([example.reference.copy() for example in examples], disable=["crf_tagger", "crf_ner"]))

@@ -91,7 +91,7 @@ def bundled(factory: str, **config: Any) -> tuple[Language, list[Doc]]:
     """Return a pipeline trained on a part of the bundled corpus, and the sentences of another."""
     nlp = helpers.blank(factory, **{"optimizer": ADAGRAD, **config})
     pipe = helpers.pipe_of(nlp)
-    given = sorted(name.lower() for name in pipe.doc_model.reads)
+    given = sorted(name.lower() for name in pipe.reads)
     train = list(read_examples(nlp, BUNDLED / "train.conll", "conll2003", given=given, limit=60))
     nlp.initialize(lambda: train)
     pipe.fit()
@@ -131,7 +131,7 @@ def test_contributions_sum_to_scores(factory: str, config: dict[str, Any]) -> No
 def test_contributions_on_real_corpora(factory: str, file: str, preset: str) -> None:
     nlp = helpers.blank(factory, optimizer=ADAGRAD)
     pipe = helpers.pipe_of(nlp)
-    given = sorted(name.lower() for name in pipe.doc_model.reads)
+    given = sorted(name.lower() for name in pipe.reads)
     stream = read_examples(nlp, Path(os.environ["CRFSEQ_DATA"], file), preset, given=given)
     train = list(islice(stream, 300))
     nlp.initialize(lambda: train)

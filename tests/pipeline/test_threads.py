@@ -21,7 +21,7 @@ def test_threads_share_the_docs(
     config = {} if factory == "crf_tagger" else {"threshold": threshold}
     nlp = trained(factory, **config)
     alone = trained(factory, n_threads=1, **config)
-    pipe_of(nlp).doc_model.method = pipe_of(nlp).method._replace(n_threads=n_threads)
+    pipe_of(nlp).method = pipe_of(nlp).method._replace(n_threads=n_threads)
     docs, expected = inputs(nlp, factory) * 3, inputs(alone, factory) * 3
     shared = [annotation(doc) for doc in nlp.pipe(doc.copy() for doc in docs)]
     assert shared == [annotation(doc) for doc in alone.pipe(doc.copy() for doc in expected)]

@@ -160,11 +160,11 @@ def test_columns_that_a_function_says_to_read(registered: Any) -> None:
         return set(pipe_of(nlp).doc_model.attribute_names)
 
     silent = blank("crf_ner", features=registered(tags), keep_names=True)
-    assert pipe_of(silent).doc_model.reads == set()
+    assert pipe_of(silent).reads == set()
     assert names_of(silent) == set()
     tags.reads = ("TAG",)  # type: ignore[attr-defined]
     nlp = blank("crf_ner", features=registered(tags), keep_names=True)
-    assert pipe_of(nlp).doc_model.reads == {"TAG"}
+    assert pipe_of(nlp).reads == {"TAG"}
     assert {"F[0]=tag=NNP", "F[0]=tag=VBZ"} < names_of(nlp)
     assert not pipe_of(nlp).doc_model.session.initial.encoded.state.bags.any()  # no input, as long as nobody sets them
     tags.reads = ("TGA",)  # type: ignore[attr-defined]
