@@ -17,11 +17,11 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError
 from ..features.plan import column_names
 from ..model import LinearChainCRF
 from ..training.compatibility import check_global
-from ..training.fit import FitResult, Progress, fit
+from ..training.fit import FitResult, Progress
 from ..types import Floats
 from . import evidence, storage
 from .answers import Alternative, Answers
@@ -161,16 +161,8 @@ class CRFComponent(TrainablePipe):
             self._check_probabilities()
             scores = answers.all_probabilities
             keep = scores >= threshold if threshold else None
-        return Prediction(
-            answers.all_labels,
-            answers.offsets,
-            columns.doc_offsets,
-            columns.state,
-            preset,
-            keep,
-            scores if stored else None,
-            self.name,
-        )
+        found = answers.all_labels, answers.offsets, columns.doc_offsets, columns.state, preset
+        return Prediction(*found, keep, scores if stored else None, self.name)
 
     def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
         """Write predictions to `docs`."""
@@ -205,11 +197,6 @@ class CRFComponent(TrainablePipe):
         RAISES DataError: If `docs` are no Docs, or what is given cannot be.
         """
         docs = list(docs)
-        if any(not isinstance(doc, Doc) for doc in docs):
-            raise DataError(
-                f"{self.name}: ask takes a list of Docs, such as ask([doc]); marginals and nbest take one Doc. Make "
-                "Docs of texts by nlp(text)."
-            )
         given = evidence.of_docs(docs, spans, allowed, self.name)
         return self.doc_model.ask(docs, given, preset=preset, temperature=temperature)[0]
 
@@ -251,8 +238,9 @@ class CRFComponent(TrainablePipe):
         preset (bool): As `ask` has it.
         For many Docs, call `explain` of one `explainer`.
         """
-        wanted = None if tokens is None else list(tokens)
-        return self.explainer().explain(doc, tokens=wanted, against=against, preset=preset)
+        return self.explainer().explain(
+            doc, tokens=None if tokens is None else list(tokens), against=against, preset=preset
+        )
 
     def explainer(self) -> Explainer:
         """Return what explains predictions of the weights of now, for any number of Docs."""
@@ -320,18 +308,7 @@ class CRFComponent(TrainablePipe):
         patience (int | None): Scores without a gain before stopping; 0 never, None 5 for an online optimizer.
         RAISES DataError: If there is nothing to train on.
         """
-        with self.training.training_on(examples, dev) as (objective, evaluate):
-            result = fit(
-                objective,
-                self.method.optimizer,
-                self.crf.theta,
-                evaluate=evaluate,
-                evaluate_every=evaluate_every,
-                patience=patience,
-                callback=callback,
-            )
-            self.set_parameters(result.best)
-        return result
+        return self.training.fit(examples, dev, evaluate_every=evaluate_every, patience=patience, callback=callback)
 
     def set_parameters(self, theta: Floats) -> None:
         """Predict with these parameters [D] from now on; a fitted temperature belonged to others and is forgotten."""

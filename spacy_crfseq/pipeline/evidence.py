@@ -111,8 +111,13 @@ def of_docs(
 ) -> dict[int, DocEvidence]:
     """Return what a user says of Docs, by their numbers: each has its spans, and all have the same labels.
 
-    RAISES DataError: If a span is in none of them.
+    RAISES DataError: If they are no Docs, or a span is in none of them.
     """
+    if any(not isinstance(doc, Doc) for doc in docs):
+        raise DataError(
+            f"{component}: ask takes a list of Docs, such as ask([doc]); marginals and nbest take one Doc. Make "
+            "Docs of texts by nlp(text)."
+        )
     spans = list(spans)
     if any(all(span.doc is not doc for doc in docs) for span in spans):
         raise DataError(f"{component}: a span that was given is in none of the Docs that are asked about.")

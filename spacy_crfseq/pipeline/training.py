@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from spacy import util
@@ -19,6 +20,7 @@ from ..features.noted import hash_of
 from ..model import LinearChainCRF
 from ..schemes import TagTable, span_f1
 from ..training.dataset import Dataset
+from ..training.fit import FitResult, fit
 from ..training.objective import CRFObjective
 from ..types import MISSING, Bools, Floats, StepReport
 from .build import build_model
@@ -156,6 +158,17 @@ class Training:
             n_threads=model.method.n_threads,
             dictionary=crf.dictionary,
         )
+
+    def fit(self, examples: Iterable[Example] | None, dev: Iterable[Example] | None, **settings: Any) -> FitResult:
+        """Do what `CRFComponent.fit` says.
+
+        settings: Those of `training.fit.fit`.
+        """
+        model = self._model
+        with self.training_on(examples, dev) as (objective, evaluate):
+            result = fit(objective, model.method.optimizer, model.crf.theta, evaluate=evaluate, **settings)
+            model.set_parameters(result.best)
+        return result
 
     @contextmanager
     def training_on(
