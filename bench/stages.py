@@ -23,15 +23,15 @@ KERNELS = {
 }
 """Stage of each module of kernels; rows of weights are told apart by the kernel's name."""
 METHODS = {
-    "spacy_crfseq.pipeline.component:read_docs": "to_array",
+    "spacy_crfseq.pipeline.doc_model:read_docs": "to_array",
     "spacy_crfseq.features.encoder:Encoder.encode": "encode, in Python",
-    "spacy_crfseq.pipeline.annotations:SpanGroups.write": "write",
-    "spacy_crfseq.pipeline.annotations:TokenTags.write": "write",
-    "spacy_crfseq.pipeline.annotations:Entities.write": "write",
-    "spacy_crfseq.pipeline.annotations:SpanGroups.gold_tags": "gold labels",
-    "spacy_crfseq.pipeline.annotations:TokenTags.gold_tags": "gold labels",
+    "spacy_crfseq.pipeline.tasks.chunker:SpanGroups.write": "write",
+    "spacy_crfseq.pipeline.tasks.tagger:TokenTags.write": "write",
+    "spacy_crfseq.pipeline.tasks.ner:Entities.write": "write",
+    "spacy_crfseq.pipeline.tasks.chunker:SpanGroups.gold_tags": "gold labels",
+    "spacy_crfseq.pipeline.tasks.tagger:TokenTags.gold_tags": "gold labels",
     "spacy_crfseq.layout:make_layout": "layout",
-    "spacy_crfseq.pipeline.component:make_layout": "layout",
+    "spacy_crfseq.pipeline.build:make_layout": "layout",
 }
 """Python functions that are a stage, less the kernels they call; those that do not exist are passed over."""
 REST = "the rest, in Python"

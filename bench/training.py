@@ -355,7 +355,7 @@ def threads(options: Options) -> list[Row]:
     """One thread against several in one process: L-BFGS, the default optimizer and tagging of Docs, on CoNLL-2000."""
     import os
 
-    from spacy_crfseq.pipeline.method import Method
+    from spacy_crfseq.pipeline.settings import Method
 
     if "n_threads" not in Method._fields:
         raise Skip("this version has no setting n_threads")

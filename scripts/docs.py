@@ -30,7 +30,7 @@ from spacy_crfseq import types as contracts
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli._app import SECTIONS
 from spacy_crfseq.features import attributes, sets
-from spacy_crfseq.pipeline import answers, component, factories, method
+from spacy_crfseq.pipeline import answers, component, doc_model, factories, settings
 
 ROOT = Path(__file__).parent.parent
 REQUIRED = inspect.Parameter.empty
@@ -552,7 +552,7 @@ def api_page() -> str:
     )
     things = [
         component.CRFComponent, answers.Answers, answers.Scored, answers.Alternative, answers.Labelling,
-        component.ModelSize, component.Pruned,
+        doc_model.ModelSize, doc_model.Pruned,
     ]  # fmt: skip
     return _page(["# Python API", intro, *(class_section(thing) for thing in things)])
 
@@ -589,7 +589,7 @@ def _member(thing: type, name: str, function: Any, kind: str) -> list[str]:
 
 def components_page() -> str:
     """Return the three factories and their settings with defaults."""
-    shared = read_docstring(method.Method)
+    shared = read_docstring(settings.Method)
     parts = [
         "# Components",
         "Three factories make the same component for three tasks. Their own settings come first, those that all share "
@@ -609,7 +609,7 @@ def components_page() -> str:
             if each in meanings or not (each in factories.METHOD or isinstance(value, dict))
         ]
         named = {each: next(iter(value.values())) for each, value in defaults.items() if isinstance(value, dict)}
-        paragraphs = [text for text in document.paragraphs if "method.Method" not in text]
+        paragraphs = [text for text in document.paragraphs if "settings.Method" not in text]
         parts += [
             f"## {name}",
             *paragraphs,

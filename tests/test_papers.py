@@ -17,7 +17,7 @@ import spacy
 
 from scripts.papers import _harness, altun, chunks, figures, hall, nettalk, page, partial, synthetic, tasks
 from scripts.papers._harness import Options, Skip
-from spacy_crfseq.pipeline.collect import gold_tags
+from spacy_crfseq.pipeline.gold import gold_tags
 from spacy_crfseq.training.selection import thresholded
 from tests.pipeline.helpers import blank, pipe_of
 from tests.pipeline.helpers import examples as corpus_of

@@ -272,7 +272,7 @@ class TaggedEntities:
         self.tagger.pipe.set_parameters(theta)
         docs = self.tagger.pipe.pipe(map(self._words, self.parts[part]))
         examples = [Example(doc, example.reference) for doc, example in zip(docs, self.parts[part], strict=True)]
-        return 100 * self.recognizer.pipe.evaluator(examples)(self.recognizer.pipe.crf.theta)
+        return 100 * self.recognizer.pipe.training.evaluator(examples)(self.recognizer.pipe.crf.theta)
 
 
 @experiment("tagger-for-entities", "Spanish tags tuned for the entity recognizer that reads them", 5)

@@ -27,8 +27,8 @@ def thinned(
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from spacy_crfseq.pipeline.collect import gold_tags
-    from spacy_crfseq.pipeline.given import make_given, note
+    from spacy_crfseq.pipeline.evidence import make_evidence, write_evidence
+    from spacy_crfseq.pipeline.gold import gold_tags
 
     made = []
     for example in examples:
@@ -38,7 +38,7 @@ def thinned(
             tags = [tag if stays else OUTSIDE for tag, stays in zip(tags, left, strict=True)]
             left[:] = True
         gold = Doc(nlp.vocab, words=[token.text for token in example.reference])
-        note(gold, pipe.name, make_given([], {i: [str(tags[i])] for i in left.nonzero()[0].tolist()}))
+        write_evidence(gold, pipe.name, make_evidence([], {i: [str(tags[i])] for i in left.nonzero()[0].tolist()}))
         made.append(Example(example.predicted, gold))
     return made
 

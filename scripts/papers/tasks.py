@@ -172,8 +172,8 @@ class Task:
         self._warmed: set[tuple[str, str]] = set()
         self.pipe = _made(lambda: add(nlp, factory, **settings, features=dict(features)))
         self.pipe.initialize(lambda: train)
-        self.data = join(self.pipe.compile(train))
-        self._scorers = {name: self.pipe.evaluator(list(examples)) for name, examples in parts.items()}
+        self.data = join(self.pipe.doc_model.compile(train))
+        self._scorers = {name: self.pipe.training.evaluator(list(examples)) for name, examples in parts.items()}
 
     @property
     def layout(self) -> Layout:

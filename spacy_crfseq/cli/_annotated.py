@@ -47,8 +47,8 @@ class Form(NamedTuple):
 
 def form_of(nlp: Language, given: Sequence[str]) -> Form:
     """Return what a pipeline sets; `given` are columns that it reads from the file."""
-    from ..pipeline.annotations import Entities
     from ..pipeline.component import CRFComponent
+    from ..pipeline.tasks.ner import Entities
 
     crfs = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
     known = predicted_columns(nlp) | set(given)

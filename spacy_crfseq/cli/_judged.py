@@ -116,8 +116,7 @@ def gold_spans(tags: Sequence[str | None], *, plain: bool) -> list[Span]:
 
 def known_gold_tags(pipe: CRFComponent, example: Example) -> list[str | None]:
     """Return the gold tag of each token of an example, None where it is not known."""
-    from ..pipeline.collect import gold_tags
-    from ..pipeline.partial import known_tags
+    from ..pipeline.gold import gold_tags, known_tags
 
     return known_tags(gold_tags(pipe.annotation, example, pipe.name))
 

@@ -97,7 +97,7 @@ def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
     costs = {}
     for name, pipe in setup.to_train.items():
         if name not in setup.resumed:
-            with pipe.training_on() as (objective, _):
+            with pipe.training.training_on() as (objective, _):
                 costs[name] = estimate(objective, pipe.method.optimizer, pipe.method.regularizer, pipe.crf.theta)
     return costs, Expense(encoding, sum(cost.seconds for cost in costs.values()), _peak_megabytes())
 
@@ -116,9 +116,9 @@ def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -
     from ..analysis.templates import template_uses
     from ..features.encoder import Encoder
     from ..features.plan import lexical_names
-    from ..pipeline.collect import collect
+    from ..pipeline.encode import encode_examples as collect
     from ..pipeline.extract import lexeme_reader, read_docs
-    from ..pipeline.partial import PartialTable
+    from ..pipeline.labels import PartialTable
 
     features, annotation, vocab = pipe.method.features, pipe.annotation, setup.nlp.vocab
     plans = features.plans()

@@ -243,8 +243,7 @@ def _recode(tags: Sequence[str], scheme: str) -> list[str]:
 def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
     import spacy
 
-    from ..pipeline.attributes import create_crfsuite_reader
-    from ..pipeline.readers import create_conll_reader, create_conllu_reader
+    from ..pipeline.readers import create_conll_reader, create_conllu_reader, create_crfsuite_reader
 
     if settings.source == DOCBIN:
         raise ConfigError("--from spacy --to spacy would only copy the file.")

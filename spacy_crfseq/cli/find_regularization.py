@@ -204,7 +204,7 @@ class Follower(Walk):
 
         self._prepare(name, pipe)
         optimizer, reporter, wish = pipe.method.optimizer, self._reporter, self._settings
-        with pipe.training_on(self._examples(name), self._dev) as (objective, evaluate):
+        with pipe.training.training_on(self._examples(name), self._dev) as (objective, evaluate):
             assert evaluate is not None
             theta = 0 * pipe.crf.theta
             first = wish.first or max(smallest_empty(objective, theta.dtype), wish.last)
@@ -262,7 +262,7 @@ def _save(setup: Setup, name: str, result: PathResult, untrained: list[str], out
     """Write the pipeline with the chosen model."""
     from spacy.training.loop import create_before_to_disk_callback
 
-    from ..pipeline.card import fill_card
+    from ..pipeline.model_card import fill_card
 
     step = result.steps[result.chosen]
     scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})

@@ -298,7 +298,7 @@ def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path,
 
     temperature (float): Of the best.
     """
-    from ..pipeline.card import fill_card
+    from ..pipeline.model_card import fill_card
 
     pipe: Any = nlp.get_pipe(name)
     weights = (nlp.config.get("training") or {}).get("score_weights") or {}

@@ -399,7 +399,7 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
     """Write the last and the best parameters of all components as two pipelines, scores in their meta.json."""
     from spacy.training.loop import create_before_to_disk_callback
 
-    from ..pipeline.card import fill_card
+    from ..pipeline.model_card import fill_card
 
     results, reasons = trainer.results, {name: result.reason for name, result in trainer.results.items()}
     untrained = [name for name in setup.to_train if name not in results and name not in setup.resumed]

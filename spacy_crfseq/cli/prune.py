@@ -15,7 +15,7 @@ from ._console import CodeOption, load_code, printer, reported_errors
 from ._outputs import check_output_pipeline
 
 if TYPE_CHECKING:
-    from ..pipeline.component import Pruned
+    from ..pipeline.doc_model import Pruned
 
 
 @crfseq_cli.command("prune")
@@ -67,7 +67,7 @@ def prune(
     Returns how large each component was and is, by its name.
     RAISES ConfigError: If there is no such component, or `output` is in use for something else.
     """
-    from ..pipeline.card import fill_card
+    from ..pipeline.model_card import fill_card
 
     check_output_pipeline(output)
     nlp = spacy.load(model)

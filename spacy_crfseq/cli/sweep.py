@@ -531,7 +531,7 @@ class GroupWalk(Walk):
         from ..training.fit import fit
 
         dev = list(self._dev)
-        with pipe.training_on(self._examples(name)) as (objective, _):
+        with pipe.training.training_on(self._examples(name)) as (objective, _):
             start = pipe.crf.theta.copy()
             evaluators: dict[str, Any] = {}
             for run in self._runs:
@@ -539,7 +539,7 @@ class GroupWalk(Walk):
                 pipe.method = pipe.method._replace(**run.parts)
                 decoder = json.dumps(run.method["decoder"], sort_keys=True)
                 if decoder not in evaluators:
-                    evaluators[decoder] = pipe.evaluator(dev)
+                    evaluators[decoder] = pipe.training.evaluator(dev)
                 try:
                     result = fit(
                         objective.under(pipe.method.regularizer, pipe.method.loss),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..analysis.weights import TemplateWeights, Weight
     from ..pipeline.component import CRFComponent
-    from ..pipeline.naming import BothActive
+    from ..pipeline.feature_names import BothActive
     from ..types import Floats
 
 SHOWN, ON_PAGE = 5, 15
@@ -209,7 +209,7 @@ def top(
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
     from ..analysis.weights import entries, largest_weights, weights_by_template
-    from ..pipeline.given import numbers_of
+    from ..pipeline.labels import numbers_of
 
     nlp = spacy.load(model)
     name, pipe = one_crf_of(nlp, component, str(model))
@@ -276,14 +276,16 @@ def _names(
 ) -> dict[tuple[int, int], tuple[str, bool]]:
     """Return the names of the attributes of some weights, by block and number, and whether they have been found."""
     crf, needed = pipe.crf, {w[:2] for w in weights}
-    if pipe.attribute_names:
+    if pipe.doc_model.attribute_names:
         sizes = 0, len(crf.keys[0])
-        return {(block, number): (pipe.attribute_names[sizes[block] + number], True) for block, number in needed}
+        return {
+            (block, number): (pipe.doc_model.attribute_names[sizes[block] + number], True) for block, number in needed
+        }
     names = {one: (_nameless(pipe, *one), False) for one in needed}
     wanted = tuple(np.zeros(len(keys), np.bool_) for keys in crf.keys)
     for block, number in needed:
         wanted[block][number] = True
-    reader = pipe.attribute_reader()
+    reader = pipe.doc_model.attribute_reader()
 
     def sources() -> Iterator[BothActive]:
         yield from reader.active_strings()

@@ -1,7 +1,7 @@
 """What a model knows about some Docs: labels, spans, probabilities, alternatives; made by `CRFComponent.ask`.
 
-All probabilities are given what is known beforehand: the scheme of the tags, whitespace outside of entities, and what
-`given` notes on a Doc.  Nothing is computed before it is asked for.
+All probabilities are given what is known beforehand: the scheme of the tags, whitespace outside of entities, and the
+`evidence` on a Doc.  Nothing is computed before it is asked for.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from spacy.tokens import Doc, Span
 from ..errors import ConfigError
 from ..inference.posterior import Posterior
 from ..schemes import SpanArrays, spans_of
-from ..types import Decoder, Floats, Ints, Offsets
-from .annotations import tag_table
+from ..types import Floats, Ints, Offsets
+from .labels import LabelSet
+from .tasks.spans import tag_table
 
 
 class Scored(NamedTuple):
@@ -69,14 +70,12 @@ class Answers:
         self,
         posterior: Posterior,
         doc_offsets: Offsets,
-        tags: Sequence[str],
-        scheme: str | None,
-        decoder: Decoder,
-        n_threads: int,
+        labels: LabelSet,
+        decode: Callable[[], Ints],
         check: Callable[[], None],
     ) -> None:
-        self._posterior, self.doc_offsets, self.tags = posterior, doc_offsets, tuple(tags)
-        self._scheme, self._decoder, self._n_threads, self._check = scheme, decoder, n_threads, check
+        self._posterior, self.doc_offsets, self.tags = posterior, doc_offsets, labels.tags
+        self._scheme, self._decode, self._check = labels.annotation.scheme, decode, check
 
     @property
     def posterior(self) -> Posterior:
@@ -99,7 +98,7 @@ class Answers:
     @cached_property
     def all_labels(self) -> Ints:
         """The numbers of the predicted tags [T]."""
-        return self._posterior.decode(self._decoder, self._n_threads)
+        return self._decode()
 
     @cached_property
     def all_spans(self) -> SpanArrays:

@@ -8,7 +8,7 @@ attributes ask a component that uses the same vocab.
 from __future__ import annotations
 
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -16,17 +16,17 @@ from spacy.tokens import Doc, Span, Token
 
 from ..errors import ConfigError
 from ..types import Floats
-
-if TYPE_CHECKING:
-    from .component import CRFComponent
+from .evidence import crosses_sentences
 
 KEY = "spacy_crfseq.scores"
 """Key in ``doc.user_data`` of a dictionary with the token scores [tokens] of each tagger."""
 
-_alive: WeakSet[CRFComponent] = WeakSet()
+
+_alive: WeakSet[Any] = WeakSet()
+"""Components, which import this module."""
 
 
-def register(component: CRFComponent) -> None:
+def register(component: Any) -> None:
     """Let the extension attributes ask a component about Docs of its vocab, as long as it is in use."""
     _alive.add(component)
     if not Span.has_extension("crf_score"):
@@ -58,8 +58,16 @@ def span_score(span: Span) -> float:
     knowing = [pipe for pipe in loaded if span.label_ in pipe.labels]
     home = [pipe for pipe in knowing if any((s.start, s.end, s.label) == wanted for s in pipe.annotation.spans_in(doc))]
     for pipe in (*home, *knowing):
-        return pipe.span_probability(span)
+        return span_probability(pipe, span)
     return nan
+
+
+def span_probability(pipe: Any, span: Span) -> float:
+    """Return the probability that a span is there, by one component; 0 across sentences."""
+    if crosses_sentences(span.doc, span.start, span.end):
+        return 0.0
+    tags = pipe.annotation.tags_of_span(span.end - span.start, span.label_)
+    return float(pipe.ask([span.doc]).probability(span.start, tags))
 
 
 def _stored_score(span: Span) -> float | None:
@@ -99,9 +107,10 @@ def token_score(token: Token) -> float:
             f"token._.crf_score: {len(taggers)} taggers are loaded for this document. "
             + ("Set scores = true in the one that is meant." if taggers else "Load a pipeline with a crf_tagger.")
         )
-    return taggers[0].token_probability(token)
+    tagger = taggers[0]
+    return float(tagger.ask([token.doc]).probability(token.i, [tagger.annotation.tag_of(token)]))
 
 
-def _with_vocab(doc: Doc) -> list[CRFComponent]:
+def _with_vocab(doc: Doc) -> list[Any]:
     found = [pipe for pipe in list(_alive) if pipe.vocab is doc.vocab and pipe.tags]
     return sorted(found, key=lambda pipe: pipe.name)

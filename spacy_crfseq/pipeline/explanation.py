@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from math import exp, inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc
@@ -22,12 +22,10 @@ from ..inference.posterior import Posterior
 from ..model import LinearChainCRF
 from ..potentials.tag_dictionary import MaskedSource
 from ..types import Ints
-from .given import numbers_of
-
-if TYPE_CHECKING:
-    from .annotations import Annotation
-    from .answers import Answers
-    from .naming import AttributeReader
+from .answers import Answers
+from .feature_names import AttributeReader
+from .labels import numbers_of
+from .tasks.base import Annotation
 
 
 class Contribution(NamedTuple):

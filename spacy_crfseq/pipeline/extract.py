@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -21,6 +21,9 @@ from ..features.encoder import Columns
 from ..features.token_sets import TokenSets, make_token_sets, names_in
 from ..types import Hashes, LexemeFunction, Offsets, TokenFunction
 
+PORTION_TOKENS = 1 << 15
+"""Tokens that `CRFComponent.pipe` works on at a time: few changes between the tables of the tokenizer and those of the
+model, and Docs that are still in the cache when they are read."""
 ALWAYS = ("ORTH", "SENT_START")
 
 
@@ -36,10 +39,19 @@ class DocColumns(NamedTuple):
     state: Hashes
     doc_offsets: Offsets
 
-    @property
-    def n_docs(self) -> int:
-        """The number of Docs."""
-        return len(self.doc_offsets) - 1
+
+def portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
+    """Cut a stream into lists of `size` Docs, or fewer where they have `PORTION_TOKENS` tokens."""
+    docs: list[Doc] = []
+    n_tokens = 0
+    for doc in stream:
+        docs.append(doc)
+        n_tokens += len(doc)
+        if len(docs) >= size or n_tokens >= PORTION_TOKENS:
+            yield docs
+            docs, n_tokens = [], 0
+    if docs:
+        yield docs
 
 
 def read_docs(

@@ -6,100 +6,90 @@ spaCy checks configs against the annotations of these functions.)
 """
 
 from collections.abc import Callable
+from inspect import Parameter, signature
 from typing import Any
 
 from spacy.language import Language
 from spacy.util import registry
 
 from .. import registry as registries
+from .settings import METHOD, Method
 
 for _name, _registry in registries.ALL.items():
     if not hasattr(registry, _name):
         setattr(registry, _name, _registry)
 
-METHOD: dict[str, Any] = {
-    "loss": {"@crf_losses": "spacy_crfseq.SequentialLog.v1"},
-    "regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 1.0},
-    "optimizer": {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"},
-    "decoder": {"@crf_decoders": "spacy_crfseq.Viterbi.v1"},
-    "support": "observed",
-    "min_count": 1,
-    "max_features": 0,
-    "boundaries": True,
-    "transitions": True,
-    "tag_dictionary_size": 0,
-    "tag_dictionary_min_count": 10,
-    "precision": "float32",
-    "inner_iterations": 1,
-    "keep_names": False,
-    "scores": False,
-    "n_threads": 0,
-}
-"""Settings shared by the three factories; `method.Method` explains them."""
+Scorer = Callable[..., Any] | None
 
 
-def _defaults(features: str, scorer: str, **own: Any) -> dict[str, Any]:
-    return {"features": {"@crf_features": features}, **METHOD, **own, "scorer": {"@scorers": scorer}}
+def _factory(
+    name: str, assigns: list[str], scores: dict[str, float | None], features: str, scorer: str, **own: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a factory whose ``**method`` are the fields of `Method`, which its signature then lists one by one.
+
+    scores (dict): The weights of its scores.
+    features, scorer (str): Names of registered functions, the defaults.
+    own: Defaults of its other settings.
+    """
+    default_config = {
+        "features": {"@crf_features": features}, **METHOD, "scores": False, **own, "scorer": {"@scorers": scorer},
+    }  # fmt: skip
+
+    def register(create: Callable[..., Any]) -> Callable[..., Any]:
+        written = signature(create)
+        mine = [p for p in written.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        shared = [Parameter(field, kind, annotation=each) for field, each in Method.__annotations__.items()]
+        create.__signature__ = written.replace(parameters=[*mine, *shared])  # type: ignore[attr-defined]
+        made: Callable[..., Any] = Language.factory(
+            name, assigns=assigns, default_config=default_config, default_score_weights=scores, func=create
+        )
+        return made
+
+    return register
 
 
-@Language.factory(
+def _component(nlp: Language, name: str, task: Any, method: dict[str, Any], **settings: Any) -> Any:
+    from .component import CRFComponent
+
+    return CRFComponent(nlp.vocab, name, task, Method(**method), **settings)
+
+
+@_factory(
     "crf_tagger",
-    assigns=["token.tag", "token.pos", "token.morph"],
-    default_config=_defaults("spacy_crfseq.Tagging.v1", "spacy_crfseq.tagger_scorer.v1", attr="tag", overwrite=False),
-    default_score_weights={"tag_acc": 1.0, "pos_acc": None, "morph_acc": None},
+    ["token.tag", "token.pos", "token.morph"],
+    {"tag_acc": 1.0, "pos_acc": None, "morph_acc": None},
+    "spacy_crfseq.Tagging.v1",
+    "spacy_crfseq.tagger_scorer.v1",
+    attr="tag",
+    overwrite=False,
 )
 def create_tagger(
-    nlp: Language,
-    name: str,
-    attr: str,
-    overwrite: bool,
-    features: Any,
-    loss: Any,
-    regularizer: Any,
-    optimizer: Any,
-    decoder: Any,
-    support: str,
-    min_count: int,
-    max_features: int,
-    boundaries: bool,
-    transitions: bool,
-    tag_dictionary_size: int,
-    tag_dictionary_min_count: int,
-    precision: str,
-    inner_iterations: int,
-    keep_names: bool,
-    scores: bool,
-    n_threads: int,
-    scorer: Callable[..., Any] | None,
+    nlp: Language, name: str, attr: str, overwrite: bool, scores: bool, scorer: Scorer, **method: Any
 ) -> Any:
     """Create a tagger: one label a token, written to one token attribute.
 
     attr (str): Where labels come from and go to: "tag", "pos" or "morph".
     overwrite (bool): Replace values that are set already.
     scores (bool): Store the probability of each tag, which ``token._.crf_score`` returns.
-    The other settings are explained at `method.Method`.
+    The other settings are explained at `settings.Method`.
     """
-    from .annotations import TokenTags
-    from .component import CRFComponent
-    from .method import Method
+    from .tasks.tagger import TokenTags
 
-    method = Method(
-        features, loss, regularizer, optimizer, decoder, support, min_count, max_features,
-        boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
-        keep_names, n_threads,
-    )  # fmt: skip
-    return CRFComponent(nlp.vocab, name, TokenTags(attr, overwrite), method, scores=scores, scorer=scorer)
+    return _component(nlp, name, TokenTags(attr, overwrite), method, scores=scores, scorer=scorer)
 
 
-@Language.factory(
+@_factory(
     "crf_chunker",
-    assigns=["doc.spans"],
-    default_config=_defaults(
-        "spacy_crfseq.Chunking.v1", "spacy_crfseq.chunker_scorer.v1",
-        spans_key="chunks", scheme="IOB2", threshold=0.0, incorrect_spans_key=None,
-    ),
-    default_score_weights={"spans_chunks_f": 1.0, "spans_chunks_p": 0.0, "spans_chunks_r": 0.0},
-)  # fmt: skip
+    ["doc.spans"],
+    {"spans_chunks_f": 1.0, "spans_chunks_p": 0.0, "spans_chunks_r": 0.0},
+    "spacy_crfseq.Chunking.v1",
+    "spacy_crfseq.chunker_scorer.v1",
+    spans_key="chunks",
+    scheme="IOB2",
+    threshold=0.0,
+    incorrect_spans_key=None,
+)
 def create_chunker(
     nlp: Language,
     name: str,
@@ -107,24 +97,9 @@ def create_chunker(
     scheme: str,
     threshold: float,
     incorrect_spans_key: str | None,
-    features: Any,
-    loss: Any,
-    regularizer: Any,
-    optimizer: Any,
-    decoder: Any,
-    support: str,
-    min_count: int,
-    max_features: int,
-    boundaries: bool,
-    transitions: bool,
-    tag_dictionary_size: int,
-    tag_dictionary_min_count: int,
-    precision: str,
-    inner_iterations: int,
-    keep_names: bool,
     scores: bool,
-    n_threads: int,
-    scorer: Callable[..., Any] | None,
+    scorer: Scorer,
+    **method: Any,
 ) -> Any:
     """Create a chunker: non-overlapping labelled spans in ``doc.spans[spans_key]``.
 
@@ -134,32 +109,23 @@ def create_chunker(
     incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong,
         with exactly these boundaries and labels, whatever else is known there.
     scores (bool): Store the probability of each span in ``doc.spans[spans_key].attrs["scores"]``.
-    The other settings are explained at `method.Method`.
+    The other settings are explained at `settings.Method`.
     """
-    from .annotations import SpanGroups
-    from .component import CRFComponent
-    from .method import Method
+    from .tasks.chunker import SpanGroups
 
-    method = Method(
-        features, loss, regularizer, optimizer, decoder, support, min_count, max_features,
-        boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
-        keep_names, n_threads,
-    )  # fmt: skip
-    annotation = SpanGroups(spans_key, scheme, incorrect_spans_key)
-    return CRFComponent(nlp.vocab, name, annotation, method, threshold=threshold, scores=scores, scorer=scorer)
+    task = SpanGroups(spans_key, scheme, incorrect_spans_key)
+    return _component(nlp, name, task, method, threshold=threshold, scores=scores, scorer=scorer)
 
 
-@Language.factory(
+@_factory(
     "crf_ner",
-    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
-    default_config=_defaults(
-        "spacy_crfseq.Entities.v1",
-        "spacy.ner_scorer.v1",
-        scheme="BILUO",
-        threshold=0.0,
-        incorrect_spans_key=None,
-    ),
-    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
+    ["doc.ents", "token.ent_iob", "token.ent_type"],
+    {"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
+    "spacy_crfseq.Entities.v1",
+    "spacy.ner_scorer.v1",
+    scheme="BILUO",
+    threshold=0.0,
+    incorrect_spans_key=None,
 )
 def create_ner(
     nlp: Language,
@@ -167,24 +133,9 @@ def create_ner(
     scheme: str,
     threshold: float,
     incorrect_spans_key: str | None,
-    features: Any,
-    loss: Any,
-    regularizer: Any,
-    optimizer: Any,
-    decoder: Any,
-    support: str,
-    min_count: int,
-    max_features: int,
-    boundaries: bool,
-    transitions: bool,
-    tag_dictionary_size: int,
-    tag_dictionary_min_count: int,
-    precision: str,
-    inner_iterations: int,
-    keep_names: bool,
     scores: bool,
-    n_threads: int,
-    scorer: Callable[..., Any] | None,
+    scorer: Scorer,
+    **method: Any,
 ) -> Any:
     """Create an entity recognizer that writes ``doc.ents``.
 
@@ -194,16 +145,9 @@ def create_ner(
         with exactly these boundaries and labels, whatever else is known there.
     scores (bool): Store the entities once more in ``doc.spans``, in a group with the name of the component, their
         probabilities in its ``attrs["scores"]``.
-    The other settings are explained at `method.Method`.
+    The other settings are explained at `settings.Method`.
     """
-    from .annotations import Entities
-    from .component import CRFComponent
-    from .method import Method
+    from .tasks.ner import Entities
 
-    method = Method(
-        features, loss, regularizer, optimizer, decoder, support, min_count, max_features,
-        boundaries, transitions, tag_dictionary_size, tag_dictionary_min_count, precision, inner_iterations,
-        keep_names, n_threads,
-    )  # fmt: skip
-    annotation = Entities(scheme, incorrect_spans_key)
-    return CRFComponent(nlp.vocab, name, annotation, method, threshold=threshold, scores=scores, scorer=scorer)
+    task = Entities(scheme, incorrect_spans_key)
+    return _component(nlp, name, task, method, threshold=threshold, scores=scores, scorer=scorer)

@@ -22,11 +22,10 @@ from ..training.fine_tuning import SetReport, Settings, TuningSet, gold_set
 from ..training.fine_tuning import fine_tune as train
 from ..training.fit import FitResult, Progress
 from ..types import MISSING, Bools, Cost, CostFunction, Evidence, Floats, Ints
-from .annotations import Prediction
-from .collect import gold_tags, same_words
 from .component import CRFComponent
 from .extract import DocColumns, read_docs
-from .partial import known_tags
+from .gold import gold_tags, known_tags, same_words
+from .tasks.base import Prediction
 
 
 class Source(NamedTuple):
@@ -65,7 +64,7 @@ def fine_tune(
     """
     pipe = get_crf(nlp, component)
     check_global(component, pipe.method.loss, "fine-tuning")
-    with pipe.encoding() as encode:
+    with pipe.training.encoding() as encode:
         maker = _Maker(nlp, pipe, encode)
         sets = [maker.tuning_set(source) for source in sources]
         result = train(
@@ -114,7 +113,7 @@ class _Maker:
         if source.loss is None:
             if not examples:
                 raise DataError(f"The data set {source.name!r} is empty. Check the path of its corpus.")
-            return gold_set(source.name, join(self._pipe.compile(examples)))
+            return gold_set(source.name, join(self._pipe.doc_model.compile(examples)))
         return self._ranked(source.name, examples, source.loss)
 
     def _ranked(self, name: str, examples: list[Example], loss: Cost) -> TuningSet:
@@ -178,8 +177,9 @@ class _Maker:
         def annotate(tags: Sequence[str]) -> Doc:
             doc = text.copy()
             columns = read_docs([doc], (), pipe.annotation.reads)
+            preset = pipe.doc_model.labels.preset([doc], columns)
             labels = np.array([numbers[tag] for tag in tags], np.int32)
-            prediction = Prediction(labels, columns.text.offsets, columns.doc_offsets, columns.state)
+            prediction = Prediction(labels, columns.text.offsets, columns.doc_offsets, columns.state, preset)
             pipe.set_annotations([doc], prediction)
             annotated: Doc = component(doc)
             return annotated
@@ -197,7 +197,7 @@ class _Maker:
         if dev.loss is None:
             if all(tag is None for example in examples for tag in gold_tags(pipe.annotation, example, pipe.name)):
                 raise DataError("The dev corpus holds no gold labels. Give it a loss, or leave it out.")
-            return pipe.evaluator(examples)
+            return pipe.training.evaluator(examples)
         held, crf = self._ranked(dev.name, examples, dev.loss), pipe.crf
         constraints, offsets = pipe.annotation.constraints(pipe.tags), held.data.encoded.offsets
         bounds = offsets[held.data.groups].tolist()

@@ -79,8 +79,8 @@ class Logger:
             self._draw(None)
             return
         seconds = perf_counter() - self._began
-        reports = {name: pipe.figures(restart=True) for name, pipe in self._pipes.items()}
-        active = {name: pipe.n_active for name, pipe in self._pipes.items()}
+        reports = {name: pipe.training.figures(restart=True) for name, pipe in self._pipes.items()}
+        active = {name: pipe.doc_model.n_active for name, pipe in self._pipes.items()}
         self._log_step(info)
         if self._curve is not None:
             self._curve.hide()
@@ -96,8 +96,10 @@ class Logger:
         best = info["score"] == max(info["checkpoints"])[0]
         for name, report in reports.items():
             if report is not None:
-                score = info["other_scores"].get(self._pipes[name].score_name)
-                self._note(name, info["step"] + 1, seconds, report, active[name], score, best)
+                score = info["other_scores"].get(self._pipes[name].annotation.score_name)
+                if self._file is not None:
+                    self._file.write(log_line(name, info["step"] + 1, seconds, report, active[name], score, best))
+                    self._file.flush()
         self._draw(info["score"])
 
     def close(self) -> None:
@@ -136,20 +138,12 @@ class Logger:
         if self._curve is None or not self._curve.live:
             return
         for name, pipe in self._pipes.items():
-            report = pipe.figures()
+            report = pipe.training.figures()
             if report is not None and math.isfinite(report.value):
                 self._curve.add(f"{name} objective", report.value, log=True)
         if score is not None:
             self._curve.add("score", 100 * score)
         self._curve.show("")
-
-    def _note(
-        self, name: str, step: int, seconds: float, report: StepReport, active: int, score: float | None, best: bool
-    ) -> None:
-        """Write a line of the file."""
-        if self._file is not None:
-            self._file.write(log_line(name, step, seconds, report, active, score, best))
-            self._file.flush()
 
 
 def _figures(pipe: CRFComponent, report: StepReport | None, active: int) -> dict[str, str]:

@@ -1,14 +1,17 @@
-"""A component's place on disk: the model with the templates it was trained on."""
+"""A component's place on disk: its settings, and the model with the templates it was trained on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import srsly
+from spacy import util
 
 from ..errors import ModelFileError
 from ..features.template_file import Features, TemplateFile
+from ..files import replacing
 from ..model import LinearChainCRF
 
 
@@ -90,3 +93,58 @@ def read_settings(file: Path) -> dict[str, Any]:
     if not isinstance(stored, dict):
         raise ModelFileError(f"{file}: expected the settings of a component. Train or copy the model again.")
     return stored
+
+
+def to_bytes(model: Any, exclude: Iterable[str]) -> bytes:
+    """Return settings, vocab and weights of a `DocModel`, which imports this module, as bytes."""
+    packed = model.pack()
+    serialize: dict[str, Callable[[], Any]] = {
+        "cfg": lambda: srsly.json_dumps(model.settings()),
+        "vocab": lambda: model.vocab.to_bytes(exclude=exclude),
+        **({} if packed is None else {"model": lambda: packed}),
+    }
+    data: bytes = util.to_bytes(serialize, exclude)
+    return data
+
+
+def from_bytes(model: Any, data: bytes, exclude: Iterable[str]) -> None:
+    """Load what `to_bytes` returned.
+
+    RAISES ModelFileError: If the data are damaged or foreign.
+    """
+    load = {
+        "cfg": lambda data: model.use_settings(srsly.json_loads(data)),
+        "vocab": lambda data: model.vocab.from_bytes(data, exclude=exclude),
+        "model": lambda data: model.unpack(data, f"component {model.name!r}"),
+    }
+    util.from_bytes(data, load, exclude)
+
+
+def to_disk(model: Any, path: str | Path, exclude: Iterable[str]) -> None:
+    """Write settings, vocab and model to a folder; the model goes to a temporary name first and is then moved."""
+    packed = model.pack()
+
+    def write(file: Path) -> None:
+        if packed is not None:
+            with replacing(file) as temporary:
+                temporary.write_bytes(packed)
+
+    serialize: dict[str, Callable[[Path], Any]] = {
+        "cfg": lambda file: srsly.write_json(file, model.settings()),
+        "vocab": lambda folder: model.vocab.to_disk(folder, exclude=exclude),
+        "model": write,
+    }
+    util.to_disk(path, serialize, exclude)
+
+
+def from_disk(model: Any, path: str | Path, exclude: Iterable[str]) -> None:
+    """Load what `to_disk` wrote.
+
+    RAISES ModelFileError: If the file is damaged or foreign.
+    """
+    load: dict[str, Callable[[Path], Any]] = {
+        "cfg": lambda file: model.use_settings(read_settings(file)),
+        "vocab": lambda folder: model.vocab.from_disk(folder, exclude=exclude),
+        "model": lambda file: model.unpack(file.read_bytes(), str(file)) if file.exists() else None,
+    }
+    util.from_disk(path, load, exclude)

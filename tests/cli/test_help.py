@@ -59,7 +59,7 @@ def test_import_is_light_and_makes_registries_known() -> None:
         "import sys, spacy, spacy_crfseq.cli\n"
         "rooms = 'analysis', 'decoders', 'features', 'kernels', 'layout', 'model', 'pages', 'scorer', 'training'\n"
         "heavy = ['numba', 'multiprocessing.connection', *(f'spacy_crfseq.{room}' for room in rooms)]\n"
-        "heavy += [f'spacy_crfseq.pipeline.{name}' for name in ('component', 'collect', 'extract', 'storage')]\n"
+        "heavy += [f'spacy_crfseq.pipeline.{name}' for name in ('component', 'encode', 'extract', 'storage')]\n"
         "assert not sorted(set(heavy) & set(sys.modules)), sorted(set(heavy) & set(sys.modules))\n"
         "assert spacy.registry.has('crf_losses', 'spacy_crfseq.SequentialLog.v1')\n"
     )

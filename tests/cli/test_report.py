@@ -111,7 +111,7 @@ def test_probabilities_are_those_of_calibrate(made: Any, trained: Path, corpus: 
 def test_weights_and_log_are_those_of_the_model(made: Any, trained: Path) -> None:
     pipe = pipe_of(spacy.load(trained / "model-best"), "crf_ner")
     one = made[0]["crf_ner"]
-    assert sum(row.weights for row in one.templates) == pipe.size.weights
+    assert sum(row.weights for row in one.templates) == pipe.doc_model.size.weights
     names, table = one.transitions
     assert names == list(pipe.tags)
     rules = pipe.annotation.constraints(pipe.tags)

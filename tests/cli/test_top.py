@@ -62,7 +62,7 @@ def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[
     for group, label in zip(kept.groups, range(len(pipe.tags)), strict=True):
         assert group.title == pipe.tags[label]
         state = pipe.crf.views.state.reshape(-1, len(pipe.tags))[:, label]
-        expected = {name: w for name, w in zip(pipe.attribute_names, state.tolist(), strict=False) if w}
+        expected = {name: w for name, w in zip(pipe.doc_model.attribute_names, state.tolist(), strict=False) if w}
         both = [one for one in (*group.positive, *group.negative) if not one.before]
         assert {one.attribute: one.weight for one in both} == expected
     assert kept.advice() == ""

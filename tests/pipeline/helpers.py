@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import spacy
@@ -70,8 +70,8 @@ def annotation(doc: Doc) -> dict[str, Any]:
         "tags": [token.tag_ for token in doc],
         "pos": [token.pos_ for token in doc],
         "morph": [str(token.morph) for token in doc],
-        "ents": [(span.start, span.end, span.label_) for span in doc.ents],
-        "spans": {key: [(s.start, s.end, s.label_) for s in group] for key, group in doc.spans.items()},
+        "ents": triples(doc.ents),
+        "spans": {key: triples(group) for key, group in doc.spans.items()},
     }
 
 
@@ -91,9 +91,18 @@ def pipe_of(nlp: Language, name: str | None = None) -> CRFComponent:
     return pipe
 
 
+def initialized(factory: str = "crf_ner", repeat: int = 1, **config: Any) -> Language:
+    nlp = blank(factory, **config)
+    nlp.initialize(lambda: examples(nlp, factory, repeat))
+    return nlp
+
+
 def trained(factory: str = "crf_ner", **config: Any) -> Language:
     """Return a pipeline that knows its tiny corpus by heart."""
-    nlp = blank(factory, **config)
-    nlp.initialize(lambda: examples(nlp, factory))
+    nlp = initialized(factory, **config)
     pipe_of(nlp).fit()
     return nlp
+
+
+def triples(spans: Iterable[Any]) -> list[tuple[int, int, str]]:
+    return [(span.start, span.end, span.label_) for span in spans]

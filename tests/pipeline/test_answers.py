@@ -17,9 +17,10 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.pipeline import given
+from spacy_crfseq.pipeline import evidence
+from spacy_crfseq.pipeline.confidence import span_probability
 from spacy_crfseq.schemes import find_invalid
-from tests.pipeline.helpers import FACTORIES, bare_doc, examples, inputs, pipe_of, trained
+from tests.pipeline.helpers import FACTORIES, bare_doc, examples, inputs, pipe_of, trained, triples
 
 WEAK = {"regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}, "precision": "float64"}
 SPANS = ("crf_chunker", "crf_ner")
@@ -170,6 +171,23 @@ def test_a_temperature_divides_the_scores() -> None:
     np.testing.assert_allclose(pipe.marginals(doc), expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("scheme", ["IOB2", "BILUO"])
+def test_marginals_and_threshold_agree_with_enumeration(scheme: str) -> None:
+    nlp = trained("crf_ner", scheme=scheme, **WEAK)
+    pipe = pipe_of(nlp)
+    for words in (WORDS, ["Bank", "of", "Norway"], ["Bob", "Bob"], ["Oslo"]):
+        doc = bare_doc(nlp, words)
+        tagged, probabilities = enumerated(nlp, doc)
+        np.testing.assert_allclose(pipe.marginals(doc), marginals_of(nlp, tagged, probabilities), atol=1e-9)
+        for start, end, label in triples(nlp(doc.copy()).ents):
+            wanted = pipe.annotation.tags_of_span(end - start, label)
+            there = [tags[start:end] == wanted and tags[end : end + 1] != [f"I-{label}"] for tags in tagged]
+            for threshold, kept in ((-1e-6, True), (1e-6, False)):
+                pipe.cfg["threshold"] = probabilities[there].sum() + threshold
+                assert ((start, end, label) in triples(nlp(doc.copy()).ents)) == kept
+            pipe.cfg["threshold"] = 0.0
+
+
 # --- what is given beforehand ---------------------------------------------------------------------------------------
 
 
@@ -205,7 +223,7 @@ def test_what_is_given_conditions_everything(spans: list, allowed: dict, keep: C
     for path in answers.sample(20, seed=1)[0]:
         assert [pipe.tags[label] for label in path] in tagged
     if noted:
-        entities = [(s.start, s.end, s.label_) for s in nlp(doc).ents]
+        entities = triples(nlp(doc).ents)
         assert set(spans) <= set(entities)
 
 
@@ -228,7 +246,7 @@ def test_a_given_span_ends_where_it_ends() -> None:
     doc = bare_doc(nlp, WORDS)
     doc.spans["given"] = [Span(doc, 2, 3, "NP")]
     pipe_of(nlp).restrict(doc, spans=doc.spans["given"])
-    assert (2, 3, "NP") in [(s.start, s.end, s.label_) for s in nlp(doc).spans["chunks"]]
+    assert (2, 3, "NP") in triples(nlp(doc).spans["chunks"])
     assert Span(doc, 2, 3, "NP")._.crf_score == pytest.approx(1.0)
     assert Span(doc, 2, 4, "NP")._.crf_score == 0.0
 
@@ -270,7 +288,7 @@ def test_what_cannot_be_asked() -> None:
         pipe.ask(["Anna"])
     with pytest.raises(DataError, match="in none of the Docs"):
         pipe.ask([doc], spans=[Span(other, 0, 1, "PER")])
-    for temperature in (0, -1.0, float("nan"), float("inf")):
+    for temperature in (0, -1.0, float("nan"), float("inf"), 1e-40):
         with pytest.raises(ConfigError, match="temperature = "):
             pipe.ask([doc], temperature=temperature)
     with pytest.raises(ConfigError, match="0 or more, but -1"):
@@ -300,7 +318,7 @@ def test_entities_of_earlier_components_are_given(tmp_path: Path) -> None:
     np.testing.assert_allclose(pipe.marginals(done), expected, atol=1e-9)
     done.ents = []
     np.testing.assert_allclose(pipe.marginals(pipe(done)), free, atol=1e-9)
-    assert given.KEY not in done.user_data
+    assert evidence.KEY not in done.user_data
 
 
 def test_blocked_tokens_are_given() -> None:
@@ -391,7 +409,7 @@ def test_token_scores_on_other_tokens() -> None:
     nlp = trained("crf_tagger", scores=True)
     doc = nlp("Anna saw New York")
     part = doc[1:].as_doc(copy_user_data=True)
-    expected = [pipe_of(nlp).token_probability(token) for token in part]
+    expected = [pipe_of(nlp).ask([part]).probability(token.i, [token.tag_]) for token in part]
     assert [token._.crf_score for token in part] == pytest.approx(expected)
 
 
@@ -405,7 +423,7 @@ def test_span_scores_on_other_tokens() -> None:
     assert len(doc) == 7
     for start in range(2, len(doc)):  # whose numbers have changed
         span = Span(doc, start, start + 1, "PER")
-        assert span._.crf_score == pytest.approx(pipe.span_probability(span))
+        assert span._.crf_score == pytest.approx(span_probability(pipe, span))
 
 
 def test_the_score_of_a_tag_that_was_there() -> None:
@@ -418,13 +436,6 @@ def test_the_score_of_a_tag_that_was_there() -> None:
     assert doc[0]._.crf_score == 0
     expected = [marginals[i, pipe.tags.index(doc[i].tag_)] for i in (1, 2, 3)]
     assert [token._.crf_score for token in doc[1:]] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("temperature", [float("nan"), 0.0, -1.0, float("inf"), 1e-40])
-def test_temperatures_out_of_range(temperature: float) -> None:
-    nlp = trained("crf_ner")
-    with pytest.raises(ConfigError, match="temperature = "):
-        pipe_of(nlp).ask([nlp("Anna saw New York")], temperature=temperature)
 
 
 def test_a_model_from_before_there_were_temperatures(tmp_path: Path) -> None:

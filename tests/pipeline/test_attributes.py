@@ -15,7 +15,7 @@ from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.formats.crfsuite import format_item, read_crfsuite
-from spacy_crfseq.pipeline.attributes import create_crfsuite_reader
+from spacy_crfseq.pipeline.readers import create_crfsuite_reader
 from tests.pipeline.helpers import LBFGS_TIGHT, SENTENCES, blank, pipe_of
 
 FEATURES = {
@@ -94,8 +94,8 @@ def test_the_optimum_is_crfsuites(file: Path, tmp_path: Path, support: str) -> N
     result = pipe.fit()
     assert result.history[-1].report.value == pytest.approx(trainer.logparser.last_iteration["loss"], rel=1e-5)
     assert result.history[-1].report.value < 0.9 * sum(map(len, SENTENCES)) * math.log(len(pipe.tags))
-    assert len(pipe.attribute_names) == len({attribute for attribute, _ in tagger.info().state_features})
-    names = {name.removeprefix("GIVEN[0]=") for name in pipe.attribute_names}
+    assert len(pipe.doc_model.attribute_names) == len({attribute for attribute, _ in tagger.info().state_features})
+    names = {name.removeprefix("GIVEN[0]=") for name in pipe.doc_model.attribute_names}
     assert names == {attribute for attribute, _ in tagger.info().state_features}
     for example, sentence in zip(reader(nlp), read_crfsuite(file), strict=True):
         marginals = pipe.marginals(example.predicted)
@@ -110,10 +110,10 @@ def test_training_in_spacys_steps_sees_attributes_changed_in_place(file: Path) -
     examples = list(create_crfsuite_reader(file)(nlp))
     nlp.initialize(lambda: examples)
     pipe = pipe_of(nlp)
-    before = pipe._key(examples[0])
+    before = pipe.training.content_key(examples[0])
     doc = examples[0].predicted
     doc._.crf_attributes = [["bias"]] * len(doc)
-    assert pipe._key(examples[0]) != before
+    assert pipe.training.content_key(examples[0]) != before
 
 
 def test_docs_without_attributes_are_refused(file: Path) -> None:

@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Span
 from spacy.training import Example
 
-from spacy_crfseq.pipeline.card import HEADING, create_model_card, fill_card
+from spacy_crfseq.pipeline.model_card import HEADING, create_model_card, fill_card
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_the_card_tells_what_the_pipeline_is(nlp: Language) -> None:
     for name in nlp.pipe_names:
         pipe: Any = nlp.get_pipe(name)
         row = next(line for line in readme.splitlines() if line.startswith(f"| `{name}` | 3 sequences"))
-        assert f"| {len(pipe.tags)} | {pipe.size.attributes:,} | {pipe.size.weights:,} |" in row
+        assert f"| {len(pipe.tags)} | {pipe.doc_model.size.attributes:,} | {pipe.doc_model.size.weights:,} |" in row
     assert "L2(rho=0.125)" in readme
     assert "`LOWER[-1]|LOWER[0]`" in readme
     assert "It reads LEMMA, which an earlier component has to set." in readme

@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_crfseq.features.encoder import Encoded
-from spacy_crfseq.pipeline import collect
+from spacy_crfseq.pipeline import encode
 from spacy_crfseq.pipeline.component import CRFComponent
 from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, SENTENCES, bare_doc, examples, gold_doc, input_doc
 
@@ -23,7 +23,7 @@ WITH_TAGS = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["ORTH[-
 def initialized(
     factory: str, given: bool, chunk: int, monkeypatch: pytest.MonkeyPatch, **config: object
 ) -> CRFComponent:
-    monkeypatch.setattr(collect, "CHUNK_DOCS", chunk)
+    monkeypatch.setattr(encode, "CHUNK_DOCS", chunk)
     nlp = spacy.blank("xx")
     pipe = nlp.add_pipe(factory, config={"optimizer": LBFGS_TIGHT, "keep_names": True, **config})
     source = examples(nlp, factory, repeat=2)
@@ -40,7 +40,7 @@ def attributes_of_tokens(pipe: CRFComponent, encoded: Encoded) -> list[set[str]]
         numbers = [*attrs[attrs >= 0]]
         for bag in bags:
             numbers += [*store.ids[store.ptr[bag] : store.ptr[bag + 1]]]
-        found.append({pipe.attribute_names[number] for number in numbers})
+        found.append({pipe.doc_model.attribute_names[number] for number in numbers})
     return found
 
 
@@ -53,8 +53,8 @@ def test_chunks_make_no_difference(factory: str, given: bool, min_count: int, mo
         initialized(factory, given, chunk, monkeypatch, min_count=min_count, **features) for chunk in (100, 2)
     )
     assert whole.labels == parts.labels
-    assert sorted(whole.attribute_names) == sorted(parts.attribute_names)
-    data, other = whole._session.initial, parts._session.initial
+    assert sorted(whole.doc_model.attribute_names) == sorted(parts.doc_model.attribute_names)
+    data, other = whole.doc_model.session.initial, parts.doc_model.session.initial
     assert data is not None
     assert other is not None
     np.testing.assert_array_equal(data.gold, other.gold)
@@ -64,7 +64,7 @@ def test_chunks_make_no_difference(factory: str, given: bool, min_count: int, mo
 
 
 def test_documents_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collect, "CHUNK_DOCS", 10)
+    monkeypatch.setattr(encode, "CHUNK_DOCS", 10)
     nlp = spacy.blank("xx")
     nlp.add_pipe("crf_ner")
     docs: list[weakref.ref[Doc]] = []

@@ -202,7 +202,7 @@ def test_names() -> None:
     """From the text alone: words, padding, conjunctions, functions of words, flags, columns."""
     nlp = helpers.trained("crf_chunker", features=NAMED, support="all")
     pipe = helpers.pipe_of(nlp)
-    assert not pipe.attribute_names
+    assert not pipe.doc_model.attribute_names
     doc = Doc(nlp.vocab, words=["Anna", "saw", "Zürich"], tags=["NNP", "VBD", "NNP"], pos=["PROPN", "VERB", "PROPN"])
     found = [
         ({c.name for c in one.contributions if c.token == one.token and c.kind in ("state", "pair")}, set(one.unknown))
@@ -238,7 +238,7 @@ def test_models_from_before_templates_were_stored() -> None:
 def test_names_are_those_that_a_model_keeps() -> None:
     nlp = helpers.trained("crf_ner", support="all", keep_names=True)
     pipe = helpers.pipe_of(nlp)
-    kept = set(pipe.attribute_names)
+    kept = set(pipe.doc_model.attribute_names)
     for doc in helpers.inputs(nlp, "crf_ner"):
         for one in pipe.explain(doc).tokens:
             assert {c.name for c in one.contributions if c.kind in ("state", "pair")} <= kept

@@ -8,7 +8,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_crfseq.pipeline import component
+from spacy_crfseq.pipeline import doc_model
 from tests.pipeline import helpers
 
 FACTORIES = ("crf_tagger", "crf_chunker", "crf_ner")
@@ -65,16 +65,16 @@ def test_words_come_back_after_their_lexemes_went(
 ) -> None:
     some = texts(24)
     expected, nlp = answers(copy_of(nlp), some), copy_of(nlp)
-    monkeypatch.setattr(component, "ZONE_BYTES", limit)
+    monkeypatch.setattr(doc_model, "ZONE_BYTES", limit)
     assert zoned(nlp, some, size) == expected
     assert "Word1ish1" not in nlp.vocab.strings
     assert answers(nlp, some) == expected  # outside of zones, with what they left in the caches
 
 
 def test_caches_stay_small_in_a_zone(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = helpers.pipe_of(nlp, "crf_ner")._encoder
+    encoder = helpers.pipe_of(nlp, "crf_ner").doc_model.encoder
     assert encoder is not None
-    monkeypatch.setattr(component, "ZONE_BYTES", 0)
+    monkeypatch.setattr(doc_model, "ZONE_BYTES", 0)
     list(nlp.pipe(texts(20)))
     assert encoder._lexicon.size > 50
     with nlp.memory_zone():
@@ -87,21 +87,21 @@ def test_caches_stay_small_in_a_zone(nlp: Language, monkeypatch: pytest.MonkeyPa
 
 
 def test_bags_go_before_words(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = helpers.pipe_of(nlp, "crf_ner")._encoder
+    encoder = helpers.pipe_of(nlp, "crf_ner").doc_model.encoder
     assert encoder is not None
     with nlp.memory_zone():
         list(nlp.pipe(texts(20)))
         words = encoder._lexicon.size
-        monkeypatch.setattr(component, "ZONE_BYTES", encoder._lexicon.n_bytes)
+        monkeypatch.setattr(doc_model, "ZONE_BYTES", encoder._lexicon.n_bytes)
         nlp("Anna")
         assert encoder._lexicon.size == words
         assert encoder.state.store.size < 20
 
 
 def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(component, "ZONE_BYTES", 0)
+    monkeypatch.setattr(doc_model, "ZONE_BYTES", 0)
     pipe = helpers.pipe_of(nlp, "crf_ner")
-    with pipe.encoding() as encode:
+    with pipe.training.encoding() as encode:
         with nlp.memory_zone():
             first = encode([nlp.make_doc(text) for text in texts(5)])[0]
         second = encode([nlp.make_doc(text) for text in texts(5)])[0]
@@ -115,7 +115,7 @@ def break_zone(nlp: Language) -> None:
 
 
 def test_answers_outlive_a_zone_and_an_exception(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(component, "ZONE_BYTES", 0)
+    monkeypatch.setattr(doc_model, "ZONE_BYTES", 0)
     pipe = helpers.pipe_of(nlp, "crf_ner")
     some = texts(10)
     with nlp.memory_zone():

@@ -9,7 +9,8 @@ import pytest
 import spacy
 
 from spacy_crfseq.errors import ConfigError
-from tests.pipeline.helpers import FACTORIES, blank, inputs, pipe_of, predictions, trained
+from spacy_crfseq.regularizers.l2 import L2
+from tests.pipeline.helpers import FACTORIES, LBFGS, blank, examples, inputs, pipe_of, predictions, trained
 
 LOSS = {"@crf_losses": "spacy_crfseq.LocalLog.v1"}
 DECODER = {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"}
@@ -82,3 +83,12 @@ def test_all_that_does_not_fit_is_said_at_once() -> None:
 @pytest.mark.parametrize("loss", ["SequentialLog", "PointwiseExp", "Perceptron", "Hinge"])
 def test_the_pairs_that_messages_name_work(loss: str) -> None:
     blank(loss={"@crf_losses": f"spacy_crfseq.{loss}.v1"}, optimizer={"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"})
+
+
+def test_another_method_may_be_set() -> None:
+    """The search for settings trains one component in many ways."""
+    nlp = trained("crf_ner", optimizer=LBFGS)
+    pipe = pipe_of(nlp)
+    pipe.method = pipe.method._replace(regularizer=L2(rho=100.0))
+    norms = [float(abs(pipe.crf.theta).sum()), float(abs(pipe.fit(examples(nlp)).best).sum())]
+    assert norms[1] < norms[0] / 2

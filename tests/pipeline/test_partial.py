@@ -15,18 +15,27 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.pipeline.collect import gold_tags
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.pipeline.given import make_given, note
-from spacy_crfseq.pipeline.partial import Partial
-from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, annotation, bare_doc, blank, examples, pipe_of, trained
+from spacy_crfseq.pipeline.evidence import Partial, make_evidence, write_evidence
+from spacy_crfseq.pipeline.gold import gold_tags
+from tests.pipeline.helpers import (
+    FACTORIES,
+    LBFGS_TIGHT,
+    annotation,
+    bare_doc,
+    blank,
+    examples,
+    pipe_of,
+    trained,
+    triples,
+)
 
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
 EVERYTHING = {"features": {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["LOWER[-1..1]"]}}
 
 
 def allow(doc: Doc, factory: str, allowed: dict[int, list[str]], spans: Sequence[tuple[int, int, str]] = ()) -> None:
-    note(doc, factory, make_given([Span(doc, *span) for span in spans], allowed))
+    write_evidence(doc, factory, make_evidence([Span(doc, *span) for span in spans], allowed))
 
 
 def tags_of(nlp: Language, gold: Doc, predicted: Doc | None = None) -> list[Any]:
@@ -78,7 +87,7 @@ def test_documents_of_which_nothing_is_known_teach_nothing(factory: str) -> None
         nothing = [Example(each.predicted, bare_doc(nlp, [t.text for t in each.predicted])) for each in corpus]
         nlp.initialize(lambda: [*corpus, *(nothing if nlp is more else [])])  # noqa: B023
         pipe = pipe_of(nlp)
-        result = pipe.compile(nothing)
+        result = pipe.doc_model.compile(nothing)
         assert all((data.gold == -1).all() for data in result)
         assert nlp.update(nothing)[pipe.name] == 0
     results = [pipe_of(nlp).fit(examples(nlp, factory)) for nlp in (plain, more)]
@@ -201,11 +210,11 @@ def test_a_change_of_the_notes_is_a_change_of_the_example() -> None:
     nlp = trained("crf_ner")
     pipe, doc = pipe_of(nlp), bare_doc(nlp, ["Anna"])
     example = Example(bare_doc(nlp, ["Anna"]), doc)
-    keys = [pipe._key(example)]
+    keys = [pipe.training.content_key(example)]
     allow(doc, "crf_ner", {0: ["O"]})
-    keys.append(pipe._key(example))
+    keys.append(pipe.training.content_key(example))
     allow(doc, "crf_ner", {0: ["PER"]})
-    keys.append(pipe._key(example))
+    keys.append(pipe.training.content_key(example))
     assert len(set(keys)) == 3
 
 
@@ -285,7 +294,7 @@ PLACES: dict[str, Callable[[Doc], Any]] = {
 def found_in(nlp: Language, factory: str, words: str) -> list[tuple[int, int, str]]:
     tags = ["NNP"] * len(words.split()) if factory == "crf_chunker" else None
     doc, places = nlp(bare_doc(nlp, words.split(), tags)), PLACES[factory]
-    return [(span.start, span.end, span.label_) for span in places(doc)]
+    return triples(places(doc))
 
 
 @pytest.mark.parametrize("factory", PLACES)
@@ -332,7 +341,7 @@ def test_the_loss_of_an_incorrect_span_is_that_of_all_labellings_without_it(
     pipe.fit()
     doc = bare_doc(nlp, ["saw", "New", "York"])
     doc.set_ents([], outside=[Span(doc, 0, 1)] if span[0] else [], default="missing")
-    (data,) = pipe.compile([Example(bare_doc(nlp, ["saw", "New", "York"]), wrong_spans(nlp, doc, span))])
+    (data,) = pipe.doc_model.compile([Example(bare_doc(nlp, ["saw", "New", "York"]), wrong_spans(nlp, doc, span))])
     scores, _ = pipe.crf.source(data.encoded).forward((0, 1))
     wanted = pipe.annotation.tags_of_span(span[1] - span[0], span[2])
     total = right = 0.0

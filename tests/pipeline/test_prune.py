@@ -45,7 +45,7 @@ def test_without_zeros_predictions_are_the_same(factory: str, support: str) -> N
     nlp = with_small_weights(factory, support=support, keep_names=True)
     pipe = pipe_of(nlp)
     before, marginals = predictions(nlp, factory), pipe.ask(inputs(nlp, factory)).marginals()
-    names = dict(zip(np.concatenate(pipe.crf.keys).tolist(), pipe.attribute_names, strict=True))
+    names = dict(zip(np.concatenate(pipe.crf.keys).tolist(), pipe.doc_model.attribute_names, strict=True))
     report = pipe.prune()
     assert predictions(nlp, factory) == before
     for found, wanted in zip(pipe.ask(inputs(nlp, factory)).marginals(), marginals, strict=True):
@@ -53,7 +53,7 @@ def test_without_zeros_predictions_are_the_same(factory: str, support: str) -> N
     assert report.after.weights < report.before.weights
     assert report.after.attributes < report.before.attributes
     assert report.after.n_bytes < report.before.n_bytes
-    assert pipe.attribute_names == [names[key] for key in np.concatenate(pipe.crf.keys).tolist()]
+    assert pipe.doc_model.attribute_names == [names[key] for key in np.concatenate(pipe.crf.keys).tolist()]
     assert pipe.prune().after == report.after
 
 
@@ -63,7 +63,7 @@ def test_a_pruned_model_is_stored_and_loaded(factory: str) -> None:
     pipe_of(nlp).prune(0.05)
     again = blank(factory, features=WITH_PAIRS).from_bytes(nlp.to_bytes())
     assert predictions(again, factory) == predictions(nlp, factory)
-    assert pipe_of(again).size == pipe_of(nlp).size
+    assert pipe_of(again).doc_model.size == pipe_of(nlp).doc_model.size
 
 
 @each_factory
@@ -73,12 +73,12 @@ def test_training_goes_on_with_the_weights_that_are_left(factory: str) -> None:
     largest = float(np.abs(pipe.crf.theta).max())
     size = pipe.prune(largest / 2).after.weights
     pipe.fit(corpus)
-    assert pipe.size.weights == size
+    assert pipe.doc_model.size.weights == size
     for _ in range(5):
         losses = nlp.update(corpus, losses={})
     assert np.isfinite(losses[factory])
     pipe.add_label("NEW")
-    assert pipe.size.weights > size
+    assert pipe.doc_model.size.weights > size
 
 
 @pytest.mark.parametrize("threshold", [-1.0, 1e6])
@@ -88,11 +88,6 @@ def test_thresholds_out_of_range(threshold: float) -> None:
     with pytest.raises(ConfigError, match="at least 0 and lower than the largest weight"):
         pipe_of(nlp).prune(threshold)
     assert predictions(nlp, "crf_ner") == before
-
-
-def test_an_untrained_component_is_not_pruned() -> None:
-    with pytest.raises(ConfigError, match="has no model yet"):
-        pipe_of(blank("crf_ner")).prune()
 
 
 @each_factory
@@ -105,14 +100,9 @@ def test_max_features(factory: str, support: str, features: dict[str, Any]) -> N
     pipe = pipe_of(nlp)
     layout = pipe.crf.layout
     assert layout.state.size + layout.pair.size == 60
-    assert len(pipe.attribute_names) == layout.state.n_rows + layout.pair.n_rows <= 60
+    assert len(pipe.doc_model.attribute_names) == layout.state.n_rows + layout.pair.n_rows <= 60
     pipe.fit()
     assert nlp.evaluate(corpus)[SCORES[factory]] > 0.6
     nlp.update(corpus)  # examples are encoded anew, with the ids that are left
     again = blank(factory, **features).from_bytes(nlp.to_bytes())
     assert predictions(again, factory) == predictions(nlp, factory)
-
-
-def test_max_features_out_of_range() -> None:
-    with pytest.raises(ConfigError, match="max_features must be 0"):
-        blank("crf_ner", max_features=-1)

@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy_crfseq.features.encoder import Encoder
 from spacy_crfseq.features.index import BagStore
 from spacy_crfseq.pipeline.component import CRFComponent
-from tests.pipeline.helpers import LBFGS, bare_doc, examples, gold_doc
+from tests.pipeline.helpers import LBFGS, bare_doc, examples, gold_doc, initialized, pipe_of
 
 TEXT = "Anna lives in New York ."
 OPTIMIZERS = pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD", "LBFGS"])
@@ -78,12 +78,11 @@ def test_an_interrupt_leaves_prediction_working(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_examples_made_anew_in_every_iteration_are_the_same_examples() -> None:
-    nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe("crf_ner")
-    nlp.initialize(lambda: examples(nlp))
+    nlp = initialized()
+    pipe = pipe_of(nlp)
     for _ in range(30):
         nlp.update(examples(nlp), sgd=nlp.create_optimizer())
-    assert pipe._session.n_total == len(examples(nlp))
+    assert pipe.doc_model.session.n_total == len(examples(nlp))
     assert entities(nlp, TEXT) == [("Anna", "PER"), ("New York", "LOC")]
 
 
@@ -134,7 +133,7 @@ def test_repeated_sentences_count_every_time() -> None:
         for _ in range(40):
             for start in range(0, len(corpus), deal):
                 nlp.update(corpus[start : start + deal], sgd=nlp.create_optimizer())
-        assert pipe._session.n_total == len(corpus)
+        assert pipe.doc_model.session.n_total == len(corpus)
         results.append(pipe.crf.theta.copy())
     np.testing.assert_allclose(results[1], results[0], atol=2e-3)
     np.testing.assert_allclose(results[2], results[0], atol=2e-3)
@@ -153,26 +152,18 @@ def test_a_text_of_many_tokens_is_decoded_as_exactly_as_a_short_one() -> None:
 
 def test_data_and_unbounded_caches_are_let_go_after_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     nlp, pipe = trained()
-    assert pipe._session.initial is None
-    assert pipe._session.sample is None
+    assert pipe.doc_model.session.initial is None
+    assert pipe.doc_model.session.sample is None
     monkeypatch.setattr(Encoder, "MAX_CACHED", 500)
     for text in texts(2000):
         nlp(text)
-    assert pipe._encoder is not None
-    assert pipe._encoder._lexicon.size < 600
-
-
-def test_the_threshold_is_stored(tmp_path: Path) -> None:
-    nlp, pipe = trained()
-    pipe.cfg["threshold"] = 0.9
-    nlp.to_disk(tmp_path)
-    assert spacy.load(tmp_path).get_pipe("crf_ner").cfg["threshold"] == 0.9
+    assert pipe.doc_model.encoder is not None
+    assert pipe.doc_model.encoder._lexicon.size < 600
 
 
 def test_the_development_score_knows_labels_that_training_did_not() -> None:
-    nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe("crf_ner", config={"optimizer": LBFGS})
-    nlp.initialize(lambda: examples(nlp))
+    nlp = initialized(optimizer=LBFGS)
+    pipe = pipe_of(nlp)
     dev = examples(nlp)
     words = ["Bob", "saw", "the", "Games"]
     dev.append(Example(bare_doc(nlp, words), Doc(nlp.vocab, words=words, ents=["B-PER", "O", "O", "B-EVENT"])))
@@ -189,11 +180,10 @@ def test_a_label_that_is_refused_is_not_added() -> None:
 
 
 def test_gold_docs_of_the_corpus_are_not_changed() -> None:
-    nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe("crf_ner")
-    docs = [gold_doc(nlp, [["Anna", "NNP", "PROPN", "_", "B-NP", "U-PER"]])]
-    before = docs[0].to_bytes()
-    corpus = [Example(bare_doc(nlp, ["Anna"]), doc) for doc in docs]
+    nlp = initialized()
+    doc = gold_doc(nlp, [["Anna", "NNP", "PROPN", "_", "B-NP", "U-PER"]])
+    before = doc.to_bytes()
+    corpus = [Example(bare_doc(nlp, ["Anna"]), doc)]
     nlp.initialize(lambda: corpus)
-    pipe.fit()
-    assert docs[0].to_bytes() == before
+    pipe_of(nlp).fit()
+    assert doc.to_bytes() == before

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
-import spacy
-from spacy.language import Language
 
 from spacy_crfseq.inference import posterior
 from spacy_crfseq.potentials import layout
-from tests.pipeline.helpers import FACTORIES, annotation, examples, inputs
-
-
-def trained(factory: str, **config: Any) -> Language:
-    nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe(factory, config=config)
-    nlp.initialize(lambda: examples(nlp, factory, repeat=2))
-    pipe.fit()
-    return nlp
+from tests.pipeline.helpers import FACTORIES, annotation, inputs, pipe_of, trained
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
@@ -33,7 +22,7 @@ def test_threads_share_the_docs(
     config = {} if factory == "crf_tagger" else {"threshold": threshold}
     nlp = trained(factory, **config)
     alone = trained(factory, n_threads=1, **config)
-    nlp.get_pipe(factory).method = nlp.get_pipe(factory).method._replace(n_threads=n_threads)
+    pipe_of(nlp).method = pipe_of(nlp).method._replace(n_threads=n_threads)
     docs, expected = inputs(nlp, factory) * 3, inputs(alone, factory) * 3
     shared = [annotation(doc) for doc in nlp.pipe(doc.copy() for doc in docs)]
     assert shared == [annotation(doc) for doc in alone.pipe(doc.copy() for doc in expected)]

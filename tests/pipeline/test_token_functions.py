@@ -17,7 +17,7 @@ from spacy.tokens import Token
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
-from tests.pipeline.helpers import SENTENCES, bare_doc, blank, examples, inputs, pipe_of, predictions, trained
+from tests.pipeline.helpers import SENTENCES, bare_doc, blank, examples, inputs, pipe_of, predictions, trained, triples
 
 CODE = '''
 from spacy_crfseq import registry
@@ -86,16 +86,16 @@ def test_a_pipeline_learns_stores_and_shares_its_work(factory: str, features: di
     pipe = pickle.loads(pickle.dumps(pipe_of(nlp)))
     assert pipe.crf.to_bytes() == pipe_of(nlp).crf.to_bytes()
     docs = list(nlp.pipe(inputs(nlp, factory) * 3, n_process=2, batch_size=4))
-    assert [[(e.start, e.end, e.label_) for e in doc.ents] for doc in docs] == [e["ents"] for e in expected] * 3
+    assert [triples(doc.ents) for doc in docs] == [e["ents"] for e in expected] * 3
 
 
 def test_names(features: dict[str, Any]) -> None:
     nlp = trained("crf_ner", features=features, keep_names=True)
-    names = pipe_of(nlp).attribute_names
+    names = pipe_of(nlp).doc_model.attribute_names
     assert {"F[0]=bias", "F[0]=word.lower()=anna", "F[0]=BOS", "F[0]=word.istitle()"} < set(names)
     assert not {"F[0]=word.isdigit()", "F[0]=postag"} & set(names)
     pipe_of(nlp).prune(1e-3)
-    assert set(pipe_of(nlp).attribute_names) <= set(names)
+    assert set(pipe_of(nlp).doc_model.attribute_names) <= set(names)
 
 
 def test_a_name_that_is_there_twice_counts_once(registered: Any) -> None:
@@ -142,9 +142,9 @@ def test_other_components_and_templates_beside_it(features: dict[str, Any]) -> N
     """The function sees what earlier components set; its templates stand beside others and may have offsets."""
     more = {**features, "templates": ["F[-1..1]", "SHAPE[0]", "TAG[-1]|TAG[0]"], "pair_templates": ["F[0]"]}
     nlp = trained("crf_chunker", features=more, keep_names=True)
-    names = set(pipe_of(nlp).attribute_names)
+    names = set(pipe_of(nlp).doc_model.attribute_names)
     assert {"F[0]=postag=NNP", "F[-1]=postag=NNP", "F[1]=EOS", "TAG[-1]|TAG[0]=_B-1|NNP"} < names
-    gold = [[(s.start, s.end, s.label_) for s in e.reference.spans["chunks"]] for e in examples(nlp)]
+    gold = [triples(e.reference.spans["chunks"]) for e in examples(nlp)]
     found = [annotation["spans"]["chunks"] for annotation in predictions(nlp, "crf_chunker")]
     assert found[: len(SENTENCES)] == gold
 
@@ -157,7 +157,7 @@ def test_columns_that_a_function_says_to_read(registered: Any) -> None:
 
     def names_of(nlp: spacy.language.Language) -> set[str]:
         nlp.initialize(lambda: examples(nlp))
-        return set(pipe_of(nlp).attribute_names)
+        return set(pipe_of(nlp).doc_model.attribute_names)
 
     silent = blank("crf_ner", features=registered(tags), keep_names=True)
     assert pipe_of(silent).reads == set()
@@ -166,7 +166,7 @@ def test_columns_that_a_function_says_to_read(registered: Any) -> None:
     nlp = blank("crf_ner", features=registered(tags), keep_names=True)
     assert pipe_of(nlp).reads == {"TAG"}
     assert {"F[0]=tag=NNP", "F[0]=tag=VBZ"} < names_of(nlp)
-    assert not pipe_of(nlp)._session.initial.encoded.state.bags.any()  # no input, as long as nobody sets them
+    assert not pipe_of(nlp).doc_model.session.initial.encoded.state.bags.any()  # no input, as long as nobody sets them
     tags.reads = ("TGA",)  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"says that it reads 'TGA'. Did you mean 'TAG'"):
         blank("crf_ner", features=registered(tags))

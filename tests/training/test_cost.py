@@ -24,7 +24,7 @@ def trained_on(examples: list[Example], factory: str, optimizer: str) -> tuple[A
     nlp = spacy.blank("xx")
     pipe: Any = nlp.add_pipe(factory, config={"optimizer": {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1"}})
     nlp.initialize(lambda: examples)
-    with pipe.training_on() as (objective, _):
+    with pipe.training.training_on() as (objective, _):
         before = pipe.crf.theta.copy()
         cost = estimate(objective, pipe.method.optimizer, pipe.method.regularizer, pipe.crf.theta)
         assert np.array_equal(pipe.crf.theta, before)

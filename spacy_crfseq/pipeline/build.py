@@ -15,16 +15,16 @@ from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..training.dataset import Dataset
 from ..training.selection import most_informative
 from ..types import Constraints, Ints
-from .collect import Collected
-from .method import Method
+from .encode import EncodedCorpus
+from .settings import Method
 
 
-def make_untrained(
-    method: Method, encoder: Encoder, found: Collected, data: Dataset, tags: Sequence[str], constraints: Constraints
+def build_model(
+    method: Method, encoder: Encoder, found: EncodedCorpus, data: Dataset, tags: Sequence[str], constraints: Constraints
 ) -> tuple[LinearChainCRF, Dataset]:
     """End the growth of the encoder; return the model, and the data with their final ids.
 
-    found (Collected): The training set as it was compiled; its labels may be numbers of other tags.
+    found (EncodedCorpus): The training set as it was compiled; its labels may be numbers of other tags.
     data (Dataset): The same, its labels the numbers of `tags`.
     """
     layout, encoded = _choose_weights(method, encoder, found, data, len(tags))
@@ -36,7 +36,7 @@ def make_untrained(
 
 
 def _choose_weights(
-    method: Method, encoder: Encoder, found: Collected, data: Dataset, n_labels: int
+    method: Method, encoder: Encoder, found: EncodedCorpus, data: Dataset, n_labels: int
 ) -> tuple[Layout, Encoded]:
     known = encoder.freeze(found.known, method.min_count)
     encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)

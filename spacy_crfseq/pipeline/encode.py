@@ -1,4 +1,4 @@
-"""From a stream of examples to numbers: ids of attributes and gold labels, chunk by chunk.
+"""From a stream of examples to numbers: ids of attributes, gold labels and weights, chunk by chunk.
 
 No document is kept, so that a training set needs memory for its ids only, some fifty bytes a token.
 """
@@ -11,6 +11,7 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 
@@ -19,9 +20,11 @@ from ..features.encoder import Columns, Encoded, Encoder, Ids
 from ..features.index import BagStore, Growable
 from ..training.dataset import Dataset
 from ..types import MISSING
-from .annotations import Annotation, Tags
+from .evidence import Partial, weight_of
 from .extract import DocColumns
-from .partial import Partial, PartialTable, with_notes
+from .gold import gold_tags, same_words
+from .labels import PartialTable
+from .tasks.base import Annotation
 
 CHUNK_DOCS = 200
 """Documents that are compiled at a time."""
@@ -30,7 +33,7 @@ Read = Callable[[list[Doc], Sequence[str]], DocColumns]
 """Reads the columns that templates name from Docs."""
 
 
-class Collected(NamedTuple):
+class EncodedCorpus(NamedTuple):
     """A compiled training set.
 
     data (Dataset): Ids and gold labels; the labels are numbers of `tags`.
@@ -84,7 +87,7 @@ class _Texts:
         return Encoded(Ids(bags, attrs, state), Ids(pair_bags, pair_attrs, pair), self._offsets.array, words)
 
 
-def collect(
+def encode_examples(
     examples: Iterable[Example],
     annotation: Annotation,
     encoder: Encoder,
@@ -92,7 +95,7 @@ def collect(
     table: PartialTable,
     component: str,
     read_by_functions: frozenset[str] = frozenset(),
-) -> Collected:
+) -> EncodedCorpus:
     """Compile all examples; the attributes of an encoder that is not frozen grow, the gold columns included.
 
     read_by_functions (frozenset[str]): Columns that token functions look at.
@@ -100,7 +103,7 @@ def collect(
     RAISES DataError: If there are no examples.
     """
     numbers: dict[str | None, int] = {None: MISSING}
-    known, gold = _Texts(), Growable(np.int32)
+    known, gold, weights = _Texts(), Growable(np.int32), [np.ones(0)]
     seen: _Texts | None = None  # what was seen is the same as what is known as long as no column is missing
     absent: dict[str, None] = {}
     present: set[str] = set()
@@ -131,43 +134,26 @@ def collect(
             table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1) for tag in tags
         ]
         gold.append(np.array(ids, np.int32))
+        weights.append(sequence_weights(chunk, columns))
         n_docs += len(chunk)
     if not n_docs:
         raise DataError("There are no training examples. Check [corpora.train] and [paths].")
     joined = known.joined()
     encoded = joined if seen is None else seen.joined()
     gold.trim()
-    data = Dataset(encoded, gold.array, np.ones(len(encoded.offsets) - 1), table.candidates)
+    data = Dataset(encoded, gold.array, np.concatenate(weights), table.candidates)
     never = [name for name in absent if name not in present]
     found = [tag for tag in numbers if tag is not None]
-    return Collected(data, joined, found + _tags_in(table, annotation, found), never, n_docs)
+    return EncodedCorpus(data, joined, found + table.new_tags(found), never, n_docs)
 
 
-def _tags_in(table: PartialTable, annotation: Annotation, known: Sequence[str]) -> list[str]:
-    """Return tags that are among what tokens may have only: such tags, and all tags of types that have none yet."""
-    labels = table.labels()
-    tags = dict.fromkeys(label for label in labels if annotation.is_tag(label))
-    types = set(annotation.public_labels([*known, *tags]))
-    new = [label for label in labels if label not in {*types, *tags}]
-    tags.update(dict.fromkeys(annotation.all_tags(new) if new else ()))
-    return [tag for tag in tags if tag not in known]
+def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArray[np.float64]:
+    """Return the weight of each sequence, which is that of its gold Doc.
 
-
-def gold_tags(annotation: Annotation, example: Example, component: str) -> Tags:
-    """Return the gold tag of each predicted token, None where missing, what is known of it where that is less.
-
-    component (str): The component under whose name the gold Doc may have notes.
+    columns (DocColumns): Those of the predicted Docs.
     """
-    same = same_words(example)
-    return with_notes(annotation.gold_tags(example, same), annotation, example, component, same)
-
-
-def same_words(example: Example) -> bool:
-    """Whether predicted and gold Doc have the same tokens, so that no alignment is needed."""
-    predicted, reference = example.predicted, example.reference
-    return len(predicted) == len(reference) and bool(
-        (predicted.to_array(["ORTH"]) == reference.to_array(["ORTH"])).all()
-    )
+    weights = np.array([weight_of(example.reference) for example in examples], np.float64)
+    return np.repeat(weights, np.diff(np.searchsorted(columns.text.offsets, columns.doc_offsets)))
 
 
 def _chunks(examples: Iterable[Example]) -> Iterator[list[Example]]:

@@ -1,17 +1,25 @@
-"""Settings that the three factories share: how a component models and learns."""
+"""The settings that the three factories share, with their defaults: how a component models and learns.
 
-from __future__ import annotations
+Light, since every `Language` object imports it with the factories.  (No deferred annotations here: the factories have
+these in their signatures, which spaCy checks configs against.)
+"""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, suggest
-from ..features.sets import FeatureSet
-from ..features.template_file import Features, TemplateFile
-from ..training.compatibility import check_plugins
-from ..types import Decoder, Loss, Optimizer, Regularizer
+
+if TYPE_CHECKING:
+    from ..features.template_file import Features
+    from ..types import Decoder, Loss, Optimizer, Regularizer
+else:  # blocks of a config are resolved before they come here
+    Features = Decoder = Loss = Optimizer = Regularizer = Any
 
 SUPPORTS = ("observed", "all")
 PRECISIONS = ("float32", "float64")
+_LEAST = (
+    ("min_count", 1, "at least 1"), ("inner_iterations", 1, "at least 1"),
+    ("max_features", 0, "0 (all) or more"), ("n_threads", 0, "0 (all cores) or more"),
+)  # fmt: skip
 
 
 class Method(NamedTuple):
@@ -43,16 +51,16 @@ class Method(NamedTuple):
     regularizer: Regularizer
     optimizer: Optimizer
     decoder: Decoder
-    support: str
-    min_count: int
-    max_features: int
-    boundaries: bool
-    transitions: bool
-    tag_dictionary_size: int
-    tag_dictionary_min_count: int
-    precision: str
-    inner_iterations: int
-    keep_names: bool
+    support: str = "observed"
+    min_count: int = 1
+    max_features: int = 0
+    boundaries: bool = True
+    transitions: bool = True
+    tag_dictionary_size: int = 0
+    tag_dictionary_min_count: int = 10
+    precision: str = "float32"
+    inner_iterations: int = 1
+    keep_names: bool = False
     n_threads: int = 0
 
     def check(self, component: str) -> None:
@@ -60,30 +68,26 @@ class Method(NamedTuple):
 
         RAISES ConfigError: Naming the component, the setting and what to write instead.
         """
+        from ..features.sets import FeatureSet
+        from ..features.template_file import TemplateFile
+        from ..training.compatibility import check_plugins
+
         where = f"[components.{component}]"
         if not isinstance(self.features, FeatureSet | TemplateFile):
             raise ConfigError(f"{where}: features must name a feature set, for example spacy_crfseq.Templates.v1.")
         for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
             if value not in known:
                 raise ConfigError(f"{where}: {name} = {value!r} is not supported. {suggest(str(value), known)}")
-        for name, number in (("min_count", self.min_count), ("inner_iterations", self.inner_iterations)):
-            if number < 1:
-                raise ConfigError(f"{where}: {name} must be at least 1, but {number} was given.")
-        if self.max_features < 0:
-            raise ConfigError(f"{where}: max_features must be 0 (all) or more, but {self.max_features} was given.")
+        for name, least, words in _LEAST:
+            if getattr(self, name) < least:
+                raise ConfigError(f"{where}: {name} must be {words}, but {getattr(self, name)} was given.")
         if self.tag_dictionary_size < 0 or self.tag_dictionary_min_count < 1:
             raise ConfigError(
                 f"{where}: tag_dictionary_size must be 0 (no dictionary) or more and tag_dictionary_min_count at least "
                 f"1, but {self.tag_dictionary_size} and {self.tag_dictionary_min_count} were given."
             )
-        if self.n_threads < 0:
-            raise ConfigError(f"{where}: n_threads must be 0 (all cores) or more, but {self.n_threads} was given.")
         check_plugins(
-            component,
-            loss=self.loss,
-            regularizer=self.regularizer,
-            optimizer=self.optimizer,
-            decoder=self.decoder,
+            component, loss=self.loss, regularizer=self.regularizer, optimizer=self.optimizer, decoder=self.decoder
         )
 
     def check_transitions(self, component: str) -> None:
@@ -91,5 +95,17 @@ class Method(NamedTuple):
 
         RAISES ConfigError: Saying what to write.
         """
+        from ..features.template_file import TemplateFile
+
         if isinstance(self.features, TemplateFile):
             self.features.check_transitions(component, self.transitions)
+
+
+METHOD: dict[str, Any] = {
+    "loss": {"@crf_losses": "spacy_crfseq.SequentialLog.v1"},
+    "regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 1.0},
+    "optimizer": {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"},
+    "decoder": {"@crf_decoders": "spacy_crfseq.Viterbi.v1"},
+    **Method._field_defaults,
+}
+"""The defaults of a config, all but the features, which each task has its own."""

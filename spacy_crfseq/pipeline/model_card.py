@@ -71,9 +71,9 @@ def _models(crfs: dict[str, CRFComponent]) -> str:
         "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for name, pipe in crfs.items():
-        size, method = pipe.size, pipe.method
+        size, method = pipe.doc_model.size, pipe.method
         learnt = ", ".join(_plugin(part) for part in (method.loss, method.regularizer, method.optimizer))
-        sequences = f"{pipe.n_sequences:,} sequences" if pipe.n_sequences else "n/a"
+        sequences = f"{pipe.doc_model.n_sequences:,} sequences" if pipe.doc_model.n_sequences else "n/a"
         lines.append(
             f"| `{name}` | {sequences} | {len(pipe.tags):,} | {size.attributes:,} | {size.weights:,} "
             f"| {size.n_bytes / 1e6:.1f} MB | {learnt} |"

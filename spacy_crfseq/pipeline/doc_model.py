@@ -1,0 +1,399 @@
+"""A CRF over Docs: `LinearChainCRF` knows numbers, this knows the Docs, examples and labels that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from threading import RLock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
+from thinc.api import Model
+
+from .. import threads
+from ..errors import ConfigError, DataError
+from ..features.encoder import Encoded, Encoder, attribute_names
+from ..features.plan import lexical_names
+from ..features.sets import columns_read
+from ..inference.posterior import make_posterior
+from ..model import LinearChainCRF
+from ..potentials.tag_dictionary import without_dictionary
+from ..training.compatibility import check_candidates, check_global
+from ..training.dataset import Dataset
+from ..types import Floats, Ints
+from . import storage
+from .answers import Answers
+from .encode import sequence_weights
+from .evidence import DocEvidence, Tags
+from .extract import DocColumns, lexeme_reader, read_docs
+from .feature_names import AttributeReader, text_of
+from .gold import gold_tags
+from .labels import LabelSet, PartialTable, known_of
+from .session import Session
+from .settings import Method
+from .tasks.base import Annotation
+
+ZONE_BYTES = 8_000_000
+"""What each cache of a component may take inside of ``nlp.memory_zone()``, where users count on little memory."""
+
+
+class ModelSize(NamedTuple):
+    """How large a model is.
+
+    weights (int): D, zeros included.
+    attributes (int): Of both blocks.
+    n_bytes (int): Of its file.
+    """
+
+    weights: int
+    attributes: int
+    n_bytes: int
+
+
+class Pruned(NamedTuple):
+    """What `CRFComponent.prune` did."""
+
+    before: ModelSize
+    after: ModelSize
+
+
+class DocModel:
+    """The model of a component; without attributes and weights until it is trained or loaded.
+
+    cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
+    labels (LabelSet): The labels.
+    partials (PartialTable): What is known in part of gold tokens of the present run.
+    attribute_names (list[str]): Readable names of both blocks' attributes, empty where they were not kept.
+    session (Session): The training run that spaCy drives; its parameters may be ahead.
+    show (Callable): Takes the thinc model that spaCy's tools see: a view of the weights, made anew with their sizes.
+    lock (RLock): Held where tables that threads share grow.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        name: str,
+        annotation: Annotation,
+        method: Method,
+        cfg: dict[str, Any],
+        show: Callable[[Model[Any, Any]], None],
+    ) -> None:
+        self.vocab, self.name, self.annotation, self.method, self.cfg = vocab, name, annotation, method, cfg
+        self.labels, self.partials = LabelSet(annotation), PartialTable(annotation)
+        self.attribute_names: list[str] = []
+        self.session = Session(method.optimizer)
+        self._show = show
+        self._make_thinc()
+        self.lock = RLock()
+        self._crf: LinearChainCRF | None = None
+        self._encoder: Encoder | None = None
+        self._words = vocab  # of the Docs read last, where new words are looked up
+        self._strings: dict[int, str] | None = None
+
+    @property
+    def crf(self) -> LinearChainCRF:
+        """The weights as they are now.
+
+        RAISES ConfigError: If the component has neither been trained nor loaded.
+        """
+        self.sync()
+        return self.trained()[0]
+
+    @property
+    def encoder(self) -> Encoder:
+        """Turns columns into numbers of attributes.
+
+        RAISES ConfigError: If the component has neither been trained nor loaded.
+        """
+        return self.trained()[1]
+
+    @property
+    def read_by_functions(self) -> frozenset[str]:
+        """Token columns that token functions look at."""
+        functions = self.method.features.token_functions.values()
+        return frozenset(column for function in functions for column in columns_read(function))
+
+    @property
+    def n_active(self) -> int:
+        """Weights other than zero."""
+        return int(np.count_nonzero(self.crf.theta))
+
+    @property
+    def n_sequences(self) -> int:
+        """Sequences of the training set, as far as it is known; 0 before training."""
+        return self.session.n_total
+
+    @property
+    def size(self) -> ModelSize:
+        """How large the model is."""
+        layout = self.crf.layout
+        return ModelSize(layout.size, layout.state.n_rows + layout.pair.n_rows, len(self.pack() or b""))
+
+    def trained(self) -> tuple[LinearChainCRF, Encoder]:
+        """Return weights, which a training run may be ahead of, and encoder.
+
+        RAISES ConfigError: If the component has neither been trained nor loaded.
+        """
+        if self._crf is None or self._encoder is None:
+            raise ConfigError(
+                f"Component {self.name!r} has no model yet. Train it (nlp.initialize, then its fit(); or "
+                "'python -m spacy crfseq fit'), or load a trained pipeline with spacy.load."
+            )
+        return self._crf, self._encoder
+
+    # Labels and weights
+
+    def set_tags(self, tags: Iterable[str]) -> None:
+        """Have these tags, and no others."""
+        labels = LabelSet(self.annotation, tags)
+        self.annotation.prepare(self.vocab, labels.tags)
+        self.labels = labels
+
+    def add_tags(self, tags: Sequence[str]) -> None:
+        """Have more tags; a trained model is widened, its weights for them zero."""
+        self.sync()
+        self.set_tags([*self.labels.tags, *tags])
+        self.partials.resolve(self.labels.tags)
+        if self._crf is not None:
+            self._use(self._crf.with_labels(self.labels.tags, self.method.transitions))
+            self.session.restart()
+
+    def start(self, crf: LinearChainCRF, encoder: Encoder, session: Session, names: list[str] | None = None) -> None:
+        """Begin with new weights, of the tags that were set.
+
+        names (list[str] | None): The names of attributes; None takes those that the encoder has kept.
+        """
+        self._encoder, self.session = encoder, session
+        self._use(crf)
+        self.attribute_names = self._kept_names(encoder) if names is None else names
+        self._strings = None
+
+    def _use(self, crf: LinearChainCRF) -> None:
+        if self._crf is not None and any(x.shape != y.shape for x, y in zip(crf.views, self._crf.views, strict=True)):
+            self._make_thinc()  # thinc lets no model with parameters change its size
+        self._crf = crf
+        self._show_parameters(crf)
+
+    def _make_thinc(self) -> None:
+        """Let spaCy's tools see a thinc model, which maps Docs to emission scores, one [tokens, L] array a Doc.
+
+        `nlp.initialize`, ``spacy debug model`` and the training loop look at it; the numbers belong to the CRF.
+        """
+
+        def forward(model: Model[Any, Any], docs: list[Doc], is_train: bool) -> tuple[list[Floats], Callable[..., Any]]:
+            return self._emissions(docs), lambda d_scores: []
+
+        self._thinc: Model[Any, Any] = Model("linear_chain_crf", forward, dims={"nO": None})
+        self._show(self._thinc)
+
+    def _show_parameters(self, crf: LinearChainCRF) -> None:
+        model, n_labels = self._thinc, len(crf.labels)
+        if model.has_dim("nO") is None or model.get_dim("nO") != n_labels:
+            model.set_dim("nO", n_labels, force=True)
+        for name, values in crf.views._asdict().items():
+            model.set_param(name, values)  # views of the same memory
+
+    def sync(self) -> None:
+        """Bring the parameters up to date with a training run that has gone on."""
+        if self._crf is not None and self.session.stale:
+            theta = np.empty_like(self._crf.theta)
+            self.session.export(theta)
+            self.set_parameters(theta)
+
+    def set_parameters(self, theta: Floats) -> None:
+        """Predict with these parameters [D] from now on; a fitted temperature belonged to others and is forgotten."""
+        crf, _ = self.trained()
+        self.cfg["temperature"] = 1.0
+        crf.set_theta(theta)
+        self._show_parameters(crf)
+
+    def prune(self, threshold: float) -> Pruned:
+        """Do what `CRFComponent.prune` says."""
+        with self.lock:
+            crf, before = self.crf, self.size
+            compact = crf.compact(threshold)
+            largest = float(max(np.abs(part).max(initial=0) for part in crf.views[:2]))
+            if threshold < 0 or (largest and not compact.layout.state.size + compact.layout.pair.size):
+                raise ConfigError(
+                    f"Component {self.name!r}: nothing is left with a threshold of {threshold}: it must be at least 0 "
+                    f"and lower than the largest weight, {largest:.4g}."
+                )
+            names = self.attribute_names
+            if names:
+                kept = np.concatenate([np.isin(*keys) for keys in zip(crf.keys, compact.keys, strict=True)])
+                names = [name for name, stays in zip(names, kept, strict=True) if stays]
+            session = Session(self.method.optimizer, n_total=self.n_sequences)
+            self.start(compact, self._encoder_of(compact), session, names)
+            return Pruned(before, self.size)
+
+    # Docs as numbers
+
+    def new_encoder(self) -> Encoder:
+        """Return an encoder whose attributes grow, with what the settings want to be kept."""
+        self._strings = {} if self.method.keep_names else None
+        encoder = self._make_encoder(strings=self._strings)
+        if self.method.keep_names:
+            encoder.keep_names()
+        encoder.pinned = True
+        return encoder
+
+    def _encoder_of(self, crf: LinearChainCRF) -> Encoder:
+        encoder = self._make_encoder(crf.keys)
+        encoder.words = None if crf.dictionary is None else crf.dictionary.word_index()
+        return encoder
+
+    def _make_encoder(
+        self, keys: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = None, strings: dict[int, str] | None = None
+    ) -> Encoder:
+        state, pair = self.method.features.plans()
+        functions = self.method.features.functions
+        read = lexeme_reader(lambda: self._words, lexical_names(state, pair), functions, strings)
+        return Encoder(state, pair, read, keys)
+
+    def _kept_names(self, encoder: Encoder) -> list[str]:
+        strings = self._strings
+        if strings is None:
+            return []
+
+        def name(value: int) -> str:
+            return text_of(value, strings, self._words)
+
+        return attribute_names(encoder.state, name) + attribute_names(encoder.pair, name)
+
+    def attribute_reader(self) -> AttributeReader:
+        """Return what tells the attributes of texts by name."""
+        strings: dict[int, str] = {}
+        encoder = self._make_encoder(self.crf.keys, strings)
+        return AttributeReader(encoder, strings, self.method.features.token_functions, lambda: self._words)
+
+    def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
+        """Return the columns of Docs."""
+        functions = self.method.features.token_functions
+        return read_docs(docs, columns, self.annotation.reads, functions, self._strings)
+
+    def read(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
+        """Return the columns of Docs that will be encoded next."""
+        self._use_words_of(docs)
+        return self.columns_of(docs, columns)
+
+    def _use_words_of(self, docs: Sequence[Doc]) -> None:
+        """Look new words up in the vocab of `docs`, which need not be the component's."""
+        if docs:
+            self._words = docs[0].vocab
+
+    def encode(self, docs: list[Doc]) -> tuple[Encoded, DocColumns]:
+        """Return Docs as numbers, and what was read."""
+        columns = self.read(docs, self.encoder.columns)
+        return self.encoder.encode(columns.text), columns
+
+    def _emissions(self, docs: list[Doc]) -> list[Floats]:
+        with self.lock:
+            crf = self.crf
+            encoded, columns = self.encode(list(docs))
+            source = crf.source(encoded)
+            parts = [source.forward(part)[0].emissions for part in source.parts()]
+        whole = np.concatenate([np.zeros((0, len(self.labels.tags)), crf.theta.dtype), *parts])
+        return np.split(whole, columns.doc_offsets[1:-1])
+
+    # Examples as numbers
+
+    def compile(self, examples: Sequence[Example]) -> list[Dataset]:
+        """Return each example as a data set: features, gold labels and weights as numbers."""
+        self.encoder.pinned = True
+        encoded, columns = self.encode([example.predicted for example in examples])
+        gold = self.gold_numbers([tag for e in examples for tag in gold_tags(self.annotation, e, self.name)])
+        weights = sequence_weights(examples, columns)
+        whole = self.checked(Dataset(encoded, gold, weights, self.partials.candidates))
+        bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
+        return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
+
+    def gold_numbers(self, tags: Tags) -> Ints:
+        """Return gold labels [T] for gold tags.
+
+        RAISES DataError: If a tag is none of the component's.
+        """
+        try:
+            return self.labels.numbers(tags, self.partials)
+        except DataError as error:
+            raise DataError(f"Component {self.name!r}: {error}") from None
+
+    def checked(self, data: Dataset) -> Dataset:
+        """Return the data, their candidate sets up to date.
+
+        RAISES ConfigError: If there are some, and the component cannot learn from them.
+        """
+        if data.has_candidates:
+            check_candidates(self.name, self.method.loss, self.method.optimizer)
+            self.partials.resolve(self.labels.tags)
+        return data
+
+    # Questions
+
+    def ask(
+        self,
+        docs: list[Doc],
+        given: Mapping[int, DocEvidence] | None = None,
+        *,
+        preset: bool = False,
+        temperature: float | None = None,
+    ) -> tuple[Answers, DocColumns, dict[int, DocEvidence]]:
+        """Return what the model knows about Docs, what was read, and what earlier components have decided about them.
+
+        given (Mapping[int, DocEvidence] | None): What is known about single ones, by their numbers, besides what is
+            noted on them.
+        preset (bool): Whether entities and blocked tokens on the Docs are decided.
+        """
+        columns = self.columns_of(docs, self.encoder.columns)
+        with self.lock:  # words and sums met for the first time are added to shared tables
+            crf, encoder, labels = self.crf, self.encoder, self.labels
+            self._use_words_of(docs)
+            vocab: Any = self._words
+            if vocab.in_memory_zone:
+                encoder.trim(ZONE_BYTES, crf.cached_bytes)
+            source = crf.source(encoder.encode(columns.text))
+        found = labels.preset(docs, columns) if preset else {}
+        allowed = labels.allowed(docs, columns, known_of(docs, self.name, found if preset else None, given))
+        source = without_dictionary(source, allowed, labels.constraints)
+        degrees = self.cfg["temperature"] if temperature is None else temperature
+        posterior = make_posterior(source, labels.constraints, allowed, degrees)
+        n_threads = self.method.n_threads or threads.available()
+        decode = partial(posterior.decode, self.method.decoder, n_threads)
+        return Answers(posterior, columns.doc_offsets, labels, decode, self._check_global), columns, found
+
+    def _check_global(self) -> None:
+        """RAISES ConfigError: If the loss trains a model that is normalised at each token."""
+        check_global(self.name, self.method.loss, "this question")
+
+    # Storage
+
+    def pack(self) -> bytes | None:
+        """Return the bytes of the model's file, None if there is no model."""
+        if self._crf is None:
+            return None
+        return storage.pack(self.crf, self.method.features, self.attribute_names, self.n_sequences)
+
+    def unpack(self, data: bytes, source: str) -> None:
+        """Load what `pack` returned.
+
+        source (str): What to call the data in an error.
+        """
+        stored = storage.unpack(data, self.method.features, self.name, source)
+        self.set_tags(stored.crf.labels)
+        self.partials = PartialTable(self.annotation)
+        session = Session(self.method.optimizer, n_total=stored.n_sequences)
+        self.start(stored.crf, self._encoder_of(stored.crf), session, stored.names)
+
+    def settings(self) -> dict[str, Any]:
+        """Return what is stored beside the weights, as JSON can hold it."""
+        return {**self.cfg, "tags": list(self.labels.tags)}
+
+    def use_settings(self, stored: dict[str, Any]) -> None:
+        """Take in what `settings` returned."""
+        self.cfg["temperature"] = 1.0  # of models from before there was any
+        self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
+        self.set_tags(str(tag) for tag in stored.get("tags", []))

@@ -1,0 +1,178 @@
+"""What is known about a Doc beforehand: spans that are there, labels that tokens may have.
+
+A component notes it in ``doc.user_data``, in plain lists, so that it travels with the Doc through bytes and processes;
+prediction and every question honour it.  On a gold Doc the same note says which labels its tokens may have in training,
+and the extension attribute ``doc._.crf_weight`` how much the Doc counts there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, NamedTuple
+
+from spacy.tokens import Doc, Span
+
+from ..errors import DataError
+from ..features.noted import EXTENSION as ATTRIBUTES
+
+KEY = "spacy_crfseq.given"
+"""Key in ``doc.user_data`` of a dictionary with an entry for each component that something is noted for."""
+WEIGHT = "crf_weight"
+WEIGHT_KEY: Any = ("._.", WEIGHT, None, None)
+"""Where spaCy keeps the extension attribute, in ``doc.user_data``."""
+
+
+class SpanLike(NamedTuple):
+    """A labelled stretch of tokens; spaCy's Spans have the same attributes."""
+
+    start: int
+    end: int
+    label_: str
+
+
+class DocEvidence(NamedTuple):
+    """What is known about a Doc.
+
+    spans (list[SpanLike]): Spans that are there, with these boundaries.
+    allowed (dict[int, list[str]]): Labels that single tokens may have: tags, or types, which stand for all their tags.
+    """
+
+    spans: list[SpanLike]
+    allowed: dict[int, list[str]]
+
+    def and_(self, other: DocEvidence) -> DocEvidence:
+        """Return both together."""
+        allowed = dict(self.allowed)
+        for token, labels in other.allowed.items():
+            allowed[token] = [label for label in labels if label in allowed.get(token, labels)]
+        return DocEvidence([*self.spans, *other.spans], allowed)
+
+
+NO_EVIDENCE = DocEvidence([], {})
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What is known of a gold token whose tag is not.
+
+    labels (tuple[str, ...] | None): Tags one of which it has, or types, which stand for all their tags; None for any.
+    barred (tuple[str, ...]): Tags that it does not have.
+    wrong (tuple[tuple[str, int], ...]): Labels and lengths of spans that do not begin there.
+    where (str): The Doc and the token, for messages.
+    """
+
+    labels: tuple[str, ...] | None = None
+    barred: tuple[str, ...] = ()
+    wrong: tuple[tuple[str, int], ...] = ()
+    where: str = field(default="", compare=False)
+
+
+Tags = list[str | Partial | None]
+"""A gold tag a token: None where it is missing, what is known of it where that is less."""
+
+
+def register_extensions() -> None:
+    """Make ``doc._.crf_attributes`` and ``doc._.crf_weight`` known to spaCy."""
+    for name, default in ((ATTRIBUTES, None), (WEIGHT, 1.0)):
+        if not Doc.has_extension(name):
+            Doc.set_extension(name, default=default)
+
+
+def weight_of(doc: Doc) -> float:
+    """Return how much a gold Doc counts in training, ``doc._.crf_weight``: 1 where nothing is said.
+
+    RAISES DataError: If it is no finite number of at least 0.
+    """
+    weight = doc.user_data.get(WEIGHT_KEY, 1.0)
+    if not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
+        raise DataError(f"{about(doc)}: doc._.{WEIGHT} must be a number of at least 0, but it is {weight!r}.")
+    return float(weight)
+
+
+def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | None) -> DocEvidence:
+    """Return what a user says of a Doc.
+
+    RAISES DataError: If a label stands where a list of labels should.
+    """
+    for token, labels in (allowed or {}).items():
+        if isinstance(labels, str):
+            raise DataError(f"allowed = {{{token}: {labels!r}}}: give a list of labels, such as [{labels!r}].")
+    return DocEvidence(
+        [SpanLike(int(span.start), int(span.end), str(span.label_)) for span in spans],
+        {int(token): [str(label) for label in labels] for token, labels in (allowed or {}).items()},
+    )
+
+
+def of_docs(
+    docs: Sequence[Doc], spans: Iterable[Span], allowed: Mapping[int, Iterable[str]] | None, component: str
+) -> dict[int, DocEvidence]:
+    """Return what a user says of Docs, by their numbers: each has its spans, and all have the same labels.
+
+    RAISES DataError: If they are no Docs, or a span is in none of them.
+    """
+    if any(not isinstance(doc, Doc) for doc in docs):
+        raise DataError(
+            f"{component}: ask takes a list of Docs, such as ask([doc]); marginals and nbest take one Doc. Make "
+            "Docs of texts by nlp(text)."
+        )
+    spans = list(spans)
+    if any(all(span.doc is not doc for doc in docs) for span in spans):
+        raise DataError(f"{component}: a span that was given is in none of the Docs that are asked about.")
+    if not spans and not allowed:
+        return {}
+    return {i: make_evidence([span for span in spans if span.doc is doc], allowed) for i, doc in enumerate(docs)}
+
+
+def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = "user") -> None:
+    """Write to the Doc what is known about it for a component; what was there before is forgotten.
+
+    kind (str): Who says so: the "user", or, as "preset", components that came before.
+    """
+    notes = {name: dict(kinds) for name, kinds in doc.user_data.get(KEY, {}).items()}
+    kinds = notes.setdefault(component, {})
+    kinds.pop(kind, None)
+    if evidence.spans or evidence.allowed:
+        kinds[kind] = {
+            "tokens": len(doc),
+            "spans": [list(span) for span in evidence.spans],
+            "allowed": [[token, labels] for token, labels in evidence.allowed.items()],
+        }
+    notes = {name: kinds for name, kinds in notes.items() if kinds}
+    if notes:
+        doc.user_data[KEY] = notes
+    else:
+        doc.user_data.pop(KEY, None)
+
+
+def read_evidence(doc: Doc, component: str, kinds: Sequence[str] = ("user", "preset")) -> DocEvidence:
+    """Return what is noted on a Doc for a component; what was preset on other tokens than it has now is forgotten.
+
+    RAISES DataError: If a user's note is on other tokens than the Doc has now.
+    """
+    evidence, notes = NO_EVIDENCE, doc.user_data.get(KEY, {}).get(component, {})
+    for kind in kinds:
+        note = notes.get(kind)
+        if note is None or (note["tokens"] != len(doc) and kind != "user"):
+            continue
+        if note["tokens"] != len(doc):
+            raise DataError(
+                f"{about(doc)}: labels or spans were noted for {component!r} when it had "
+                f"{note['tokens']} tokens, but it has {len(doc)} now. Note them again."
+            )
+        spans = [SpanLike(*span) for span in note["spans"]]
+        evidence = evidence.and_(DocEvidence(spans, {token: list(labels) for token, labels in note["allowed"]}))
+    return evidence
+
+
+def crosses_sentences(doc: Doc, start: int, end: int) -> bool:
+    """Whether a stretch of tokens is in more than one sentence."""
+    return any(token.is_sent_start for token in doc[start + 1 : end])
+
+
+def about(doc: Doc, what: str = "The document") -> str:
+    """Return the beginning of a message about a Doc."""
+    text = doc.text.strip()
+    return f"{what} {text if len(text) < 60 else text[:57] + '...'!r}"

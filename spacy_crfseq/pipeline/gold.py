@@ -1,0 +1,150 @@
+"""The gold tags of an example, with what is known of tokens only in part.
+
+What is noted on a gold Doc by `CRFComponent.restrict`, and the spans of its ``incorrect_spans_key``, are put together
+with its gold tags.  Where one tag is left, it is a gold tag like others; elsewhere a `Partial` stands in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spacy.training import Example
+
+from ..errors import DataError
+from .evidence import DocEvidence, Partial, Tags, about, read_evidence
+from .labels import tags_after
+from .tasks.base import Annotation
+
+
+def gold_tags(annotation: Annotation, example: Example, component: str) -> Tags:
+    """Return the gold tag of each predicted token, None where missing, what is known of it where that is less.
+
+    A known tag that is one of the labels that its token may have stays.  Notes on tokens of another tokenization count
+    where gold and predicted token stand for each other alone.
+
+    component (str): The component under whose name the gold Doc may have notes.
+    RAISES DataError: Where what is known of a token contradicts itself.
+    """
+    same = same_words(example)
+    tags = annotation.gold_tags(example, same)
+    evidence = read_evidence(example.reference, component, ("user",))
+    wrong = annotation.incorrect_spans(example, same)
+    if not (evidence.spans or evidence.allowed or wrong):
+        return tags
+    reader = _Reader(list(tags), annotation, example)
+    reader.take_evidence(evidence, None if same else _one_to_one(example))
+    for start, end, label in wrong:
+        reader.take_wrong(start, end, label)
+    return reader.tags
+
+
+def known_tags(tags: Tags) -> list[str | None]:
+    """Return None for what is known only in part."""
+    return [None if isinstance(tag, Partial) else tag for tag in tags]
+
+
+def same_words(example: Example) -> bool:
+    """Whether predicted and gold Doc have the same tokens, so that no alignment is needed."""
+    predicted, reference = example.predicted, example.reference
+    return len(predicted) == len(reference) and bool(
+        (predicted.to_array(["ORTH"]) == reference.to_array(["ORTH"])).all()
+    )
+
+
+def _one_to_one(example: Example) -> dict[int, int]:
+    """Return the predicted token of each gold token, of those that have one for themselves."""
+    to_gold, to_predicted = example.alignment.x2y, example.alignment.y2x
+    pairs = ((i, to_gold[i]) for i in range(len(example.predicted)))
+    return {int(gold[0]): i for i, gold in pairs if len(gold) == 1 and len(to_predicted[int(gold[0])]) == 1}
+
+
+class _Reader:
+    """Puts together what is known of the tokens of one example.
+
+    tags (Tags): A tag, None or a `Partial` for each predicted token.
+    """
+
+    def __init__(self, tags: Tags, annotation: Annotation, example: Example) -> None:
+        self.tags, self._annotation = tags, annotation
+        self._doc, self._size = example.predicted, len(example.reference)
+        self._name = about(example.reference, "The gold document")
+
+    def take_evidence(self, notes: DocEvidence, places: dict[int, int] | None) -> None:
+        """Take in spans that are there and labels that tokens may have."""
+        for start, end, label in notes.spans:
+            tokens = self._tokens(range(start, end), places)
+            for token, tag in zip(tokens, self._annotation.tags_of_span(end - start, label), strict=False):
+                self._allow(token, [tag])
+            if tokens and not self._ends(tokens[-1] + 1):
+                self._bar(tokens[-1] + 1, tags_after(self._annotation, label, end - start))
+        for gold, labels in notes.allowed.items():
+            for token in self._tokens(range(gold, gold + 1), places):
+                self._allow(token, labels)
+
+    def _tokens(self, gold: range, places: dict[int, int] | None) -> list[int]:
+        """Return the predicted tokens of gold ones, none where not all have one."""
+        if not 0 <= gold.start < gold.stop <= self._size:
+            noted = f"tokens {gold.start}-{gold.stop}"
+            raise DataError(f"{self._name} has {self._size} tokens, but something is noted of {noted}.")
+        if places is None:
+            return list(gold)
+        found = [places[i] for i in gold if i in places]
+        return found if len(found) == len(gold) else []
+
+    def _ends(self, token: int) -> bool:
+        """Whether a sentence ends before a token."""
+        return token >= len(self._doc) or bool(self._doc[token].is_sent_start)
+
+    def _where(self, token: int) -> str:
+        return f"{self._name}, token {token} ({self._doc[token].text!r})"
+
+    def _fits(self, tag: str, labels: Sequence[str]) -> bool:
+        return tag in labels or not set(self._annotation.public_labels([tag])).isdisjoint(labels)
+
+    def _allow(self, token: int, labels: Sequence[str]) -> None:
+        known = self.tags[token]
+        given = " or ".join(map(repr, labels)) or "none"
+        if isinstance(known, str):
+            if not self._fits(known, labels):
+                raise DataError(
+                    f"{self._where(token)} is annotated as {known!r}, but its label is noted to be {given}."
+                )
+            return
+        if known is not None and known.labels is not None:
+            labels = [tag for tag in known.labels if self._fits(tag, labels)]
+        if not labels:
+            raise DataError(f"{self._where(token)}: no label is left for it, which is noted to be {given}.")
+        partial = replace(known or Partial(), labels=tuple(sorted(set(labels))), where=self._where(token))
+        alone = len(set(labels)) == 1 and self._annotation.is_tag(labels[0]) and partial == Partial(partial.labels)
+        self.tags[token] = labels[0] if alone else partial
+
+    def _bar(self, token: int, tags: Sequence[str]) -> None:
+        known = self.tags[token]
+        if isinstance(known, str):
+            if known in tags:
+                raise DataError(
+                    f"{self._where(token)} is annotated as {known!r}, but a span is noted to end before it."
+                )
+        elif tags:
+            barred = (*(known.barred if known else ()), *tags)
+            self.tags[token] = replace(known or Partial(), barred=barred, where=self._where(token))
+
+    def take_wrong(self, start: int, end: int, label: str) -> None:
+        """Take in a span that is not there."""
+        wanted = self._annotation.tags_of_span(end - start, label)
+        after = tags_after(self._annotation, label, end - start)
+        known = [self.tags[token] for token in range(start, end)]
+        follows = None if self._ends(end) else self.tags[end]
+        if any(isinstance(tag, str) and tag != want for tag, want in zip(known, wanted, strict=True)):
+            return  # nobody says that it is there
+        if follows in after:
+            return
+        if known == wanted and (isinstance(follows, str) or self._ends(end) or not after):
+            raise DataError(
+                f"{self._where(start)}: a span {label!r} of {end - start} tokens is both gold and incorrect."
+            )
+        first = known[0]
+        partial = Partial((first,)) if isinstance(first, str) else first or Partial()
+        wrong = tuple(dict.fromkeys((*partial.wrong, (label, end - start))))
+        self.tags[start] = replace(partial, wrong=wrong, where=self._where(start))

@@ -1,0 +1,325 @@
+"""From the sentences of a corpus file to gold docs, and the parts of which predicted ones are made anew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import DEP, ENT_IOB, ENT_TYPE, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
+from spacy.parts_of_speech import IDS
+from spacy.tokens import Doc
+from spacy.tokens import Span as DocSpan
+from spacy.training import Example
+from spacy.vocab import Vocab
+
+from ..errors import ConfigError, DataError, FormatError, suggest
+from ..formats import UPOS, Sentence, check_scheme
+from ..schemes import OUTSIDE, Span, decode_lenient, find_invalid, split_tag
+from .evidence import WEIGHT_KEY
+
+ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
+SPANS = ("ent", "chunk")
+COLUMNS = ("word", *ATTRIBUTES, *SPANS, "weight", "_")
+_UNITS = ("sentence", "document")
+_ON_INVALID = ("error", "conlleval")
+_MISSING_ENTITY = "-"
+_HINTS = {
+    "pos": f"give one of {', '.join(sorted(UPOS))}, or call the column 'tag'.",
+    "morph": "features look like Case=Nom|Number=Sing, '_' is none.",
+}
+# Token.ent_iob of spaCy.
+_ENT_MISSING, _ENT_INSIDE, _ENT_OUTSIDE, _ENT_BEGIN = range(4)
+
+
+@dataclass(frozen=True)
+class CorpusLayout:
+    """How a corpus file becomes docs; see `readers.create_conll_reader` for the fields.
+
+    RAISES ConfigError: On settings that cannot work.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    scheme: str
+    given: tuple[str, ...] = ()
+    unit: str = "sentence"
+    chunks_key: str = "chunks"
+    on_invalid: str = "error"
+    limit: int = 0
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_setting("unit", self.unit, _UNITS)
+        check_setting("on_invalid", self.on_invalid, _ON_INVALID)
+        for name in self.given:
+            check_setting("given", name, [c for c in self.columns if c not in ("word", "weight", "_")])
+        if self.limit < 0:
+            raise ConfigError(f"limit = {self.limit} must be 0 (all) or a number of docs.")
+        if not 0 <= self.weight < math.inf:
+            raise ConfigError(f"weight = {self.weight} must be a number of at least 0.")
+
+
+class _Block(NamedTuple):
+    """Attributes of T tokens, ready for `Doc.from_array`: their ids and, for each, T values."""
+
+    attributes: tuple[int, ...]
+    values: list[list[int]]
+
+
+class _Parts(NamedTuple):
+    """What a doc of T tokens is made of.
+
+    orths (tuple[int, ...]): [T], the keys of the words; a tuple, since the garbage collector forgets tuples of numbers.
+    spaces (list[bool] | None): [T], None where they are not known.
+    attributes (list[int]): [A], ids of token attributes.
+    values (uint64 [T, A] | None): Their values, None where A is 0.
+    chunks (list[Span] | None): Spans under `chunks_key`, None where there is to be no such key.
+    """
+
+    orths: tuple[int, ...]
+    spaces: list[bool] | None
+    attributes: list[int]
+    values: NDArray[np.uint64] | None
+    chunks: list[Span] | None
+    chunks_key: str
+
+
+class Entry(NamedTuple):
+    """A reference doc and the parts of its predicted doc."""
+
+    reference: Doc
+    predicted: _Parts
+
+
+class _Keys(dict[str, int]):
+    """A cache from strings to the keys that a function gives them: `StringStore.add` is slow."""
+
+    def __init__(self, add: Callable[[str], int]) -> None:
+        super().__init__()
+        self._add = add
+
+    def __missing__(self, text: str) -> int:
+        key = self[text] = self._add(text)
+        return key
+
+
+class DocBuilder:
+    """Turns sentences into entries of one vocabulary, and counts those with tags that break the scheme."""
+
+    def __init__(self, vocab: Vocab, layout: CorpusLayout) -> None:
+        self._vocab = vocab
+        self._layout = layout
+        self._strings = _Keys(vocab.strings.add)
+        self._keys = {
+            "tag": self._strings,
+            "lemma": self._strings,
+            "pos": _Keys(_pos_key),
+            "morph": _Keys(vocab.morphology.add),
+        }
+        self.invalid = 0
+        self._first_invalid = 0
+
+    def warning(self) -> str:
+        """Say how many sentences held tags that break the scheme."""
+        one = self.invalid == 1
+        how_many = "a sentence holds" if one else f"{self.invalid:,} sentences, the first at this line, hold"
+        return (
+            f"{self._layout.path}:{self._first_invalid}: {how_many} tags that are not valid {self._layout.scheme}; "
+            f"{'it is' if one else 'they are'} read as conlleval does."
+        )
+
+    def entry(self, sentences: list[Sentence]) -> Entry:
+        """Return the entry of the sentences of one doc."""
+        orths = tuple(self._strings[word] for sentence in sentences for word in sentence.words)
+        spaces = _joined_spaces(sentences)
+        columns = [name for name in self._layout.columns if name in ATTRIBUTES or name == "ent"]
+        blocks = {name: self._block(name, sentences) for name in columns}
+        given = {name: block for name, block in blocks.items() if name in self._layout.given}
+        if self._layout.unit == "document":
+            starts = [1 if i == 0 else -1 for s in sentences for i in range(len(s.words))]
+            blocks["start"] = given["start"] = _Block((SENT_START,), [starts])
+        tree = self._tree(sentences)
+        if tree is not None:
+            blocks.pop("start", None)  # the tree sets the same ones
+            blocks["tree"] = tree
+        chunks = self._chunks(sentences) if "chunk" in self._layout.columns else None
+        key = self._layout.chunks_key
+        reference = _doc(self._vocab, _Parts(orths, spaces, *_stack(blocks), chunks, key))
+        weight = self._layout.weight * self._weight(sentences)
+        if weight != 1:
+            reference.user_data[WEIGHT_KEY] = weight
+        given_chunks = chunks if "chunk" in self._layout.given else None
+        return Entry(reference, _Parts(orths, spaces, *_stack(given), given_chunks, key))
+
+    def _weight(self, sentences: list[Sentence]) -> float:
+        """Return the weight in a column of numbers, 1 without one.
+
+        Raises FormatError on what is no weight, and on another one in the same sentence or doc.
+        """
+        first = None
+        for sentence in sentences:
+            for i, value in enumerate(sentence.columns.get("weight", [])):
+                weight = _number(value)
+                if i and value == "_":
+                    continue
+                if weight is None:
+                    message = f"{value!r} in column 'weight' is no weight: it must be a number of at least 0."
+                    raise FormatError(self._layout.path, sentence.line + i, message)
+                first = weight if first is None else first
+                if weight != first:
+                    message = (
+                        f"the weight {value} differs from the {first:g} before it: a sentence has one weight, at its "
+                        "first token with '_' behind it or at all, and so has a document."
+                    )
+                    raise FormatError(self._layout.path, sentence.line + i, message)
+        return 1.0 if first is None else first
+
+    def _block(self, name: str, sentences: list[Sentence]) -> _Block:
+        """Return the attributes of a column."""
+        if name == "ent":
+            rows = [self._entities(sentence) for sentence in sentences]
+            iob, types = [i for row, _ in rows for i in row], [key for _, row in rows for key in row]
+            return _Block((ENT_IOB, ENT_TYPE), [iob, types])
+        return _Block((ATTRIBUTES[name],), [[key for s in sentences for key in self._column(name, s)]])
+
+    def _column(self, name: str, sentence: Sentence) -> list[int]:
+        """Return the keys of a column, [T]."""
+        keys = self._keys[name]
+        values = sentence.columns[name]
+        try:
+            return [keys[value] for value in values]
+        except ValueError as error:
+            index = next(i for i, value in enumerate(values) if value not in keys)
+            message = f"{values[index]!r} in column {name!r} cannot be read: {_HINTS[name]}"
+            raise FormatError(self._layout.path, sentence.line + index, message) from error
+
+    def _entities(self, sentence: Sentence) -> tuple[list[int], list[int]]:
+        """Return ent_iob [T] and ent_type [T]."""
+        tags = sentence.columns["ent"]
+        iob = [_ENT_MISSING if tag == _MISSING_ENTITY else _ENT_OUTSIDE for tag in tags]
+        types = [0] * len(tags)
+        if _MISSING_ENTITY in tags:
+            known = [OUTSIDE if tag == _MISSING_ENTITY else tag for tag in tags]
+            sentence = sentence._replace(columns={**sentence.columns, "ent": known})
+        for start, end, label in self._spans(sentence, "ent"):
+            iob[start:end] = [_ENT_BEGIN] + [_ENT_INSIDE] * (end - start - 1)
+            types[start:end] = [self._strings[label]] * (end - start)
+        return iob, types
+
+    def _chunks(self, sentences: list[Sentence]) -> list[Span]:
+        """Return the chunks of a doc."""
+        spans, base = [], 0
+        for sentence in sentences:
+            spans += [Span(base + s, base + e, label) for s, e, label in self._spans(sentence, "chunk")]
+            base += len(sentence.words)
+        return spans
+
+    def _spans(self, sentence: Sentence, column: str) -> list[Span]:
+        """Return the spans of a column of tags.  Raises FormatError where they break the scheme and may not."""
+        tags = sentence.columns[column]
+        index = find_invalid(tags, self._layout.scheme)
+        if index is None:
+            return decode_lenient(tags)
+        if self._layout.on_invalid == "error" or not all(map(_is_tag, tags)):
+            check_scheme(sentence, column, self._layout.scheme, self._layout.path)
+        self.invalid += 1
+        self._first_invalid = self._first_invalid or sentence.line + index
+        return decode_lenient(tags)
+
+    def _tree(self, sentences: list[Sentence]) -> _Block | None:
+        """Return heads (relative) and deps of a doc, or None where a sentence has no tree."""
+        heads: list[int] = []
+        deps: list[int] = []
+        for sentence in sentences:
+            tree = _relative_heads(sentence.columns.get("head", [""]))
+            if tree is None or "" in sentence.columns["dep"]:
+                return None
+            heads += tree
+            deps += [self._strings[dep] for dep in sentence.columns["dep"]]
+        return _Block((HEAD, DEP), [heads, deps])
+
+
+def example_of(entry: Entry) -> Example:
+    """Return an example with a fresh predicted doc."""
+    return Example(_doc(entry.reference.vocab, entry.predicted), entry.reference)
+
+
+def _doc(vocab: Vocab, parts: _Parts) -> Doc:
+    """Return a doc of its parts."""
+    words: Any = parts.orths  # spaCy's stub knows no keys, which are almost twice as fast as strings
+    doc = Doc(vocab, words=words, spaces=parts.spaces)
+    if parts.values is not None:
+        values: Any = parts.values
+        doc.from_array([*parts.attributes], values)
+    if parts.chunks is not None:
+        doc.spans[parts.chunks_key] = [DocSpan(doc, *chunk) for chunk in parts.chunks]
+    return doc
+
+
+def _stack(blocks: dict[str, _Block]) -> tuple[list[int], NDArray[np.uint64] | None]:
+    """Return the ids of all A attributes and their values uint64 [T, A], None where there are no attributes."""
+    attributes = [attribute for block in blocks.values() for attribute in block.attributes]
+    if not attributes:
+        return [], None
+    columns = [values for block in blocks.values() for values in block.values]
+    # relative heads and sentence starts may be negative, and are stored in two's complement
+    arrays = [np.array(values, np.int64 if min(values) < 0 else np.uint64).view(np.uint64) for values in columns]
+    return attributes, np.stack(arrays, axis=1)
+
+
+def _joined_spaces(sentences: list[Sentence]) -> list[bool] | None:
+    """Return the spaces of a doc, or None where the format does not tell."""
+    known = [sentence.spaces for sentence in sentences if sentence.spaces is not None]
+    return [space for spaces in known for space in spaces] if len(known) == len(sentences) else None
+
+
+def _relative_heads(column: list[str]) -> list[int] | None:
+    """Return each head relative to its token, or None where the ids make no tree with one root."""
+    size = len(column)
+    if not all(value.isdecimal() and int(value) <= size for value in column) or column.count("0") != 1:
+        return None
+    heads = [int(value) - 1 for value in column]
+    rooted, n_rooted = {-1}, 0  # from where the way up ends
+    while len(rooted) > n_rooted:
+        n_rooted = len(rooted)
+        rooted.update(i for i, head in enumerate(heads) if head in rooted)
+    return None if n_rooted <= size else [0 if head < 0 else head - i for i, head in enumerate(heads)]
+
+
+def _number(value: str) -> float | None:
+    """Return a finite number of at least 0, None for another string."""
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if 0 <= number < math.inf else None
+
+
+def _pos_key(value: str) -> int:
+    """Return the key of a UPOS tag, 0 of a missing one.  Raises ValueError on another string."""
+    if value in ("", "_"):
+        return 0
+    if value not in UPOS and value != "SPACE":
+        raise ValueError(value)
+    key: int = IDS[value]
+    return key
+
+
+def _is_tag(tag: str) -> bool:
+    """Whether a tag can be read at all, whatever its scheme."""
+    try:
+        split_tag(tag)
+    except DataError:
+        return False
+    return True
+
+
+def check_setting(setting: str, value: Any, known: Sequence[str]) -> None:
+    """Raise ConfigError unless a setting has one of the known values."""
+    if value not in known:
+        raise ConfigError(f"{setting}: {value!r} is not known. {suggest(str(value), known)}")

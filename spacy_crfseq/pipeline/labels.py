@@ -1,0 +1,217 @@
+"""The labels of a model: its tags, what may follow what, and the labels that tokens of some Docs may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from spacy.tokens import Doc
+
+from ..errors import DataError, suggest
+from ..training.dataset import CandidateTable
+from ..types import MISSING, Bools, Candidates, IncorrectSpan, Ints
+from .evidence import KEY, NO_EVIDENCE, DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
+from .extract import DocColumns
+from .tasks.base import Annotation
+
+
+class LabelSet:
+    """The tags of a model, in the order of its numbers, under the rules of a task; never changed.
+
+    annotation (Annotation): The task.
+    tags (tuple[str, ...]): The L tags.
+    constraints (Constraints): Which may follow each other.
+    """
+
+    def __init__(self, annotation: Annotation, tags: Iterable[str] = ()) -> None:
+        self.annotation, self.tags = annotation, tuple(tags)
+        self.constraints = annotation.constraints(self.tags)
+
+    def numbers(self, tags: Tags, partials: PartialTable) -> Ints:
+        """Return gold labels [T] for gold tags.
+
+        RAISES DataError: If a tag is not here.
+        """
+        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(self.tags)}
+        numbers[None] = MISSING
+        try:
+            return np.array(
+                [partials.number(tag) if isinstance(tag, Partial) else numbers[tag] for tag in tags], np.int32
+            )
+        except KeyError as error:
+            label = (*self.annotation.public_labels([error.args[0]]), error.args[0])[0]
+            raise DataError(
+                f"the label {error.args[0]!r} is in the data but not among the component's labels "
+                f"({', '.join(self.tags[:20])}). Use add_label({label!r}), or add it to the labels given to initialize."
+            ) from None
+
+    def preset(self, docs: Sequence[Doc], columns: DocColumns) -> dict[int, DocEvidence]:
+        """Return what earlier components have decided about Docs, by their numbers."""
+        return self.annotation.preset(docs, columns.state, columns.doc_offsets, self.tags)
+
+    def allowed(self, docs: Sequence[Doc], columns: DocColumns, known: Mapping[int, DocEvidence]) -> Bools | None:
+        """Return which tags the tokens of some Docs may have [T, L], None where all may have all.
+
+        columns (DocColumns): What has been read from the Docs.
+        known (Mapping[int, DocEvidence]): What is known about single Docs, by their numbers.
+        RAISES DataError: If that cannot be, or contradicts itself.
+        """
+        allowed = self.annotation.allowed(columns.state, self.tags)
+        if not known:
+            return allowed
+        if allowed is None:
+            allowed = np.ones((int(columns.doc_offsets[-1]), len(self.tags)), np.bool_)
+        for number, evidence in known.items():
+            self._restrict(allowed[slice(*columns.doc_offsets[number : number + 2])], evidence, docs[number])
+        return allowed
+
+    def _restrict(self, allowed: Bools, evidence: DocEvidence, doc: Doc) -> None:
+        """Take from allowed [tokens, L] the labels that the evidence rules out.
+
+        RAISES DataError: On a span that reaches over the end of a sentence or of the Doc, overlaps another, or has a
+            label that the model does not know; on such tokens and labels; and where no label is left for a token.
+        """
+        taken: set[int] = set()
+        for span in dict.fromkeys(evidence.spans):  # a ruler and a user may say the same
+            if not taken.isdisjoint(range(span.start, span.end)):
+                raise DataError(
+                    f"{about(doc)}: the given span {span.start}-{span.end} {span.label_!r} overlaps another."
+                )
+            taken.update(range(span.start, span.end))
+            self._clamp(allowed, span, doc)
+        for token, labels in evidence.allowed.items():
+            if not 0 <= token < len(doc):
+                raise DataError(f"{about(doc)}: labels are given for token {token}, but it has {len(doc)} tokens.")
+            allowed[token] &= np.isin(np.arange(len(self.tags)), numbers_of(labels, self.annotation, self.tags))
+            if not allowed[token].any():
+                raise DataError(
+                    f"{about(doc)}: no label is left for token {token}, {doc[token].text!r}: what is known of it "
+                    "(restrict, given spans, entities that are set on the Doc already) contradicts itself."
+                )
+
+    def _clamp(self, allowed: Bools, span: SpanLike, doc: Doc) -> None:
+        start, end, label = span
+        where = f"{about(doc)}: the given span {start}-{end} {label!r}"
+        if not 0 <= start < end <= len(doc):
+            raise DataError(f"{where} is not inside the {len(doc)} tokens.")
+        if crosses_sentences(doc, start, end):
+            raise DataError(f"{where} reaches over the end of a sentence, which no labelling can.")
+        wanted = self.annotation.tags_of_span(end - start, label)
+        unknown = [tag for tag in wanted if tag not in self.tags]
+        if unknown:
+            raise DataError(f"{where}: the model has no tag {unknown[0]!r}. {suggest(unknown[0], self.tags)}")
+        numbers = [self.tags.index(tag) for tag in wanted]
+        allowed[start:end] = False
+        allowed[np.arange(start, end), numbers] = True
+        if end < len(doc) and not doc[end].is_sent_start:
+            allowed[end] &= ~self.constraints.inside[numbers[-1]]
+
+
+def known_of(
+    docs: Sequence[Doc],
+    component: str,
+    preset: Mapping[int, DocEvidence] | None,
+    given: Mapping[int, DocEvidence] | None = None,
+) -> dict[int, DocEvidence]:
+    """Return all that is known about Docs, by their numbers.
+
+    preset (Mapping | None): What earlier components have decided, as it is on the Docs; None takes what is noted of it.
+    given (Mapping | None): What else is known.
+    """
+    known = dict(preset or {})
+    kinds = ("user", "preset") if preset is None else ("user",)
+    for number, doc in enumerate(docs):
+        if given and number in given:
+            known[number] = known.get(number, NO_EVIDENCE).and_(given[number])
+        if KEY in doc.user_data:
+            known[number] = known.get(number, NO_EVIDENCE).and_(read_evidence(doc, component, kinds))
+    return known
+
+
+def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str]) -> list[int]:
+    """Return the numbers of the tags that labels stand for: tags themselves, types all their tags.
+
+    RAISES DataError: If the model has no such label.
+    """
+    found: list[int] = []
+    for label in labels:
+        meant = [i for i, tag in enumerate(tags) if label == tag or (label,) == annotation.public_labels([tag])]
+        if not meant:
+            raise DataError(f"The model has no label {label!r}. {suggest(label, annotation.public_labels(tags))}")
+        found += meant
+    return found
+
+
+class PartialTable:
+    """Numbers what is known of gold tokens in part, and keeps the candidate sets that the numbers stand for.
+
+    candidates (CandidateTable): The sets, for data sets to refer to.
+    """
+
+    def __init__(self, annotation: Annotation) -> None:
+        self._annotation = annotation
+        self._numbers: dict[Partial, int] = {}
+        self._tags: tuple[str, ...] = ()
+        self.candidates = CandidateTable()
+
+    def number(self, partial: Partial) -> int:
+        """Return the gold label that stands for what is known, below `MISSING`."""
+        return MISSING - 1 - self._numbers.setdefault(partial, len(self._numbers))
+
+    def new_tags(self, known: Sequence[str]) -> list[str]:
+        """Return tags that only tokens known in part may have: such tags, and all tags of types without any."""
+        labels = dict.fromkeys(label for partial in self._numbers for label in partial.labels or ())
+        tags = dict.fromkeys(label for label in labels if self._annotation.is_tag(label))
+        types = set(self._annotation.public_labels([*known, *tags]))
+        new = [label for label in labels if label not in {*types, *tags}]
+        tags.update(dict.fromkeys(self._annotation.all_tags(new) if new else ()))
+        return [tag for tag in tags if tag not in known]
+
+    def resolve(self, tags: Sequence[str]) -> None:
+        """Bring the candidate sets up to date with a model's tags and with what was numbered.
+
+        RAISES DataError: On a label that is none of the model's, and where none is left for a token.
+        """
+        if tuple(tags) != self._tags:
+            self._tags, self.candidates.now = tuple(tags), Candidates(np.zeros((0, len(tags)), np.bool_))
+        sets, incorrect = self.candidates.now
+        rows, spans = [sets], list(incorrect)
+        for partial, number in list(self._numbers.items())[len(sets) :]:
+            try:
+                allowed, wrong = self._resolved(partial, number)
+            except DataError as error:
+                self._numbers = dict(list(self._numbers.items())[: len(sets)])  # forget it, and what came with it
+                raise DataError(f"{partial.where}: {error}") from None
+            rows.append(allowed[None])
+            spans += wrong
+        self.candidates.now = Candidates(np.concatenate(rows), tuple(spans))
+
+    def _resolved(self, partial: Partial, number: int) -> tuple[Bools, list[IncorrectSpan]]:
+        tags, spans = self._tags, []
+        allowed = np.full(len(tags), partial.labels is None)
+        allowed[numbers_of(partial.labels or (), self._annotation, tags)] = True
+        allowed &= ~np.isin(tags, partial.barred)
+        for label, length in partial.wrong:
+            numbers_of([label], self._annotation, tags)
+            pattern = self._pattern(label, length)
+            if len(pattern) == 1:
+                allowed &= ~pattern[0]
+            elif pattern.any(1).all():
+                spans.append(IncorrectSpan(number, length, pattern))
+        if not allowed.any():
+            raise DataError("what is known of the token leaves no label for it.")
+        return allowed, spans
+
+    def _pattern(self, label: str, length: int) -> Bools:
+        """Return [length or length + 1, L] the tags of a span, and those behind it where some go on with it."""
+        after = tags_after(self._annotation, label, length)
+        rows = [[tag == wanted for tag in self._tags] for wanted in self._annotation.tags_of_span(length, label)]
+        return np.array([*rows, *([[tag not in after for tag in self._tags]] if after else [])], np.bool_)
+
+
+def tags_after(annotation: Annotation, label: str, length: int) -> list[str]:
+    """Return the tags that, right behind a span, would make it longer."""
+    tags = annotation.all_tags([label])
+    last = tags.index(annotation.tags_of_span(length, label)[-1])
+    inside = annotation.constraints(tags).inside[last]
+    return [tag for tag, goes_on in zip(tags, inside, strict=True) if goes_on]

@@ -1,0 +1,139 @@
+"""What a task adds to the component: where its labels come from in a gold Doc, and where predictions go.
+
+The component is the same for all tasks; a task turns an `Example` into one tag a token (None where the gold annotation
+is missing) and writes predicted tags to Docs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from spacy.tokens import Doc, Span, Token
+from spacy.training import Example
+from spacy.vocab import Vocab
+
+from ...schemes import transition_table
+from ...types import Bools, Constraints, Floats, Hashes, Ints, Offsets
+from ..evidence import DocEvidence, SpanLike, Tags
+
+
+class Prediction(NamedTuple):
+    """Predicted labels of some Docs.
+
+    labels (Ints): [T] label numbers.
+    offsets (Offsets): [N + 1] sequences.
+    doc_offsets (Offsets): [docs + 1] Docs.
+    state (Hashes): [T, S] what `Annotation.reads` names, as it was before the prediction.
+    preset (Mapping[int, DocEvidence]): What earlier components have decided about Docs, by their numbers.
+    keep (Bools | None): [spans] which spans are sure enough; None for all.
+    scores (Floats | None): [spans] probabilities to store, of a tagger those of the tokens; None for none.
+    name (str): The component, under whose name scores are stored where a task has no place of its own for them.
+    """
+
+    labels: Ints
+    offsets: Offsets
+    doc_offsets: Offsets
+    state: Hashes
+    preset: Mapping[int, DocEvidence] = MappingProxyType({})
+    keep: Bools | None = None
+    scores: Floats | None = None
+    name: str = ""
+
+
+class Annotation(ABC):
+    """A task.
+
+    scheme (str | None): How tags make up spans; None where each token has a label of its own.
+    score_name (str): The score of `nlp.evaluate` that counts, such as "ents_f".
+    writes (frozenset[str]): Token attributes that hold the answers.
+    reads (tuple[str, ...]): Token attributes that `allowed` and `write` look at; read with the text, once.
+    """
+
+    scheme: str | None
+    score_name: str
+    writes: frozenset[str] = frozenset()
+    reads: tuple[str, ...] = ()
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Return settings that scorers and configs know, to be kept in ``pipe.cfg``."""
+
+    @abstractmethod
+    def gold_tags(self, example: Example, same_words: bool) -> Tags:
+        """Return the gold tag of each predicted token, None where missing, what is known of it where that is less."""
+
+    @abstractmethod
+    def gold_content(self, reference: Doc) -> object:
+        """Return something hashable that is equal for Docs with equal gold annotation."""
+
+    @abstractmethod
+    def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
+        """Write predictions to `docs`."""
+
+    @abstractmethod
+    def all_tags(self, labels: Iterable[str]) -> list[str]:
+        """Return the tags that stand for labels given by a user: types or tags."""
+
+    @abstractmethod
+    def is_tag(self, label: str) -> bool:
+        """Whether a label is a tag, and not a type that stands for several."""
+
+    @abstractmethod
+    def found_tags(self, tags: Iterable[str]) -> list[str]:
+        """Return the tags of a model for the tags found in gold data."""
+
+    @abstractmethod
+    def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
+        """Return the labels a user sees."""
+
+    @abstractmethod
+    def tags_of_span(self, length: int, label: str) -> list[str]:
+        """Return the tags of a span's tokens."""
+
+    @abstractmethod
+    def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
+        """Make the labels known to the vocab."""
+
+    def constraints(self, tags: Sequence[str]) -> Constraints:
+        """Return which tags may follow each other."""
+        return transition_table(tags, self.scheme or "plain")
+
+    def incorrect_spans(self, example: Example, same_words: bool) -> list[SpanLike]:
+        """Return spans of predicted tokens that the gold Doc says are not there."""
+        return []
+
+    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
+        """Return [T, L] which tags tokens may have by what they are, None where all may have all.
+
+        state (Hashes): [T, S] values of what `reads` names.
+        """
+        return None
+
+    def preset(
+        self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]
+    ) -> dict[int, DocEvidence]:
+        """Return what earlier components have decided about Docs, by their numbers."""
+        return {}
+
+    def spans_in(self, doc: Doc) -> Iterable[Span]:
+        """Return the spans of a Doc that this task is about."""
+        return []
+
+    def tag_of(self, token: Token) -> str:
+        """Return the tag that a token has, of tasks whose `scheme` is None."""
+        return ""
+
+
+def keep_string(vocab: Vocab, text: str) -> int:
+    """Return the key of a text that the vocab holds for good, also when a memory zone ends."""
+    add: Any = vocab.strings.add  # spaCy's stub does not know of zones
+    return int(add(text, allow_transient=False))
+
+
+def token_ranges(docs: Sequence[Doc], doc_offsets: Offsets) -> list[tuple[Doc, int, int]]:
+    """Return each Doc that is not empty with the first of its tokens and the one behind its last."""
+    bounds = doc_offsets.tolist()
+    return [(doc, begin, end) for doc, begin, end in zip(docs, bounds, bounds[1:], strict=False) if end > begin]

@@ -1,0 +1,148 @@
+"""Named entities in ``doc.ents``, for `crf_ner`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import ENT_IOB, ENT_TYPE
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from ...errors import DataError
+from ...types import Bools, Hashes, Offsets
+from ..evidence import DocEvidence, Partial, SpanLike, Tags, crosses_sentences
+from .base import Prediction, token_ranges
+from .spans import Spans, type_hashes
+
+
+class Entities(Spans):
+    """Entities with the manners of spaCy's own ``ner``.
+
+    Entities set by earlier components are kept, blocked tokens stay outside, no entity begins or ends on whitespace.
+    """
+
+    writes = frozenset({"ENT_IOB", "ENT_TYPE"})
+    reads = ("IS_SPACE", "ENT_IOB")
+    score_name = "ents_f"
+
+    def gold_tags(self, example: Example, same_words: bool) -> Tags:
+        if not same_words:
+            return self._from_biluo(self._aligned(example))
+        reference = example.reference
+        strings = reference.vocab.strings
+        pairs = reference.to_array([ENT_IOB, ENT_TYPE]).tolist()
+        behind = [*(iob for iob, _ in pairs[1:]), 2][: len(pairs)]
+        torn = self.scheme == "BILUO" and any(
+            iob == 0 and after == 1 for (iob, _), after in zip(pairs, behind, strict=True)
+        )
+        biluo: Tags = []
+        for (iob, label), after in zip(pairs, behind, strict=True):
+            if iob == 0:
+                biluo.append(None)
+            elif iob == 2 or not label:
+                biluo.append("O")
+            elif torn and after == 0:  # entities begin before or go on behind missing tokens here; does this one end?
+                biluo.append(Partial(tuple(f"{prefix}-{strings[label]}" for prefix in ("BU" if iob == 3 else "IL"))))
+            else:
+                prefix = ("B" if after == 1 else "U") if iob == 3 else ("I" if after == 1 else "L")
+                biluo.append(f"{prefix}-{strings[label]}")
+        return self._from_biluo(biluo)
+
+    def _aligned(self, example: Example) -> Tags:
+        """Return the gold tags of predicted tokens that the gold Doc does not have."""
+        try:
+            return list(example.get_aligned_ner())
+        except ValueError as error:
+            text = example.reference.text.strip()[:60]
+            raise DataError(f"The entities of the gold document {text!r} cannot be read: {error}") from None
+
+    def gold_content(self, reference: Doc) -> object:
+        return reference.to_array([ENT_IOB, ENT_TYPE]).tobytes(), super().gold_content(reference)
+
+    def _from_biluo(self, tags: Tags) -> Tags:
+        """Return the tags in the scheme; tags with a missing type, "U-", mean that nothing is known."""
+        known: Tags = [None if isinstance(tag, str) and tag.endswith("-") else tag for tag in tags]
+        if self.scheme == "BILUO":
+            return known
+        table = {"L": "I", "U": "B"}
+        return [table.get(tag[0], tag[0]) + tag[1:] if isinstance(tag, str) else tag for tag in known]
+
+    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
+        spaces = state[:, 0] != 0
+        if not spaces.any():
+            return None
+        allowed = np.ones((len(spaces), len(tags)), np.bool_)
+        allowed[spaces] = [self._on_space(tag) for tag in tags]
+        return allowed
+
+    def _on_space(self, tag: str) -> bool:
+        return tag == "O" or (self.scheme == "BILUO" and tag[0] == "I")
+
+    def preset(
+        self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]
+    ) -> dict[int, DocEvidence]:
+        """Return entities that are set already and blocked tokens, by the numbers of their Docs.
+
+        Around entities that the model could not have found, its own stay outside.
+        """
+        begins = np.flatnonzero(state[:, 1] == 3)
+        if not len(begins):  # most often, and asked of each Doc
+            return {}
+        numbers = np.unique(np.searchsorted(doc_offsets, begins, side="right") - 1).tolist()
+        return {number: self._preset(docs[number], tags) for number in numbers}
+
+    def _preset(self, doc: Doc, tags: Sequence[str]) -> DocEvidence:
+        outside, found = _blocked(doc), []
+        for entity in doc.ents:
+            known = set(self.tags_of_span(len(entity), entity.label_)) <= set(tags)
+            if known and not crosses_sentences(doc, entity.start, entity.end):
+                found.append(SpanLike(entity.start, entity.end, entity.label_))
+            else:
+                outside += range(entity.start, entity.end)
+        return DocEvidence(found, {token: ["O"] for token in outside})
+
+    def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
+        spans, types, scores = self.found(prediction, tags)
+        table: Any = np.zeros((len(prediction.labels), 2), np.uint64)
+        table[:, 0] = 2
+        sizes = spans.end - spans.start
+        inside = np.repeat(spans.start - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        if len(inside):
+            table[inside, 0] = 1
+            table[spans.start, 0] = 3
+            table[inside, 1] = np.repeat(type_hashes(types, docs)[spans.type], sizes)
+        preset = {id(docs[number]) for number in prediction.preset}
+        attributes: list[Any] = [int(ENT_IOB), int(ENT_TYPE)]
+        for doc, begin, end in token_ranges(docs, prediction.doc_offsets):
+            if id(doc) in preset:
+                self._add_entities(doc, table[begin:end])
+            else:
+                doc.from_array(attributes, table[begin:end])
+        if scores is not None:
+            self.store(prediction, docs, tags, prediction.name)
+
+    def spans_in(self, doc: Doc) -> Iterable[Span]:
+        return doc.ents
+
+    def _add_entities(self, doc: Doc, table: NDArray[np.uint64]) -> None:
+        """Add predicted entities to those that are set, which the constraints have kept apart."""
+        taken = doc.to_array([ENT_TYPE]) != 0
+        new = []
+        starts = np.flatnonzero(table[:, 0] == 3).tolist()
+        for start in starts:
+            end = start + 1
+            while end < len(doc) and table[end, 0] == 1:
+                end += 1
+            if not taken[start:end].any():
+                new.append(Span(doc, start, end, int(table[start, 1])))
+        blocked = [Span(doc, i, i + 1) for i in _blocked(doc)]
+        old = list(doc.ents)
+        doc.set_ents([*old, *new], blocked=blocked, default="outside")
+
+
+def _blocked(doc: Doc) -> list[int]:
+    table = doc.to_array([ENT_IOB, ENT_TYPE])
+    return np.flatnonzero((table[:, 0] == 3) & (table[:, 1] == 0)).tolist()

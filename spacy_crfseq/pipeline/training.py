@@ -1,0 +1,249 @@
+"""The training of a component: by spaCy's steps (`initialize`, `update`, `finish_update`) or all at once (`fit`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from spacy import util
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ..errors import DataError
+from ..features.attributes import TOKEN_COLUMNS
+from ..features.encoder import Encoded, Encoder
+from ..features.index import HashIndex
+from ..features.noted import hash_of
+from ..model import LinearChainCRF
+from ..schemes import TagTable, span_f1
+from ..training.dataset import Dataset
+from ..training.fit import FitResult, fit
+from ..training.objective import Objective
+from ..training.terms import Term
+from ..types import MISSING, Bools, Floats, StepReport
+from .build import build_model
+from .doc_model import DocModel
+from .encode import EncodedCorpus, encode_examples
+from .evidence import read_evidence, weight_of
+from .extract import DocColumns
+from .gold import gold_tags, known_tags
+from .labels import PartialTable, known_of
+from .session import Session
+
+
+class Training:
+    """Trains a model; its `Session` holds what is needed between two calls of `update`."""
+
+    def __init__(self, model: DocModel) -> None:
+        self._model = model
+
+    def initialize(self, examples: Iterable[Example], labels: Sequence[str] | None, nlp: Language | None) -> None:
+        """Do what `CRFComponent.initialize` says."""
+        model, annotation = self._model, self._model.annotation
+        model.method.check_transitions(model.name)
+        encoder = model.new_encoder()
+        if model.method.tag_dictionary_size:
+            encoder.words = HashIndex()
+        model.partials = PartialTable(annotation)
+        found = self._encode(examples, encoder)
+        if not found.tags:
+            what = ", ".join(f"{key} = {value!r}" for key, value in annotation.settings().items())
+            raise DataError(
+                f"Component {model.name!r}: the training data hold no gold annotation for it ({what}). "
+                "Check the columns of the corpus reader, or that the documents were annotated; in Python, call "
+                "nlp.initialize(lambda: examples)."
+            )
+        self._tell_of_absent_columns(found.absent)
+        model.set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags)))
+        self._warn_of_score_weights(nlp)
+        data = self._relabelled(found)
+        crf, data = build_model(model.method, encoder, found, data, model.labels.tags, model.labels.constraints)
+        streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
+        session = Session(model.method.optimizer, data, n_examples=found.n_docs, streamed=streamed)
+        model.start(crf, encoder, session)
+        model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
+
+    def _encode(self, examples: Iterable[Example], encoder: Encoder) -> EncodedCorpus:
+        model = self._model
+        try:
+            return encode_examples(
+                examples, model.annotation, encoder, model.read, model.partials, model.name, model.read_by_functions
+            )
+        except DataError as error:
+            raise DataError(f"Component {model.name!r}: {error}") from None
+
+    def _relabelled(self, found: EncodedCorpus) -> Dataset:
+        """Return the data, its labels changed to the numbers of the component's labels."""
+        numbers = np.append(self._model.gold_numbers(list(found.tags)), np.int32(MISSING))
+        gold = found.data.gold
+        gold[:] = np.where(gold < MISSING, gold, numbers[np.maximum(gold, MISSING)])
+        return self._model.checked(found.data)
+
+    def _tell_of_absent_columns(self, names: Sequence[str]) -> None:
+        if names:
+            util.logger.info(
+                "[%s] No training example has %s set on input: features of it work only where components named in "
+                "annotating_components set it, or the corpus reader gives it.",
+                self._model.name,
+                ", ".join(names),
+            )
+
+    def _warn_of_score_weights(self, nlp: Language | None) -> None:
+        """Tell a user whose training would pick its best model by a score that is always 0."""
+        key = self._model.annotation.score_name
+        if nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f"):  # spaCy knows them from the factories
+            return
+        if not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
+            util.logger.warning(
+                "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
+                "set it, or the best model cannot be told from the others.",
+                self._model.name,
+                key,
+            )
+
+    # spaCy's steps
+
+    def update(self, examples: Sequence[Example], losses: dict[str, float]) -> None:
+        """Take a batch in."""
+        model = self._model
+        model.trained()
+        with model.lock:
+            model.session.add(examples, [self.content_key(example) for example in examples], model.compile, losses)
+
+    def content_key(self, example: Example) -> int:
+        """Return a hash of what training takes from an example: text, token columns, gold labels and weight."""
+        model, reference = self._model, example.reference
+        has_functions = bool(model.method.features.token_functions)  # they may look at anything, at this most likely
+        read = TOKEN_COLUMNS if has_functions else model.encoder.columns
+        evidence = read_evidence(reference, model.name, ("user",))
+        return hash((
+            example.predicted.to_array(["ORTH", "SENT_START", *read]).tobytes(),
+            hash_of(example.predicted) if has_functions else 0,
+            reference.to_array(["ORTH"]).tobytes(),
+            model.annotation.gold_content(reference),
+            repr((evidence.spans, sorted(evidence.allowed.items()))),
+            weight_of(reference),
+        ))  # fmt: skip
+
+    def finish_update(self) -> None:
+        """Let the optimizer of the config work on what has come in."""
+        model = self._model
+        crf, _ = model.trained()
+        with model.lock:
+            model.session.work(self.objective, crf.theta, model.name, model.method.inner_iterations)
+
+    def figures(self, *, restart: bool = False) -> StepReport | None:
+        """Return how the training goes that `update` drives, None before the optimizer's first iteration.
+
+        Objective and loss are those of the whole training set, of an online optimizer estimated from what it has met.
+        restart (bool): Let that estimate begin anew with what it meets next.
+        """
+        return self._model.session.figures(restart)
+
+    # All at once
+
+    def objective(self, data: Dataset) -> Objective:
+        """Return the objective of the present run over data."""
+        model, session = self._model, self._model.session
+        crf, _ = model.trained()
+        return Objective(
+            crf.potential,
+            [Term(data, model.method.loss, sample=session.sample)],
+            model.method.regularizer,
+            n_total=session.n_total,
+            n_threads=model.method.n_threads,
+            dictionary=crf.dictionary,
+        )
+
+    def fit(self, examples: Iterable[Example] | None, dev: Iterable[Example] | None, **settings: Any) -> FitResult:
+        """Do what `CRFComponent.fit` says.
+
+        settings: Those of `training.fit.fit`.
+        """
+        model = self._model
+        with self.training_on(examples, dev) as (objective, evaluate):
+            result = fit(objective, model.method.optimizer, model.crf.theta, evaluate=evaluate, **settings)
+            model.set_parameters(result.best)
+        return result
+
+    @contextmanager
+    def training_on(
+        self, examples: Iterable[Example] | None = None, dev: Iterable[Example] | None = None
+    ) -> Iterator[tuple[Objective, Callable[[Floats], float] | None]]:
+        """Yield the objective over training data, and the score on `dev` as a function of parameters, to train with.
+
+        Whoever trains calls `set_parameters` in the end.  Arguments as `CRFComponent.fit` has them.
+        RAISES DataError: If there is nothing to train on.
+        """
+        model = self._model
+        with model.lock:
+            model.sync()
+            data = model.session.initial if examples is None else None
+            if data is None:
+                if examples is None:
+                    raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
+                data = self._relabelled(self._encode(examples, model.encoder))
+            model.encoder.pinned = True
+            model.session = Session(model.method.optimizer, data)
+            evaluate = self.evaluator(list(dev)) if dev is not None else None
+        try:
+            yield self.objective(data), evaluate
+        finally:
+            self._release()
+
+    @contextmanager
+    def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]]:
+        """Yield a function that turns Docs into numbers, all of which stay valid together until the end.
+
+        It returns the labels that tokens may have [T, L], too, or None where all may have all, as a prediction finds.
+        For training that goes on from the model as it is; whoever trains calls `set_parameters` within.
+        """
+        model = self._model
+        with model.lock:
+            model.sync()
+            model.session.release()
+            model.encoder.pinned = True
+        try:
+            yield self._encode_allowed
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        with self._model.lock:
+            self._model.session.release()
+            self._model.encoder.pinned = False
+
+    def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
+        encoded, columns = self._model.encode(docs)
+        return encoded, columns, self._allowed(docs, columns)
+
+    def _allowed(self, docs: list[Doc], columns: DocColumns) -> Bools | None:
+        labels = self._model.labels
+        return labels.allowed(docs, columns, known_of(docs, self._model.name, labels.preset(docs, columns)))
+
+    def evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
+        """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of tags.
+
+        It writes no prediction to any Doc; tokens whose gold tags are not known do not count.
+        """
+        model, decoder, labels = self._model, self._model.method.decoder, self._model.labels
+        crf, _ = model.trained()
+        encoded, _, allowed = self._encode_allowed([example.predicted for example in dev])
+        tags = known_tags([tag for example in dev for tag in gold_tags(model.annotation, example, model.name)])
+        names = [*crf.labels, *sorted({tag for tag in tags if tag is not None} - set(crf.labels))]
+        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(names)}
+        gold = np.array([numbers.get(tag, MISSING) for tag in tags], np.int32)
+        known, scheme = gold >= 0, model.annotation.scheme
+        table = None if scheme is None else TagTable(names, scheme)
+
+        def evaluate(theta: Floats) -> float:
+            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys, crf.dictionary)
+            found = trial.posterior(encoded, labels.constraints, allowed).decode(decoder)
+            if table is None:
+                return float((found == gold)[known].mean()) if known.any() else 0.0
+            return span_f1(np.where(known, found, MISSING), gold, encoded.offsets, table).f1
+
+        return evaluate
