@@ -21,10 +21,12 @@ from .features.encoder import Encoded
 from .inference.posterior import Posterior, make_posterior
 from .potentials.layout import Layout, Views
 from .potentials.linear import Linear, WeightTables
-from .potentials.protocol import Source
+from .potentials.protocol import Potential, Source
 from .potentials.rows import DenseRows, Rows, SparseRows, used_rows
+from .potentials.small import Small
+from .potentials.sums import Sum, SumSource
 from .potentials.tag_dictionary import EmissionMask, MaskedSource, TagDictionary, without_dictionary
-from .types import Bools, Constraints, Floats, Hashes, Numbers
+from .types import Bools, Constraints, Floats, Hashes, Numbers, TokenPotential
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
 VERSION, DICTIONARY_VERSION = 1, 2
@@ -42,6 +44,7 @@ class LinearChainCRF:
         It looks at ``Encoded.words``, which an encoder fills that knows the words of the dictionary.
     templates (tuple[Numbers, Numbers] | None): The template of each attribute of both blocks, a number in the list of
         templates; None in models from before they were stored.
+    added (tuple[TokenPotential, ...]): Potentials whose scores are added; their parameters follow those of the layout.
     """
 
     def __init__(
@@ -52,9 +55,11 @@ class LinearChainCRF:
         keys: tuple[Hashes, Hashes],
         dictionary: TagDictionary | None = None,
         templates: tuple[Numbers, Numbers] | None = None,
+        added: tuple[TokenPotential, ...] = (),
     ) -> None:
         self.labels, self.layout, self.keys, self.dictionary = list(labels), layout, keys, dictionary
-        self.templates = templates
+        self.templates, self.added = templates, added
+        self._small = [Small(plugin, layout.n_labels, number) for number, plugin in enumerate(added)]
         self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.set_theta(theta)
 
@@ -65,7 +70,7 @@ class LinearChainCRF:
 
     def set_theta(self, theta: Floats) -> None:
         """Use these parameters from now on."""
-        self._theta, self._tables = theta, WeightTables(Linear(self.layout), theta)
+        self._theta, self._tables = theta, WeightTables(Linear(self.layout), theta[: self.layout.size])
 
     @property
     def views(self) -> Views:
@@ -78,13 +83,24 @@ class LinearChainCRF:
         return self._tables.n_bytes
 
     @property
-    def potential(self) -> Linear:
+    def potential(self) -> Potential:
         """What the parameters are those of."""
-        return self._tables.potential
+        linear = self._tables.potential
+        return Sum((linear, *self._small)) if self.added else linear
+
+    def at(self, theta: Floats) -> LinearChainCRF:
+        """Return the same model with other parameters [D]."""
+        return LinearChainCRF(self.labels, self.layout, theta, self.keys, self.dictionary, self.templates, self.added)
 
     def source(self, encoded: Encoded) -> Source:
         """Return the scores of a text, under the parameters of now and the tag dictionary."""
-        source = self._tables.source(encoded)
+        source: Source = self._tables.source(encoded)
+        if self.added:
+            begin, sources = self.layout.size, [source]
+            for one in self._small:
+                sources.append(one.source(self._theta[begin : begin + one.size], encoded))
+                begin += one.size
+            source = SumSource(tuple(sources))
         if self._mask is None or encoded.words is None:
             return source
         return MaskedSource(source, self._mask, encoded.words)
@@ -103,6 +119,7 @@ class LinearChainCRF:
         """Return a model that has more labels, its weights for them zero; old labels keep theirs.
 
         `labels` must contain all labels of this model.  `transitions` tells whether those of new labels are learnt.
+        Added potentials begin at zero.
         """
         n, old = len(labels), self.layout.n_labels
         moved = np.array([list(labels).index(label) for label in self.labels], np.int64)
@@ -114,14 +131,14 @@ class LinearChainCRF:
             steps = np.full((n, n), transitions)
             steps.ravel()[pairs] = self.layout.steps.ravel()
         layout = Layout(n, state, pair, steps, self.layout.boundaries)
-        theta = np.zeros(layout.size, self._theta.dtype)
-        new = layout.views(theta)
+        theta = np.zeros(layout.size + sum(one.size(n) for one in self.added), self._theta.dtype)
+        new = layout.views(theta[: layout.size])
         targets = (state_places, pair_places, pairs, moved, moved)
         for target, places, source in zip(new, targets, self.views, strict=True):
             target.reshape(-1)[places] = source.ravel()
         assert old <= n
         dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)
-        return LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates)
+        return LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates, self.added)
 
     def compact(self, threshold: float = 0.0) -> LinearChainCRF:
         """Return a model without the weights of an absolute value up to `threshold`, and without unused attributes.
@@ -129,15 +146,17 @@ class LinearChainCRF:
         Transitions, start and end scores become zero instead, and such transitions are not learnt any more.  With a
         threshold of 0 the scores of every text stay the same.
         """
-        kept = np.abs(self._theta) > threshold
+        weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
+        kept = np.abs(weights) > threshold
         for rows, part in zip((self.layout.state, self.layout.pair), self.layout.views(kept), strict=False):
             _keep_dense(rows, part)
-        layout, theta = self.layout.restricted(kept), self.layout.move(self._theta, kept)
+        layout, theta = self.layout.restricted(kept), self.layout.move(weights, kept)
         theta[np.abs(theta) <= threshold] = 0
         used = used_rows(layout.state), used_rows(layout.pair)
         keys = self.keys[0][used[0]], self.keys[1][used[1]]
         templates = None if self.templates is None else (self.templates[0][used[0]], self.templates[1][used[1]])
-        return LinearChainCRF(self.labels, _densest(layout.without_empty()), theta, keys, self.dictionary, templates)
+        layout, theta = _densest(layout.without_empty()), np.concatenate([theta, rest])
+        return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added)
 
     def to_bytes(self) -> bytes:
         """Return the model as msgpack: one entry per array, small integer types where they suffice."""
@@ -161,10 +180,13 @@ class LinearChainCRF:
         return data
 
     @classmethod
-    def from_bytes(cls, data: bytes, source: str = "model data") -> LinearChainCRF:
+    def from_bytes(
+        cls, data: bytes, source: str = "model data", added: tuple[TokenPotential, ...] = ()
+    ) -> LinearChainCRF:
         """Return the model stored by `to_bytes`.
 
         source (str): What to call the data in an error.
+        added (tuple[TokenPotential, ...]): The potentials that it was trained with beside the linear one.
         RAISES ModelFileError: If the data are foreign, truncated, of another version, or hold impossible numbers.
         """
         message = _unpack(data, source)
@@ -187,8 +209,8 @@ class LinearChainCRF:
             raise ModelFileError(
                 f"{source}: the stored model is damaged ({error!r}); train or copy it again."
             ) from error
-        _check(layout, theta, keys, source)
-        return cls(labels, layout, theta, keys, dictionary, templates)
+        _check(layout, theta, keys, source, sum(one.size(n) for one in added))
+        return cls(labels, layout, theta, keys, dictionary, templates, added)
 
 
 DENSE_FROM = 0.8
@@ -282,8 +304,11 @@ def _unpack_rows(stored: dict[str, Any], width: int) -> Rows:
     return SparseRows(ptr, np.array(stored["cols"], np.int32), width)
 
 
-def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: str) -> None:
-    """Refuse a model whose arrays do not fit each other: kernels do not check bounds."""
+def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: str, n_added: int) -> None:
+    """Refuse a model whose arrays do not fit each other: kernels do not check bounds.
+
+    n_added (int): Parameters of added potentials.
+    """
 
     def sound(rows: Rows, n_keys: int) -> bool:
         if rows.n_rows != n_keys:
@@ -299,8 +324,11 @@ def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: s
         raise ModelFileError(f"{source}: its attributes and weights do not fit together; train or copy it again.")
     if layout.steps is not None and layout.steps.shape != (layout.n_labels, layout.n_labels):
         raise ModelFileError(f"{source}: its transitions do not fit its {layout.n_labels} labels; copy it again.")
-    if theta.ndim != 1 or len(theta) != layout.size:
-        raise ModelFileError(f"{source}: {theta.size} parameters where {layout.size} are needed; copy it again.")
+    if theta.ndim != 1 or len(theta) != layout.size + n_added:
+        raise ModelFileError(
+            f"{source}: {theta.size} parameters where {layout.size + n_added} are needed. Copy it again, with the "
+            "config beside it: [potentials] must be those of the training."
+        )
     if theta.dtype not in (np.float32, np.float64):
         raise ModelFileError(f"{source}: parameters of type {theta.dtype.str}, not float32 or float64; copy it again.")
     check_finite(theta, source)

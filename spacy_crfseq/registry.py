@@ -1,4 +1,4 @@
-"""The six registries through which losses, regularizers, optimizers, decoders, features and costs are found.
+"""The registries through which losses, regularizers, optimizers, decoders, features, potentials and costs are found.
 
 Each is a `catalogue` registry under spaCy's name space, so that a plug-in package needs nothing but an entry point,
 for instance ``[project.entry-points.spacy_crf_losses]``.  The package's own plug-ins come in by the same door.
@@ -11,13 +11,8 @@ from typing import Any
 
 import catalogue
 
-NAMES = ("crf_losses", "crf_regularizers", "crf_optimizers", "crf_decoders", "crf_features", "crf_costs")
+KINDS = ("losses", "regularizers", "optimizers", "decoders", "features", "potentials", "costs")
+NAMES = tuple(f"crf_{kind}" for kind in KINDS)
 
-losses: Any = catalogue.create("spacy", "crf_losses", entry_points=True)
-regularizers: Any = catalogue.create("spacy", "crf_regularizers", entry_points=True)
-optimizers: Any = catalogue.create("spacy", "crf_optimizers", entry_points=True)
-decoders: Any = catalogue.create("spacy", "crf_decoders", entry_points=True)
-features: Any = catalogue.create("spacy", "crf_features", entry_points=True)
-costs: Any = catalogue.create("spacy", "crf_costs", entry_points=True)
-
-ALL: dict[str, Any] = dict(zip(NAMES, (losses, regularizers, optimizers, decoders, features, costs), strict=True))
+ALL: dict[str, Any] = {name: catalogue.create("spacy", name, entry_points=True) for name in NAMES}
+losses, regularizers, optimizers, decoders, features, potentials, costs = ALL.values()

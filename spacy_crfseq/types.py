@@ -460,6 +460,7 @@ class Cost(Protocol):
         ...
 
 
+@runtime_checkable
 class TokenPotential(Protocol):
     """A plug-in of ``crf_potentials``: scores of tokens that are added to those of the linear potential."""
 

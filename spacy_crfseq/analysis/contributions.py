@@ -3,8 +3,9 @@
     score(y | x) = sum over the addends of all tokens,
 
 as `model` defines it.  The addends of a token are the weights of its attributes for its label, those of its pair
-attributes and the transition for its label after the one before, start and end scores, and minus infinity where a tag
-dictionary rules the label out.  The difference between two labellings is the sum of the differences of their addends.
+attributes and the transition for its label after the one before, start and end scores, minus infinity where a tag
+dictionary rules the label out, and what added potentials give.  The difference between two labellings is the sum of the
+differences of their addends.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from ..model import LinearChainCRF
 from ..types import Ints, Offsets, Scores
 from .weights import Entries, entries
 
-STATE, PAIR, TRANSITION, START, END, DICTIONARY = range(6)
-KINDS = ("state", "pair", "transition", "start", "end", "dictionary")
+STATE, PAIR, TRANSITION, START, END, DICTIONARY, ADDED = range(7)
+KINDS = ("state", "pair", "transition", "start", "end", "dictionary", "added")
 """Names of the kinds of addends, in the order of their numbers."""
 
 
@@ -54,6 +55,7 @@ class Addends:
         offsets: Offsets,
         words: Ints | None = None,
         weights: tuple[Entries, Entries] | None = None,
+        added: Scores | None = None,
     ) -> None:
         """Lay out the addends.
 
@@ -61,7 +63,9 @@ class Addends:
         offsets (Offsets): [N + 1] its sequences.
         words (Ints | None): [T] numbers in the tag dictionary, as ``Encoded.words``.
         weights (tuple | None): The model's `entries`, where they are at hand.
+        added (Scores | None): What potentials beside the linear one give.
         """
+        self._added = added
         self._crf, self._words = crf, words
         self._weights = entries(crf) if weights is None else weights
         self._before = np.arange(-1, int(offsets[-1]) - 1)  # the token before each, -1 at a beginning
@@ -75,6 +79,9 @@ class Addends:
         groups += [_bare(TRANSITION, inner), _bare(START, offsets[:-1][long]), _bare(END, offsets[1:][long] - 1)]
         if words is not None:
             groups.append(_bare(DICTIONARY, np.flatnonzero(words >= 0)))
+        if added is not None:
+            groups.append(_bare(ADDED, np.arange(int(offsets[-1]))))
+            self._last = np.isin(np.arange(int(offsets[-1])), offsets[1:] - 1)
         sizes = [len(group.tokens) for group in groups]
         tokens = np.concatenate([group.tokens for group in groups])
         order = np.argsort(tokens, kind="stable")
@@ -108,7 +115,17 @@ class Addends:
             mine = kinds == DICTIONARY
             allowed = self._crf.dictionary.allowed[self._words[tokens[mine]], here[mine]]
             out[mine] = np.where(allowed, 0.0, -np.inf)
+        if self._added is not None:
+            mine = kinds == ADDED
+            out[mine] = self._amounts_added(labels, tokens[mine], self._added)
         return out
+
+    def _amounts_added(self, labels: Ints, tokens: Offsets, scores: Scores) -> NDArray[np.float64]:
+        """Return what added potentials give to some tokens, with the step that leads there and the ends."""
+        here, before = labels[tokens], self._before[tokens]
+        step = scores.transitions[tokens if len(scores.transitions) > 1 else 0, labels[before], here]
+        amounts = scores.emissions[tokens, here] + np.where(before >= 0, step, scores.start[here])
+        return np.asarray(amounts + np.where(self._last[tokens], scores.end[here], 0.0), np.float64)
 
     def token_scores(self, labels: Ints) -> NDArray[np.float64]:
         """Return the score of each token of a labelling [T]: the sum of its addends."""

@@ -35,12 +35,14 @@ class Columns(NamedTuple):
     context (Hashes): [T, C] token columns, in the order of `Encoder.columns`; 0 where not set.
     offsets (Offsets): [N + 1] where sequences begin.
     sets (Mapping[str, TokenSets]): What token functions gave, by their names.
+    inputs (tuple[NDArray, ...]): [T, ...] what added potentials read, which goes through as it is.
     """
 
     orths: Hashes
     context: Hashes
     offsets: Offsets
     sets: Mapping[str, TokenSets] = MappingProxyType({})
+    inputs: tuple[NDArray[Any], ...] = ()
 
 
 class Ids(NamedTuple):
@@ -455,7 +457,7 @@ class Encoder:
         try:
             rows = self._lexicon.rows(text.orths)
             state, pair = self.state.encode(rows, text), self.pair.encode(rows, text)
-            return Encoded(state, pair, text.offsets, self._word_numbers(text.orths))
+            return Encoded(state, pair, text.offsets, self._word_numbers(text.orths), text.inputs)
         except BaseException:  # such as Ctrl-C between two tables that belong together
             if self.frozen:
                 self._forget()

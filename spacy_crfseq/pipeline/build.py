@@ -31,8 +31,9 @@ def build_model(
     dictionary, encoded = _choose_words(method, encoder, encoded, data.gold, constraints)
     keys = encoder.state.index.keys, encoder.pair.index.keys
     templates = encoder.state.template_of, encoder.pair.template_of
-    theta = np.zeros(layout.size, method.precision)
-    return LinearChainCRF(tags, layout, theta, keys, dictionary, templates), data._replace(encoded=encoded)
+    added = tuple(method.potentials.values())
+    theta = np.zeros(layout.size + sum(one.size(len(tags)) for one in added), method.precision)
+    return LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added), data._replace(encoded=encoded)
 
 
 def _choose_weights(

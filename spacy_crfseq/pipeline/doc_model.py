@@ -273,8 +273,18 @@ class DocModel:
 
     def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
         """Return the columns of Docs."""
-        functions = self.method.features.token_functions
-        return read_docs(docs, columns, self.annotation.reads, functions, self._strings)
+        functions, potentials = self.method.features.token_functions, self.method.potentials
+        found = read_docs(docs, columns, self.annotation.reads, functions, self._strings)
+        if not potentials:
+            return found
+        inputs = tuple(potential.read(docs) for potential in potentials.values())
+        for (name, potential), values in zip(potentials.items(), inputs, strict=True):
+            if len(values) != len(found.text.orths):
+                raise ConfigError(
+                    f"{self.name}: the potential {name!r} ({type(potential).__name__}) read {len(values)} rows for "
+                    f"{len(found.text.orths)} tokens; its function read(docs) must return one row a token."
+                )
+        return found._replace(text=found.text._replace(inputs=inputs))
 
     def read(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
         """Return the columns of Docs that will be encoded next."""
@@ -382,7 +392,7 @@ class DocModel:
 
         source (str): What to call the data in an error.
         """
-        stored = storage.unpack(data, self.method.features, self.name, source)
+        stored = storage.unpack(data, self.method, self.name, source)
         self.set_tags(stored.crf.labels)
         self.partials = PartialTable(self.annotation)
         session = Session(self.method.optimizer, n_total=stored.n_sequences)

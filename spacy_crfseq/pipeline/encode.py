@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from itertools import islice, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,7 @@ class _Texts:
         self._ids: list[Growable] = []
         self._stores: list[BagStore] = []
         self._words: Growable | None = None
+        self._inputs: list[tuple[NDArray[Any], ...]] = []
         self._offsets = Growable(np.int64)
         self._offsets.resize(1)
 
@@ -70,6 +71,7 @@ class _Texts:
             column.append(ids)
         if self._words is not None and part.words is not None:
             self._words.append(part.words)
+        self._inputs.append(part.inputs)
         self._stores = [part.state.store, part.pair.store]
         self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
 
@@ -84,7 +86,8 @@ class _Texts:
         bags, attrs, pair_bags, pair_attrs = (column.array for column in self._ids)
         state, pair = self._stores
         words = None if self._words is None else self._words.array
-        return Encoded(Ids(bags, attrs, state), Ids(pair_bags, pair_attrs, pair), self._offsets.array, words)
+        inputs = tuple(np.concatenate(values) for values in zip(*self._inputs, strict=True))
+        return Encoded(Ids(bags, attrs, state), Ids(pair_bags, pair_attrs, pair), self._offsets.array, words, inputs)
 
 
 def encode_examples(

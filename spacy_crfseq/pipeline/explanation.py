@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from spacy.tokens import Doc
 
-from ..analysis.contributions import DICTIONARY, KINDS, PAIR, START, STATE, TRANSITION, Addends, BestThrough
+from ..analysis.contributions import ADDED, DICTIONARY, KINDS, PAIR, START, STATE, TRANSITION, Addends, BestThrough
 from ..analysis.weights import entries
 from ..errors import DataError
 from ..features.encoder import Active
 from ..inference.posterior import Posterior
 from ..model import LinearChainCRF
+from ..potentials.sums import SumSource
 from ..potentials.tag_dictionary import MaskedSource
 from ..types import Ints
 from .answers import Answers
@@ -173,8 +174,11 @@ class _Text:
         active = reader.active([doc])
         source, offsets = self.posterior.source, self.posterior.offsets
         self.words = source.words if isinstance(source, MaskedSource) else None
-        self.addends = Addends(crf, active, offsets, self.words, explainer._weights)
-        scores, _ = source.forward((0, len(offsets) - 1))
+        whole = (0, len(offsets) - 1)
+        bare = source.source if isinstance(source, MaskedSource) else source
+        added = bare.rest(whole) if isinstance(bare, SumSource) else None
+        self.addends = Addends(crf, active, offsets, self.words, explainer._weights, added)
+        scores, _ = source.forward(whole)
         self.best = BestThrough(scores.constrained(self.posterior.constraints, self.posterior.allowed), offsets)
         self.names: dict[tuple[int, int], list[str]] = {}
         self.unknown: list[list[str]] = [[] for _ in doc]
@@ -256,6 +260,8 @@ class _Text:
         if kind in (STATE, PAIR):
             names = self.names[kind, int(self.addends.templates[addend])]
             return names[int(self.addends.places[addend])]
+        if kind == ADDED:
+            return "added potentials"
         here, there = (self._step(token, kind, labels) for labels in (self.labels, rivals))
         return here if here == there else f"{here}, not {there}"
 

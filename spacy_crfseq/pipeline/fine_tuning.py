@@ -14,7 +14,6 @@ from spacy.training import Example
 
 from ..errors import ConfigError, DataError, suggest
 from ..features.encoder import Encoded
-from ..model import LinearChainCRF
 from ..potentials.tag_dictionary import without_restricted
 from ..training.compatibility import check_global, part_name
 from ..training.dataset import Dataset, join
@@ -203,8 +202,7 @@ class _Maker:
         bounds = offsets[held.data.groups].tolist()
 
         def evaluate(theta: Floats) -> float:
-            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys, crf.dictionary)
-            labels = trial.posterior(held.data.encoded, constraints, held.allowed).decode(pipe.method.decoder)
+            labels = crf.at(theta).posterior(held.data.encoded, constraints, held.allowed).decode(pipe.method.decoder)
             parts = zip(held.costs or [], pairwise(bounds), strict=True)
             return -float(np.mean([cost(labels[begin:end]) for cost, (begin, end) in parts]))
 

@@ -10,9 +10,12 @@ from ..errors import ConfigError, suggest
 
 if TYPE_CHECKING:
     from ..features.template_file import Features
-    from ..types import Decoder, Loss, Optimizer, Regularizer
+    from ..types import Decoder, Loss, Optimizer, Regularizer, TokenPotential
+
+    Potentials = dict[str, TokenPotential]
 else:  # blocks of a config are resolved before they come here
     Features = Decoder = Loss = Optimizer = Regularizer = Any
+    Potentials = dict[str, Any]
 
 SUPPORTS = ("observed", "all")
 PRECISIONS = ("float32", "float64")
@@ -42,6 +45,8 @@ class Method(NamedTuple):
     inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
         example in every step, which for batch optimizers costs as much as the iteration itself.
     keep_names (bool): Keep readable attribute names in the model; it grows by about the size of the names.
+    potentials (dict): Blocks that name functions of the registry ``crf_potentials``, each under a name: scores that are
+        added to those of the features.
     n_threads (int): Threads that training and tagging of many texts use; 0 for as many as there are cores.  Results
         are the same for the same number.
     """
@@ -61,6 +66,7 @@ class Method(NamedTuple):
     precision: str = "float32"
     inner_iterations: int = 1
     keep_names: bool = False
+    potentials: Potentials = {}  # noqa: RUF012 (never changed)
     n_threads: int = 0
 
     def check(self, component: str) -> None:
@@ -71,6 +77,7 @@ class Method(NamedTuple):
         from ..features.sets import FeatureSet
         from ..features.template_file import TemplateFile
         from ..training.compatibility import check_plugins
+        from ..types import TokenPotential
 
         where = f"[components.{component}]"
         if not isinstance(self.features, FeatureSet | TemplateFile):
@@ -86,6 +93,12 @@ class Method(NamedTuple):
                 f"{where}: tag_dictionary_size must be 0 (no dictionary) or more and tag_dictionary_min_count at least "
                 f"1, but {self.tag_dictionary_size} and {self.tag_dictionary_min_count} were given."
             )
+        for name, potential in self.potentials.items():
+            if not isinstance(potential, TokenPotential):
+                raise ConfigError(
+                    f"[components.{component}.potentials.{name}] is {potential!r}, which is no potential (it lacks "
+                    "read, size or forward)."
+                )
         check_plugins(
             component, loss=self.loss, regularizer=self.regularizer, optimizer=self.optimizer, decoder=self.decoder
         )

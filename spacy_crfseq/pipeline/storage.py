@@ -13,6 +13,7 @@ from ..errors import ModelFileError
 from ..features.template_file import Features, TemplateFile
 from ..files import replacing
 from ..model import LinearChainCRF
+from .settings import Method
 
 
 class StoredModel(NamedTuple):
@@ -47,10 +48,10 @@ def _functions(features: Features) -> dict[str, Any]:
     return {**features.functions, **features.token_functions}
 
 
-def unpack(data: bytes, features: Features, component: str, source: str) -> StoredModel:
+def unpack(data: bytes, method: Method, component: str, source: str) -> StoredModel:
     """Return what `pack` stored; features that keep a state, such as gazetteers and template files, get it back.
 
-    features (Features): The features of the config, which must be those of the model.
+    method (Method): Features and potentials of the config, which must be those of the model.
     source (str): What to call the data in an error.
     RAISES ModelFileError: If the data are damaged or foreign, or the model was trained with other features.
     """
@@ -64,6 +65,7 @@ def unpack(data: bytes, features: Features, component: str, source: str) -> Stor
         raise ModelFileError(
             f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
         ) from error
+    features = method.features
     if lines and isinstance(features, TemplateFile):
         features.from_state(lines)
     same_templates = templates == (list(features.templates), list(features.pair_templates))
@@ -74,7 +76,7 @@ def unpack(data: bytes, features: Features, component: str, source: str) -> Stor
         )
     for name, state in functions.items():
         _functions(features)[name].from_state(state)
-    crf = LinearChainCRF.from_bytes(body, source)
+    crf = LinearChainCRF.from_bytes(body, source, tuple(method.potentials.values()))
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")

@@ -17,7 +17,6 @@ from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder
 from ..features.index import HashIndex
 from ..features.noted import hash_of
-from ..model import LinearChainCRF
 from ..schemes import TagTable, span_f1
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
@@ -240,7 +239,7 @@ class Training:
         table = None if scheme is None else TagTable(names, scheme)
 
         def evaluate(theta: Floats) -> float:
-            trial = LinearChainCRF(crf.labels, crf.layout, theta, crf.keys, crf.dictionary)
+            trial = crf.at(theta)
             found = trial.posterior(encoded, labels.constraints, allowed).decode(decoder)
             if table is None:
                 return float((found == gold)[known].mean()) if known.any() else 0.0

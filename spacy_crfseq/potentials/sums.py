@@ -74,6 +74,10 @@ class SumSource:
         self._sources, first = sources, sources[0]
         self.n_labels, self.offsets, self.parts = first.n_labels, first.offsets, first.parts
 
+    def rest(self, part: Part) -> Scores:
+        """Return the scores of all sources but the first."""
+        return reduce(added, (source.forward(part)[0] for source in self._sources[1:]))
+
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
         pairs = [source.forward(part) for source in self._sources]
         return reduce(added, (scores for scores, _ in pairs)), lambda d: np.concatenate(_backprop(pairs, d))
