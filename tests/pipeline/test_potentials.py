@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -11,35 +12,21 @@ import spacy
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, ModelFileError
-from spacy_crfseq.types import Scores
 from tests.pipeline.helpers import FACTORIES, annotation, examples, inputs
 
-
-class Lengths:
-    """Emissions from the length of each word: theta [L] times its logarithm."""
-
-    def read(self, docs: Any) -> Any:
-        return np.array([np.log(len(token)) for doc in docs for token in doc])
-
-    def size(self, n_labels: int) -> int:
-        return n_labels
-
-    def forward(self, theta: Any, inputs: Any, offsets: Any, n_labels: int) -> tuple[Scores, Any]:
-        values, nothing = inputs.astype(theta.dtype), np.zeros(n_labels, theta.dtype)
-        scores = Scores(np.outer(values, theta), np.zeros((1, n_labels, n_labels), theta.dtype), nothing, nothing)
-        return scores, lambda d: values @ d.emissions
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "word_length.py"
+WordLength: Any = runpy.run_path(str(EXAMPLE))["WordLength"]  # the page of the documentation shows this file
 
 
-class TooFew(Lengths):
+class TooFew(WordLength):  # type: ignore[misc]
     def read(self, docs: Any) -> Any:
         return super().read(docs)[1:]
 
 
-registry.potentials.register("tests.Lengths.v1", func=Lengths)
 registry.potentials.register("tests.TooFew.v1", func=TooFew)
 
 
-def trained(factory: str, name: str = "tests.Lengths.v1", optimizer: str = "LBFGS") -> Any:
+def trained(factory: str, name: str = "examples.WordLength.v1", optimizer: str = "LBFGS") -> Any:
     nlp = spacy.blank("xx")
     config = {
         "potentials": {"lengths": {"@crf_potentials": name}},
