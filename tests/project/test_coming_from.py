@@ -13,7 +13,7 @@ from thinc.api import Config
 from spacy_crfseq.features.attributes import BUILT_IN
 from tests.features.test_template_file import CRFPP_CHUNKING
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf8")
 WAPITI = """\
 *

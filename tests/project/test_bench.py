@@ -11,7 +11,7 @@ import pytest
 from bench import report
 from bench._harness import Options, Skip, load, save
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "bench" / "performance.md.in"
 MACHINE = {"cpu": "Engine", "cores": 2, "system": "Linux", "python": "3.12", "packages": {"numpy": "2.0"}}
 

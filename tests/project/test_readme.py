@@ -22,7 +22,7 @@ from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.decoders.max_expected_f1 import MaxExpectedF1
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf8")
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CORPUS = [ROOT / "assets" / "corpus" / f"{split}.conll" for split in ("train", "dev", "test")]
 START = "-DOCSTART-\t-X-\tO\tO\n\n"
 GOOD = (

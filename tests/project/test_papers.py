@@ -22,7 +22,7 @@ from spacy_crfseq.training.selection import thresholded
 from tests.pipeline.helpers import blank, pipe_of
 from tests.pipeline.helpers import examples as corpus_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 MACHINE = {"cpu": "Engine", "cores": 2, "system": "Linux", "python": "3.12", "packages": {"numpy": "2.0"}}
 ACTIVE = {"state": 5, "pair": 2, "shared": 1, "all": 8}
 
