@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
