@@ -1,4 +1,4 @@
-"""The papers' command lists what it has, its page shows made-up results, its data are what they should be.
+"""The papers' page is what the command makes of its results, and its data are what they should be.
 
 Nothing is timed, and no corpus is needed.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 import spacy
 
-from scripts.papers import _harness, altun, chunks, figures, hall, nettalk, page, partial, synthetic, tasks
+from scripts.papers import _harness, chunks, figures, hall, nettalk, page, partial, synthetic, tasks
 from scripts.papers._harness import Options, Skip
 from spacy_crfseq.pipeline.collect import gold_tags
 from spacy_crfseq.training.selection import thresholded
@@ -23,166 +24,40 @@ from tests.pipeline.helpers import blank, pipe_of
 from tests.pipeline.helpers import examples as corpus_of
 
 ROOT = Path(__file__).parents[2]
-MACHINE = {"cpu": "Engine", "cores": 2, "system": "Linux", "python": "3.12", "packages": {"numpy": "2.0"}}
-ACTIVE = {"state": 5, "pair": 2, "shared": 1, "all": 8}
-
-
-def entry(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
-    defaults = {"date": "2030-01-01", "quick": False, "seed": 0, "machine": MACHINE, "processor seconds": 60.0}
-    return {**defaults, "rows": list(rows), **more}
-
-
-def trained(**values: Any) -> dict[str, Any]:
-    defaults = {"iterations": 7, "seconds": 1.5, "size": 40, "active": ACTIVE, "objective": 9.0, "optimality": 0.002}
-    return {**defaults, "reason": "", **values}
-
-
-def losses(*scores: float) -> list[dict[str, Any]]:
-    methods = (*altun.LOSSES, "Perceptron", "Boosting")
-    return [
-        trained(method=method, test=score, dev=score + 1, rho=1.0)
-        for method, score in zip(methods, scores, strict=True)
-    ]
-
-
-def known_questions() -> list[dict[str, Any]]:
-    scores = {hall.NOTHING: 90.0, hall.VERB: 90.1, hall.TAG: 90.5, hall.ALL: 91.0, hall.MORE: 92.0}
-    return [
-        {
-            "seed": seed,
-            "known": known,
-            "questions": score + seed * (known == hall.ALL),
-            "main verbs": 80.0,
-            "as verbs": 85.0,
-            "others": 95,
-        }
-        for known, score in scores.items()
-        for seed in (0, 1)
-    ]
-
-
-def judged_taggers() -> list[dict[str, Any]]:
-    scores = {
-        hall.FIRST: (88.0, 51.0), hall.AGAIN: (90.0, 50.0), hall.ERRORS: (90.5, 53.0), hall.ERRORS_F1: (90.25, 52.0),
-        hall.TAUGHT: (93.0, 54.0), hall.GOLD: (100.0, 56.0),
-    }  # fmt: skip
-    return [
-        {
-            "seed": seed,
-            "known": known,
-            "tags": tags,
-            "entities": entities + seed * (known != hall.AGAIN),
-            "dev entities": entities,
-            "seconds": 2.0,
-        }
-        for known, (tags, entities) in scores.items()
-        for seed in (0, 1)
-    ]
-
-
-def made_up() -> dict[str, Any]:
-    note = {"iteration": 1, "seconds": 0.5, "active": 8, "test error": 15.0}
-    methods = ("L-BFGS", "OWL-QN", "SBCD")
-    return {
-        "entities-S1": entry(*losses(60, 60, 60, 60, 60, 50)),
-        "entities-S2": entry(*losses(70, 70, 70, 70, 70, 60)),
-        "entities-S3": entry(*losses(76, 75, 75, 70, 75, 73)),
-        "nettalk-methods": entry(
-            *(trained(**{"method": name, "test error": 15.0, "dev error": 16.0}, trace=[note]) for name in methods),
-            {"method": "threshold", "active": 4, "test error": 20.0, "dev error": 21.0},
-            {"method": "SGD", "skipped": "spacy_crfseq.SGD.v1 is not registered"},
-        ),
-        "nettalk-sweeps": entry(
-            *({"rho1": 8.0 / n, "active": 10 * n, "seconds": 1.0 * n, "test error": 20.0} for n in (1, 2, 3))
-        ),
-        "chunks-selection": entry(
-            {"how": "all features", "kept": 100, "test": 90.0},
-            {"how": "small weights dropped", "kept": 50, "test": 89.9},
-        ),
-        "chunks-path": entry(
-            trained(rho1=2.0, dev=90.0, test=89.0),
-            trained(dense=True, dev=91.0, test=90.0, active={**ACTIVE, "all": 30}),
-        ),
-        "synthetic": entry(
-            {"repetition": 0, "model": "best possible", "test error": 20.0},
-            *(
-                trained(**{"repetition": n, "model": "M2", "method": "L-BFGS", "test error": 20.0 + n})
-                for n in range(3)
-            ),
-        ),
-        "partial": entry(
-            trained(removed=0.0, treatment="missing", test=80.0),
-            trained(removed=0.5, treatment="missing", test=78.0),
-            trained(removed=0.5, treatment="O", test=45.0),
-        ),
-        "questions-tag": entry(*known_questions()),
-        "tagger-for-entities": entry(*judged_taggers()),
-        "tags-S1": entry(skipped="CRFSEQ_DATA is not set"),
-    }
+RUN = [sys.executable, str(ROOT / "scripts" / "papers" / "run.py")]
+RESULTS = _harness.load(ROOT / "scripts" / "papers" / "results.json")
 
 
 def test_the_command_lists_its_experiments() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "papers" / "run.py"), "--list"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert {
-        "entities-S3",
-        "nettalk-methods",
-        "chunks-path",
-        "synthetic",
-        "questions-tag",
-        "tagger-for-entities",
-    } <= set(done.stdout.split())
+    done = subprocess.run([*RUN, "--list"], capture_output=True, text=True, check=True)
+    assert {line.split()[0] for line in done.stdout.splitlines()} >= set(RESULTS)
 
 
-def test_the_page_is_filled_from_results() -> None:
-    text = page.render(page.TEMPLATE.read_text(encoding="utf8"), made_up())
-    assert "<!--" not in text
-    assert "| SequentialLog | S3 | 73.62 | 76 | 77 | 1 | 7 | 1.5 | 8 | 2.0e-03 |" in text
-    assert "- met: SequentialLog on S3 reaches 75.0" in text
-    assert "- **not met**: PointwiseExp on S3 is within 2.5 points of SequentialLog" in text
-    assert "not run, CRFSEQ_DATA is not set: tags-S1" in text
-    assert "| SGD | not run: spacy_crfseq.SGD.v1 is not registered |" in text
-    assert "| M2 | L-BFGS | 21 | 8 | 40 | 7 | 1.5 |" in text
-    assert "| 50% | O | 45 | 1.5 | 7 |" in text
-    assert "- met: with half of the labels missing, F1 is within 3 points of that with all" in text
-    assert "| own | the main verb's tag | 90.50 ± 0.00 | 80.00 ± 0.00 | 85.00 ± 0.00 |" in text
-    assert "| 95.00 ± 0.00 | 33% | 25% to 50% | 25% |" in text
-    assert "- met: own tags: the main verb's tag closes at least a third" in text
-    assert "- **not met**: own tags: it does so with every seed" in text
-    judged = "| the recognizer's errors | 90.50 ± 0.00 | 53.50 ± 0.71 | 3.50 ± 0.71 | 54% | 50% to 57% | 50% | 2.0 |"
-    assert judged in text
-    assert "- met: tags do not get worse by it, within 0.1 points" in text
-    assert "- **not met**: the F1 term adds to what the errors alone give, on both parts" in text
-    assert "- not known: universal tags: the main verb's tag closes at least a third" in text
-    assert "Engine, 2 cores" in text
-    assert "quick run" not in text
+def test_the_page_is_what_the_command_makes_of_its_results(tmp_path: Path) -> None:
+    subprocess.run([*RUN, "--report", "--page", str(tmp_path / "papers.md")], capture_output=True, check=True)
+    expected = (ROOT / "docs" / "papers.md").read_text(encoding="utf8")
+    assert (tmp_path / "papers.md").read_text(encoding="utf8") == expected
 
 
-def test_published_numbers_are_there() -> None:
-    for score in (59.92, 69.75, 73.62, 59.68, 67.30, 72.11, 56.73, 68.28, 73.17, 58.26, 69.51, 73.82):
-        assert score in page.PUBLISHED["entities"].values()
-    assert page.PUBLISHED["entities"]["Boosting", "S3"] == 71.07
-    assert page.PUBLISHED["tags"]["PointwiseExp", "S1"] == 94.66
-    assert page.PUBLISHED["nettalk"]["(y,x)"] == 38.7
-    settings = _harness.config("nettalk")
-    names = {block["name"] for block in settings["patterns"].values()}
-    assert set(page.PUBLISHED["nettalk"]) <= names
-
-
-def test_a_page_without_results_says_so() -> None:
-    text = page.render(page.TEMPLATE.read_text(encoding="utf8"), {})
+def test_pages_that_lack_something() -> None:
+    for module in _harness.MODULES:
+        import_module(f"scripts.papers.{module}")
+    template = page.TEMPLATE.read_text(encoding="utf8")
+    text = page.render(template, {})
     assert text.count(page.NOT_RUN) == len(page.SECTIONS)
     assert "](figures/" not in text
-
-
-def test_a_quick_page_is_marked() -> None:
-    assert page.render("Text.", {"synthetic": entry(quick=True)}).startswith("> **A quick run**")
+    some = RESULTS["synthetic"]
+    skipped = {**some, "rows": [], "skipped": "CRFSEQ_DATA is not set"}
+    assert "not run, CRFSEQ_DATA is not set: tags-S1" in page.render(template, {**RESULTS, "tags-S1": skipped})
+    assert page.render("Text.", {"synthetic": {**some, "quick": True}}).startswith("> **A quick run**")
+    wanted = [page.Check("a", lambda: True), page.Check("b", lambda: False), page.Check("c", lambda: bool({}["x"]))]
+    assert page.checks(wanted) == "- met: a\n- **not met**: b\n- not known: c"
 
 
 def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for folder in ("a", "b"):
-        figures.draw(made_up(), tmp_path / folder)
+        figures.draw(RESULTS, tmp_path / folder)
     files = sorted(file.name for file in (tmp_path / "a").iterdir())
     assert {"nettalk-methods.svg", "path.svg", "selection.svg", "synthetic.svg"} <= set(files)
     for name in files:
@@ -447,8 +322,3 @@ def test_a_tagger_learns_from_the_recognizer(tagged_entities: hall.TaggedEntitie
     assert tagged_entities.entities("test", tagged_entities.adapt(known)) > alone
     recognizer = tagged_entities.recognizer
     assert recognizer.score("test", recognizer.pipe.crf.theta) == 100  # it reads gold tags here
-
-
-def test_what_cannot_be_told_is_said() -> None:
-    wanted = [page.Check("a", lambda: True), page.Check("b", lambda: False), page.Check("c", lambda: bool({}["x"]))]
-    assert page.checks(wanted) == "- met: a\n- **not met**: b\n- not known: c"
