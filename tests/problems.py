@@ -18,6 +18,7 @@ from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse
 from spacy_crfseq.layout import Layout, Rows, SparseRows, make_layout
 from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.tag_dictionary import make_dictionary
 from spacy_crfseq.training.dataset import CandidateTable, Dataset
@@ -313,6 +314,11 @@ class Training(NamedTuple):
         theta = scale * rng.standard_normal(self.layout.size)
         self.layout.hold(theta)
         return theta
+
+    def model(self, theta: Floats, labels: Sequence[str] = ("A", "B", "C")) -> LinearChainCRF:
+        blocks = self.encoder.state, self.encoder.pair
+        keys, templates = (blocks[0].index.keys, blocks[1].index.keys), (blocks[0].template_of, blocks[1].template_of)
+        return LinearChainCRF(labels, self.layout, theta, keys, self.objective.dictionary, templates)
 
 
 def training_problem(

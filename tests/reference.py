@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -426,8 +426,8 @@ Span = tuple[int, tuple[int, ...]]
 def spans_of(path: Sequence[int], inside: np.ndarray, outside: np.ndarray) -> list[Span]:
     """Return the spans of a label sequence: labels that go on with each other, but for those that are outside."""
     begins = [t for t, label in enumerate(path) if not (t and inside[path[t - 1], label])]
-    parts = zip(begins, [*begins[1:], len(path)], strict=True)
-    return [(first, tuple(map(int, path[first:last]))) for first, last in parts if not outside[path[first]]]
+    bounds = pairwise([*begins, len(path)])
+    return [(first, tuple(map(int, path[first:last]))) for first, last in bounds if not outside[path[first]]]
 
 
 def span_probabilities(scores: Scores, inside: np.ndarray, outside: np.ndarray) -> dict[Span, float]:
