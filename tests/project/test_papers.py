@@ -8,7 +8,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,14 @@ from scripts.papers import _harness, chunks, figures, hall, nettalk, page, parti
 from scripts.papers._harness import Options, Skip
 from spacy_crfseq.pipeline.collect import gold_tags
 from spacy_crfseq.training.selection import thresholded
+from spacy_crfseq.types import Scores
+from tests import reference
 from tests.pipeline.helpers import blank, pipe_of
 from tests.pipeline.helpers import examples as corpus_of
 
 ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, str(ROOT / "scripts" / "papers" / "run.py")]
+METHOD = _harness.config("synthetic")["methods"]["L-BFGS"]
 RESULTS = _harness.load(ROOT / "scripts" / "papers" / "results.json")
 
 
@@ -98,13 +100,14 @@ def test_labels_are_removed_or_become_outside() -> None:
         assert left != whole
 
 
-NETTALK = "ab\tAB\t01\t0\nabc\tABC\t012\t0\nab\tA-\t01\t0\nb\tB\t1\t0\n"
-
-
-def test_nettalk_is_read(tmp_path: Path) -> None:
+def test_nettalk_is_read_and_the_first_symbol_alone_has_a_lemma(tmp_path: Path) -> None:
     file = tmp_path / "nettalk.data"
-    file.write_text(NETTALK)
-    assert tasks.read_nettalk(file) == [("ab", "AB"), ("abc", "ABC"), ("ab", "A-"), ("b", "B")]
+    file.write_text("ab\tAB\t01\t0\nabc\tABC\t012\t0\nab\tA-\t01\t0\nb\tB\t1\t0\n")
+    texts = tasks.read_nettalk(file)
+    assert texts == [("ab", "AB"), ("abc", "ABC"), ("ab", "A-"), ("b", "B")]
+    example = tasks.as_examples(spacy.blank("en"), texts)[1]
+    assert [token.lemma_ for token in example.predicted] == ["a", "", ""]
+    assert [token.tag_ for token in example.reference] == ["A", "B", "C"]
     file.write_text("ab\tA\t01\t0\n")
     with pytest.raises(ValueError, match=r"line 1: 'ab' has 2 letters, 1 phonemes"):
         tasks.read_nettalk(file)
@@ -121,48 +124,36 @@ def test_words_are_split_by_seed_and_stay_together() -> None:
     assert len(set.union(*words)) == 40
 
 
-def test_the_first_symbol_alone_has_a_lemma() -> None:
-    (example,) = tasks.as_examples(spacy.blank("en"), [("abc", "ABC")])
-    assert [token.lemma_ for token in example.predicted] == ["a", "", ""]
-    assert [token.tag_ for token in example.reference] == ["A", "B", "C"]
-
-
 def hmm() -> synthetic.HiddenMarkov:
     return synthetic.make_hmm(**_harness.config("synthetic")["hmm"])
 
 
-def test_the_hidden_markov_model_is_one() -> None:
+def shares(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return how often each column goes with each row."""
+    counts = np.zeros(shape)
+    np.add.at(counts, (rows.ravel(), columns.ravel()), 1)
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def test_synthetic_data_are_reproducible_and_follow_the_model() -> None:
     model = hmm()
     for table in (model.start[None], model.step, model.emit):
         np.testing.assert_allclose(table.sum(axis=1), 1)
         assert (table > 0).all()
     np.testing.assert_array_equal(model.emit[4], model.emit[5])
-
-
-def test_synthetic_data_are_reproducible_and_follow_the_model() -> None:
-    model = hmm()
     labels, symbols = model.sample(np.random.default_rng(0), 4000, 6)
-    again = model.sample(np.random.default_rng(0), 4000, 6)
-    np.testing.assert_array_equal(labels, again[0])
-    np.testing.assert_array_equal(symbols, again[1])
-    seen = np.zeros_like(model.emit)
-    np.add.at(seen, (labels.ravel(), symbols.ravel()), 1)
-    np.testing.assert_allclose(seen / seen.sum(axis=1, keepdims=True), model.emit, atol=0.03)
-    steps = np.zeros_like(model.step)
-    np.add.at(steps, (labels[:, :-1].ravel(), labels[:, 1:].ravel()), 1)
-    np.testing.assert_allclose(steps / steps.sum(axis=1, keepdims=True), model.step, atol=0.03)
+    np.testing.assert_array_equal((labels, symbols), model.sample(np.random.default_rng(0), 4000, 6))
+    np.testing.assert_allclose(shares(labels, symbols, model.emit.shape), model.emit, atol=0.03)
+    np.testing.assert_allclose(shares(labels[:, :-1], labels[:, 1:], model.step.shape), model.step, atol=0.03)
 
 
 def test_the_best_labels_have_the_highest_posterior() -> None:
     model = hmm()
     _, symbols = model.sample(np.random.default_rng(1), 3, 4)
+    start, steps, emit = (np.log(table) for table in (model.start, model.step, model.emit))
     for row, found in zip(symbols, model.best_labels(symbols), strict=True):
-        posterior = np.zeros((4, 6))
-        for path in np.ndindex(6, 6, 6, 6):
-            probability = model.start[path[0]] * np.prod([model.step[a, b] for a, b in pairwise(path)])
-            probability *= np.prod([model.emit[label, symbol] for label, symbol in zip(path, row, strict=True)])
-            posterior[np.arange(4), path] += probability
-        np.testing.assert_array_equal(found, posterior.argmax(axis=1))
+        scores = Scores(emit[:, row].T, steps[None], start, np.zeros_like(start))
+        np.testing.assert_array_equal(found, reference.marginals(scores).argmax(axis=1))
 
 
 def small_task(**component: Any) -> tasks.Task:
@@ -177,20 +168,18 @@ def small_task(**component: Any) -> tasks.Task:
 @pytest.mark.parametrize("support", ["all", "observed"])
 def test_runs_are_watched_and_come_to_the_optimum(support: str) -> None:
     task = small_task(support=support)
-    method = _harness.config("synthetic")["methods"]["L-BFGS"]
-    result = task.fit(method, watch=lambda theta: {"score": task.score("dev", theta)})
+    result = task.fit(METHOD, watch=lambda theta: {"score": task.score("dev", theta)})
     assert result.iterations == len(result.trace)
     assert result.trace[-1]["active"] == task.active(result.theta)["all"] <= task.size
     assert result.optimality < 0.01
     assert result.trace[-1]["score"] == task.score("dev", result.theta) > 30
-    again = task.fit(method, start=result.theta)
+    again = task.fit(METHOD, start=result.theta)
     assert again.objective == pytest.approx(result.objective, rel=1e-3)
 
 
 def test_the_best_value_of_a_setting_is_taken() -> None:
     task = small_task()
-    method = _harness.config("synthetic")["methods"]["L-BFGS"]
-    best = tasks.tuned(task, method, "regularizer", "rho", [1000.0, 1.0])
+    best = tasks.tuned(task, METHOD, "regularizer", "rho", [1000.0, 1.0])
     assert best.value == 1.0
     assert best.seconds >= best.trained.seconds
 
@@ -207,10 +196,9 @@ def test_parts_of_the_weights_are_found_again(support: str) -> None:
 
 def test_a_part_of_the_weights_is_trained() -> None:
     task = small_task()
-    method = _harness.config("synthetic")["methods"]["L-BFGS"]
-    whole = task.fit(method)
+    whole = task.fit(METHOD)
     part = chunks._largest(task, whole.theta, 40)
-    result = task.fit(method, layout=part, start=whole.theta)
+    result = task.fit(METHOD, layout=part, start=whole.theta)
     weights = task.layout.size - task.layout.n_labels * (task.layout.n_labels + 2)
     assert not result.theta[:weights][np.abs(whole.theta[:weights]) < np.sort(np.abs(whole.theta))[-40]].any()
     assert result.objective > whole.objective
