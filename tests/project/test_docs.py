@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from importlib.metadata import distribution
@@ -196,13 +195,7 @@ def test_links_lead_somewhere(file: Path, pages: dict[str, str]) -> None:
 
 @pytest.fixture(scope="module")
 def example_loss() -> Iterator[Any]:
-    name, file = "token_log_example", DOCS / "examples" / "token_log.py"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+    importlib.import_module("docs.examples.token_log")
     yield registry.losses.get("examples.TokenLog.v1")
     del catalogue.REGISTRY["spacy", "crf_losses", "examples.TokenLog.v1"]  # tests of all losses would take it for ours
 
@@ -220,9 +213,9 @@ def test_the_gradient_of_the_example(example_loss: Any) -> None:
 
 
 def test_the_example_trains_a_tagger_by_its_entry_in_a_config(tmp_path: Path, example_loss: Any) -> None:
+    corpus = ROOT / "assets" / "corpus"
     overrides = {
-        "paths.train": str(ROOT / "assets" / "corpus" / "train.conll"),
-        "paths.dev": str(ROOT / "assets" / "corpus" / "dev.conll"),
+        **{f"paths.{part}": str(corpus / f"{part}.conll") for part in ("train", "dev")},
         "nlp.pipeline": ["crf_tagger"],
         "training.annotating_components": [],
         "components.crf_tagger.loss": {"@crf_losses": "examples.TokenLog.v1"},
