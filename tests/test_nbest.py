@@ -49,6 +49,7 @@ def test_the_best_labellings_and_their_probabilities(pair_templates: tuple[str, 
     assert labels.shape == (k, encoded.n_tokens)
     np.testing.assert_array_equal(labels[0], posterior.decode(Viterbi()))
     scores = Scores(*(array / temperature for array in scores)).constrained(constraints, allowed)
+    assert not np.diff(encoded.offsets).all()  # an empty sequence has one labelling
     for n, (first, last) in enumerate(pairwise(encoded.offsets)):
         paths, expected = reference.ranked(reference.sequence(scores, first, last))
         count = min(k, len(paths))
@@ -74,22 +75,6 @@ def test_all_probabilities_sum_to_one_whatever_the_precision_of_the_weights(scal
     found = model.posterior(training.encoded, FREE).nbest(3**6).log_probabilities
     np.testing.assert_allclose(np.exp(found).sum(0), 1, atol=1e-9)
     assert (found <= 0).all()
-
-
-@SHARED_AND_PER_POSITION
-def test_each_labelling_has_the_probability_that_it_has_when_asked_for_alone(pair_templates: tuple[str, ...]) -> None:
-    model, training = make_model(pair_templates)
-    posterior = model.posterior(training.encoded, FREE)
-    long = np.diff(training.encoded.offsets) > 1  # shorter ones have fewer than five labellings
-    for labels, found in zip(*posterior.nbest(5), strict=True):
-        np.testing.assert_allclose(posterior.log_probabilities(np.maximum(labels, 0))[long], found[long], rtol=1e-9)
-
-
-def test_an_empty_sequence_has_one_labelling() -> None:
-    model, training = make_model()
-    (empty,) = np.flatnonzero(np.diff(training.encoded.offsets) == 0)[:1]
-    found = model.posterior(training.encoded, FREE).nbest(3)
-    assert found.log_probabilities[:, empty].tolist() == [0.0, -np.inf, -np.inf]
 
 
 @pytest.mark.parametrize("shard", [1 << 18, 20])
