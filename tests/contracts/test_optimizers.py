@@ -88,6 +88,15 @@ def run(
     return theta, reports
 
 
+def assert_learnt_alone(training: Training, theta: Floats) -> None:
+    """Check that parameters that are not learnt, transitions and boundaries, are zero."""
+    views, steps = training.layout.views(theta), training.layout.steps
+    assert not steps.all()
+    assert not views.transitions[~steps].any()
+    assert not views.start.any()
+    assert not views.end.any()
+
+
 def never_rises(reports: list[StepReport]) -> bool:
     return all(later.value <= earlier.value * (1 + 1e-9) for earlier, later in itertools.pairwise(reports))
 
@@ -175,11 +184,7 @@ def test_iterations_after_convergence_change_nothing_unless_online(name: str) ->
 def test_parameters_that_are_not_learnt_stay_zero(name: str) -> None:
     training = training_problem(4, n_sequences=8, n_labels=4, boundaries=False, **declared(name))
     theta, _ = run(make(name, max_iterations=3), training)
-    views = training.layout.views(theta)
-    assert not training.layout.steps.all()
-    assert not views.transitions[~training.layout.steps].any()
-    assert not views.start.any()
-    assert not views.end.any()
+    assert_learnt_alone(training, theta)
 
 
 @EVERY_OPTIMIZER
