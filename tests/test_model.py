@@ -44,7 +44,6 @@ def make_model(
 
 def template_of_key(model: LinearChainCRF) -> list[dict[int, int]]:
     """Return the template of each attribute of both blocks by its key."""
-    assert model.templates is not None
     blocks = zip(model.keys, model.templates, strict=True)
     return [dict(zip(keys.tolist(), numbers.tolist(), strict=True)) for keys, numbers in blocks]
 

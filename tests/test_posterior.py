@@ -75,7 +75,7 @@ class Case(NamedTuple):
 
 
 def make_case(problem: Problem, constraints: Constraints, allowed: np.ndarray, temperature: float = 1.0) -> Case:
-    posterior = Posterior(StoredScores(problem), constraints, allowed, temperature)  # type: ignore[arg-type]
+    posterior = Posterior(StoredScores(problem), constraints, allowed, temperature)
     sequences = []
     for first, last in problem.sequence_bounds():
         one = reference.sequence(problem.scores, first, last)
@@ -226,7 +226,7 @@ def tagged_text(lengths: list[int], scale: float, shared: bool = True, dtype: ty
         dtype=dtype,
     )
     allowed = np.ones((problem.batch.n_tokens, len(tags)), np.bool_)
-    posterior = Posterior(StoredScores(problem), transition_table(tags, "BILUO"), allowed, 1.0)  # type: ignore[arg-type]
+    posterior = Posterior(StoredScores(problem), transition_table(tags, "BILUO"), allowed, 1.0)
     return Case(posterior, [])
 
 

@@ -33,7 +33,7 @@ UNLIMITED = 100
 
 
 def make_model(**kinds: object) -> tuple[LinearChainCRF, Training]:
-    training = training_problem(7, n_sequences=10, dictionary_size=UNLIMITED, **kinds)  # type: ignore[arg-type]
+    training = training_problem(7, n_sequences=10, dictionary_size=UNLIMITED, **kinds)
     return training.model(training.random_theta(np.random.default_rng(1))), training
 
 
@@ -54,7 +54,6 @@ def test_it_holds_the_labels_of_each_frequent_word(seed: int, missing: float, bl
         patch.setattr(module, "_BLOCK_TOKENS", block)
         training = training_problem(seed, missing=missing, dictionary_size=UNLIMITED)
     dictionary = training.objective.dictionary
-    assert dictionary is not None
     expected = {hash_of(word): labels for word, labels in plain_dictionary(training, UNLIMITED).items()}
     absent = set(range(N_LABELS)) - set(training.objective.batch.gold.tolist())
     rows = zip(dictionary.words.tolist(), dictionary.allowed, strict=True)
@@ -157,8 +156,7 @@ def test_without_a_dictionary_nothing_is_forbidden() -> None:
 def test_a_stored_model_keeps_it() -> None:
     model, training = make_model()
     again = LinearChainCRF.from_bytes(model.to_bytes())
-    assert again.dictionary is not None
-    for mine, theirs in zip(again.dictionary, model.dictionary or (), strict=True):
+    for mine, theirs in zip(again.dictionary, model.dictionary, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     one, other = (m.posterior(training.encoded, all_allowed(N_LABELS)) for m in (again, model))
     np.testing.assert_array_equal(one.marginals(), other.marginals())
@@ -183,7 +181,7 @@ def test_only_models_that_have_one_need_a_release_that_knows_it() -> None:
 )
 def test_damaged_ones_are_refused(damage: object) -> None:
     message = srsly.msgpack_loads(make_model()[0].to_bytes())
-    damage(message["dictionary"])  # type: ignore[operator]
+    damage(message["dictionary"])
     with pytest.raises(ModelFileError, match="damaged"):
         LinearChainCRF.from_bytes(srsly.msgpack_dumps(message))
 
@@ -191,8 +189,6 @@ def test_damaged_ones_are_refused(damage: object) -> None:
 def test_new_labels_are_allowed_everywhere() -> None:
     model, _ = make_model()
     wider = model.with_labels(["new", "C", "A", "B"])
-    assert model.dictionary is not None
-    assert wider.dictionary is not None
     np.testing.assert_array_equal(wider.dictionary.allowed[:, [2, 3, 1]], model.dictionary.allowed)
     assert wider.dictionary.allowed[:, 0].all()
 

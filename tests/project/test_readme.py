@@ -44,6 +44,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, run_project(folder, "run", "all")
 
 
+@pytest.fixture
+def inside(project: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in the project's folder."""
+    monkeypatch.chdir(project[0])
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 def test_the_project_runs_from_end_to_end(project: tuple[Path, str]) -> None:
     folder, printed = project
     scores = json.loads((folder / "metrics" / "test.json").read_text())
@@ -71,34 +78,23 @@ def test_configs_make_a_pipeline(config: Path) -> None:
     assert nlp.pipe_names
 
 
-def test_the_python_of_the_readme_runs(
-    project: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(project[0])
+def test_the_python_of_the_readme_runs(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
     for code in blocks("python", README):
         exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
     first, *answers = capsys.readouterr().out.splitlines()
     assert first == "[('Ada Lovelace', 'PERSON'), ('London', 'GPE')]"
     assert_same_but_for_digits("\n".join(answers), README.split("alternative.spans])\n```")[1].split("```")[1][5:])
-    gold = next(iter(DocBin().from_disk("train.spacy").get_docs(spacy.blank("en").vocab)))
-    assert gold.user_data
+    assert next(iter(DocBin().from_disk("train.spacy").get_docs(spacy.blank("en").vocab))).user_data
 
 
-def test_the_explanation_of_the_readme_is_the_models(
-    project: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(project[0])
-    monkeypatch.setenv("COLUMNS", "100")
+def test_the_explanation_of_the_readme_is_the_models(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
     shown = next(block for block in blocks("bash", README) if "crfseq explain" in block)
     crfseq_cli(shlex.split(shown.partition("crfseq ")[2]), standalone_mode=False)
     output = README.split(shown, 1)[1].split("```text\n", 1)[1].split("```")[0]
     assert_same_but_for_digits(capsys.readouterr().out, output)
 
 
-def test_the_python_of_the_quickstart_and_of_confidence_runs(
-    project: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(project[0])
+def test_the_python_of_the_quickstart_and_of_confidence_runs(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"Span": Span}
     for page in ("quickstart.md", "confidence.md"):
         for code in blocks("python", read(DOCS / page)):
@@ -131,9 +127,8 @@ def test_the_configs_of_the_readme_are_valid(tmp_path: Path) -> None:
 
 def test_the_readme_names_every_registered_method() -> None:
     named = set(re.findall(r"`(\w+)[`(]", README))
-    kinds = (registry.losses, registry.regularizers, registry.optimizers, registry.decoders, registry.extrinsic_losses)
-    for kind in kinds:
-        assert {name.split(".")[1] for name in kind.get_all() if name.startswith("spacy_crfseq.")} <= named
+    plugins = [name for kind in registry.NAMES if kind != "crf_features" for name in registry.ALL[kind].get_all()]
+    assert {name.split(".")[1] for name in plugins if name.startswith("spacy_crfseq.")} <= named
 
 
 def test_the_two_commands_are_where_ci_looks_for_them() -> None:
