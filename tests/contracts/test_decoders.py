@@ -21,12 +21,8 @@ from spacy_crfseq.types import Constraints, Decoder, Scores
 from tests import reference
 from tests.problems import Problem, all_allowed, problems, random_constraints, random_problem
 
-ARGUMENTS: dict[str, dict[str, Any]] = {}
-"""Arguments of decoders that cannot be made without."""
 DECODERS = registry.decoders.get_all()
-EVERY_DECODER = pytest.mark.parametrize(
-    "decoder", [make(**ARGUMENTS.get(name, {})) for name, make in DECODERS.items()], ids=DECODERS
-)
+EVERY_DECODER = pytest.mark.parametrize("decoder", [make() for make in DECODERS.values()], ids=DECODERS)
 PROBLEMS = problems(maskable=False, missing=False, scales=(1.0, 100.0), dtypes=(np.float32, np.float64))
 
 

@@ -14,9 +14,7 @@ from spacy_crfseq.types import MISSING, Candidates, Loss, Scores
 from tests import reference
 from tests.problems import Problem, one_sided_differences, problems
 
-ARGUMENTS: dict[str, dict[str, Any]] = {}
-"""Arguments of losses that cannot be made without."""
-LOSSES = {name: make(**ARGUMENTS.get(name, {})) for name, make in registry.losses.get_all().items()}
+LOSSES = {name: make() for name, make in registry.losses.get_all().items()}
 
 
 def every_loss(*capabilities: str) -> pytest.MarkDecorator:

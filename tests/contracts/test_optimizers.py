@@ -18,8 +18,6 @@ from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.types import Floats, Optimizer, StepReport
 from tests.problems import Training, newton_optimum, training_problem
 
-ARGUMENTS: dict[str, dict[str, Any]] = {}
-"""Arguments of optimizers that cannot be made without."""
 TIGHT = {"tolerance": 1e-13, "gradient_tolerance": 1e-8, "max_iterations": 500}
 """Settings, where an optimizer has them, that let it run until it can do no better."""
 
@@ -29,7 +27,7 @@ def make(name: str, **settings: Any) -> Optimizer:
     constructor = registry.optimizers.get(name)
     known = {field.name for field in fields(constructor)}
     chosen = {key: value for key, value in settings.items() if key in known}
-    return constructor(**{**ARGUMENTS.get(name, {}), **chosen})
+    return constructor(**chosen)
 
 
 def minimises(name: str) -> bool:

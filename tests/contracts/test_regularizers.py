@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from spacy_crfseq import registry
 from spacy_crfseq.types import Floats, Regularizer, RowBlock
 from tests.problems import finite_differences
 
-ARGUMENTS: dict[str, dict[str, Any]] = {}
-"""Arguments of regularizers that cannot be made without."""
 WEIGHTS = np.random.default_rng(0).standard_normal(7)
 BLOCKS = [
     RowBlock(0, 3, 0, 2, 3, np.array([0, 2, 3]), np.array([0, 2, 1], np.int32)),
@@ -23,9 +20,7 @@ BLOCKS = [
 ]
 """The weights lie in five rows: two sparse ones, a dense one, and two of the kind that all positions share."""
 ROWS = [slice(0, 2), slice(2, 3), slice(3, 5), slice(5, 6), slice(6, 7)]
-REGULARIZERS = {
-    name: make(**ARGUMENTS.get(name, {})).over(BLOCKS) for name, make in registry.regularizers.get_all().items()
-}
+REGULARIZERS = {name: make().over(BLOCKS) for name, make in registry.regularizers.get_all().items()}
 EVERY_REGULARIZER = pytest.mark.parametrize("penalty", REGULARIZERS.values(), ids=REGULARIZERS)
 SMOOTH, NON_SMOOTH = (
     pytest.mark.parametrize(
