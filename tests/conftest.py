@@ -6,10 +6,14 @@ import gc
 import os
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import catalogue
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
+
+COMPILING = ("tests/contracts/", "tests/kernels/", "tests/training/", "tests/test_model.py", "tests/test_posterior.py")
 
 # no deadline: the first call of a kernel compiles it; the same examples each time, so that a change is what makes a
 # test fail; HYPOTHESIS_PROFILE=explore draws new and more ones
@@ -35,9 +39,24 @@ class GroupedEntryPoints:
 catalogue.AVAILABLE_ENTRY_POINTS = GroupedEntryPoints()
 
 
+# compilers make millions of small objects that live on
+gc.set_threshold(100_000, 20, 20)
+
+
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()  # what thousands of tests are made of need not be looked through again and again
+
+
+class KernelTestsTogether(LoadFileScheduling):
+    """A file's tests stay in one process, and those that compile most kernels in the same one: few compile twice."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "kernels" if nodeid.startswith(COMPILING) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> KernelTestsTogether:
+    return KernelTestsTogether(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from spacy_crfseq.features.index import HashIndex
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse
 from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.potentials.layout import Layout, make_layout
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.potentials.rows import Rows, SparseRows
@@ -53,19 +54,12 @@ class Problem(NamedTuple):
 
     def only(self, n: int) -> Problem:
         """Return sequence n alone."""
-        first, last = self.sequence_bounds()[n]
-        steps = self.scores.transitions
-        scores = self.scores._replace(
-            emissions=self.scores.emissions[first:last].copy(),
-            transitions=steps if len(steps) == 1 else steps[first:last].copy(),
-        )
-        batch = Batch(
-            np.array([0, last - first]),
-            self.batch.gold[first:last].copy(),
-            self.batch.weights[n : n + 1].copy(),
-            self.batch.candidates,
-        )
-        return Problem(scores, batch)
+        part = slice(*self.batch.offsets[n : n + 2].tolist())
+        scores = self.scores._replace(emissions=self.scores.emissions[part].copy())
+        if len(scores.transitions) > 1:
+            scores = scores._replace(transitions=scores.transitions[part].copy())
+        offsets, gold = np.array([0, part.stop - part.start]), self.batch.gold[part].copy()
+        return Problem(scores, Batch(offsets, gold, self.batch.weights[n : n + 1].copy(), self.batch.candidates))
 
     def without_candidates(self) -> Problem:
         """Return the problem with missing labels in place of candidate sets."""
@@ -204,16 +198,14 @@ def finite_differences(value: Callable[[], float], array: Floats, step: float = 
 
 def one_sided_differences(value: Callable[[], float], array: Floats, step: float = 1e-5) -> tuple[Floats, Floats]:
     """Return the slopes of value() below and above each number of `array`, which is changed in place and put back."""
-    flat, here = array.reshape(-1), value()
-    below, above = np.zeros(array.size), np.zeros(array.size)
-    for i in range(flat.size):
-        before = flat[i]
-        flat[i] = before + step
-        above[i] = (value() - here) / step
-        flat[i] = before - step
-        below[i] = (here - value()) / step
-        flat[i] = before
-    return below.reshape(array.shape), above.reshape(array.shape)
+    here, slopes = value(), np.zeros((2, *array.shape))
+    for place in np.ndindex(array.shape):
+        before = array[place]
+        for side, sign in zip(slopes, (-1, 1), strict=True):
+            array[place] = before + sign * step
+            side[place] = sign * (value() - here) / step
+        array[place] = before
+    return slopes[0], slopes[1]
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------
@@ -325,6 +317,11 @@ class Training(NamedTuple):
         theta = scale * rng.standard_normal(self.layout.size)
         self.layout.hold(theta)
         return theta
+
+    def model(self, theta: Floats, labels: Sequence[str] = ("A", "B", "C")) -> LinearChainCRF:
+        blocks = self.encoder.state, self.encoder.pair
+        keys, templates = (blocks[0].index.keys, blocks[1].index.keys), (blocks[0].template_of, blocks[1].template_of)
+        return LinearChainCRF(labels, self.layout, theta, keys, self.objective.dictionary, templates)
 
 
 def training_problem(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -40,14 +40,7 @@ def step(scores: Scores, t: int) -> np.ndarray:
 
 def path_score(scores: Scores, path: Sequence[int]) -> float:
     """Return ``start(y_1) + sum_t emissions_t(y_t) + sum_{t > 1} transitions_t(y_{t-1}, y_t) + end(y_n)``."""
-    if not len(path):
-        return 0.0
-    total = float(scores.start[path[0]] + scores.end[path[-1]])
-    for t, label in enumerate(path):
-        total += scores.emissions[t, label]
-        if t:
-            total += step(scores, t)[path[t - 1], label]
-    return total
+    return float(all_path_scores(scores, np.array(path, np.int64)[None])[0])
 
 
 def all_path_scores(scores: Scores, paths: np.ndarray) -> np.ndarray:
@@ -61,6 +54,14 @@ def all_path_scores(scores: Scores, paths: np.ndarray) -> np.ndarray:
         if t:
             total = total + step(scores, t)[paths[:, t - 1], paths[:, t]]
     return total
+
+
+def completions(scores: Scores, gold: Sequence[int] | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return every label sequence [P, n] that has the gold label wherever one is known, and their scores [P]."""
+    paths = all_paths(*scores.emissions.shape)
+    if gold is not None:
+        paths = paths[agrees(paths, gold)]
+    return paths, all_path_scores(scores, paths)
 
 
 def log_sum(values: np.ndarray) -> float:
@@ -77,10 +78,7 @@ def agrees(paths: np.ndarray, gold: Sequence[int]) -> np.ndarray:
 
 def log_partition(scores: Scores, gold: Sequence[int] | None = None) -> float:
     """Return ``log Z = log sum_y exp(score(y))``, y over the completions of `gold` where it is given."""
-    paths = all_paths(*scores.emissions.shape)
-    if gold is not None:
-        paths = paths[agrees(paths, gold)]
-    return log_sum(all_path_scores(scores, paths))
+    return log_sum(completions(scores, gold)[1])
 
 
 def expectations(scores: Scores, gold: Sequence[int] | None = None) -> Scores:
@@ -88,10 +86,7 @@ def expectations(scores: Scores, gold: Sequence[int] | None = None) -> Scores:
 
     Emissions hold P(y_t = k), transitions P(y_{t-1} = i, y_t = j), added up where positions share them.
     """
-    paths = all_paths(*scores.emissions.shape)
-    if gold is not None:
-        paths = paths[agrees(paths, gold)]
-    path_scores = all_path_scores(scores, paths)
+    paths, path_scores = completions(scores, gold)
     log_z = log_sum(path_scores)
     return weighted_counts(scores, paths, np.exp(path_scores - log_z) if log_z > NONE else np.zeros(len(paths)))
 
@@ -162,9 +157,8 @@ def partial_nll(scores: Scores, batch: Batch) -> np.ndarray:
     out = np.zeros(len(batch.weights))
     for n in range(len(out)):
         first, last = int(batch.offsets[n]), int(batch.offsets[n + 1])
-        one, gold = sequence(scores, first, last), batch.gold[first:last].tolist()
-        paths = all_paths(*one.emissions.shape)
-        path_scores = all_path_scores(one, paths)
+        gold = batch.gold[first:last].tolist()
+        paths, path_scores = completions(sequence(scores, first, last))
         agree = np.array([all(_fits(g, k, batch) for g, k in zip(gold, path, strict=True)) for path in paths])
         out[n] = log_sum(path_scores) - log_sum(path_scores[agree])
         for t, number in enumerate(gold):
@@ -192,8 +186,7 @@ def pointwise_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[fl
     """
     total, gradient = 0.0, Scores(*(np.zeros(array.shape) for array in scores))
     for one, gold, weight, target in _sequences(scores, batch, gradient):
-        paths = all_paths(*one.emissions.shape)
-        path_scores = all_path_scores(one, paths)
+        paths, path_scores = completions(one)
         log_z = log_sum(path_scores)
         weights = np.zeros(len(paths))
         for t in np.flatnonzero(gold >= 0):
@@ -256,7 +249,7 @@ def _log_sums(rows: np.ndarray) -> np.ndarray:
 
 def best_score(scores: Scores) -> float:
     """Return ``max_y score(y)``, minus infinity where every label sequence is forbidden."""
-    return float(all_path_scores(scores, all_paths(*scores.emissions.shape)).max(initial=NONE))
+    return float(completions(scores)[1].max(initial=NONE))
 
 
 def masked(
@@ -276,9 +269,7 @@ def slow_log_partition(scores: Scores) -> float:
     """Return log Z by the forward recursion in log space, for sequences too long to enumerate."""
     alpha = scores.start + scores.emissions[0]
     for t in range(1, len(scores.emissions)):
-        inner = alpha[:, None] + step(scores, t)
-        largest = inner.max(0)
-        alpha = largest + np.log(np.exp(inner - largest).sum(0)) + scores.emissions[t]
+        alpha = _log_sums((alpha[:, None] + step(scores, t)).T) + scores.emissions[t]
     return log_sum(alpha + scores.end)
 
 
@@ -361,16 +352,14 @@ def errors(paths: np.ndarray, gold: Sequence[int]) -> np.ndarray:
 
 def max_loss(scores: Scores, gold: Sequence[int], cost: float) -> float:
     """Return ``max_y [score(y) + cost * errors(y)] - max score(z)``, z over the completions of `gold`."""
-    paths = all_paths(*scores.emissions.shape)
-    path_scores = all_path_scores(scores, paths)
-    return float((path_scores + cost * errors(paths, gold)).max() - path_scores[agrees(paths, gold)].max())
+    paths, path_scores = completions(scores)
+    return float((path_scores + cost * errors(paths, gold)).max() - completions(scores, gold)[1].max())
 
 
 def softmax_margin(scores: Scores, gold: Sequence[int], cost: float) -> float:
     """Return ``log sum_y exp(score(y) + cost * errors(y)) - log sum exp(score(z))``, z completing `gold`."""
-    paths = all_paths(*scores.emissions.shape)
-    path_scores = all_path_scores(scores, paths)
-    return log_sum(path_scores + cost * errors(paths, gold)) - log_sum(path_scores[agrees(paths, gold)])
+    paths, path_scores = completions(scores)
+    return log_sum(path_scores + cost * errors(paths, gold)) - log_partition(scores, gold)
 
 
 def local_log_probabilities(scores: Scores, paths: np.ndarray) -> np.ndarray:
@@ -391,8 +380,7 @@ def local_log_probabilities(scores: Scores, paths: np.ndarray) -> np.ndarray:
 
 def local_log_loss(scores: Scores, gold: Sequence[int]) -> float:
     """Return ``-log sum P(z)`` over the completions z of `gold` under a chain of softmaxes."""
-    paths = all_paths(*scores.emissions.shape)
-    return -log_sum(local_log_probabilities(scores, paths[agrees(paths, gold)]))
+    return -log_sum(local_log_probabilities(scores, completions(scores, gold)[0]))
 
 
 # --- lists of the best labellings ------------------------------------------------------------------------------------
@@ -400,10 +388,8 @@ def local_log_loss(scores: Scores, gold: Sequence[int]) -> float:
 
 def ranked(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
     """Return all possible label sequences [P, n], best first, and their log-probabilities [P]."""
-    paths = all_paths(*scores.emissions.shape)
-    path_scores = all_path_scores(scores, paths)
-    paths, path_scores = paths[path_scores > NONE], path_scores[path_scores > NONE]
-    order = np.argsort(-path_scores, kind="stable")
+    paths, path_scores = completions(scores)
+    order = np.argsort(-path_scores, kind="stable")[: np.count_nonzero(path_scores > NONE)]
     return paths[order], path_scores[order] - log_sum(path_scores)
 
 
@@ -417,8 +403,7 @@ def ranked_sums(lists: Sequence[np.ndarray]) -> np.ndarray:
 
 def probabilities(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
     """Return all label sequences that are possible [P, n], and the probability of each [P]."""
-    paths = all_paths(*scores.emissions.shape)
-    path_scores = all_path_scores(scores, paths)
+    paths, path_scores = completions(scores)
     possible = path_scores > NONE
     return paths[possible], np.exp(path_scores[possible] - log_sum(path_scores))
 
@@ -440,13 +425,9 @@ Span = tuple[int, tuple[int, ...]]
 
 def spans_of(path: Sequence[int], inside: np.ndarray, outside: np.ndarray) -> list[Span]:
     """Return the spans of a label sequence: labels that go on with each other, but for those that are outside."""
-    spans: list[list[int]] = []
-    for t, label in enumerate(path):
-        if t and inside[path[t - 1], label]:
-            spans[-1].append(t)
-        else:
-            spans.append([t])
-    return [(tokens[0], tuple(int(path[t]) for t in tokens)) for tokens in spans if not outside[path[tokens[0]]]]
+    begins = [t for t, label in enumerate(path) if not (t and inside[path[t - 1], label])]
+    bounds = pairwise([*begins, len(path)])
+    return [(first, tuple(map(int, path[first:last]))) for first, last in bounds if not outside[path[first]]]
 
 
 def span_probabilities(scores: Scores, inside: np.ndarray, outside: np.ndarray) -> dict[Span, float]:
@@ -458,8 +439,9 @@ def span_probabilities(scores: Scores, inside: np.ndarray, outside: np.ndarray) 
     return found
 
 
-def expected_f(parts: Sequence[tuple[Scores, Sequence[int]]], inside: np.ndarray, outside: np.ndarray, beta: float
-               ) -> float:  # fmt: skip
+def expected_f(
+    parts: Sequence[tuple[Scores, Sequence[int]]], inside: np.ndarray, outside: np.ndarray, beta: float
+) -> float:
     """Return ``(1 + beta^2) sum_s P(s) / (n + beta^2 E[n_true])`` of labelled sequences, s being their n spans."""
     right, chosen, true = 0.0, 0, 0.0
     for scores, path in parts:

@@ -8,6 +8,7 @@ scores.  Its attributes are made by the readable extraction of `tests.reference`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +32,6 @@ from tests.problems import Sentence, Vocabulary, columns_of, make_encoder, rando
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed (pip install python-crfsuite)")
 
 TEMPLATES = ("LOWER[-1..1]", "TAG[-1..1]", "TAG[-1]|TAG[0]", "SUFFIX2[0]")
-CORPORA = pytest.mark.parametrize("corpus", ["generated", "conll2000"])
-SUPPORTS = pytest.mark.parametrize("support", ["observed", "all"])
 
 
 class Corpus(NamedTuple):
@@ -117,29 +116,14 @@ def attributes_of(sentences: Sequence[Sentence]) -> list[list[list[str]]]:
     return [[sorted(names) for names in sentence] for sentence in sets]
 
 
-@pytest.fixture(scope="module")
-def comparisons(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Comparison]:
-    """Comparisons made so far, so that CRFsuite trains once on each."""
-    return {}
+@pytest.fixture(scope="module", params=product(["generated", "conll2000"], ["observed", "all"]), ids="-".join)
+def comparison(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    corpus, support = request.param
+    n = 500 if support == "observed" else 150
+    data = generated(300) if corpus == "generated" else conll2000(request.getfixturevalue("data_folder"), n)
+    return Comparison(data, support, tmp_path_factory.mktemp("crfsuite") / "model")
 
 
-@pytest.fixture
-def comparison(
-    corpus: str,
-    support: str,
-    comparisons: dict[tuple[str, str], Comparison],
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-) -> Comparison:
-    if (corpus, support) not in comparisons:
-        n = 500 if support == "observed" else 150
-        data = generated(300) if corpus == "generated" else conll2000(request.getfixturevalue("data_folder"), n)
-        comparisons[corpus, support] = Comparison(data, support, tmp_path / "crfsuite.model")
-    return comparisons[corpus, support]
-
-
-@CORPORA
-@SUPPORTS
 def test_the_objective_at_crfsuites_weights_is_crfsuites_loss(comparison: Comparison) -> None:
     theta = comparison.theta_of_crfsuite()
     value, _, gradient = comparison.objective.value_and_grad(theta)
@@ -148,8 +132,6 @@ def test_the_objective_at_crfsuites_weights_is_crfsuites_loss(comparison: Compar
     assert np.linalg.norm(gradient) < 1e-3 * np.linalg.norm(start)
 
 
-@CORPORA
-@SUPPORTS
 def test_both_reach_the_same_optimum(comparison: Comparison) -> None:
     optimizer = LBFGS(tolerance=1e-8, gradient_tolerance=1e-8)
     theta = np.zeros(comparison.objective.layout.size)

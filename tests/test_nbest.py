@@ -23,7 +23,6 @@ from tests.problems import (
     training_problem,
 )
 
-LABELS = ["A", "B", "C"]
 FREE = all_allowed(3)
 SHARED_AND_PER_POSITION = pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES], ids=["shared", "pairs"])
 
@@ -32,9 +31,7 @@ def make_model(
     pair_templates: tuple[str, ...] = (), dtype: type = np.float64, scale: float = 0.5
 ) -> tuple[LinearChainCRF, Training]:
     training = training_problem(7, n_sequences=10, pair_templates=pair_templates)
-    theta = training.random_theta(np.random.default_rng(1), scale).astype(dtype)
-    keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
-    return LinearChainCRF(LABELS, training.layout, theta, keys), training
+    return training.model(training.random_theta(np.random.default_rng(1), scale).astype(dtype)), training
 
 
 @SHARED_AND_PER_POSITION
@@ -52,6 +49,7 @@ def test_the_best_labellings_and_their_probabilities(pair_templates: tuple[str, 
     assert labels.shape == (k, encoded.n_tokens)
     np.testing.assert_array_equal(labels[0], posterior.decode(Viterbi()))
     scores = Scores(*(array / temperature for array in scores)).constrained(constraints, allowed)
+    assert not np.diff(encoded.offsets).all()  # an empty sequence has one labelling
     for n, (first, last) in enumerate(pairwise(encoded.offsets)):
         paths, expected = reference.ranked(reference.sequence(scores, first, last))
         count = min(k, len(paths))
@@ -77,22 +75,6 @@ def test_all_probabilities_sum_to_one_whatever_the_precision_of_the_weights(scal
     found = model.posterior(training.encoded, FREE).nbest(3**6).log_probabilities
     np.testing.assert_allclose(np.exp(found).sum(0), 1, atol=1e-9)
     assert (found <= 0).all()
-
-
-@SHARED_AND_PER_POSITION
-def test_each_labelling_has_the_probability_that_it_has_when_asked_for_alone(pair_templates: tuple[str, ...]) -> None:
-    model, training = make_model(pair_templates)
-    posterior = model.posterior(training.encoded, FREE)
-    long = np.diff(training.encoded.offsets) > 1  # shorter ones have fewer than five labellings
-    for labels, found in zip(*posterior.nbest(5), strict=True):
-        np.testing.assert_allclose(posterior.log_probabilities(np.maximum(labels, 0))[long], found[long], rtol=1e-9)
-
-
-def test_an_empty_sequence_has_one_labelling() -> None:
-    model, training = make_model()
-    (empty,) = np.flatnonzero(np.diff(training.encoded.offsets) == 0)[:1]
-    found = model.posterior(training.encoded, FREE).nbest(3)
-    assert found.log_probabilities[:, empty].tolist() == [0.0, -np.inf, -np.inf]
 
 
 @pytest.mark.parametrize("shard", [1 << 18, 20])

@@ -60,12 +60,14 @@ class Case(NamedTuple):
     def spans(self) -> tuple[np.ndarray, np.ndarray]:
         return self.constraints.inside, self.constraints.outside
 
-    def bounds(self) -> list[tuple[int, int]]:
-        return list(itertools.pairwise(self.posterior.offsets.tolist()))
+    def parts(self, labels: np.ndarray) -> list[tuple[Scores, np.ndarray]]:
+        """Return the scores of each sequence and its part of labels [T] or of other rows."""
+        bounds = itertools.pairwise(self.posterior.offsets.tolist())
+        return [(scores, labels[slice(*each)]) for scores, each in zip(self.sequences, bounds, strict=True)]
 
 
 def make_case(problem: Problem, constraints: Constraints, allowed: np.ndarray, temperature: float = 1.0) -> Case:
-    posterior = Posterior(StoredScores(problem), constraints, allowed, temperature)  # type: ignore[arg-type]
+    posterior = Posterior(StoredScores(problem), constraints, allowed, temperature)
     sequences = []
     for first, last in problem.sequence_bounds():
         one = reference.sequence(problem.scores, first, last)
@@ -103,18 +105,16 @@ def a_possible_labelling(case: Case, seed: int) -> np.ndarray:
 
 @given(cases())
 def test_marginals(case: Case) -> None:
-    marginals = case.posterior.marginals()
-    for (first, last), scores in zip(case.bounds(), case.sequences, strict=True):
-        np.testing.assert_allclose(marginals[first:last], reference.marginals(scores), **EXACT)
+    for scores, marginals in case.parts(case.posterior.marginals()):
+        np.testing.assert_allclose(marginals, reference.marginals(scores), **EXACT)
 
 
 def check_spans(case: Case, limits: dict[str, float]) -> None:
     """Compare the probabilities of all spans of the text, a batch of spans that do not overlap at a time."""
-    for number, ((first, _), scores) in enumerate(zip(case.bounds(), case.sequences, strict=True)):
+    for number, (scores, tokens) in enumerate(case.parts(np.arange(case.posterior.n_tokens))):
         for (begin, path), expected in reference.span_probabilities(scores, *case.spans).items():
-            labels = np.zeros(case.posterior.n_tokens, np.int32)
-            labels[first + begin : first + begin + len(path)] = path
-            starts = np.array([first + begin])
+            labels, starts = np.zeros(case.posterior.n_tokens, np.int32), tokens[begin : begin + 1]
+            labels[tokens[begin : begin + len(path)]] = path
             found = case.posterior.span_probabilities(labels, starts, starts + len(path))
             assert found.dtype == np.float64
             np.testing.assert_allclose(found, [expected], **limits, err_msg=f"sequence {number}")
@@ -132,15 +132,15 @@ def test_every_span_in_single_precision(case: Case) -> None:
 
 @given(cases(), st.integers(0, 2**32 - 1))
 def test_all_spans_of_a_labelling_at_once(case: Case, seed: int) -> None:
-    labels = a_possible_labelling(case, seed)
-    expected, starts, ends = [], [], []
-    for (first, last), scores in zip(case.bounds(), case.sequences, strict=True):
+    labels, first = a_possible_labelling(case, seed), 0
+    expected, spans = [], []
+    for scores, path in case.parts(labels):
         shares = reference.span_probabilities(scores, *case.spans)
-        for begin, path in reference.spans_of(labels[first:last].tolist(), *case.spans):
-            expected.append(shares[begin, path])
-            starts.append(first + begin)
-            ends.append(first + begin + len(path))
-    found = case.posterior.span_probabilities(labels, np.array(starts, np.int64), np.array(ends, np.int64))
+        for begin, span in reference.spans_of(path.tolist(), *case.spans):
+            expected.append(shares[begin, span])
+            spans.append((first + begin, first + begin + len(span)))
+        first += len(path)
+    found = case.posterior.span_probabilities(labels, *np.array(spans, np.int64).reshape(-1, 2).T)
     np.testing.assert_allclose(found, expected, **EXACT)
 
 
@@ -149,10 +149,8 @@ def test_log_probabilities(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     anything = rng.integers(0, len(case.constraints.start), case.posterior.n_tokens).astype(np.int32)
     for labels in (anything, a_possible_labelling(case, seed)):
-        found = case.posterior.log_probabilities(labels)
-        pairs = zip(case.bounds(), case.sequences, strict=True)
-        expected = [reference.log_probability(scores, labels[first:last].tolist()) for (first, last), scores in pairs]
-        np.testing.assert_allclose(found, expected, **EXACT)
+        expected = [reference.log_probability(*part) for part in case.parts(labels)]
+        np.testing.assert_allclose(case.posterior.log_probabilities(labels), expected, **EXACT)
 
 
 @given(cases())
@@ -164,20 +162,15 @@ def test_entropies(case: Case) -> None:
 @given(cases(), st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.0, 2.0]))
 def test_expected_f(case: Case, seed: int, beta: float) -> None:
     labels = a_possible_labelling(case, seed)
-    parts = [
-        (scores, labels[first:last].tolist())
-        for (first, last), scores in zip(case.bounds(), case.sequences, strict=True)
-    ]
-    found = case.posterior.expected_f(labels, beta)
-    assert found == pytest.approx(reference.expected_f(parts, *case.spans, beta), rel=1e-9, abs=1e-9)
+    expected = reference.expected_f(case.parts(labels), *case.spans, beta)
+    assert case.posterior.expected_f(labels, beta) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @given(cases(), st.sampled_from([0.01, 0.5, 0.8, 1.0]), st.sampled_from([0.5, 1.0, 2.0]))
 def test_the_decoder_finds_the_spans_of_most_value(case: Case, expected_f: float, beta: float) -> None:
-    labels = case.posterior.decode(MaxExpectedF1(expected_f, beta))
-    for (first, last), scores in zip(case.bounds(), case.sequences, strict=True):
+    for scores, labels in case.parts(case.posterior.decode(MaxExpectedF1(expected_f, beta))):
         values = reference.span_values(scores, *case.spans, 1 + beta**2, expected_f)
-        assert values[tuple(labels[first:last].tolist())] == pytest.approx(max(values.values()), rel=1e-9, abs=1e-8)
+        assert values[tuple(labels.tolist())] == pytest.approx(max(values.values()), rel=1e-9, abs=1e-8)
 
 
 @given(problems(maskable=False, missing=False, scales=(1.0, 10.0)))
@@ -225,7 +218,7 @@ def tagged_text(lengths: list[int], scale: float, shared: bool = True, dtype: ty
         dtype=dtype,
     )
     allowed = np.ones((problem.batch.n_tokens, len(tags)), np.bool_)
-    posterior = Posterior(StoredScores(problem), transition_table(tags, "BILUO"), allowed, 1.0)  # type: ignore[arg-type]
+    posterior = Posterior(StoredScores(problem), transition_table(tags, "BILUO"), allowed, 1.0)
     return Case(posterior, [])
 
 
@@ -264,12 +257,10 @@ def test_samples_come_as_often_as_they_are_probable() -> None:
     n = 20_000
     samples = case.posterior.sample(n, np.random.default_rng(11))
     assert samples.shape == (n, 8)
-    for (first, last), scores in zip(case.bounds(), case.sequences, strict=True):
+    for scores, drawn in case.parts(samples.T):
         paths, shares = reference.probabilities(scores)
         places = {tuple(path): place for place, path in enumerate(paths.tolist())}
-        counts = np.zeros(len(paths))
-        for path in samples[:, first:last].tolist():
-            counts[places[tuple(path)]] += 1  # each is possible
+        counts = np.bincount([places[tuple(path)] for path in drawn.T.tolist()], minlength=len(paths))
         common = n * shares > 5
         deviation = (counts - n * shares)[common] ** 2 / (n * shares)[common]
         degrees = int(common.sum())

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,61 +14,58 @@ from spacy.cli._util import app
 from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
+import spacy_crfseq.cli  # noqa: F401
 from tests.pipeline.helpers import SENTENCES, gold_doc
 
 TINY = ["--training.max_steps=8", "--training.eval_frequency=4", "--training.seed=1"]
+SOURCED = '[nlp]\nlang = "xx"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\n'
+TEXT = "Anna lives in New York ."
 
 
-def run(*arguments: str | Path) -> str:
-    """Run ``python -m spacy`` with warnings as errors in our own code, and return what it printed."""
-    command = [sys.executable, "-W", "error:::spacy_crfseq", "-m", "spacy", *map(str, arguments)]
+def run(*command: str | Path) -> str:
+    """Run Python in a new process, and return what it printed."""
     environment = {**os.environ, "PYTHONIOENCODING": "utf8", "WASABI_NO_PRETTY": "1"}
+    command = (sys.executable, *map(str, command))
     done = subprocess.run(command, capture_output=True, text=True, env=environment, encoding="utf8", check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
 
 
-@pytest.fixture(scope="session")
-def call() -> Callable[..., str]:
-    """Return a function that runs a command of spaCy in this process, which saves the seconds of starting one."""
-    import spacy_crfseq.cli  # noqa: F401
-
-    def call(*arguments: str | Path) -> str:
-        result = CliRunner().invoke(app, [*map(str, arguments)])
-        assert result.exit_code == 0, result.output + repr(result.exception)
-        return result.output
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., str]) -> Path:
-    """Return a folder with a corpus, a config straight from `init config`, and a pipeline trained by `train`."""
-    folder = tmp_path_factory.mktemp("spacy_cli")
-    nlp = spacy.blank("xx")
-    DocBin(docs=[gold_doc(nlp, rows) for rows in SENTENCES] * 21, store_user_data=True).to_disk(folder / "corpus.spacy")
-    call("init", "config", folder / "config.cfg", "-l", "xx", "-p", "crf_ner")
-    paths = [f"--paths.{name}={folder / 'corpus.spacy'}" for name in ("train", "dev")]
-    output = run("train", folder / "config.cfg", "-o", folder / "out", *paths, *TINY)
-    assert "CRF_NER" in output.upper()
-    assert "ENTS_F" in output
-    return folder
+def call(*arguments: str | Path) -> str:
+    """Run a command of spaCy in this process, which saves the seconds of starting one, and return what it printed."""
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return result.output
 
 
 def paths(folder: Path) -> list[str]:
     return [f"--paths.{name}={folder / 'corpus.spacy'}" for name in ("train", "dev")]
 
 
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a corpus, a config straight from `init config`, and a pipeline trained by `train`."""
+    folder = tmp_path_factory.mktemp("spacy_cli")
+    nlp = spacy.blank("xx")
+    DocBin(docs=[gold_doc(nlp, rows) for rows in SENTENCES] * 21, store_user_data=True).to_disk(folder / "corpus.spacy")
+    call("init", "config", folder / "config.cfg", "-l", "xx", "-p", "crf_ner")
+    python = ("-W", "error:::spacy_crfseq", "-m", "spacy")
+    output = run(*python, "train", folder / "config.cfg", "-o", folder / "out", *paths(folder), *TINY)
+    assert "CRF_NER" in output.upper()
+    assert "ENTS_F" in output
+    return folder
+
+
 def test_train(folder: Path) -> None:
     nlp = spacy.load(folder / "out" / "model-best")
-    assert [ent.text for ent in nlp("Anna lives in New York .").ents] == ["Anna", "New York"]
+    assert [ent.text for ent in nlp(TEXT).ents] == ["Anna", "New York"]
     assert nlp.meta["performance"]["ents_f"] == 1.0
     assert nlp.config["components"]["crf_ner"]["factory"] == "crf_ner"
     assert not list((folder / "out").rglob("*.part"))
 
 
-def test_evaluate(folder: Path, call: Callable[..., str]) -> None:
+def test_evaluate(folder: Path) -> None:
     call("evaluate", folder / "out" / "model-best", folder / "corpus.spacy", "--output", folder / "scores.json")
     scores = json.loads((folder / "scores.json").read_text())
     assert scores["ents_f"] == 1.0
@@ -79,9 +75,7 @@ def test_evaluate(folder: Path, call: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     ("component", "score"), [("crf_tagger", "tag_acc"), ("crf_chunker", "spans_chunks_f"), ("crf_ner", "ents_f")]
 )
-def test_init_config_gives_a_complete_config(
-    folder: Path, call: Callable[..., str], tmp_path: Path, component: str, score: str
-) -> None:
+def test_init_config_gives_a_complete_config(folder: Path, tmp_path: Path, component: str, score: str) -> None:
     call("init", "config", tmp_path / "config.cfg", "-l", "xx", "-p", component)
     config = spacy.util.load_config(tmp_path / "config.cfg")
     assert config["components"][component]["loss"] == {"@crf_losses": "spacy_crfseq.SequentialLog.v1"}
@@ -92,10 +86,8 @@ def test_init_config_gives_a_complete_config(
     assert score in nlp.meta["performance"]
 
 
-def test_fill_config(folder: Path, call: Callable[..., str], tmp_path: Path) -> None:
-    base = '[nlp]\nlang = "xx"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\n'
-    base += 'factory = "crf_ner"\nscheme = "IOB2"\n'
-    (tmp_path / "base.cfg").write_text(base)
+def test_fill_config(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "base.cfg").write_text(SOURCED + 'factory = "crf_ner"\nscheme = "IOB2"\n')
     call("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg")
     config = spacy.util.load_config(tmp_path / "config.cfg")
     assert config["components"]["crf_ner"]["scheme"] == "IOB2"
@@ -103,7 +95,7 @@ def test_fill_config(folder: Path, call: Callable[..., str], tmp_path: Path) -> 
     call("train", tmp_path / "config.cfg", *paths(folder), *TINY)
 
 
-def test_labels(folder: Path, call: Callable[..., str], tmp_path: Path) -> None:
+def test_labels(folder: Path, tmp_path: Path) -> None:
     call("init", "labels", folder / "config.cfg", tmp_path / "labels", *paths(folder))
     tags = json.loads((tmp_path / "labels" / "crf_ner.json").read_text())
     assert tags == ["O", "B-LOC", "B-ORG", "I-ORG", "L-LOC", "L-ORG", "U-LOC", "U-PER"]
@@ -116,12 +108,12 @@ def test_labels(folder: Path, call: Callable[..., str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["data", "config"])
-def test_debug(folder: Path, call: Callable[..., str], command: str) -> None:
+def test_debug(folder: Path, command: str) -> None:
     output = call("debug", command, folder / "config.cfg", *paths(folder))
     assert {"data": "crf_ner", "config": "Config is valid"}[command] in output
 
 
-def test_debug_model(folder: Path, call: Callable[..., str]) -> None:
+def test_debug_model(folder: Path) -> None:
     flags = ["-P0", "-P1", "-P2", "-P3", "-DIM", "-PAR", "-GRAD", "-ATTR"]
     output = call("debug", "model", folder / "config.cfg", "crf_ner", *flags, *paths(folder))
     assert "linear_chain_crf" in output
@@ -129,26 +121,25 @@ def test_debug_model(folder: Path, call: Callable[..., str]) -> None:
     assert "Successfully ended analysis" in output
 
 
-def test_assemble(folder: Path, call: Callable[..., str], tmp_path: Path) -> None:
+def test_assemble(folder: Path, tmp_path: Path) -> None:
     source = (folder / "out" / "model-best").as_posix()
-    text = f'[nlp]\nlang = "xx"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\nsource = "{source}"\n'
-    (tmp_path / "base.cfg").write_text(text)
+    (tmp_path / "base.cfg").write_text(f'{SOURCED}source = "{source}"\n')
     call("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg")
     call("assemble", tmp_path / "config.cfg", tmp_path / "out")
-    assert len(spacy.load(tmp_path / "out")("Anna lives in New York .").ents) == 2
+    assert len(spacy.load(tmp_path / "out")(TEXT).ents) == 2
 
 
 def test_package(folder: Path, tmp_path: Path) -> None:
-    run("package", folder / "out" / "model-best", tmp_path, "--build", "sdist", "--name", "tiny", "--version", "1.2.3")
-    (built,) = tmp_path.glob("xx_tiny-1.2.3")
+    """`.ci/package` installs one, too."""
+    names = ("--build", "none", "--name", "tiny", "--version", "1.2.3")
+    run("-m", "spacy", "package", folder / "out" / "model-best", tmp_path, *names)
+    built = tmp_path / "xx_tiny-1.2.3"
     meta = json.loads((built / "meta.json").read_text())
     assert any(name.startswith("spacy-crfseq") for name in meta["requirements"])
-    code = "import xx_tiny; print(len(xx_tiny.load()('Anna lives in New York .').ents))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=built, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "2", done.stderr
+    assert len(spacy.load(built / "xx_tiny" / built.name)(TEXT).ents) == 2
 
 
-def test_find_threshold(folder: Path, call: Callable[..., str]) -> None:
+def test_find_threshold(folder: Path) -> None:
     model, corpus = folder / "out" / "model-best", folder / "corpus.spacy"
     output = call("find-threshold", model, corpus, "crf_ner", "threshold", "ents_f", "--n_trials", "3")
     rows = [line.split() for line in output.splitlines() if line.strip().startswith(("0.0", "0.5", "1.0"))]
@@ -156,7 +147,7 @@ def test_find_threshold(folder: Path, call: Callable[..., str]) -> None:
     assert "Best threshold" in output
 
 
-def test_benchmark_speed(folder: Path, call: Callable[..., str]) -> None:
+def test_benchmark_speed(folder: Path) -> None:
     output = call(
         "benchmark", "speed", folder / "out" / "model-best", folder / "corpus.spacy", "--batches", "30", "--no-shuffle"
     )
@@ -171,11 +162,11 @@ def test_benchmark_speed(folder: Path, call: Callable[..., str]) -> None:
         ("crf_ner", "factories"),
     ],
 )
-def test_find_function(call: Callable[..., str], name: str, registry: str) -> None:
+def test_find_function(name: str, registry: str) -> None:
     assert "spacy_crfseq" in call("find-function", name, "-r", registry)
 
 
-def test_info(folder: Path, call: Callable[..., str]) -> None:
+def test_info(folder: Path) -> None:
     assert "crf_ner" in call("info", folder / "out" / "model-best")
 
 
@@ -183,6 +174,6 @@ def test_no_command_of_spacy_imports_numba() -> None:
     code = "import sys, spacy.cli\nfrom spacy.cli._util import setup_cli\n"
     code += "try:\n    sys.argv = ['spacy', '--help']; setup_cli()\nexcept SystemExit:\n    pass\n"
     code += "print('numba' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf8", check=True)
-    assert "crfseq" in done.stdout
-    assert done.stdout.strip().endswith("False")
+    output = run("-c", code)
+    assert "crfseq" in output
+    assert output.strip().endswith("False")

@@ -51,26 +51,23 @@ def test_each_item_is_taken_once(n_items: int, n: int) -> None:
     assert sorted(taken) == list(range(n_items))
 
 
-def test_no_item_is_taken_after_an_error() -> None:
+@pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt])
+def test_no_item_is_taken_after_an_error(kind: type[BaseException]) -> None:
     taken: list[int] = []
 
     def fail(item: int) -> None:
         taken.append(item)
-        raise KeyboardInterrupt
+        raise kind
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(kind):
         threads.over(fail, range(1000), 2)
     assert len(taken) <= 2
 
 
 def test_worker_processes_get_one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert threads.available() >= 1
     monkeypatch.setattr(threads.multiprocessing, "parent_process", lambda: object())
     assert threads.available() == 1
-
-
-def test_an_error_at_one_item() -> None:
-    with pytest.raises(ZeroDivisionError):
-        threads.over(lambda item: 1 // item, [1, 0, 2], 2)
 
 
 @given(st.integers(0, 50), st.integers(1, 60))
@@ -81,7 +78,3 @@ def test_parts_cover_everything_once(length: int, n: int) -> None:
     assert len(parts) <= n
     assert max(sizes) - min(sizes) <= 1
     assert length == 0 or min(sizes) > 0
-
-
-def test_available_cores() -> None:
-    assert threads.available() >= 1

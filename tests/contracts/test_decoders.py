@@ -17,16 +17,12 @@ from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.training.compatibility import check_plugins
-from spacy_crfseq.types import Constraints, Decoder
+from spacy_crfseq.types import Constraints, Decoder, Scores
 from tests import reference
 from tests.problems import Problem, all_allowed, problems, random_constraints, random_problem
 
-ARGUMENTS: dict[str, dict[str, Any]] = {}
-"""Arguments of decoders that cannot be made without."""
 DECODERS = registry.decoders.get_all()
-EVERY_DECODER = pytest.mark.parametrize(
-    "decoder", [make(**ARGUMENTS.get(name, {})) for name, make in DECODERS.items()], ids=DECODERS
-)
+EVERY_DECODER = pytest.mark.parametrize("decoder", [make() for make in DECODERS.values()], ids=DECODERS)
 PROBLEMS = problems(maskable=False, missing=False, scales=(1.0, 100.0), dtypes=(np.float32, np.float64))
 
 
@@ -50,15 +46,13 @@ def test_only_allowed_paths(decoder: Decoder, problem: Problem, seed: int, share
 
 
 @EVERY_DECODER
-@pytest.mark.parametrize("local", [False, True])
-def test_it_is_for_one_kind_of_loss(decoder: Decoder, local: bool) -> None:
+def test_it_is_for_one_kind_of_loss(decoder: Decoder) -> None:
     parts = {"regularizer": L2(), "optimizer": AdaGrad(), "decoder": decoder}
-    loss = LocalLog() if local else SequentialLog()
-    if local == getattr(decoder, "local", False):
-        check_plugins("crf", loss=loss, **parts)
-    else:
-        with pytest.raises(ConfigError, match="cannot decode for the loss"):
-            check_plugins("crf", loss=loss, **parts)
+    losses = [SequentialLog(), LocalLog()]
+    fitting = losses.pop(getattr(decoder, "local", False))
+    check_plugins("crf", loss=fitting, **parts)
+    with pytest.raises(ConfigError, match="cannot decode for the loss"):
+        check_plugins("crf", loss=losses[0], **parts)
 
 
 @EVERY_DECODER
@@ -92,41 +86,45 @@ def test_where_nothing_is_allowed_it_says_so(decoder: Decoder, forbidden: str) -
         decoder(problem.scores, problem.batch.offsets, constraints, allowed)
 
 
+def best_path(scores: Scores, path: np.ndarray, paths: np.ndarray) -> tuple[float, float]:
+    """Return the score of a path, and the best of those that are allowed."""
+    return reference.path_score(scores, path.tolist()), reference.best_score(scores)
+
+
+def most_labels_right(scores: Scores, path: np.ndarray, paths: np.ndarray) -> tuple[float, float]:
+    """Return how many labels of a path are right by expectation, and the most of all allowed paths [P, n]."""
+    marginals, tokens = reference.marginals(scores), np.arange(len(path))
+    return marginals[tokens, path].sum(), marginals[tokens, paths].sum(1).max()
+
+
+def most_probable_by_steps(scores: Scores, path: np.ndarray, paths: np.ndarray) -> tuple[float, float]:
+    """Return the log-probability of a path in a chain of softmaxes, and that of the best of all allowed ones [P, n]."""
+    found, expected = (reference.local_log_probabilities(scores, each) for each in (path[None], paths))
+    return found[0], expected.max()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "local"),
+    [
+        ("Viterbi", best_path, False),
+        ("Posterior", most_labels_right, False),
+        ("LocalViterbi", most_probable_by_steps, True),
+    ],
+)
 @given(PROBLEMS, st.integers(0, 2**32 - 1))
-def test_viterbi_finds_the_best_allowed_path(problem: Problem, seed: int) -> None:
+def test_the_best_of_all_allowed_paths(name: str, values: Any, local: bool, problem: Problem, seed: int) -> None:
     constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.5)
-    decoder = registry.decoders.get("spacy_crfseq.Viterbi.v1")()
+    decoder = registry.decoders.get(f"spacy_crfseq.{name}.v1")()
     labels = decoder(problem.scores, problem.batch.offsets, constraints, allowed)
     for first, last in problem.sequence_bounds():
         if last > first:
-            one = reference.sequence(problem.scores, first, last)
-            one = reference.masked(one, constraints.start, constraints.step, constraints.end, allowed[first:last])
-            best = reference.best_score(one)
-            assert reference.path_score(one, labels[first:last].tolist()) == pytest.approx(best, rel=1e-5, abs=1e-3)
-
-
-def allowed_paths(problem: Problem, seed: int, first: int, last: int) -> np.ndarray:
-    """Return all label sequences of the tokens first..last-1 that random constraints allow, [P, n]."""
-    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.5)
-    paths = reference.all_paths(last - first, problem.scores.start.shape[0])
-    keep = [is_allowed(path.tolist(), constraints, allowed[first:last]) for path in paths]
-    return paths[np.array(keep, np.bool_)]
-
-
-@given(PROBLEMS, st.integers(0, 2**32 - 1))
-def test_posterior_has_most_labels_right_by_expectation(problem: Problem, seed: int) -> None:
-    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.5)
-    decoder = registry.decoders.get("spacy_crfseq.Posterior.v1")()
-    labels = decoder(problem.scores, problem.batch.offsets, constraints, allowed)
-    for first, last in problem.sequence_bounds():
-        if last > first:
-            one = reference.sequence(problem.scores, first, last)
-            one = reference.masked(one, constraints.start, constraints.step, constraints.end, allowed[first:last])
-            marginals = reference.marginals(one)
-            paths = allowed_paths(problem, seed, first, last)
-            expected = marginals[np.arange(last - first), paths].sum(1)
-            found = marginals[np.arange(last - first), labels[first:last]].sum()
-            assert found == pytest.approx(expected.max(), abs=1e-3)
+            one, here = reference.sequence(problem.scores, first, last), allowed[first:last]
+            masked = reference.masked(one, constraints.start, constraints.step, constraints.end, here)
+            paths = reference.all_paths(*one.emissions.shape)
+            paths = paths[[is_allowed(path.tolist(), constraints, here) for path in paths]]
+            # softmaxes are those of all labels: what is forbidden is forbidden to the path alone
+            found, expected = values(one if local else masked, labels[first:last], paths)
+            assert found == pytest.approx(expected, rel=1e-5, abs=1e-3)
 
 
 @given(PROBLEMS)
@@ -137,16 +135,3 @@ def test_posterior_without_constraints_takes_the_most_probable_label_of_each_tok
         marginals = reference.marginals(reference.sequence(problem.scores, first, last))
         found = marginals[np.arange(last - first), labels[first:last]]
         np.testing.assert_allclose(found, marginals.max(1), atol=1e-3)
-
-
-@given(PROBLEMS, st.integers(0, 2**32 - 1))
-def test_local_viterbi_finds_the_most_probable_allowed_path(problem: Problem, seed: int) -> None:
-    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.5)
-    decoder = registry.decoders.get("spacy_crfseq.LocalViterbi.v1")()
-    labels = decoder(problem.scores, problem.batch.offsets, constraints, allowed)
-    for first, last in problem.sequence_bounds():
-        if last > first:
-            one = reference.sequence(problem.scores, first, last)
-            expected = reference.local_log_probabilities(one, allowed_paths(problem, seed, first, last))
-            found = reference.local_log_probabilities(one, labels[None, first:last])
-            assert found[0] == pytest.approx(expected.max(), rel=1e-5, abs=1e-3)

@@ -14,12 +14,15 @@ from spacy_crfseq.types import MISSING, Candidates, Loss, Scores
 from tests import reference
 from tests.problems import Problem, one_sided_differences, problems
 
-ARGUMENTS: dict[str, dict[str, Any]] = {}
-"""Arguments of losses that cannot be made without."""
-LOSSES = registry.losses.get_all()
-EVERY_LOSS = pytest.mark.parametrize(
-    "loss", [make(**ARGUMENTS.get(name, {})) for name, make in LOSSES.items()], ids=LOSSES
-)
+LOSSES = {name: make() for name, make in registry.losses.get_all().items()}
+
+
+def every_loss(*capabilities: str) -> pytest.MarkDecorator:
+    """Run a test over the registered losses that give all of `capabilities`."""
+    chosen = {name: loss for name, loss in LOSSES.items() if loss.gives.issuperset(capabilities)}
+    return pytest.mark.parametrize("loss", chosen.values(), ids=chosen)
+
+
 PROBLEMS = problems(candidates=True)
 KINK = 1e-2
 """Slopes that differ by more over 2e-5 belong to two pieces of a piecewise linear loss."""
@@ -33,7 +36,7 @@ def evaluate(loss: Loss, problem: Problem) -> tuple[float, Scores]:
     return loss(problem.scores, problem.batch, gradient), gradient
 
 
-@EVERY_LOSS
+@every_loss()
 @given(PROBLEMS)
 def test_gradient_equals_finite_differences(loss: Loss, problem: Problem) -> None:
     """Where a loss has a kink within the step, any slope between those on its two sides is a subgradient."""
@@ -47,27 +50,21 @@ def test_gradient_equals_finite_differences(loss: Loss, problem: Problem) -> Non
         np.testing.assert_allclose(array[~kink], central[~kink], rtol=1e-6, atol=1e-7)
 
 
-@EVERY_LOSS
+@every_loss()
 @given(PROBLEMS)
-def test_gradient_is_added(loss: Loss, problem: Problem) -> None:
+def test_the_gradient_is_added_and_scores_and_batch_are_left_alone(loss: Loss, problem: Problem) -> None:
+    arrays = (*problem.scores, *problem.batch[:3], problem.batch.candidates.sets)
+    before = [array.copy() for array in arrays]
     _, fresh = evaluate(loss, problem)
     filled = Scores(*(np.full_like(array, 1.5) for array in problem.scores))
     loss(problem.scores, problem.batch, filled)
     for array, fresh_array in zip(filled, fresh, strict=True):
         np.testing.assert_allclose(array - 1.5, fresh_array, atol=1e-10)
-
-
-@EVERY_LOSS
-@given(PROBLEMS)
-def test_scores_and_batch_are_left_alone(loss: Loss, problem: Problem) -> None:
-    arrays = (*problem.scores, *problem.batch[:3], problem.batch.candidates.sets)
-    before = [array.copy() for array in arrays]
-    evaluate(loss, problem)
     for array, copy in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, copy)
 
 
-@EVERY_LOSS
+@every_loss()
 @given(PROBLEMS)
 def test_a_sum_over_sequences(loss: Loss, problem: Problem) -> None:
     whole, gradient = evaluate(loss, problem)
@@ -84,7 +81,7 @@ def test_a_sum_over_sequences(loss: Loss, problem: Problem) -> None:
     np.testing.assert_allclose(gradient.end, end, atol=1e-10)
 
 
-@EVERY_LOSS
+@every_loss()
 @given(PROBLEMS, st.floats(0, 5))
 def test_weights_multiply(loss: Loss, problem: Problem, factor: float) -> None:
     value, gradient = evaluate(loss, problem)
@@ -95,7 +92,7 @@ def test_weights_multiply(loss: Loss, problem: Problem, factor: float) -> None:
         np.testing.assert_allclose(array, factor * unweighted, atol=1e-9)
 
 
-@EVERY_LOSS
+@every_loss()
 @given(PROBLEMS)
 def test_a_small_step_against_the_gradient_lowers_it(loss: Loss, problem: Problem) -> None:
     value, gradient = evaluate(loss, problem)
@@ -107,7 +104,7 @@ def test_a_small_step_against_the_gradient_lowers_it(loss: Loss, problem: Proble
     assert lowered < value
 
 
-@EVERY_LOSS
+@every_loss()
 @given(PROBLEMS)
 def test_both_kinds_of_transitions_agree(loss: Loss, problem: Problem) -> None:
     """Transitions shared by all positions score as their copies at every position."""
@@ -121,11 +118,9 @@ def test_both_kinds_of_transitions_agree(loss: Loss, problem: Problem) -> None:
     np.testing.assert_allclose(copied.emissions, gradient.emissions, atol=1e-9)
 
 
-@EVERY_LOSS
+@every_loss("likelihood")
 @given(problems(missing=False))
 def test_a_loss_that_gives_likelihood_is_a_sum_of_phi(loss: Any, problem: Problem) -> None:
-    if "likelihood" not in loss.gives:
-        return
     nll = np.zeros(len(problem.batch.weights))
     for n, (first, last) in enumerate(problem.sequence_bounds()):
         one, gold = reference.sequence(problem.scores, first, last), problem.batch.gold[first:last]
@@ -138,21 +133,17 @@ def test_a_loss_that_gives_likelihood_is_a_sum_of_phi(loss: Any, problem: Proble
     np.testing.assert_allclose((above - below) / 2e-6, slope, rtol=1e-4)
 
 
-@EVERY_LOSS
+@every_loss("likelihood", "candidates")
 @given(problems(candidates=True, missing=False))
 def test_the_likelihood_of_candidate_sets_is_that_of_all_labellings_that_agree(loss: Any, problem: Problem) -> None:
-    if not {"likelihood", "candidates"} <= loss.gives:
-        return
     nll = reference.partial_nll(problem.scores, problem.batch)
     value, _ = evaluate(loss, problem)
     assert value == pytest.approx(float(problem.batch.weights @ loss.phi(nll)[0]), rel=1e-9, abs=1e-9)
 
 
-@EVERY_LOSS
+@every_loss("candidates")
 @given(problems(candidates=True))
 def test_a_set_of_all_labels_is_a_missing_one_and_a_set_of_one_a_label(loss: Loss, problem: Problem) -> None:
-    if "candidates" not in loss.gives:
-        return
     n_labels = problem.scores.emissions.shape[1]
     known = problem.without_candidates().batch
     sets = np.concatenate([np.eye(n_labels, dtype=np.bool_), np.ones((1, n_labels), np.bool_)])

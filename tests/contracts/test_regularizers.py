@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from spacy_crfseq import registry
 from spacy_crfseq.types import Floats, Regularizer, RowBlock
 from tests.problems import finite_differences
 
-ARGUMENTS: dict[str, dict[str, Any]] = {}
-"""Arguments of regularizers that cannot be made without."""
 WEIGHTS = np.random.default_rng(0).standard_normal(7)
 BLOCKS = [
     RowBlock(0, 3, 0, 2, 3, np.array([0, 2, 3]), np.array([0, 2, 1], np.int32)),
@@ -23,9 +20,13 @@ BLOCKS = [
 ]
 """The weights lie in five rows: two sparse ones, a dense one, and two of the kind that all positions share."""
 ROWS = [slice(0, 2), slice(2, 3), slice(3, 5), slice(5, 6), slice(6, 7)]
-REGULARIZERS = registry.regularizers.get_all()
-EVERY_REGULARIZER = pytest.mark.parametrize(
-    "penalty", [make(**ARGUMENTS.get(name, {})).over(BLOCKS) for name, make in REGULARIZERS.items()], ids=REGULARIZERS
+REGULARIZERS = {name: make().over(BLOCKS) for name, make in registry.regularizers.get_all().items()}
+EVERY_REGULARIZER = pytest.mark.parametrize("penalty", REGULARIZERS.values(), ids=REGULARIZERS)
+SMOOTH, NON_SMOOTH = (
+    pytest.mark.parametrize(
+        "penalty", [pytest.param(each, id=name) for name, each in REGULARIZERS.items() if each.smooth == smooth]
+    )
+    for smooth in (True, False)
 )
 
 
@@ -42,10 +43,8 @@ def non_smooth_value(penalty: Regularizer, weights: Floats) -> float:
     )
 
 
-@EVERY_REGULARIZER
+@SMOOTH
 def test_a_smooth_gradient_equals_finite_differences(penalty: Regularizer) -> None:
-    if not penalty.smooth:
-        pytest.skip("it has a non-smooth part, which the proximal map covers")
     weights = WEIGHTS.copy()
     numerical = finite_differences(lambda: penalty.value(weights), weights)
     np.testing.assert_allclose(smooth_gradient(penalty, WEIGHTS), numerical, rtol=1e-6, atol=1e-8)
@@ -59,13 +58,11 @@ def test_the_gradient_is_added_and_weights_are_left_alone(penalty: Regularizer) 
     np.testing.assert_array_equal(weights, WEIGHTS)
 
 
-@EVERY_REGULARIZER
+@NON_SMOOTH
 @pytest.mark.parametrize("step", [0.1, 1.0])
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_prox_equals_a_grid_search(penalty: Regularizer, step: float, row: slice) -> None:
     """prox(w) = argmin_z 1/2 ||z - w||^2 + step * nonsmooth(z), searched over a row while the others are zero."""
-    if penalty.smooth:
-        pytest.skip("a smooth penalty's map is the identity, which the next test shows")
     size = row.stop - row.start
     for scale in (0.05, 1.0, 3.0):
         weights = np.zeros(len(WEIGHTS))
@@ -112,10 +109,8 @@ def test_prox_lowers_its_objective_more_than_any_small_change(penalty: Regulariz
         assert cost(moved + change) >= least - 1e-12
 
 
-@EVERY_REGULARIZER
+@SMOOTH
 def test_prox_of_a_smooth_penalty_changes_nothing(penalty: Regularizer) -> None:
-    if not penalty.smooth:
-        pytest.skip("it has a non-smooth part")
     weights = WEIGHTS.copy()
     penalty.prox(weights, 0.7)
     np.testing.assert_array_equal(weights, WEIGHTS)

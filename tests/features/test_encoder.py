@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.features.encoder import Block, Encoded, Encoder, Ids, attribute_names, concatenate, take_sequences
-from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.potentials.layout import make_layout
 from tests import reference
 from tests.problems import (
@@ -88,22 +87,15 @@ def test_rare_attributes_are_dropped_and_unknown_ones_ignored(
     expected = expected_names(seen, templates)
     counts = Counter(name for names in expected for name in names)
     kept = {name for name, count in counts.items() if count >= min_count}
-    assert set(attribute_names(growing.encoder.state, growing.vocabulary.text_of)) == kept
+    block = growing.encoder.state
+    names = attribute_names(block, growing.vocabulary.text_of)
+    assert set(names) == kept
+    numbers = block.template_of.tolist()
+    assert [block.plan.templates[n].name for n in numbers] == [name.partition("=")[0] for name in names]
     assert growing.state_names(encoded) == [[name for name in names if name in kept] for names in expected]
     for sentences in (others, seen):
-        names = growing.state_names(growing.encode(sentences))
-        assert names == [[name for name in token if name in kept] for token in expected_names(sentences, templates)]
-
-
-@given(SENTENCES, TEMPLATE_LISTS, st.integers(1, 3))
-def test_every_attribute_has_the_number_of_its_template(
-    sentences: list[Sentence], templates: list[str], min_count: int
-) -> None:
-    growing = Growing(templates)
-    block = growing.encoder.state
-    growing.encoder.freeze(growing.encode(sentences), min_count)
-    names = [name.partition("=")[0] for name in attribute_names(block, growing.vocabulary.text_of)]
-    assert [block.plan.templates[number].name for number in block.template_of.tolist()] == names
+        known = [[name for name in token if name in kept] for token in expected_names(sentences, templates)]
+        assert growing.state_names(growing.encode(sentences)) == known
 
 
 @given(SENTENCES, TEMPLATE_LISTS)
@@ -158,9 +150,7 @@ def test_sequences_can_be_taken_in_any_order(sentences: list[Sentence], data: st
 
 
 def test_a_word_that_looks_like_padding_is_not_padding() -> None:
-    growing = Growing(["ORTH[-1]"])
-    encoded = growing.encode([Sentence(("_B-1", "x"), ("", ""))])
-    first, second = ids_of_tokens(encoded.state)
+    first, second = ids_of_tokens(Growing(["ORTH[-1]"]).encode([Sentence(("_B-1", "x"), ("", ""))]).state)
     assert first != second
 
 
@@ -174,10 +164,7 @@ def test_min_count_where_nothing_was_ever_seen() -> None:
 @pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
 def test_a_small_cache_changes_no_score(pair_templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     training = training_problem(n_sequences=20, pair_templates=pair_templates)
-    encoder, layout = training.encoder, training.layout
-    theta = training.random_theta(np.random.default_rng(1))
-    keys = encoder.state.index.keys, encoder.pair.index.keys
-    model = LinearChainCRF(["A", "B", "C"], layout, theta, keys)
+    encoder, model = training.encoder, training.model(training.random_theta(np.random.default_rng(1)))
     text = random_sentences(np.random.default_rng(2), 30)
 
     def emissions() -> np.ndarray:

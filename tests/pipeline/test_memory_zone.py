@@ -136,6 +136,8 @@ def test_labels_made_inside_a_zone_stay() -> None:
 
 def test_an_untrained_component_does_not_mind() -> None:
     nlp = spacy.blank("en")
-    nlp.add_pipe("crf_ner")
+    pipe = nlp.add_pipe("crf_ner")
     with nlp.memory_zone():
-        pass
+        doc = nlp.make_doc("rain in Oslo")
+    assert pipe.labels == ()
+    assert len(doc) == 3

@@ -12,9 +12,9 @@ from thinc.api import Config
 
 from spacy_crfseq.features.attributes import BUILT_IN
 from tests.features.test_template_file import CRFPP_CHUNKING
+from tests.project.pages import DOCS, ROOT, blocks, read
 
-ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf8")
+PAGE = read(DOCS / "coming-from.md")
 WAPITI = """\
 *
 u:word-1=%X[-1,0]
@@ -27,16 +27,14 @@ u:capital=%t[0,0,"^\\u"]
 ATTRIBUTES = "B-NP\tw[0]=He\tpos=PRP\nB-VP\tw[0]=ran\tpos=VBD\n\nB-NP\tw[0]=the\tpos=DT\nI-NP\tw[0]=dog\tpos=NN\n"
 
 
-def sections() -> list[str]:
-    """Return the parts that hold code, by their headings."""
-    parts = re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]
-    return [part for part in parts if "```python" in part]
+SECTIONS = {part.splitlines()[0]: part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE) if "```python" in part}
+"""The parts that hold code, by their headings."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the page names."""
-    lines = (ROOT / "assets" / "corpus" / "train.conll").read_text(encoding="utf8").splitlines()
+    lines = read(ROOT / "assets" / "corpus" / "train.conll").splitlines()
     rows = [line.split("\t")[:3] for line in lines[2:600] if not line.startswith("-DOCSTART-")]
     (tmp_path / "train.data").write_text("\n".join(" ".join(row) for row in rows) + "\n", encoding="utf8")
     (tmp_path / "train.crfsuite").write_text(ATTRIBUTES)
@@ -48,16 +46,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run_section(title: str, names: dict[str, Any]) -> None:
     """Run the code of a section with these names; skip the test if it needs sklearn-crfsuite, which is not there."""
-    (section,) = (part for part in sections() if part.startswith(title + "\n"))
-    for code in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+    for code in blocks("python", SECTIONS[title]):
         if "import sklearn_crfsuite" in code:
             pytest.importorskip("sklearn_crfsuite", reason="sklearn-crfsuite is not installed")
         exec(compile(code, title, "exec"), names)
 
 
 def test_every_section_is_run_here() -> None:
-    titles = [part.splitlines()[0] for part in sections()]
-    assert titles == ["sklearn-crfsuite", "CRFsuite", "CRF++", "Wapiti", "spacy-crfsuite"]
+    assert list(SECTIONS) == ["sklearn-crfsuite", "CRFsuite", "CRF++", "Wapiti", "spacy-crfsuite"]
 
 
 def test_sklearn_crfsuite(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +90,7 @@ def test_spacy_crfsuite(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_configs_resolve(folder: Path) -> None:
-    for text in re.findall(r"```ini\n(.*?)```", PAGE, re.DOTALL):
+    for text in blocks("ini", PAGE):
         config = Config().from_str("[paths]\ntrain = train.crfsuite\n[corpora]\n" + text)
         assert registry.resolve(config)["corpora"]["train"]
 

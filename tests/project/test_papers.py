@@ -1,4 +1,4 @@
-"""The papers' command lists what it has, its page shows made-up results, its data are what they should be.
+"""The papers' page is what the command makes of its results, and its data are what they should be.
 
 Nothing is timed, and no corpus is needed.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from itertools import pairwise
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,174 +15,51 @@ import numpy as np
 import pytest
 import spacy
 
-from scripts.papers import _harness, altun, chunks, figures, hall, nettalk, page, partial, synthetic, tasks
+from scripts.papers import _harness, chunks, figures, hall, nettalk, page, partial, synthetic, tasks
 from scripts.papers._harness import Options, Skip
 from spacy_crfseq.pipeline.gold import gold_tags
 from spacy_crfseq.training.selection import thresholded
+from spacy_crfseq.types import Scores
+from tests import reference
 from tests.pipeline.helpers import blank, pipe_of
 from tests.pipeline.helpers import examples as corpus_of
 
-ROOT = Path(__file__).parent.parent
-MACHINE = {"cpu": "Engine", "cores": 2, "system": "Linux", "python": "3.12", "packages": {"numpy": "2.0"}}
-ACTIVE = {"state": 5, "pair": 2, "shared": 1, "all": 8}
-
-
-def entry(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
-    defaults = {"date": "2030-01-01", "quick": False, "seed": 0, "machine": MACHINE, "processor seconds": 60.0}
-    return {**defaults, "rows": list(rows), **more}
-
-
-def trained(**values: Any) -> dict[str, Any]:
-    defaults = {"iterations": 7, "seconds": 1.5, "size": 40, "active": ACTIVE, "objective": 9.0, "optimality": 0.002}
-    return {**defaults, "reason": "", **values}
-
-
-def losses(*scores: float) -> list[dict[str, Any]]:
-    methods = (*altun.LOSSES, "Perceptron", "Boosting")
-    return [
-        trained(method=method, test=score, dev=score + 1, rho=1.0)
-        for method, score in zip(methods, scores, strict=True)
-    ]
-
-
-def known_questions() -> list[dict[str, Any]]:
-    scores = {hall.NOTHING: 90.0, hall.VERB: 90.1, hall.TAG: 90.5, hall.ALL: 91.0, hall.MORE: 92.0}
-    return [
-        {
-            "seed": seed,
-            "known": known,
-            "questions": score + seed * (known == hall.ALL),
-            "main verbs": 80.0,
-            "as verbs": 85.0,
-            "others": 95,
-        }
-        for known, score in scores.items()
-        for seed in (0, 1)
-    ]
-
-
-def judged_taggers() -> list[dict[str, Any]]:
-    scores = {
-        hall.FIRST: (88.0, 51.0), hall.AGAIN: (90.0, 50.0), hall.ERRORS: (90.5, 53.0), hall.ERRORS_F1: (90.25, 52.0),
-        hall.TAUGHT: (93.0, 54.0), hall.GOLD: (100.0, 56.0),
-    }  # fmt: skip
-    return [
-        {
-            "seed": seed,
-            "known": known,
-            "tags": tags,
-            "entities": entities + seed * (known != hall.AGAIN),
-            "dev entities": entities,
-            "seconds": 2.0,
-        }
-        for known, (tags, entities) in scores.items()
-        for seed in (0, 1)
-    ]
-
-
-def made_up() -> dict[str, Any]:
-    note = {"iteration": 1, "seconds": 0.5, "active": 8, "test error": 15.0}
-    methods = ("L-BFGS", "OWL-QN", "SBCD")
-    return {
-        "entities-S1": entry(*losses(60, 60, 60, 60, 60, 50)),
-        "entities-S2": entry(*losses(70, 70, 70, 70, 70, 60)),
-        "entities-S3": entry(*losses(76, 75, 75, 70, 75, 73)),
-        "nettalk-methods": entry(
-            *(trained(**{"method": name, "test error": 15.0, "dev error": 16.0}, trace=[note]) for name in methods),
-            {"method": "threshold", "active": 4, "test error": 20.0, "dev error": 21.0},
-            {"method": "SGD", "skipped": "spacy_crfseq.SGD.v1 is not registered"},
-        ),
-        "nettalk-sweeps": entry(
-            *({"rho1": 8.0 / n, "active": 10 * n, "seconds": 1.0 * n, "test error": 20.0} for n in (1, 2, 3))
-        ),
-        "chunks-selection": entry(
-            {"how": "all features", "kept": 100, "test": 90.0},
-            {"how": "small weights dropped", "kept": 50, "test": 89.9},
-        ),
-        "chunks-path": entry(
-            trained(rho1=2.0, dev=90.0, test=89.0),
-            trained(dense=True, dev=91.0, test=90.0, active={**ACTIVE, "all": 30}),
-        ),
-        "synthetic": entry(
-            {"repetition": 0, "model": "best possible", "test error": 20.0},
-            *(
-                trained(**{"repetition": n, "model": "M2", "method": "L-BFGS", "test error": 20.0 + n})
-                for n in range(3)
-            ),
-        ),
-        "partial": entry(
-            trained(removed=0.0, treatment="missing", test=80.0),
-            trained(removed=0.5, treatment="missing", test=78.0),
-            trained(removed=0.5, treatment="O", test=45.0),
-        ),
-        "questions-tag": entry(*known_questions()),
-        "tagger-for-entities": entry(*judged_taggers()),
-        "tags-S1": entry(skipped="CRFSEQ_DATA is not set"),
-    }
+ROOT = Path(__file__).parents[2]
+RUN = [sys.executable, str(ROOT / "scripts" / "papers" / "run.py")]
+METHOD = _harness.config("synthetic")["methods"]["L-BFGS"]
+RESULTS = _harness.load(ROOT / "scripts" / "papers" / "results.json")
 
 
 def test_the_command_lists_its_experiments() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "papers" / "run.py"), "--list"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert {
-        "entities-S3",
-        "nettalk-methods",
-        "chunks-path",
-        "synthetic",
-        "questions-tag",
-        "tagger-for-entities",
-    } <= set(done.stdout.split())
+    done = subprocess.run([*RUN, "--list"], capture_output=True, text=True, check=True)
+    assert {line.split()[0] for line in done.stdout.splitlines()} >= set(RESULTS)
 
 
-def test_the_page_is_filled_from_results() -> None:
-    text = page.render(page.TEMPLATE.read_text(encoding="utf8"), made_up())
-    assert "<!--" not in text
-    assert "| SequentialLog | S3 | 73.62 | 76 | 77 | 1 | 7 | 1.5 | 8 | 2.0e-03 |" in text
-    assert "- met: SequentialLog on S3 reaches 75.0" in text
-    assert "- **not met**: PointwiseExp on S3 is within 2.5 points of SequentialLog" in text
-    assert "not run, CRFSEQ_DATA is not set: tags-S1" in text
-    assert "| SGD | not run: spacy_crfseq.SGD.v1 is not registered |" in text
-    assert "| M2 | L-BFGS | 21 | 8 | 40 | 7 | 1.5 |" in text
-    assert "| 50% | O | 45 | 1.5 | 7 |" in text
-    assert "- met: with half of the labels missing, F1 is within 3 points of that with all" in text
-    assert "| own | the main verb's tag | 90.50 ± 0.00 | 80.00 ± 0.00 | 85.00 ± 0.00 |" in text
-    assert "| 95.00 ± 0.00 | 33% | 25% to 50% | 25% |" in text
-    assert "- met: own tags: the main verb's tag closes at least a third" in text
-    assert "- **not met**: own tags: it does so with every seed" in text
-    judged = "| the recognizer's errors | 90.50 ± 0.00 | 53.50 ± 0.71 | 3.50 ± 0.71 | 54% | 50% to 57% | 50% | 2.0 |"
-    assert judged in text
-    assert "- met: tags do not get worse by it, within 0.1 points" in text
-    assert "- **not met**: the F1 term adds to what the errors alone give, on both parts" in text
-    assert "- not known: universal tags: the main verb's tag closes at least a third" in text
-    assert "Engine, 2 cores" in text
-    assert "quick run" not in text
+def test_the_page_is_what_the_command_makes_of_its_results(tmp_path: Path) -> None:
+    subprocess.run([*RUN, "--report", "--page", str(tmp_path / "papers.md")], capture_output=True, check=True)
+    expected = (ROOT / "docs" / "papers.md").read_text(encoding="utf8")
+    assert (tmp_path / "papers.md").read_text(encoding="utf8") == expected
 
 
-def test_published_numbers_are_there() -> None:
-    for score in (59.92, 69.75, 73.62, 59.68, 67.30, 72.11, 56.73, 68.28, 73.17, 58.26, 69.51, 73.82):
-        assert score in page.PUBLISHED["entities"].values()
-    assert page.PUBLISHED["entities"]["Boosting", "S3"] == 71.07
-    assert page.PUBLISHED["tags"]["PointwiseExp", "S1"] == 94.66
-    assert page.PUBLISHED["nettalk"]["(y,x)"] == 38.7
-    settings = _harness.config("nettalk")
-    names = {block["name"] for block in settings["patterns"].values()}
-    assert set(page.PUBLISHED["nettalk"]) <= names
-
-
-def test_a_page_without_results_says_so() -> None:
-    text = page.render(page.TEMPLATE.read_text(encoding="utf8"), {})
+def test_pages_that_lack_something() -> None:
+    for module in _harness.MODULES:
+        import_module(f"scripts.papers.{module}")
+    template = page.TEMPLATE.read_text(encoding="utf8")
+    text = page.render(template, {})
     assert text.count(page.NOT_RUN) == len(page.SECTIONS)
     assert "](figures/" not in text
-
-
-def test_a_quick_page_is_marked() -> None:
-    assert page.render("Text.", {"synthetic": entry(quick=True)}).startswith("> **A quick run**")
+    some = RESULTS["synthetic"]
+    skipped = {**some, "rows": [], "skipped": "CRFSEQ_DATA is not set"}
+    assert "not run, CRFSEQ_DATA is not set: tags-S1" in page.render(template, {**RESULTS, "tags-S1": skipped})
+    assert page.render("Text.", {"synthetic": {**some, "quick": True}}).startswith("> **A quick run**")
+    wanted = [page.Check("a", lambda: True), page.Check("b", lambda: False), page.Check("c", lambda: bool({}["x"]))]
+    assert page.checks(wanted) == "- met: a\n- **not met**: b\n- not known: c"
 
 
 def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for folder in ("a", "b"):
-        figures.draw(made_up(), tmp_path / folder)
+        figures.draw(RESULTS, tmp_path / folder)
     files = sorted(file.name for file in (tmp_path / "a").iterdir())
     assert {"nettalk-methods.svg", "path.svg", "selection.svg", "synthetic.svg"} <= set(files)
     for name in files:
@@ -223,13 +100,14 @@ def test_labels_are_removed_or_become_outside() -> None:
         assert left != whole
 
 
-NETTALK = "ab\tAB\t01\t0\nabc\tABC\t012\t0\nab\tA-\t01\t0\nb\tB\t1\t0\n"
-
-
-def test_nettalk_is_read(tmp_path: Path) -> None:
+def test_nettalk_is_read_and_the_first_symbol_alone_has_a_lemma(tmp_path: Path) -> None:
     file = tmp_path / "nettalk.data"
-    file.write_text(NETTALK)
-    assert tasks.read_nettalk(file) == [("ab", "AB"), ("abc", "ABC"), ("ab", "A-"), ("b", "B")]
+    file.write_text("ab\tAB\t01\t0\nabc\tABC\t012\t0\nab\tA-\t01\t0\nb\tB\t1\t0\n")
+    texts = tasks.read_nettalk(file)
+    assert texts == [("ab", "AB"), ("abc", "ABC"), ("ab", "A-"), ("b", "B")]
+    example = tasks.as_examples(spacy.blank("en"), texts)[1]
+    assert [token.lemma_ for token in example.predicted] == ["a", "", ""]
+    assert [token.tag_ for token in example.reference] == ["A", "B", "C"]
     file.write_text("ab\tA\t01\t0\n")
     with pytest.raises(ValueError, match=r"line 1: 'ab' has 2 letters, 1 phonemes"):
         tasks.read_nettalk(file)
@@ -246,48 +124,36 @@ def test_words_are_split_by_seed_and_stay_together() -> None:
     assert len(set.union(*words)) == 40
 
 
-def test_the_first_symbol_alone_has_a_lemma() -> None:
-    (example,) = tasks.as_examples(spacy.blank("en"), [("abc", "ABC")])
-    assert [token.lemma_ for token in example.predicted] == ["a", "", ""]
-    assert [token.tag_ for token in example.reference] == ["A", "B", "C"]
-
-
 def hmm() -> synthetic.HiddenMarkov:
     return synthetic.make_hmm(**_harness.config("synthetic")["hmm"])
 
 
-def test_the_hidden_markov_model_is_one() -> None:
+def shares(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return how often each column goes with each row."""
+    counts = np.zeros(shape)
+    np.add.at(counts, (rows.ravel(), columns.ravel()), 1)
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def test_synthetic_data_are_reproducible_and_follow_the_model() -> None:
     model = hmm()
     for table in (model.start[None], model.step, model.emit):
         np.testing.assert_allclose(table.sum(axis=1), 1)
         assert (table > 0).all()
     np.testing.assert_array_equal(model.emit[4], model.emit[5])
-
-
-def test_synthetic_data_are_reproducible_and_follow_the_model() -> None:
-    model = hmm()
     labels, symbols = model.sample(np.random.default_rng(0), 4000, 6)
-    again = model.sample(np.random.default_rng(0), 4000, 6)
-    np.testing.assert_array_equal(labels, again[0])
-    np.testing.assert_array_equal(symbols, again[1])
-    seen = np.zeros_like(model.emit)
-    np.add.at(seen, (labels.ravel(), symbols.ravel()), 1)
-    np.testing.assert_allclose(seen / seen.sum(axis=1, keepdims=True), model.emit, atol=0.03)
-    steps = np.zeros_like(model.step)
-    np.add.at(steps, (labels[:, :-1].ravel(), labels[:, 1:].ravel()), 1)
-    np.testing.assert_allclose(steps / steps.sum(axis=1, keepdims=True), model.step, atol=0.03)
+    np.testing.assert_array_equal((labels, symbols), model.sample(np.random.default_rng(0), 4000, 6))
+    np.testing.assert_allclose(shares(labels, symbols, model.emit.shape), model.emit, atol=0.03)
+    np.testing.assert_allclose(shares(labels[:, :-1], labels[:, 1:], model.step.shape), model.step, atol=0.03)
 
 
 def test_the_best_labels_have_the_highest_posterior() -> None:
     model = hmm()
     _, symbols = model.sample(np.random.default_rng(1), 3, 4)
+    start, steps, emit = (np.log(table) for table in (model.start, model.step, model.emit))
     for row, found in zip(symbols, model.best_labels(symbols), strict=True):
-        posterior = np.zeros((4, 6))
-        for path in np.ndindex(6, 6, 6, 6):
-            probability = model.start[path[0]] * np.prod([model.step[a, b] for a, b in pairwise(path)])
-            probability *= np.prod([model.emit[label, symbol] for label, symbol in zip(path, row, strict=True)])
-            posterior[np.arange(4), path] += probability
-        np.testing.assert_array_equal(found, posterior.argmax(axis=1))
+        scores = Scores(emit[:, row].T, steps[None], start, np.zeros_like(start))
+        np.testing.assert_array_equal(found, reference.marginals(scores).argmax(axis=1))
 
 
 def small_task(**component: Any) -> tasks.Task:
@@ -302,20 +168,18 @@ def small_task(**component: Any) -> tasks.Task:
 @pytest.mark.parametrize("support", ["all", "observed"])
 def test_runs_are_watched_and_come_to_the_optimum(support: str) -> None:
     task = small_task(support=support)
-    method = _harness.config("synthetic")["methods"]["L-BFGS"]
-    result = task.fit(method, watch=lambda theta: {"score": task.score("dev", theta)})
+    result = task.fit(METHOD, watch=lambda theta: {"score": task.score("dev", theta)})
     assert result.iterations == len(result.trace)
     assert result.trace[-1]["active"] == task.active(result.theta)["all"] <= task.size
     assert result.optimality < 0.01
     assert result.trace[-1]["score"] == task.score("dev", result.theta) > 30
-    again = task.fit(method, start=result.theta)
+    again = task.fit(METHOD, start=result.theta)
     assert again.objective == pytest.approx(result.objective, rel=1e-3)
 
 
 def test_the_best_value_of_a_setting_is_taken() -> None:
     task = small_task()
-    method = _harness.config("synthetic")["methods"]["L-BFGS"]
-    best = tasks.tuned(task, method, "regularizer", "rho", [1000.0, 1.0])
+    best = tasks.tuned(task, METHOD, "regularizer", "rho", [1000.0, 1.0])
     assert best.value == 1.0
     assert best.seconds >= best.trained.seconds
 
@@ -332,10 +196,9 @@ def test_parts_of_the_weights_are_found_again(support: str) -> None:
 
 def test_a_part_of_the_weights_is_trained() -> None:
     task = small_task()
-    method = _harness.config("synthetic")["methods"]["L-BFGS"]
-    whole = task.fit(method)
+    whole = task.fit(METHOD)
     part = chunks._largest(task, whole.theta, 40)
-    result = task.fit(method, layout=part, start=whole.theta)
+    result = task.fit(METHOD, layout=part, start=whole.theta)
     weights = task.layout.size - task.layout.n_labels * (task.layout.n_labels + 2)
     assert not result.theta[:weights][np.abs(whole.theta[:weights]) < np.sort(np.abs(whole.theta))[-40]].any()
     assert result.objective > whole.objective
@@ -447,8 +310,3 @@ def test_a_tagger_learns_from_the_recognizer(tagged_entities: hall.TaggedEntitie
     assert tagged_entities.entities("test", tagged_entities.adapt(known)) > alone
     recognizer = tagged_entities.recognizer
     assert recognizer.score("test", recognizer.pipe.crf.theta) == 100  # it reads gold tags here
-
-
-def test_what_cannot_be_told_is_said() -> None:
-    wanted = [page.Check("a", lambda: True), page.Check("b", lambda: False), page.Check("c", lambda: bool({}["x"]))]
-    assert page.checks(wanted) == "- met: a\n- **not met**: b\n- not known: c"

@@ -21,13 +21,16 @@ from spacy_crfseq import registry
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.decoders.max_expected_f1 import MaxExpectedF1
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
-
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf8")
+from tests.project.pages import DOCS, README, ROOT, assert_same_but_for_digits, blocks, read
 
 
-def blocks(language: str, text: str = README) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+def run_project(folder: Path, *arguments: str) -> str:
+    bin_folder = Path(sys.executable).parent
+    env = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "spacy", "project", *arguments]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +39,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("project")
     for name in ("assets", "configs", "scripts"):
         shutil.copytree(ROOT / name, folder / name)
-    shutil.copy(ROOT / "project.yml", folder)
-    bin_folder = Path(sys.executable).parent
-    env = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
-    command = [sys.executable, "-m", "spacy", "project", "run", "all"]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder, done.stdout
+    for name in ("project.yml", "README.md"):
+        shutil.copy(ROOT / name, folder)
+    return folder, run_project(folder, "run", "all")
+
+
+@pytest.fixture
+def inside(project: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in the project's folder."""
+    monkeypatch.chdir(project[0])
+    monkeypatch.setenv("COLUMNS", "100")
 
 
 def test_the_project_runs_from_end_to_end(project: tuple[Path, str]) -> None:
@@ -53,22 +59,18 @@ def test_the_project_runs_from_end_to_end(project: tuple[Path, str]) -> None:
     assert scores["ents_f"] > 0.80
     assert "Ruth Calder" in printed
     for page in ("text.html", "confidence.html"):
-        assert "<mark" in (folder / "output" / page).read_text(encoding="utf8")
+        assert "<mark" in read(folder / "output" / page)
     assert len(list((folder / "packages").glob("*/setup.py"))) == 1
 
 
-def test_the_readme_shows_the_project_as_it_is(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "README.md", tmp_path)
-    shutil.copy(ROOT / "project.yml", tmp_path)
-    command = [sys.executable, "-m", "spacy", "project", "document", "--output", "README.md"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "README.md").read_text(encoding="utf8") == README
+def test_the_readme_shows_the_project_as_it_is(project: tuple[Path, str]) -> None:
+    run_project(project[0], "document", "--output", "README.md")
+    assert read(project[0] / "README.md") == README
 
 
 @pytest.mark.parametrize(
     "config",
-    [path for path in sorted((ROOT / "configs").glob("*.cfg")) if "[nlp]" in path.read_text(encoding="utf8")],
+    [path for path in sorted((ROOT / "configs").glob("*.cfg")) if "[nlp]" in read(path)],
     ids=lambda path: path.stem,
 )
 def test_configs_make_a_pipeline(config: Path) -> None:
@@ -76,46 +78,26 @@ def test_configs_make_a_pipeline(config: Path) -> None:
     assert nlp.pipe_names
 
 
-def test_the_python_of_the_readme_runs(
-    project: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(project[0])
-    for code in blocks("python"):
+def test_the_python_of_the_readme_runs(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
+    for code in blocks("python", README):
         exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
     first, *answers = capsys.readouterr().out.splitlines()
     assert first == "[('Ada Lovelace', 'PERSON'), ('London', 'GPE')]"
     assert_same_but_for_digits("\n".join(answers), README.split("alternative.spans])\n```")[1].split("```")[1][5:])
-    gold = next(iter(DocBin().from_disk("train.spacy").get_docs(spacy.blank("en").vocab)))
-    assert gold.user_data
+    assert next(iter(DocBin().from_disk("train.spacy").get_docs(spacy.blank("en").vocab))).user_data
 
 
-def assert_same_but_for_digits(found: str, told: str) -> None:
-    """Compare lines; the last digits of their numbers are the machine's."""
-    number = r"\d+\.\d+"
-    lines = ([re.sub(number, "?", line.rstrip()) for line in text.strip().splitlines()] for text in (found, told))
-    assert next(lines) == next(lines)
-    values = ([float(each) for each in re.findall(number, text)] for text in (found, told))
-    assert next(values) == pytest.approx(next(values), abs=0.02)
-
-
-def test_the_explanation_of_the_readme_is_the_models(
-    project: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(project[0])
-    monkeypatch.setenv("COLUMNS", "100")
-    shown = next(block for block in blocks("bash") if "crfseq explain" in block)
+def test_the_explanation_of_the_readme_is_the_models(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = next(block for block in blocks("bash", README) if "crfseq explain" in block)
     crfseq_cli(shlex.split(shown.partition("crfseq ")[2]), standalone_mode=False)
     output = README.split(shown, 1)[1].split("```text\n", 1)[1].split("```")[0]
     assert_same_but_for_digits(capsys.readouterr().out, output)
 
 
-def test_the_python_of_the_quickstart_and_of_confidence_runs(
-    project: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(project[0])
+def test_the_python_of_the_quickstart_and_of_confidence_runs(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"Span": Span}
     for page in ("quickstart.md", "confidence.md"):
-        for code in blocks("python", (ROOT / "docs" / page).read_text(encoding="utf8")):
+        for code in blocks("python", read(DOCS / page)):
             exec(compile(code, page, "exec"), names)
             names["ner"], names["docs"] = names["nlp"].get_pipe("crf_ner"), [names["doc"]]
     assert "Ruth Calder PER" in capsys.readouterr().out
@@ -130,7 +112,7 @@ def test_the_configs_of_the_readme_are_valid(tmp_path: Path) -> None:
             + ("" if "[components.crf_ner]\n" in snippet else f"{re.split('[.][a-z]+]', snippet)[0]}]\n")
             + re.sub(r'"(cities.txt|template)"', rf'"{tmp_path}/\1"', snippet)
         )
-        for snippet in blocks("ini")
+        for snippet in blocks("ini", README)
     )
     nlp = spacy.blank("en")
     pipe = nlp.add_pipe("crf_ner", config=features["components"]["crf_ner"])
@@ -153,5 +135,5 @@ def test_the_readme_names_every_registered_method() -> None:
 def test_the_two_commands_are_where_ci_looks_for_them() -> None:
     assert "pip install -e . && python -m spacy project run all" in README
     after = README.split("<!-- test command -->", 1)[1]
-    assert blocks("bash")[1].strip() == 'pip install -e ".[test]" && python -m pytest'
+    assert blocks("bash", README)[1].strip() == 'pip install -e ".[test]" && python -m pytest'
     assert after.lstrip().startswith("```bash\npip install")
