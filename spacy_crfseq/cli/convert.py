@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ..errors import ConfigError, DataError, suggest
-from ..files import replacing
-from ..formats import (
+from ..corpora import (
     CUSTOM,
+    DOCBIN,
     PRESETS,
+    SPAN_COLUMNS,
     Preset,
     Sentence,
     check_columns,
@@ -26,12 +26,15 @@ from ..formats import (
     read_conllu,
     write_columns,
 )
-from ..formats.crfsuite import WORD, read_crfsuite, sentence_of
+from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
+from ..corpora.outputs import check_output_file
+from ..errors import ConfigError, DataError, suggest
+from ..files import replacing
+from ..pipeline.texts import load_docs
+from ..pipeline.written import MISSING_ENTITY
 from ..schemes import Span, decode_lenient, encode
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._outputs import check_output_file
-from ._texts import load_docs
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -40,11 +43,8 @@ if TYPE_CHECKING:
 
     Reader = Callable[[Language], Iterator[Example]]
 
-DOCBIN = "spacy"
 CRFSUITE = "crfsuite"
 NAMES = ("word", "tag", "pos", "lemma", "morph", "chunk", "ent", "_")
-SPAN_COLUMNS = ("chunk", "ent")
-MISSING_ENTITY = "-"
 CHUNKS_KEY = "chunks"
 _SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE)
 _TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))

@@ -6,7 +6,6 @@ The config is the one that ``crfseq fit`` takes.  Its regularizer gives way to a
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from math import isfinite
@@ -14,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from spacy import util
 from tqdm import tqdm
 from wasabi.tables import row
 
 from ..errors import ConfigError, DataError
-from ..files import replace_folder, replacing
+from ..files import replacing
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, load_code, printer, reported_errors
-from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up, tell_what_next
+from ._console import INTERRUPTED, CodeOption, VerboseOption, printer
+from ._options import OVERRIDES, ConfigArgument, training
+from .fit import BEST, Setup, Walk, encode, score, set_up, tell_what_next
 
 if TYPE_CHECKING:
     from ..pipeline.component import CRFComponent
@@ -36,10 +35,10 @@ WIDTHS = (9, 12, 9, 11, 9, 10, 8, 1)
 ALIGNS = (*"rrrrrrr", "l")
 
 
-@crfseq_cli.command("find-regularization", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@crfseq_cli.command("find-regularization", context_settings=OVERRIDES)
 def find_regularization_cli(
     ctx: typer.Context,
-    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
+    config_path: ConfigArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LOG} and {PAGE}")],
     component: Annotated[
         str | None,
@@ -72,11 +71,7 @@ def find_regularization_cli(
           --component crf_ner --within 0.5 --from 20 --to 2 --steps 4 \\
           --paths.train train.conll --paths.dev dev.conll
     """
-    if verbose:
-        util.logger.setLevel(logging.DEBUG)
-    overrides = read_overrides(ctx.args)
-    with reported_errors(config_path):
-        load_code(code)
+    with training(ctx, config_path, code, verbose) as overrides:
         settings = Settings(component, first, last, steps, rho2, within)
         outcome = find_regularization(config_path, output, settings, overrides=overrides)
         _tell(outcome)
@@ -85,15 +80,7 @@ def find_regularization_cli(
 
 
 class Settings(NamedTuple):
-    """Which path to follow.
-
-    component (str | None): Component to train; None for the only one.
-    first (float | None), last (float): Strengths rho1 at the beginning and at the end; None for the least at which all
-        weights are zero.
-    steps (int): Models to train.
-    rho2 (float): Strength of the squared norm.
-    within (float): Points below the best score that a smaller model may lie.
-    """
+    """Which path to follow; see the help of the command."""
 
     component: str | None = None
     first: float | None = None
@@ -196,13 +183,9 @@ class Follower(Walk):
         self._settings, self._reporter = settings, reporter
         self.result: PathResult | None = None
 
-    def _left(self) -> list[str]:
-        return list(self._setup.to_train) if self.result is None else []
-
     def _fit(self, name: str, pipe: CRFComponent) -> None:
         from ..training.path import follow, schedule, smallest_empty
 
-        self._prepare(name, pipe)
         optimizer, reporter, wish = pipe.method.optimizer, self._reporter, self._settings
         with pipe.training_on(self._examples(name), self._dev) as (objective, evaluate):
             assert evaluate is not None
@@ -260,14 +243,9 @@ def _use(setup: Setup, name: str, pipe: CRFComponent, result: PathResult, rho2: 
 
 def _save(setup: Setup, name: str, result: PathResult, untrained: list[str], output: Path) -> PathOutcome:
     """Write the pipeline with the chosen model."""
-    from spacy.training.loop import create_before_to_disk_callback
-
-    from ..pipeline.card import fill_card
-
     step = result.steps[result.chosen]
     scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
-    before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
-    replace_folder(output / BEST, fill_card(before_to_disk(setup.nlp)).to_disk)
+    setup.save(output / BEST)
     with replacing(output / PAGE) as file:
         file.write_text(_page(name, result), encoding="utf8")
     return PathOutcome(output / BEST, output / PAGE, result.steps, result.chosen, scores, untrained, result.interrupted)

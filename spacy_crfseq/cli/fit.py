@@ -6,7 +6,6 @@ the order of the pipeline; the predictions of those in ``[training.annotating_co
 
 from __future__ import annotations
 
-import logging
 import shlex
 from collections.abc import Callable, Iterable
 from functools import reduce
@@ -17,17 +16,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from spacy import util
-from spacy.cli._util import parse_config_overrides
 
+from ..corpora.layouts import reader_options
+from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
+from ..pipeline.examples import Corpus
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, advise, load_code, printer, reported_errors
-from ._corpus import Corpus
-from ._formats import reader_options
-from ._kernels import is_cold
-from ._outputs import check_output_folder
+from ._console import INTERRUPTED, CodeOption, VerboseOption, advise, printer
+from ._options import OVERRIDES, ConfigArgument, EveryOption, PatienceOption, training
 from ._progress import Reporter
+from .warmup import is_cold
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -38,31 +37,13 @@ if TYPE_CHECKING:
     from ..training.fit import FitResult
 
 BEST, LAST, LOG = "model-best", "model-last", "log.jsonl"
-_ENDS = "The optimizer has a limit of its own: --components.NAME.optimizer.max_iterations N."
-OF_SPACY_TRAIN = {
-    "training.max_epochs": _ENDS,
-    "training.max_steps": _ENDS,
-    "training.patience": "Give --patience N, in scores.",
-    "training.eval_frequency": "Give --evaluate-every N, in iterations.",
-    "training.optimizer.learn_rate": "The components have optimizers of their own: --components.NAME.optimizer.",
-}
-"""Settings that people change in vain, and what to change instead."""
 _SEE = "Use 'python -m spacy train' for pipelines with other trainable components"
 
 
-EveryOption = Annotated[
-    int | None, typer.Option(min=1, help="Iterations between two dev scores [1 if online, such as AdaGrad, else 10]")
-]
-PatienceOption = Annotated[
-    int | None,
-    typer.Option(min=0, help="Stop after so many scores without a gain; 0: when converged [5 if online, else 0]"),
-]
-
-
-@crfseq_cli.command("fit", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@crfseq_cli.command("fit", context_settings=OVERRIDES)
 def fit_cli(
     ctx: typer.Context,
-    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
+    config_path: ConfigArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for model-best, model-last and log.jsonl")],
     code: CodeOption = None,
     evaluate_every: EveryOption = None,
@@ -79,11 +60,7 @@ def fit_cli(
       python -m spacy crfseq fit config.cfg --output training/ \\
           --paths.train train.conll --paths.dev dev.conll
     """
-    if verbose:
-        util.logger.setLevel(logging.DEBUG)
-    overrides = read_overrides(ctx.args)
-    with reported_errors(config_path):
-        load_code(code)
+    with training(ctx, config_path, code, verbose) as overrides:
         outcome = fit(config_path, output, overrides=overrides, evaluate_every=evaluate_every, patience=patience)
         _tell(outcome)
     if outcome.interrupted:
@@ -123,6 +100,15 @@ class Setup(NamedTuple):
     train: Corpus
     read_dev: Callable[[], Iterable[Example]]
 
+    def save(self, folder: Path) -> None:
+        """Write the pipeline, with its card, in the place of what is there."""
+        from spacy.training.loop import create_before_to_disk_callback
+
+        from ..pipeline.card import fill_card
+
+        before_to_disk = create_before_to_disk_callback(self.training["before_to_disk"])
+        replace_folder(folder, fill_card(before_to_disk(self.nlp)).to_disk)
+
 
 def fit(
     config_path: Path,
@@ -146,29 +132,6 @@ def fit(
     finally:
         reporter.close()
     return save(setup, trainer, output)
-
-
-def read_overrides(args: list[str]) -> dict[str, Any]:
-    """Return config overrides from ``--section.key value`` arguments and spaCy's environment variable.
-
-    RAISES typer.BadParameter: On an option that is neither an override nor one of the command's.
-    """
-    for arg in args:
-        if arg.startswith("-") and "." not in arg.partition("=")[0] and not _is_number(arg):
-            raise typer.BadParameter(f"{arg}: no such option. Overrides name a section: --paths.train FILE.")
-    overrides: dict[str, Any] = parse_config_overrides(list(args))
-    for name in overrides:
-        if name in OF_SPACY_TRAIN:
-            printer().warn(f"--{name} is for 'spacy train' and changes nothing here. {OF_SPACY_TRAIN[name]}")
-    return overrides
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 # Setting up
@@ -293,6 +256,7 @@ class Walk:
         self._setup = setup
         self._train, self._dev = setup.train, Corpus(setup.read_dev, setup.train.keeps)
         self._scored = bool(self._dev.head(1))
+        self._left = list(setup.to_train)
         self._annotated = False
 
     def run(self) -> None:
@@ -300,28 +264,35 @@ class Walk:
         try:
             for name, pipe in self._setup.nlp.pipeline:
                 if name in self._setup.to_train:
+                    self._prepare(name, self._setup.to_train[name])
                     self._fit(name, self._setup.to_train[name])
+                    self._left.remove(name)
                 if self.interrupted:
                     break
-                if name in self._setup.training["annotating_components"] and self._left():
+                if name in self._setup.training["annotating_components"] and self._left:
                     self._annotate(pipe)
         except KeyboardInterrupt:
             self.interrupted = True
-
-    def _left(self) -> list[str]:
-        """Return the components that are still to be trained."""
-        raise NotImplementedError
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
         """Train a component."""
         raise NotImplementedError
 
+    def _fit_one(
+        self, name: str, pipe: CRFComponent, every: int | None, patience: int | None, callback: Any = None
+    ) -> FitResult:
+        """Train a component until its optimizer ends or patience does."""
+        dev, every = self._dev if self._scored else None, scores_every(pipe, every)
+        result = pipe.fit(self._examples(name), dev=dev, evaluate_every=every, patience=patience, callback=callback)
+        self.interrupted = result.reason == "interrupted"
+        return result
+
     def _prepare(self, name: str, pipe: CRFComponent) -> None:
         """See to it that a component knows its features as they are now, and say what will be trained."""
-        resumed = name in self._setup.resumed
-        if self._annotated and not resumed:  # features have changed since nlp.initialize
+        if self._annotated and name not in self._setup.resumed:  # features have changed since nlp.initialize
             nlp = self._setup.nlp
-            pipe.initialize(lambda: self._train, nlp=nlp, **_initialize_settings(nlp, name))
+            block = nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
+            pipe.initialize(lambda: self._train, nlp=nlp, **util.registry.resolve(block))
         self._warn_of_empty_columns(name, pipe)
         printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
 
@@ -348,8 +319,13 @@ class Walk:
                 )
 
 
+def scores_every(pipe: CRFComponent, every: int | None) -> int:
+    """Return the iterations between two scores."""
+    return every or (1 if pipe.method.optimizer.online else 10)
+
+
 class Trainer(Walk):
-    """Trains each component until its optimizer ends or patience does.
+    """Trains each component.
 
     results (dict[str, FitResult]): What came of each component that was trained.
     """
@@ -358,38 +334,15 @@ class Trainer(Walk):
         super().__init__(setup)
         self.results: dict[str, FitResult] = {}
         self._reporter, self._every, self._patience = reporter, evaluate_every, patience
-
-    def run(self) -> None:
-        """Train all components, or as many as Ctrl-C allows."""
         if not self._scored:
             printer().warn("No dev corpus: training without scores, and model-best will be the same as model-last")
-        super().run()
-
-    def _left(self) -> list[str]:
-        return [name for name in self._setup.to_train if name not in self.results]
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
-        self._prepare(name, pipe)
-        every = self._every or (1 if pipe.method.optimizer.online else 10)
-        self._reporter.start(name, self._train.n_tokens, every, self._scored)
-        result = pipe.fit(
-            self._examples(name),
-            dev=self._dev if self._scored else None,
-            evaluate_every=every,
-            patience=self._patience,
-            callback=self._reporter,
-        )
-        self.interrupted = result.reason == "interrupted"
+        self._reporter.start(name, self._train.n_tokens, scores_every(pipe, self._every), self._scored)
+        result = self._fit_one(name, pipe, self._every, self._patience, self._reporter)
         if result.history:
             self.results[name] = result
             printer().text(f"{name}: {len(result.history)} iterations; {result.reason}")
-
-
-def _initialize_settings(nlp: Language, name: str) -> dict[str, Any]:
-    """Return [initialize.components.NAME], such as given labels."""
-    block = nlp.config.interpolate()["initialize"]["components"].get(name, {})
-    settings: dict[str, Any] = util.registry.resolve(block)
-    return settings
 
 
 # Saving
@@ -397,15 +350,10 @@ def _initialize_settings(nlp: Language, name: str) -> dict[str, Any]:
 
 def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
     """Write the last and the best parameters of all components as two pipelines, scores in their meta.json."""
-    from spacy.training.loop import create_before_to_disk_callback
-
-    from ..pipeline.card import fill_card
-
     results, reasons = trainer.results, {name: result.reason for name, result in trainer.results.items()}
     untrained = [name for name in setup.to_train if name not in results and name not in setup.resumed]
     if not results:
         return Outcome(None, None, {}, reasons, untrained, trainer.interrupted)
-    before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
     scores: dict[str, Any] = {}
     scored: list[Any] = []
     for folder, kind in ((LAST, "last"), (BEST, "best")):
@@ -416,7 +364,7 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
             tokens = max(1, setup.train.n_tokens)
             losses = {name: _progress_of(result, kind).report.loss / tokens for name, result in results.items()}
             scores, scored = score(setup, losses), parameters
-        replace_folder(output / folder, fill_card(before_to_disk(setup.nlp)).to_disk)
+        setup.save(output / folder)
     return Outcome(output / BEST, output / LAST, scores, reasons, untrained, trainer.interrupted)
 
 

@@ -17,13 +17,14 @@ import typer
 from spacy import util
 from thinc.api import Config
 
+from ..corpora import CUSTOM, DOCBIN, Preset, check_file, guess
+from ..corpora.layouts import COLUMNS_HELP, NAMES, SCHEME_HELP, as_options, named_layout, told_by_ending
+from ..corpora.outputs import STDOUT, check_output_file
+from ..corpora.presets import DOCS
 from ..errors import ConfigError, FormatError, suggest
 from ..files import replacing
-from ..formats import CUSTOM, Preset, check_file, guess
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._formats import COLUMNS_HELP, DOCBIN, DOCS, ENDINGS, NAMES, SCHEME_HELP, as_options, named_layout
-from ._outputs import STDOUT, check_output_file
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
@@ -204,8 +205,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
     """Return the layout of a training file, as its ending or its lines tell, else as the user answers."""
-    ending = ENDINGS.get(train.suffix) if train else None
-    seems = named_layout(ending) if ending else guess(train) if train else None
+    seems = (named_layout(told_by_ending(train)) or guess(train)) if train else None
     if seems is not None:
         return seems
     if ask is None:
@@ -393,7 +393,7 @@ def _commands(settings: Settings, output: str) -> list[str]:
         shlex.quote(str(path or f"{name}{ending}")) for name, path in (("train", settings.train), ("dev", settings.dev))
     )
     paths = "" if settings.train and settings.dev else f" --paths.train {train} --paths.dev {dev}"
-    format_ = "" if Path(shlex.split(dev)[0]).suffix in ENDINGS else f" {as_options(settings.layout)}"
+    format_ = "" if told_by_ending(Path(shlex.split(dev)[0])) else f" {as_options(settings.layout)}"
     commands = [
         f"python -m spacy crfseq debug-data {train} --dev {dev} --config {config}",
         f"python -m spacy crfseq fit {config} --output training/{paths}",

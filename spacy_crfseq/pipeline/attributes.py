@@ -9,10 +9,10 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from ..corpora import Sentence
+from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from ..errors import ConfigError
 from ..features.noted import EXTENSION, KEY
-from ..formats import Sentence
-from ..formats.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from .readers import CorpusReader, Layout, check_setting
 
 _COLUMNS = ("tag", "pos", "morph", "ent", "chunk")

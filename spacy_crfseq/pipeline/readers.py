@@ -24,8 +24,8 @@ from spacy.tokens import Span as DocSpan
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from ..corpora import UPOS, Sentence, check_columns, check_scheme, get_preset, read_columns, read_conllu
 from ..errors import ConfigError, DataError, FormatError, suggest
-from ..formats import UPOS, Sentence, check_columns, check_scheme, get_preset, read_columns, read_conllu
 from ..schemes import OUTSIDE, READABLE_SCHEMES, Span, decode_lenient, find_invalid, split_tag
 
 _ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}

@@ -11,8 +11,8 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
+from spacy_crfseq.corpora import read_preset
 from spacy_crfseq.features.noted import KEY
-from spacy_crfseq.formats import read_preset
 
 Run = Callable[..., Any]
 READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"

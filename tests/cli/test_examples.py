@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 from spacy_crfseq.cli import crfseq_cli
-from spacy_crfseq.formats import read_preset
+from spacy_crfseq.corpora import read_preset
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "python -m spacy crfseq "

@@ -17,8 +17,8 @@ import spacy
 import typer
 
 from spacy_crfseq.cli import fit
-from spacy_crfseq.cli._formats import reader_options
-from spacy_crfseq.cli.fit import read_overrides
+from spacy_crfseq.cli._options import read_overrides
+from spacy_crfseq.corpora.layouts import reader_options
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
@@ -205,7 +205,7 @@ def test_unknown_option(args: list[str], run: Run, configure: Any, tmp_path: Pat
 
 
 def test_settings_of_spacy_train_are_not_ignored_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
-    from spacy_crfseq.cli.fit import OF_SPACY_TRAIN
+    from spacy_crfseq.cli._options import OF_SPACY_TRAIN
 
     for name, instead in OF_SPACY_TRAIN.items():
         assert read_overrides([f"--{name}", "3"]) == {name: 3}

@@ -13,8 +13,8 @@ from spacy.cli._util import app as spacy_app
 from spacy.schemas import ConfigSchemaTraining
 from typer.testing import CliRunner
 
-from spacy_crfseq.cli._formats import NAMES, named_layout
 from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, _ordered, complete, init_config
+from spacy_crfseq.corpora.layouts import NAMES, named_layout
 from spacy_crfseq.errors import ConfigError, FormatError
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_crfseq.cli import _results, _resumable
-from spacy_crfseq.cli._grid import Combination, combinations, read_grid, show
+from spacy_crfseq.cli.fit import load_config
+from spacy_crfseq.cli.sweep import _functions
+from spacy_crfseq.corpora import resumable
+from spacy_crfseq.evaluation.results import Journal, Result
+from spacy_crfseq.evaluation.search import Combination, combinations, read_grid, show
 from spacy_crfseq.pipeline.readers import read_examples
 
 Run = Callable[..., Any]
@@ -274,12 +277,12 @@ def test_two_at_once(
 ) -> None:
     """The second would train all again, and might put a worse model in the place of the best."""
     pytest.importorskip("fcntl")
-    monkeypatch.setattr(_resumable, "PATIENCE", 0.0)
+    monkeypatch.setattr(resumable, "PATIENCE", 0.0)
     folder, _ = swept
     output = tmp_path / "out"
     output.mkdir()
     grid = folder / "s.cfg"
-    with _resumable.locked(output / "sweep.jsonl", output):
+    with resumable.locked(output / "sweep.jsonl", output):
         refused(run("sweep", grid, "--output", output, *paths), "is being written by another process")
     assert [path.name for path in output.iterdir()] == ["sweep.jsonl"]
 
@@ -369,10 +372,10 @@ def test_a_config_with_its_grid_in_one_file(run: Run, configure: Any, paths: lis
 def test_the_example_is_a_grid() -> None:
     root = Path(__file__).parents[2]
     corpora = {f"paths.{name}": str(root / "assets" / "corpus" / f"{name}.conll") for name in ("train", "dev")}
-    source = read_grid(root / "configs" / "sweep.cfg", corpora)
+    source = read_grid(root / "configs" / "sweep.cfg", corpora, load_config)
     filled = spacy.util.load_model_from_config(source.config, auto_fill=True).config.interpolate()
     assert source.component == "crf_ner"
-    assert len(combinations(source, filled, "crf_ner")) == 2 * 2 * (3 + 3 + 1)
+    assert len(combinations(source, filled, "crf_ner", _functions)) == 2 * 2 * (3 + 3 + 1)
 
 
 def test_values_are_shown_short() -> None:
@@ -388,14 +391,14 @@ def test_combinations_keep_what_the_config_says_of_its_own_function(tmp_path: Pa
     (tmp_path / "b.cfg").write_text('[nlp]\nlang = "xx"\n')
     block = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "rate": 0.25}
     filled = {"components": {"x": {"optimizer": block}}}
-    found = combinations(read_grid(path, {}), filled, "x")
+    found = combinations(read_grid(path, {}, load_config), filled, "x", _functions)
     place = ("components", "x", "optimizer")
     assert [one.changes[place] for one in found] == [block, {"@crf_optimizers": "spacy_crfseq.SGD.v1"}]
 
 
 def test_a_cut_line_is_dropped_for_good(tmp_path: Path) -> None:
-    journal = _results.Journal(tmp_path / "r.jsonl")
-    first, second = (_results.Result(key, {"a": 1}, score=0.5) for key in "xy")
+    journal = Journal(tmp_path / "r.jsonl")
+    first, second = (Result(key, {"a": 1}, score=0.5) for key in "xy")
     journal.add(first)
     with (tmp_path / "r.jsonl").open("a") as file:
         file.write('{"key": "z"')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
 import os
 import pickle
@@ -22,13 +21,16 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from spacy_crfseq.cli._resumable import FOLDER
+from spacy_crfseq.cli import tag
+from spacy_crfseq.corpora import read_columns, read_conllu
+from spacy_crfseq.corpora.resumable import FOLDER, Output
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.formats import read_columns, read_conllu
+from spacy_crfseq.pipeline import bulk
+from spacy_crfseq.pipeline.texts import read_records
 from tests.pipeline import helpers
 
 Run = Callable[..., Any]
-module: Any = importlib.import_module("spacy_crfseq.cli.tag")  # the package's `tag` is the function
+
 TEXTS = ["Ada sees a dog in Oslo .", "the old map", "Mary paints a letter in Lima ."]
 BROKEN = ["{no", '{"text": 1}', "[]", '{"text": "a \\ud800 b"}']
 
@@ -286,9 +288,9 @@ def test_refused(
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let portions and memory zones be small."""
-    monkeypatch.setattr(module, "PORTION_TEXTS", 8)
-    monkeypatch.setattr(module, "ZONE_STRINGS", 10)
-    monkeypatch.setattr(module, "RENEW_STRINGS", 60)
+    monkeypatch.setattr(bulk, "PORTION_TEXTS", 8)
+    monkeypatch.setattr(bulk, "ZONE_STRINGS", 10)
+    monkeypatch.setattr(bulk, "RENEW_STRINGS", 60)
 
 
 class Killed(BaseException):
@@ -297,8 +299,6 @@ class Killed(BaseException):
 
 def kill_after(monkeypatch: pytest.MonkeyPatch, n_commits: int) -> None:
     """Let a run end when it is about to note its last but one portion of so many: some output is behind the journal."""
-    from spacy_crfseq.cli._resumable import Output
-
     commit, left = Output.commit, [n_commits]
 
     def limited(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -320,18 +320,18 @@ def test_a_run_that_ends_anywhere_goes_on(
     model: Path, tmp_path: Path, to: str, n_commits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_texts(tmp_path / "a.txt", 50)
-    whole = module.tag(model, [source], tmp_path / "whole", to=to, scores=to != "conll")
+    whole = tag(model, [source], tmp_path / "whole", to=to, scores=to != "conll")
     with monkeypatch.context() as patch:
         kill_after(patch, n_commits)
         with pytest.raises(Killed):
-            module.tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
+            tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
     if to != "spacy":
         assert not [path for path in (tmp_path / "out").iterdir() if path.name != FOLDER]
-    done = module.tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
+    done = tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
     assert done.counts == whole.counts
     assert (done.counts.texts, done.new.texts) == (50, 50 - 8 * (n_commits - 1))
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-    again = module.tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
+    again = tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
     assert (again.files, again.complete) == (0, 1)
 
 
@@ -388,7 +388,7 @@ def test_other_settings_are_noticed(run: Run, model: Path, tmp_path: Path, nlp: 
 @pytest.mark.usefixtures("small")
 def test_zones_and_a_pipeline_loaded_anew_change_nothing(model: Path, nlp: Language, tmp_path: Path) -> None:
     source = write_texts(tmp_path / "a.txt", 120)
-    module.tag(model, [source], tmp_path / "out")
+    tag(model, [source], tmp_path / "out")
     entries = lines(tmp_path / "out" / "a.jsonl")
     texts = source.read_text().splitlines()
     assert [found(entry) for entry in entries] == [expected(nlp, text) for text in texts]
@@ -402,7 +402,7 @@ def test_two_processes(model: Path, tmp_path: Path) -> None:
     assert done.returncode == 3, done.stderr
     assert "3 files: 63 texts" in done.stdout
     assert "b.txt:22: byte" in done.stderr
-    module.tag(model, files, tmp_path / "one")
+    tag(model, files, tmp_path / "one")
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
 
@@ -427,7 +427,7 @@ def test_odd_characters(texts: list[str], nlp: Language, model: Path, tmp_path_f
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spacy, "load", lambda name: nlp)
         for to in ("jsonl", "conll", "conllu", "spacy"):
-            done = module.tag(model, [source], folder / to, to=to)
+            done = tag(model, [source], folder / to, to=to)
             assert done.counts[::2] == (len(texts), 0)
     entries = lines(folder / "jsonl" / "a.jsonl")
     assert [(entry["text"], entry["n"]) for entry in entries] == [(text, i) for i, text in enumerate(texts)]
@@ -447,8 +447,6 @@ def test_odd_characters(texts: list[str], nlp: Language, model: Path, tmp_path_f
 @given(st.binary(max_size=60), st.sampled_from(["txt", "jsonl", "conll2003", "conllu"]))
 def test_any_bytes_are_read_from_any_place(tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: str) -> None:
     """What comes behind a record is the same whether reading begins there or at the start."""
-    from spacy_crfseq.cli._texts import read_records
-
     path = tmp_path_factory.getbasetemp() / f"any.{kind}"
     path.write_bytes(data.replace(b"\x00", b"\n").replace(b"\x01", b"\t"))
 

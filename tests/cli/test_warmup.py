@@ -12,7 +12,7 @@ import pytest
 import spacy
 
 from spacy_crfseq.cli import fit, warmup
-from spacy_crfseq.cli._kernels import cache_counts, is_cold
+from spacy_crfseq.cli.warmup import cache_counts, is_cold
 from spacy_crfseq.pipeline.component import CRFComponent
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from spacy_crfseq.formats import (
+from spacy_crfseq.corpora import (
     PRESETS,
     Sentence,
     check_scheme,
@@ -20,6 +19,7 @@ from spacy_crfseq.formats import (
     read_preset,
     write_columns,
 )
+from spacy_crfseq.errors import ConfigError, DataError, FormatError
 
 COLUMNS = ["word", "tag", "chunk"]
 TEXT = "He PRP B-NP\nran VBD B-VP\n\nIt PRP B-NP\n"

@@ -10,21 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..corpora import DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Sentence, sentence_lines
 from ..errors import ConfigError, DataError, suggest
-from ..formats import PRESETS, Sentence, sentence_lines
-from ._columns import SPAN_COLUMNS, TOKEN_COLUMNS, chunks_key, predicted_columns
-from .convert import DOCBIN, MISSING_ENTITY
+from .columns import chunks_key, predicted_columns
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from ._texts import Record
+    from ..corpora.records import Record
 
 COLUMNS = "conll"
 TARGETS = ("jsonl", COLUMNS, *PRESETS, DOCBIN)
-ENDINGS = {"jsonl": ".jsonl", "conllu": ".conllu", DOCBIN: ".spacy"}
-EMPTY = "_"
+EMPTY, MISSING_ENTITY = "_", "-"
 DIGITS = 6
 
 Write = Callable[["Doc", "Record"], str]
@@ -47,8 +45,8 @@ class Form(NamedTuple):
 
 def form_of(nlp: Language, given: Sequence[str]) -> Form:
     """Return what a pipeline sets; `given` are columns that it reads from the file."""
-    from ..pipeline.annotations import Entities
-    from ..pipeline.component import CRFComponent
+    from .annotations import Entities
+    from .component import CRFComponent
 
     crfs = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
     known = predicted_columns(nlp) | set(given)
@@ -119,7 +117,7 @@ def _scores(form: Form, doc: Doc, name: str) -> list[float | None]:
 
 
 def _token_scores(doc: Doc, component: str) -> list[float] | None:
-    from ..pipeline.confidence import KEY
+    from .confidence import KEY
 
     scores = doc.user_data.get(KEY, {}).get(component)
     return scores.tolist() if scores is not None and len(scores) == len(doc) else None

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq.corpora import Sentence, read_conllu
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.formats import Sentence, read_conllu
 
 FILE = """\
 # newdoc id = d1
