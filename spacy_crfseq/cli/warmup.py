@@ -97,10 +97,8 @@ def _exercise(nlp: Language, factory: str, copies: int) -> list[Doc]:
 
 def _ask(pipe: Any, docs: list[Doc]) -> None:
     answers = pipe.ask(docs)
-    answers.spans()
-    answers.marginals()
-    answers.log_probabilities()
-    answers.entropies()
+    for ask in (answers.spans, answers.marginals, answers.log_probabilities, answers.entropies):
+        ask()
     answers.nbest(2)
     answers.sample(1)
 

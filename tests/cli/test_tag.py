@@ -305,8 +305,8 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, n_commits: int) -> None:
         left[0] -= 1
         if not left[0]:
             self._sink.commit()
-            self._file.write('{"place": [1, ')
-            self._file.flush()
+            self._journal.write('{"place": [1, ')
+            self._journal.flush()
             raise Killed
         commit(self, *args, **kwargs)
 
