@@ -59,9 +59,7 @@ class Rows:
     columns, names (Sequence[str]): What a column is called in the two; an empty name leaves the value alone.
     """
 
-    def __init__(
-        self, columns: Sequence[str], names: Sequence[str], widths: Sequence[int], aligns: Sequence[str]
-    ) -> None:
+    def __init__(self, columns: Sequence[str], names: Sequence[str], widths: Sequence[int], aligns: Any) -> None:
         self._columns, self._names, self._widths, self._aligns = columns, names, widths, aligns
         self._pretty = sys.stdout.isatty()
 

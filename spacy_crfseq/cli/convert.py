@@ -31,7 +31,7 @@ from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
 from ..pipeline.texts import load_docs
-from ..pipeline.written import MISSING_ENTITY
+from ..pipeline.written import MISSING_ENTITY, sentences_of
 from ..schemes import Span, decode_lenient, encode
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     Reader = Callable[[Language], Iterator[Example]]
 
 CRFSUITE = "crfsuite"
+SCHEMES = ("IOB1", "IOB2", "BILUO")
 NAMES = ("word", "tag", "pos", "lemma", "morph", "chunk", "ent", "_")
 CHUNKS_KEY = "chunks"
 _SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE)
@@ -137,23 +138,7 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
         sentences = _sentences_of(source, settings)
     else:
         sentences = _recoded(_read_sentences(source, settings), source, settings)
-    counter = _Counter(sentences)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_columns(target, counter, PRESETS[settings.target].columns)
-    return counter.count
-
-
-class _Counter:
-    """Counts what passes through."""
-
-    def __init__(self, sentences: Iterable[Sentence]) -> None:
-        self._sentences = sentences
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Sentence]:
-        for sentence in self._sentences:
-            self.count += 1
-            yield sentence
+    return write_columns(target, sentences, PRESETS[settings.target].columns)
 
 
 def _check(settings: Settings) -> None:
@@ -165,11 +150,18 @@ def _check(settings: Settings) -> None:
             f"column file for people, or train on the corpus as it is. --to takes: {', '.join(_TARGETS)}."
         )
     _check_choice("--to", settings.target, _TARGETS)
-    _check_columns(settings)
+    if bool(settings.columns) != (settings.source == CUSTOM):
+        needs = "needs --columns" if settings.source == CUSTOM else "has columns of its own; leave --columns out"
+        raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
+    for name in settings.columns:
+        _check_choice("--columns", name, NAMES)
+    if settings.columns:
+        check_columns(settings.columns)
+    _check_choice("--labels", settings.labels, ("tag", *SPAN_COLUMNS))
     _check_choice("--unit", settings.unit, ("sentence", "document"))
     _check_choice("--on-invalid", settings.on_invalid, ("error", "conlleval"))
-    for option, scheme in (("--scheme", settings.scheme), ("--from-scheme", settings.from_scheme or "IOB2")):
-        _check_choice(option, scheme, ("IOB1", "IOB2", "BILUO"))
+    _check_choice("--scheme", settings.scheme, SCHEMES)
+    _check_choice("--from-scheme", settings.from_scheme or "IOB2", SCHEMES)
     if DOCBIN in (settings.source, settings.target):
         return
     held = settings.layout.columns
@@ -180,17 +172,6 @@ def _check(settings: Settings) -> None:
             f"{settings.target} files hold the columns {', '.join(lacking)}, which {settings.source} files do not. "
             f"{settings.source} can become: {', '.join(possible)}."
         )
-
-
-def _check_columns(settings: Settings) -> None:
-    if bool(settings.columns) != (settings.source == CUSTOM):
-        needs = "needs --columns" if settings.source == CUSTOM else "has columns of its own; leave --columns out"
-        raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
-    if settings.columns:
-        for name in settings.columns:
-            _check_choice("--columns", name, NAMES)
-        check_columns(settings.columns)
-    _check_choice("--labels", settings.labels, ("tag", *SPAN_COLUMNS))
 
 
 def _check_choice(option: str, value: str, known: Sequence[str]) -> None:
@@ -217,24 +198,13 @@ def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) ->
     for sentence in sentences:
         recoded = dict(sentence.columns)
         for name in columns:
+            # missing entities belong to no scheme
+            known = ["O" if tag == MISSING_ENTITY else tag for tag in sentence.columns[name]]
             if settings.on_invalid == "error":
-                check_scheme(_without_missing(sentence, name), name, scheme, source)
-            recoded[name] = _recode(sentence.columns[name], settings.scheme)
+                check_scheme(sentence._replace(columns={name: known}), name, scheme, source)
+            tags = zip(sentence.columns[name], encode(decode_lenient(known), len(known), settings.scheme), strict=True)
+            recoded[name] = [MISSING_ENTITY if old == MISSING_ENTITY else new for old, new in tags]
         yield sentence._replace(columns=recoded)
-
-
-def _without_missing(sentence: Sentence, name: str) -> Sentence:
-    """Return the sentence with "O" for missing entities, which belong to no scheme."""
-    return sentence._replace(columns={name: _known(sentence.columns[name])})
-
-
-def _known(tags: Sequence[str]) -> list[str]:
-    return ["O" if tag == MISSING_ENTITY else tag for tag in tags]
-
-
-def _recode(tags: Sequence[str], scheme: str) -> list[str]:
-    recoded = encode(decode_lenient(_known(tags)), len(tags), scheme)
-    return [MISSING_ENTITY if old == MISSING_ENTITY else new for old, new in zip(tags, recoded, strict=True)]
 
 
 # Columns to DocBin
@@ -252,18 +222,12 @@ def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
         reader: Reader = create_conllu_reader(source, [], settings.unit)
     elif settings.source == CRFSUITE:
         scheme = settings.from_scheme or "IOB2"
-        labels, word, on_invalid = settings.labels, settings.word, settings.on_invalid
-        reader = create_crfsuite_reader(source, labels, scheme, word, CHUNKS_KEY, on_invalid)
+        reader = create_crfsuite_reader(source, settings.labels, scheme, settings.word, CHUNKS_KEY, settings.on_invalid)
     else:
         layout = settings.layout
+        scheme, encoding = settings.from_scheme or layout.scheme, settings.encoding or layout.encoding
         reader = create_conll_reader(
-            source,
-            list(layout.columns),
-            settings.from_scheme or layout.scheme,
-            unit=settings.unit,
-            chunks_key=CHUNKS_KEY,
-            on_invalid=settings.on_invalid,
-            encoding=settings.encoding or layout.encoding,
+            source, list(layout.columns), scheme, [], settings.unit, CHUNKS_KEY, settings.on_invalid, encoding
         )
     return (example.reference for example in reader(spacy.blank(settings.lang)))
 
@@ -288,7 +252,7 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
     for number, doc in enumerate(load_docs(source, spacy.blank(settings.lang).vocab)):
         columns = {name: _column(doc, name, settings) for name in PRESETS[settings.target].columns}
         document = number if settings.unit == "document" else 0
-        for start, end in _bounds(doc):
+        for start, end in sentences_of(doc):
             kept = [i for i in range(start, end) if not doc[i].is_space]
             if not kept:
                 continue
@@ -298,12 +262,6 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
                     parts[name] = _span_tags(doc, name, start, end, parts[name], settings.scheme)
             yield Sentence(parts.pop("word"), parts, None, line, document, {})
             line += len(kept) + 1
-
-
-def _bounds(doc: Doc) -> list[tuple[int, int]]:
-    if not doc.has_annotation("SENT_START"):
-        return [(0, len(doc))]
-    return [(sentence.start, sentence.end) for sentence in doc.sents]
 
 
 def _column(doc: Doc, name: str, settings: Settings) -> list[str]:

@@ -32,27 +32,23 @@ TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
 """What a column is there to be learnt for."""
 ALL = "all"
 METHOD_BLOCKS = {
-    "features": "crf_features",
-    "loss": "crf_losses",
-    "regularizer": "crf_regularizers",
-    "optimizer": "crf_optimizers",
-    "decoder": "crf_decoders",
-}
+    "features": "crf_features", "loss": "crf_losses", "regularizer": "crf_regularizers",
+    "optimizer": "crf_optimizers", "decoder": "crf_decoders",
+}  # fmt: skip
 
 
 class Goal(NamedTuple):
     """What to train for.
 
     optimizer, regularizer (str): Their names, without "spacy_crfseq." and version.
-    settings (dict): Further settings of each component.
-    training (dict): Settings of `[training]`.
-    limits (dict): Settings of the optimizer.
+    inner_iterations (int): Of each component.
+    training, limits (dict): Settings of `[training]`, and of the optimizer.
     why (str): What was measured, see `init_config_cli`.
     """
 
     optimizer: str
     regularizer: str
-    settings: dict[str, Any]
+    inner_iterations: int
     training: dict[str, Any]
     limits: dict[str, Any]
     why: str
@@ -62,30 +58,18 @@ BATCH = {"max_epochs": 40, "eval_frequency": 2, "patience": 10}
 """For `spacy train`: an epoch is `inner_iterations` of the optimizer."""
 GOALS = {
     "fast": Goal(
-        "AdaGrad",
-        "L2",
-        {"inner_iterations": 1},
-        {"max_epochs": 12, "eval_frequency": 1, "patience": 5},
-        {},
+        "AdaGrad", "L2", 1, {"max_epochs": 12, "eval_frequency": 1, "patience": 5}, {},
         "four to six epochs, no rate to choose; spacy_crfseq.LBFGS.v1 goes to the optimum, in five times the time",
     ),
     "accurate": Goal(
-        "LBFGS",
-        "L2",
-        {"inner_iterations": 10},
-        BATCH,
-        {},
+        "LBFGS", "L2", 10, BATCH, {},
         "goes to the optimum; spacy_crfseq.AdaGrad.v1 comes close in a fifth of the time",
     ),
     "small": Goal(
-        "OWLQN",
-        "L1",
-        {"inner_iterations": 10},
-        BATCH,
-        {"max_iterations": 200},
+        "OWLQN", "L1", 10, BATCH, {"max_iterations": 200},
         "the method for L1; more iterations gained nothing on CoNLL-2002",
     ),
-}
+}  # fmt: skip
 
 
 @crfseq_cli.command("init-config")
@@ -151,10 +135,7 @@ def init_config_cli(
 
 
 class Wanted(NamedTuple):
-    """What the user has said; None for what is still open.
-
-    layout (Preset | None): Of the corpus.
-    """
+    """What the user has said; None for what is still open."""
 
     task: str | None = None
     lang: str | None = None
@@ -165,10 +146,7 @@ class Wanted(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """All that a config is made of; see `Wanted`.
-
-    tasks (tuple[str, ...]): In the order of a pipeline.
-    """
+    """All that a config is made of; its tasks in the order of a pipeline, and the layout of the corpus."""
 
     tasks: tuple[str, ...]
     lang: str
@@ -220,12 +198,12 @@ def _layout(train: Path | None, ask: Ask | None) -> Preset:
 
 def _tasks(text: str) -> tuple[str, ...]:
     """RAISES ConfigError: On an unknown task."""
-    named = [part.strip() for part in text.split(",") if part.strip()]
+    named, known = [part.strip() for part in text.split(",") if part.strip()], (*TASKS, ALL)
     for name in named:
-        if name not in (*TASKS, ALL):
-            raise ConfigError(f"--task {name}: unknown. {suggest(name, (*TASKS, ALL))}")
+        if name not in known:
+            raise ConfigError(f"--task {name}: unknown. {suggest(name, known)}")
     if not named:
-        raise ConfigError(f"--task is empty. Known: {', '.join((*TASKS, ALL))}.")
+        raise ConfigError(f"--task is empty. Known: {', '.join(known)}.")
     return tuple(name for name in TASKS if name in named or ALL in named)
 
 
@@ -271,18 +249,13 @@ def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
         filled["components"][name].update({block: component[block] for block in METHOD_BLOCKS})
     filled["paths"] = base["paths"]
     filled.pop("pretraining")
-    return (
-        _head(settings, str(output))
-        + _commented(_ordered(filled.to_str(interpolate=False)), _comments(settings))
-        + "\n"
-    )
+    text = _commented(_ordered(filled.to_str(interpolate=False)), _comments(settings))
+    return f"{_head(settings, str(output))}{text}\n"
 
 
 def _ordered(text: str) -> str:
-    """Return a config with its sections as spaCy's documentation has them, each block before the blocks inside it.
-
-    Releases of confection differ in where they put components, and in whether blocks follow their section.
-    """
+    """Return a config with its sections as spaCy's documentation has them, each block before the blocks inside it."""
+    # releases of confection differ in where they put components, and in whether blocks follow their section
     blocks = re.split(r"\n+(?=\[)", text.strip())
     names = [block.partition("]")[0].strip("[").split(".") for block in blocks]
     first = {tuple(name[:2]): i for i, name in reversed(list(enumerate(names)))}
@@ -327,16 +300,17 @@ def _component(task: str, settings: Settings) -> dict[str, Any]:
         "ner": {"scheme": "BILUO"},
     }
     features = {"tagger": "Tagging", "chunker": "Chunking" if _has_tags(settings) else "Entities", "ner": "Entities"}
-    named = {
-        "features": features[task],
-        "loss": "SequentialLog",
-        "regularizer": goal.regularizer,
-        "optimizer": goal.optimizer,
-        "decoder": "Viterbi",
+    names = (features[task], "SequentialLog", goal.regularizer, goal.optimizer, "Viterbi")
+    named = zip(METHOD_BLOCKS.items(), names, strict=True)
+    blocks = {block: {f"@{registry}": f"spacy_crfseq.{name}.v1"} for (block, registry), name in named}
+    blocks["optimizer"].update(goal.limits)
+    return {
+        "factory": TASKS[task],
+        **own[task],
+        "support": "observed",
+        "inner_iterations": goal.inner_iterations,
+        **blocks,
     }
-    blocks = {block: {f"@{registry}": f"spacy_crfseq.{named[block]}.v1"} for block, registry in METHOD_BLOCKS.items()}
-    blocks["optimizer"] = {**blocks["optimizer"], **goal.limits}
-    return {"factory": TASKS[task], **own[task], "support": "observed", **goal.settings, **blocks}
 
 
 def _has_tags(settings: Settings) -> bool:
@@ -378,10 +352,8 @@ def _head(settings: Settings, output: str) -> str:
     lines += [f"  {line}" for line in _commands(settings, output)]
     lines += ["", "Every method can be replaced in the call; settings follow the name of their block:", ""]
     name = TASKS[settings.tasks[-1]]
-    lines += [
-        f"  --components.{name}.optimizer.@crf_optimizers spacy_crfseq.AdaGrad.v1 "
-        f"--components.{name}.regularizer.rho 0.5"
-    ]
+    other = "@crf_optimizers spacy_crfseq.AdaGrad.v1"
+    lines.append(f"  --components.{name}.optimizer.{other} --components.{name}.regularizer.rho 0.5")
     return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n"
 
 
@@ -418,14 +390,12 @@ def _comments(settings: Settings) -> dict[str, str]:
         comments["training.annotating_components"] = "the chunker learns from the tags that the tagger predicts"
     for name in ("train", "dev") if _given(settings) else ():
         comments[f"corpora.{name}.given"] = "tags are an input of the task: the text to be chunked must have them, too"
+    invalid = 'tags that break the scheme are read as the CoNLL scorer does, with a warning; "error" refuses them'
     if settings.layout.name not in (DOCBIN, "conllu"):
-        for name in ("train", "dev"):
-            comments[f"corpora.{name}.on_invalid"] = (
-                'tags that break the scheme are read as the CoNLL scorer does, with a warning; "error" refuses them'
-            )
-    goal = GOALS[settings.goal]
+        comments.update({f"corpora.{name}.on_invalid": invalid for name in ("train", "dev")})
     for task in settings.tasks:
-        comments.update({f"components.{TASKS[task]}.{key}": text for key, text in _method_comments(task, goal).items()})
+        texts = _method_comments(task, GOALS[settings.goal])
+        comments.update({f"components.{TASKS[task]}.{key}": text for key, text in texts.items()})
     if "chunker" in settings.tasks and not _has_tags(settings):
         comments["components.crf_chunker.features"] = "words only, since the corpus gives no tags"
     return comments

@@ -83,8 +83,8 @@ def parse_columns(
 
 def write_columns(
     path: Path | str, sentences: Iterable[Sentence], columns: Sequence[str], *, separator: str = " "
-) -> None:
-    """Write sentences as a UTF-8 column file that `read_columns` reads back.
+) -> int:
+    """Write sentences as a UTF-8 column file that `read_columns` reads back, and return how many there are.
 
     A file with half of the sentences is never left behind.
 
@@ -93,8 +93,15 @@ def write_columns(
     impossible column names.
     """
     check_columns(columns)
+    n_sentences = document = 0
     with replacing(Path(path)) as temporary, temporary.open("w", encoding="utf8", newline="\n") as file:
-        file.writelines(_lines_of(sentences, columns, separator))
+        for sentence in sentences:
+            n_sentences += 1
+            if sentence.document != document:
+                document = sentence.document
+                file.write(separator.join([DOCSTART, *["O"] * (len(columns) - 1)]) + "\n\n")
+            file.writelines(sentence_lines(sentence, columns, separator=separator))
+    return n_sentences
 
 
 def sentence_lines(sentence: Sentence, columns: Sequence[str], *, separator: str = " ") -> Iterator[str]:
@@ -149,16 +156,6 @@ def _sentence(path: Path, rows: list[list[str]], columns: tuple[str, ...], line:
     if "" in words:
         raise FormatError(path, line + words.index(""), "the word is empty.")
     return Sentence(words, values, None, line, document, {})
-
-
-def _lines_of(sentences: Iterable[Sentence], columns: Sequence[str], separator: str) -> Iterator[str]:
-    """Yield the lines of a column file."""
-    document = 0
-    for sentence in sentences:
-        if sentence.document != document:
-            document = sentence.document
-            yield separator.join([DOCSTART, *["O"] * (len(columns) - 1)]) + "\n\n"
-        yield from sentence_lines(sentence, columns, separator=separator)
 
 
 def _values(sentence: Sentence, name: str) -> Sequence[str]:

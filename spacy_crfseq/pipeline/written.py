@@ -91,16 +91,14 @@ def form_columns(to: str, form: Form) -> tuple[str, ...]:
 
 
 def _marked_sentences(doc: Doc) -> list[tuple[int, int]]:
-    """Return where sentences begin and end, nothing where that is not set.
-
-    `Doc.has_annotation` makes an object of each token to find out.
-    """
-    if not doc.to_array("SENT_START")[1:].any():
-        return []
-    return [(sentence.start, sentence.end) for sentence in doc.sents]
+    """Return where sentences begin and end, nothing where that is not set."""
+    # Doc.has_annotation makes an object of each token to find out
+    marked = doc.to_array("SENT_START")[1:].any()
+    return [(sentence.start, sentence.end) for sentence in doc.sents] if marked else []
 
 
-def _sentences(doc: Doc) -> list[tuple[int, int]]:
+def sentences_of(doc: Doc) -> list[tuple[int, int]]:
+    """Return where sentences begin and end; the whole Doc is one where that is not set."""
     return _marked_sentences(doc) or [(0, len(doc))]
 
 
@@ -145,7 +143,7 @@ def _tags(form: Form, doc: Doc, name: str) -> list[str]:
     else:
         spans = [(start, end, label) for start, end, label, _ in _scored_spans(doc, form.key)]
         tags = ["O"] * len(doc)
-    borders = {start for start, _ in _sentences(doc)}
+    borders = {start for start, _ in sentences_of(doc)}
     last = 0
     for start, end, label in sorted(spans):
         if start < last:
@@ -167,10 +165,7 @@ _MAKE: Mapping[str, Callable[[Any], str]] = {
 
 
 class _Texts:
-    """The texts of token attributes by their numbers, of which there are few.
-
-    finish (Callable): What to do with each text.
-    """
+    """The texts of token attributes by their numbers, of which there are few; `finish` is done to each text."""
 
     LARGEST = 10_000
 
@@ -266,12 +261,10 @@ class _Columns:
         columns = {name: self._column(doc, name) for name in self._columns[1:]}
         for name in self._scored:
             columns[f"{name} score"] = [_number(score) for score in _scores(self._form, doc, name)]
-        words = [token.text for token in doc]
-        spaces = [token.is_space for token in doc]
-        names = (*self._columns, *(f"{name} score" for name in self._scored))
+        words, names = [token.text for token in doc], ("word", *columns)
         lines: list[str] = []
-        for start, end in _sentences(doc):
-            kept = [i for i in range(start, end) if not spaces[i]]
+        for start, end in sentences_of(doc):
+            kept = [i for i in range(start, end) if not doc[i].is_space]
             if kept:
                 parts = {name: [values[i] for i in kept] for name, values in columns.items()}
                 lines += sentence_lines(Sentence([words[i] for i in kept], parts, None, 0, 0, {}), names)
@@ -307,12 +300,12 @@ class _Conllu:
                     note += [f"{name.capitalize()}={tag}"] if tag != "O" else []
             for note, score in zip(notes, _scores(self._form, doc, name), strict=True):
                 note += [] if score is None else [f"{name.capitalize()}Score={_number(score)}"]
-        return "".join(self._sentence(doc, start, end, columns, notes) for start, end in _sentences(doc))
+        return "".join(self._sentence(doc, start, end, columns, notes) for start, end in sentences_of(doc))
 
     def _sentence(
         self, doc: Doc, start: int, end: int, columns: Mapping[str, list[str]], notes: Sequence[list[str]]
     ) -> str:
-        kept = [doc[i] for i in range(start, end) if not doc[i].is_space]
+        kept = [token for token in doc[start:end] if not token.is_space]
         if not kept:
             return ""
         numbers = {token.i: number for number, token in enumerate(kept, start=1)}
