@@ -74,7 +74,6 @@ class Outcome(NamedTuple):
     scores (dict): Scores of the best model on the dev corpus, by spaCy's names; empty without one.
     reasons (dict[str, str]): Why the training of each component ended.
     untrained (list[str]): Components that an interrupt left without training; their weights are zero.
-    interrupted (bool): Whether it was interrupted.
     """
 
     best: Path | None
@@ -138,12 +137,7 @@ def fit(
 
 
 def set_up(config_path: Path, output: Path, overrides: dict[str, Any]) -> Setup:
-    """Make the pipeline and the corpora of a config, as ``spacy train`` does.
-
-    output (Path): Folder for the results; not made yet.
-    RAISES CrfError: If there is no such config, the output is a file, components are to be trained that are no CRFs, or
-        none is, or the training corpus is empty.
-    """
+    """Make the pipeline and the corpora of a config file, for results in a folder that need not be there."""
     check_output_folder(output)
     return set_up_from(load_config(config_path, overrides))
 
@@ -159,26 +153,29 @@ def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
 
 
 def set_up_from(config: Config) -> Setup:
-    """Make the pipeline and the corpora of a config that has been read; see `set_up`."""
+    """Make the pipeline and the corpora of a config, as ``spacy train`` does.
+
+    RAISES CrfError: If components are to be trained that are no CRFs, or none is, or the training corpus is empty.
+    """
     from spacy.schemas import ConfigSchemaTraining
     from thinc.api import fix_random_seed
 
     seed = config.interpolate().get("training", {}).get("seed", 0)
     if seed is not None:
         fix_random_seed(seed)
-    sourced = util.get_sourced_components(config)
     nlp = util.load_model_from_config(config, auto_fill=True)
     filled = nlp.config.interpolate()
     training = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
     to_train = _to_train(nlp, training["frozen_components"])
-    resumed = {name for name in to_train if name in sourced}
+    resumed = set(util.get_sourced_components(config)).intersection(to_train)
     read_train, read_dev = _corpora(nlp, filled, training)
-    train = Corpus(
-        read_train,
-        _annotated(nlp, training["annotating_components"], to_train),
-        lambda docs, tokens: printer().info(f"Encoded {docs:,} documents, {tokens:,} tokens"),
-    )
-    return Setup(nlp, training, to_train, resumed, train, read_dev)
+    last = max(nlp.pipe_names.index(name) for name in to_train)
+    annotates = not set(training["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
+
+    def tell(docs: int, tokens: int) -> None:
+        printer().info(f"Encoded {docs:,} documents, {tokens:,} tokens")
+
+    return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, tell), read_dev)
 
 
 def encode(setup: Setup) -> None:
@@ -188,12 +185,6 @@ def encode(setup: Setup) -> None:
     printer().text("Reading and encoding the training corpus")
     with setup.nlp.select_pipes(disable=[*setup.training["frozen_components"], *setup.resumed]):
         setup.nlp.initialize(lambda: setup.train)
-
-
-def _annotated(nlp: Language, annotating: list[str], to_train: Iterable[str]) -> bool:
-    """Whether a component is to annotate training documents for one that is trained later."""
-    last = max(nlp.pipe_names.index(name) for name in to_train)
-    return not set(annotating).isdisjoint(nlp.pipe_names[:last])
 
 
 def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
@@ -389,7 +380,7 @@ def _tell(outcome: Outcome) -> None:
     """Say what `fit` did."""
     msg = printer()
     if outcome.best is None:
-        printer().warn("Interrupted before the first iteration: nothing was trained, nothing is saved")
+        msg.warn("Interrupted before the first iteration: nothing was trained, nothing is saved")
         return
     numbers = {name: value for name, value in outcome.scores.items() if isinstance(value, float)}
     shown = {name: f"{100 * value:.2f}" for name, value in numbers.items() if name != "speed"}

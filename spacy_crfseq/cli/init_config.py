@@ -304,13 +304,8 @@ def _component(task: str, settings: Settings) -> dict[str, Any]:
     named = zip(METHOD_BLOCKS.items(), names, strict=True)
     blocks = {block: {f"@{registry}": f"spacy_crfseq.{name}.v1"} for (block, registry), name in named}
     blocks["optimizer"].update(goal.limits)
-    return {
-        "factory": TASKS[task],
-        **own[task],
-        "support": "observed",
-        "inner_iterations": goal.inner_iterations,
-        **blocks,
-    }
+    common = {"support": "observed", "inner_iterations": goal.inner_iterations}
+    return {"factory": TASKS[task], **own[task], **common, **blocks}
 
 
 def _has_tags(settings: Settings) -> bool:

@@ -30,6 +30,7 @@ from ..pipeline.training_log import finite
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, CodeOption, VerboseOption, cut, printer
 from ._options import OVERRIDES, EveryOption, PatienceOption, training
+from ._progress import add_to
 from .fit import BEST, Setup, Walk, encode, load_config, score, scores_every, set_up_from, tell_what_next
 from .prune import prune
 
@@ -382,10 +383,7 @@ class Worker:
 
     def watch(self, progress: Progress) -> None:
         """Note an iteration of the run that has begun last."""
-        if math.isfinite(progress.report.value):
-            self._curve.add("objective", progress.report.value, log=True)
-        if progress.score is not None:
-            self._curve.add("score", 100 * progress.score)
+        add_to(self._curve, progress)
         self._curve.show(f"{self._title}, iteration {progress.iteration}")
 
     def failed(self, run: Run, error: Exception) -> None:
@@ -403,20 +401,12 @@ class Worker:
             self.failed(run, DataError(f"no score: the objective is {result.history[-1].report.value}"))
             return
         crf = pipe.crf
+        n_bytes = len(storage.pack(crf.compact(), pipe.method.features, [], 0))
         outcome = Result(
-            run.key,
-            run.combination.settings,
-            None,
-            best.score,
-            finite(best.report.value),
-            finite(best.report.loss),
-            int(np.count_nonzero(crf.theta)),
-            crf.layout.size,
-            len(storage.pack(crf.compact(), pipe.method.features, [], 0)),
-            len(result.history),
-            round(result.history[-1].seconds, 3),
-            result.reason,
-        )
+            run.key, run.combination.settings, None, best.score, finite(best.report.value), finite(best.report.loss),
+            int(np.count_nonzero(crf.theta)), crf.layout.size, n_bytes, len(result.history),
+            round(result.history[-1].seconds, 3), result.reason,
+        )  # fmt: skip
         others = [other.score for other in self.results.values() if other.score is not None]
         if best.score is not None and best.score > max(others, default=-math.inf):
             self._save(run, setup, best)  # before the result, so that no result tells of a model that is not there
@@ -472,14 +462,10 @@ class GroupWalk(Walk):
                     evaluators[decoder] = pipe.evaluator(dev)
                 try:
                     result = fit(
-                        objective.under(pipe.method.regularizer, pipe.method.loss),
-                        pipe.method.optimizer,
-                        start.copy(),
-                        evaluate=evaluators[decoder],
-                        evaluate_every=scores_every(pipe, every),
-                        patience=patience,
-                        callback=self._worker.watch,
-                    )
+                        objective.under(pipe.method.regularizer, pipe.method.loss), pipe.method.optimizer,
+                        start.copy(), evaluate=evaluators[decoder], evaluate_every=scores_every(pipe, every),
+                        patience=patience, callback=self._worker.watch,
+                    )  # fmt: skip
                 except Exception as error:  # whatever it is, the others may work
                     self._worker.failed(run, error)
                     continue
