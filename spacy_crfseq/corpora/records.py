@@ -147,7 +147,11 @@ def _from_corpus(path: Path, preset: str, given: Sequence[str], lines: _Lines) -
         if isinstance(block, FormatError):
             yield block, place
             continue
-        read = parse_conllu(path, block) if preset == "conllu" else parse_columns(path, block, PRESETS[preset].columns)
+        read = (
+            parse_conllu(path, block)
+            if preset == "conllu"
+            else parse_columns(path, block, columns=PRESETS[preset].columns)
+        )
         try:
             sentences = list(read)
         except FormatError as error:
