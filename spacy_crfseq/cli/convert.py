@@ -179,9 +179,6 @@ def _check_choice(option: str, value: str, known: Sequence[str]) -> None:
         raise ConfigError(f"{option} {value}: unknown. {suggest(value, known)}")
 
 
-# Columns to columns
-
-
 def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
     if settings.source == "conllu":
         return read_conllu(source)
@@ -205,9 +202,6 @@ def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) ->
             tags = zip(sentence.columns[name], encode(decode_lenient(known), len(known), settings.scheme), strict=True)
             recoded[name] = [MISSING_ENTITY if old == MISSING_ENTITY else new for old, new in tags]
         yield sentence._replace(columns=recoded)
-
-
-# Columns to DocBin
 
 
 def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
@@ -241,9 +235,6 @@ def _write_docs(target: Path, docs: Iterable[Doc]) -> int:
     return len(binary)
 
 
-# DocBin to columns
-
-
 def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
     """Yield the sentences of a DocBin file, without white space tokens, which columns cannot hold."""
     import spacy
@@ -265,10 +256,7 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
 
 
 def _column(doc: Doc, name: str, settings: Settings) -> list[str]:
-    """Return a column of all tokens; of spans, only where they are missing.
-
-    RAISES DataError: If the doc lacks what the column holds.
-    """
+    """Return a column of all tokens; of spans, only where they are missing."""
     held = {"tag": "TAG", "ent": "ENT_IOB"}
     if name == "word":
         return [token.text for token in doc]

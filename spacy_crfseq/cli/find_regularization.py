@@ -139,10 +139,7 @@ def find_regularization(
 
 
 def _component(setup: Setup, name: str | None) -> str:
-    """Return the name of the component to train.
-
-    RAISES ConfigError: If there is no such component, or several and no name.
-    """
+    """Return the name of the component to train."""
     names = list(setup.to_train)
     if name in names or (name is None and len(names) == 1):
         return name or names[0]
@@ -151,10 +148,7 @@ def _component(setup: Setup, name: str | None) -> str:
 
 
 def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
-    """Check that no component without training writes what the features of the one to train look at.
-
-    RAISES ConfigError: If one may.
-    """
+    """Check that no component without training writes what the features of the one to train look at."""
     before = setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)]
     annotating = set(setup.training["annotating_components"]) & set(before)
     blind = [other for other in untrained if other in annotating]
@@ -198,10 +192,7 @@ class Follower(Walk):
 
 
 def _choose_method(setup: Setup, name: str, rho2: float) -> None:
-    """Give a component the penalty of a path, and OWL-QN, in its config too, if its own optimizer cannot follow one.
-
-    RAISES ConfigError: If OWL-QN cannot minimise the component's loss.
-    """
+    """Give a component the penalty of a path, and OWL-QN, in its config too, if its own optimizer cannot follow one."""
     from ..optimizers.owlqn import OWLQN
     from ..regularizers.elastic_net import ElasticNet
 

@@ -133,9 +133,6 @@ def fit(
     return save(setup, trainer, output)
 
 
-# Setting up
-
-
 def set_up(config_path: Path, output: Path, overrides: dict[str, Any]) -> Setup:
     """Make the pipeline and the corpora of a config file, for results in a folder that need not be there."""
     check_output_folder(output)
@@ -210,10 +207,7 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
 def _corpora(
     nlp: Language, config: Any, training: dict[str, Any]
 ) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]]]:
-    """Return functions that read the training examples and the dev ones, none where the config gives no path.
-
-    RAISES DataError: If the training corpus is empty.
-    """
+    """Return functions that read the training examples and the dev ones, none where the config gives no path."""
     names = [training["train_corpus"], training["dev_corpus"]]
     if not _has_path(config, names[1]):  # readers refuse to be made without one
         *blocks, last = names.pop().split(".")
@@ -231,9 +225,6 @@ def _has_path(config: dict[str, Any], name: str) -> bool:
     for key in name.split("."):
         block = block.get(key, {}) if isinstance(block, dict) else {}
     return block.get("path", "?") not in (None, "") if isinstance(block, dict) else True
-
-
-# Training
 
 
 class Walk:
@@ -334,9 +325,6 @@ class Trainer(Walk):
         if result.history:
             self.results[name] = result
             printer().text(f"{name}: {len(result.history)} iterations; {result.reason}")
-
-
-# Saving
 
 
 def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:

@@ -230,9 +230,6 @@ def _ask(question: str, choices: Sequence[str], default: str) -> str:
         typer.echo(suggest(answer, choices), err=True)
 
 
-# The config
-
-
 def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
     """Return the text of a config.
 
@@ -336,9 +333,6 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-# What it says about itself
-
-
 def _head(settings: Settings, output: str) -> str:
     what = {"tagger": "Part-of-speech tags", "chunker": "Chunks", "ner": "Named entities"}
     title = ", then ".join(what[task] if i == 0 else what[task].lower() for i, task in enumerate(settings.tasks))
@@ -418,10 +412,7 @@ def _method_comments(task: str, goal: Goal) -> dict[str, str]:
 
 
 def _commented(text: str, comments: Mapping[str, str]) -> str:
-    """Return a config with comments put before sections and keys.
-
-    RAISES KeyError: If there is no place for one.
-    """
+    """Return a config with comments put before sections and keys."""
     left, section, lines = dict(comments), "", []
     for line in text.splitlines():
         if line.startswith("["):

@@ -181,9 +181,6 @@ def _carry_out(plan: Plan, output: Path) -> SweepOutcome:
     return SweepOutcome(there, results, worker.untrained, output / PAGE, worker.interrupted)
 
 
-# What there is to do
-
-
 class Plan:
     """What a sweep trains: which combinations there are, and which of them can be trained.
 
@@ -316,9 +313,6 @@ def _key_of(model: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return key if isinstance(key, str) else None
-
-
-# Training
 
 
 class Worker:

@@ -203,9 +203,6 @@ def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[Step, Counts, float], N
         yield show
 
 
-# What is to be done
-
-
 def make_jobs(settings: Settings, files: Sequence[Path], format_name: str | None, output: Path) -> list[Job]:
     """Return a job for each file; format_name is their layout, None for what their endings tell.
 
@@ -266,10 +263,7 @@ def _check_outputs(jobs: Sequence[Job], overwrite: bool) -> None:
 
 
 def _model_digest(model: str) -> str:
-    """Return a hash of all files of a pipeline.
-
-    RAISES ConfigError: If there is no such pipeline.
-    """
+    """Return a hash of all files of a pipeline."""
     folder = Path(model)
     if not folder.is_dir():
         if not is_package(model):

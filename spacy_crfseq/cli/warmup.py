@@ -118,9 +118,6 @@ def _example(nlp: Language, text: str) -> Example:
     return Example(given, gold)
 
 
-# What numba has compiled and where it keeps it
-
-
 def cache_counts() -> tuple[int, int]:
     """Return how many versions of kernels this process has compiled, and how many loaded from the cache."""
     stats = _stats()

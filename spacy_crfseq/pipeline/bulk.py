@@ -254,9 +254,6 @@ def _portions(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
         yield portion
 
 
-# One process or several
-
-
 def _in_processes(settings: Settings, jobs: Sequence[Job], n_processes: int) -> Iterator[Step]:
     """Let workers take one file after another; when they or this process end, the others do so at their next step."""
     import multiprocessing

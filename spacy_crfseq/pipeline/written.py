@@ -87,9 +87,6 @@ def form_columns(to: str, form: Form) -> tuple[str, ...]:
     return ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns
 
 
-# What Docs hold
-
-
 def _marked_sentences(doc: Doc) -> list[tuple[int, int]]:
     """Return where sentences begin and end, nothing where that is not set."""
     # Doc.has_annotation makes an object of each token to find out
@@ -244,9 +241,6 @@ def _text(doc: Doc, ends: Sequence[int], record: Record) -> str:
 def _span(starts: list[int], ends: list[int], start: int, end: int, label: str, score: float | None) -> dict[str, Any]:
     found = {"start": starts[start], "end": ends[end - 1], "label": label}
     return found if score is None else {**found, "score": round(score, DIGITS)}
-
-
-# Columns
 
 
 class _Columns:
