@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,6 +56,31 @@ PLACES = ["Oslo", "Lima", "Turin", "Quito"]
 NOUNS = ["dog", "train", "engine", "letter", "map"]
 ADJECTIVES = ["old", "blue", "quick", "small"]
 VERBS = ["sees", "finds", "sold", "paints"]
+
+
+# A parent that ignores SIGINT, as a shell's background job does, hands that down: set it back.
+_SPACY = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from spacy.cli import setup_cli; setup_cli()"
+)
+CRFSEQ = [sys.executable, "-W", "error", "-c", _SPACY, "crfseq"]
+"""How a command is called in a process of its own, which Ctrl-C can end."""
+
+
+def refused(result: Any, *parts: str) -> None:
+    """Check that a command has ended with a paragraph on stderr and the exit code 1, without a traceback."""
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.stderr
+    for part in parts:
+        assert part in result.stderr
+    assert not any(ord(char) < 32 and char != "\n" for char in result.stderr.expandtabs())
+
+
+def done(result: Any) -> Any:
+    """Return the result of a command that has worked."""
+    assert result.exit_code == 0, result.stderr
+    return result
 
 
 class Corpus(NamedTuple):
