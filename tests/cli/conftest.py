@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,7 +77,7 @@ def refused(result: Any, *parts: str) -> None:
     assert not any(ord(char) < 32 and char != "\n" for char in result.stderr.expandtabs())
 
 
-def done(result: Any) -> Any:
+def worked(result: Any) -> Any:
     """Return the result of a command that has worked."""
     assert result.exit_code == 0, result.stderr
     return result
@@ -152,6 +152,17 @@ def run() -> Callable[..., Any]:
         return CliRunner().invoke(crfseq_cli, [str(arg) for arg in args], input=stdin)
 
     return invoke
+
+
+@pytest.fixture
+def train_on(run: Callable[..., Any], paths: list[str], tmp_path: Path) -> Callable[..., Any]:
+    """Run a command on a config with some components, for tmp_path / "out"; args are its further arguments."""
+
+    def call(command: str, *factories: str, args: Sequence[object] = (), corpora: Any = paths, **config: str) -> Any:
+        written = write_config(tmp_path / "c.cfg", *factories, **config)
+        return run(command, written, "--output", tmp_path / "out", *corpora, *args)
+
+    return call
 
 
 @pytest.fixture(scope="session")

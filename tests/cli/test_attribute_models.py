@@ -13,6 +13,7 @@ from spacy.tokens import DocBin
 
 from spacy_crfseq.corpora import read_preset
 from spacy_crfseq.features.noted import KEY
+from tests.cli.conftest import worked
 
 Run = Callable[..., Any]
 READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"
@@ -50,12 +51,20 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
         f"{READER.format(part='dev')}\n[training]{rest.partition('[training]')[2]}"
     )
     paths = ["--paths.train", folder / "train.crfsuite", "--paths.dev", folder / "dev.crfsuite"]
-    result = run("fit", config, "--output", folder / "out", *paths)
-    assert result.exit_code == 0, result.stderr
-    result = run(
-        "convert", folder / "dev.crfsuite", folder / "dev.spacy", "-f", "crfsuite", "-t", "spacy", "--labels", "chunk"
+    worked(run("fit", config, "--output", folder / "out", *paths))
+    worked(
+        run(
+            "convert",
+            folder / "dev.crfsuite",
+            folder / "dev.spacy",
+            "-f",
+            "crfsuite",
+            "-t",
+            "spacy",
+            "--labels",
+            "chunk",
+        )
     )
-    assert result.exit_code == 0, result.stderr
     return folder
 
 
@@ -73,8 +82,7 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
 )
 def test_commands(run: Run, folder: Path, tmp_path: Path, command: str) -> None:
     model, file = folder / "out" / "model-best", folder / "dev.spacy"
-    result = run(*command.format(model=model, file=file, out=tmp_path).split())
-    assert result.exit_code == 0, result.stderr
+    worked(run(*command.format(model=model, file=file, out=tmp_path).split()))
 
 
 def test_the_attributes_are_the_files(run: Run, folder: Path, tmp_path: Path) -> None:

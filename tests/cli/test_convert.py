@@ -14,6 +14,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy_crfseq.cli import convert
 from spacy_crfseq.cli.convert import Settings
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
+from tests.cli.conftest import worked
 
 Run = Callable[..., Any]
 
@@ -207,8 +208,7 @@ def test_refused_settings(settings: Settings, message: str, source: Path) -> Non
 
 def test_command(run: Run, source: Path) -> None:
     target = source.parent / "new" / "out.iob"
-    result = run("convert", source, target, "--from", "conll2003", "--to", "iob", "--scheme", "BILUO")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("convert", source, target, "--from", "conll2003", "--to", "iob", "--scheme", "BILUO"))
     assert f"Converted 3 sentences: {target}" in result.stdout
     assert target.read_text().startswith("Ada U-PER\n")
 

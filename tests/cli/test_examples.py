@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.corpora import read_preset
+from tests.cli.conftest import worked
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "python -m spacy crfseq "
@@ -76,8 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) ->
             if "[components.crf_ner.regularizer]" in (folder / "config.cfg").read_text(encoding="utf8")
             else []
         )
-        result = run("fit", folder / "config.cfg", "--output", folder / output, *paths, *strength)
-        assert result.exit_code == 0, result.stderr
+        worked(run("fit", folder / "config.cfg", "--output", folder / output, *paths, *strength))
     return folder
 
 

@@ -22,7 +22,7 @@ from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
-from tests.cli.conftest import CRFSEQ, done, refused
+from tests.cli.conftest import CRFSEQ, refused, worked
 from tests.terminal import run_on_terminal
 
 Run = Callable[..., Any]
@@ -30,15 +30,8 @@ KEYS = {"component", "iteration", "seconds", "objective", "loss", "grad_norm", "
 
 
 @pytest.fixture
-def fit_on(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> Run:
-    """Run ``fit`` on a config with these components, with the dev corpus or other arguments, into tmp_path / "out"."""
-
-    def fit_on(*factories: str, args: Any = ("--patience", "1"), corpora: Any = paths, **config: Any) -> Any:
-        return run(
-            "fit", configure(tmp_path / "c.cfg", *factories, **config), "--output", tmp_path / "out", *corpora, *args
-        )
-
-    return fit_on
+def fit_on(train_on: Run) -> Run:
+    return lambda *factories, args=("--patience", "1"), **given: train_on("fit", *factories, args=args, **given)
 
 
 def log_of(folder: Path) -> list[dict[str, Any]]:
@@ -130,18 +123,18 @@ def test_components_see_the_predictions_of_annotating_ones(trained: Path, corpus
 
 
 def test_an_empty_corpus_and_a_count(fit_on: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert done(fit_on("crf_tagger", "crf_ner")).stdout.count("Encoded ") == 1
+    assert worked(fit_on("crf_tagger", "crf_ner")).stdout.count("Encoded ") == 1
     monkeypatch.setattr(CorpusReader, "stream", lambda reader, nlp: iter([]))
     refused(fit_on("crf_tagger", "crf_ner"), "[corpora.train] holds no documents")
 
 
 def test_warns_when_features_find_nothing(fit_on: Run) -> None:
-    assert "crf_chunker reads TAG, which no training document has" in done(fit_on("crf_chunker")).stdout
+    assert "crf_chunker reads TAG, which no training document has" in worked(fit_on("crf_chunker")).stdout
     assert "reads TAG" not in fit_on("crf_chunker", given='["tag"]').stdout
 
 
 def test_without_dev_corpus(fit_on: Run, corpus: Any, tmp_path: Path) -> None:
-    result = done(fit_on("crf_ner", corpora=["--paths.train", corpus.train], args=[]))
+    result = worked(fit_on("crf_ner", corpora=["--paths.train", corpus.train], args=[]))
     assert "No dev corpus" in result.stdout
     assert "score=" not in result.stdout
     assert "crf_ner iteration=1 objective=" in result.stdout
@@ -155,7 +148,7 @@ def test_without_dev_corpus(fit_on: Run, corpus: Any, tmp_path: Path) -> None:
 def test_overrides_reach_the_config(fit_on: Run, optimizers: Any, tmp_path: Path) -> None:
     args = ["--components.crf_ner.scheme=IOB2", "--components.crf_ner.min_count", "2", "--evaluate-every", "3"]
     args += ["--components.crf_ner.optimizer.max_iterations", "4"]
-    done(fit_on("crf_ner", components=optimizers["endless"].format(name="crf_ner"), args=args))
+    worked(fit_on("crf_ner", components=optimizers["endless"].format(name="crf_ner"), args=args))
     pipe: Any = spacy.load(tmp_path / "out" / "model-best").get_pipe("crf_ner")
     assert pipe.annotation.scheme == "IOB2"
     assert pipe.method.min_count == 2
@@ -164,7 +157,7 @@ def test_overrides_reach_the_config(fit_on: Run, optimizers: Any, tmp_path: Path
 
 def test_patience_stops_early(fit_on: Run, optimizers: Any) -> None:
     result = fit_on("crf_ner", components=optimizers["endless"].format(name="crf_ner"), args=["--patience", "2"])
-    assert "no better score in 2 evaluations" in done(result).stdout
+    assert "no better score in 2 evaluations" in worked(result).stdout
 
 
 @pytest.mark.parametrize("args", [["--nonsense", "3"], ["--trian=x"], ["-x"]])
@@ -215,7 +208,7 @@ def test_code_is_imported(fit_on: Run, tmp_path: Path) -> None:
         "spacy.registry.crf_features.register('cli_test.Words.v1', func=lambda: FeatureSet(('LOWER[0]',)))\n"
     )
     block = '[components.crf_ner.features]\n@crf_features = "cli_test.Words.v1"\n'
-    done(fit_on("crf_ner", components=block, args=["--patience", "1", "--code", code]))
+    worked(fit_on("crf_ner", components=block, args=["--patience", "1", "--code", code]))
     code.write_text("import nonsense_that_is_not_there\n")
     refused(fit_on("crf_ner", args=["--code", code]), f"{code} cannot be imported")
     refused(fit_on("crf_ner", args=["--code", "none.py"]), "none.py: no such file")
@@ -227,7 +220,7 @@ def test_given_labels_survive_a_second_initialization(fit_on: Run, tmp_path: Pat
         '[initialize.components.crf_chunker]\nlabels = ["NP", "VP", "PP", "ADJP"]\n[training.logger]\n'
         '@loggers = "spacy.ConsoleLogger.v1"\n'
     )
-    done(fit_on("crf_tagger", "crf_chunker", training=training))
+    worked(fit_on("crf_tagger", "crf_chunker", training=training))
     assert "ADJP" in spacy.load(tmp_path / "out/model-best").get_pipe("crf_chunker").labels  # type: ignore[attr-defined]
 
 
@@ -239,11 +232,11 @@ def test_sourced_components_go_on_or_stay(
     training = 'annotating_components = ["crf_tagger"]\nfrozen_components = ["crf_tagger"]'
     config = configure(tmp_path / "c.cfg", components=source, training=training)
     config.write_text(config.read_text().replace("pipeline = []", 'pipeline = ["crf_tagger", "crf_chunker"]'))
-    result = done(run("fit", config, "--output", tmp_path / "frozen", *paths, "--patience", "1"))
+    result = worked(run("fit", config, "--output", tmp_path / "frozen", *paths, "--patience", "1"))
     assert "Training crf_tagger" not in result.stdout
     assert "reads TAG" not in result.stdout
     overrides = ["--training.frozen_components", "[]", "--patience", "1"]
-    done(run("fit", config, "--output", tmp_path / "resumed", *paths, *overrides))
+    worked(run("fit", config, "--output", tmp_path / "resumed", *paths, *overrides))
     first = next(entry for entry in log_of(tmp_path / "resumed"))
     assert first["component"] == "crf_tagger"
     assert first["loss"] < log_of(trained)[0]["loss"]
@@ -299,7 +292,7 @@ def test_files_that_cannot_be_read(fit_on: Run, corpus: Any, tmp_path: Path) -> 
 def test_other_components(fit_on: Run) -> None:
     refused(fit_on("crf_ner", "ner"), "'ner'", "spacy train", "frozen_components")
     refused(fit_on("sentencizer"), "no CRF component to train")
-    done(fit_on("sentencizer", "crf_ner", training='annotating_components = ["sentencizer"]'))
+    worked(fit_on("sentencizer", "crf_ner", training='annotating_components = ["sentencizer"]'))
 
 
 def test_output_is_a_file(fit_on: Run, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli._app import MEANT, SECTIONS
+from tests.cli.conftest import worked
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
 
@@ -26,8 +27,7 @@ def test_every_command_is_in_a_section() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_an_example(command: str, run: Callable[..., Any]) -> None:
-    result = run(command, "--help")
-    assert result.exit_code == 0
+    result = worked(run(command, "--help"))
     assert "Example" in result.stdout
     assert f"python -m spacy crfseq {command}" in result.stdout
 

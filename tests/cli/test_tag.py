@@ -27,6 +27,7 @@ from spacy_crfseq.corpora.resumable import FOLDER, Output
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline import bulk
 from spacy_crfseq.pipeline.texts import read_records
+from tests.cli.conftest import worked
 from tests.pipeline import helpers
 
 Run = Callable[..., Any]
@@ -72,15 +73,11 @@ def found(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# Formats
-
-
 def test_raw_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\ufeff" + "\r\n\n".join(TEXTS), encoding="utf8")
     with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
         file.write("\n".join(TEXTS))
-    result = run("tag", model, tmp_path / "a.txt", tmp_path / "b.txt.gz", "--output", tmp_path / "out")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("tag", model, tmp_path / "a.txt", tmp_path / "b.txt.gz", "--output", tmp_path / "out"))
     assert "Tagged 2 files: 6 texts" in result.stdout
     for name in ("a.jsonl", "b.jsonl"):
         entries = lines(tmp_path / "out" / name)
@@ -137,8 +134,7 @@ def test_columns_can_be_read_again(run: Run, nlp: Language, model: Path, corpus:
     assert [sentence.words for sentence in read_columns(out, names)] == words
     score = run("evaluate", model, out, "--format", "conll2003", "--json")
     assert json.loads(score.stdout)["ents_f"] == 1.0
-    converted = run("convert", out, tmp_path / "out.iob", "--from", "conll2003", "--to", "iob")
-    assert converted.exit_code == 0, converted.stderr
+    worked(run("convert", out, tmp_path / "out.iob", "--from", "conll2003", "--to", "iob"))
     # the same by way of a DocBin, whose words are read
     assert run("convert", corpus.dev, tmp_path / "dev.spacy", "--from", "conll2003", "--to", "spacy").exit_code == 0
     assert run("tag", model, tmp_path / "dev.spacy", "-o", tmp_path / "again.conll", "--to", "conll2003").exit_code == 0
@@ -171,9 +167,6 @@ def test_standard_streams(model: Path) -> None:
 def command(*arguments: object, stdin: str | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
     call = [sys.executable, "-m", "spacy", "crfseq", "tag", *map(str, arguments)]
     return subprocess.run(call, input=stdin, capture_output=True, text=True, timeout=120, check=False, **options)
-
-
-# Broken lines
 
 
 def test_broken_lines(run: Run, model: Path, tmp_path: Path) -> None:
@@ -282,9 +275,6 @@ def test_refused(
     assert not Path("out").exists() or not [path for path in Path("out").iterdir() if path.is_file()]
 
 
-# Going on
-
-
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let portions and memory zones be small."""
@@ -354,8 +344,7 @@ def test_kill(run: Run, model: Path, tmp_path: Path) -> None:
     assert process.returncode != 0
     assert not (tmp_path / "out" / "b.jsonl").exists()
     before = (tmp_path / "out" / "a.jsonl").stat().st_mtime_ns
-    done = run("tag", *arguments, "--json")
-    assert done.exit_code == 0, done.stderr
+    done = worked(run("tag", *arguments, "--json"))
     told = json.loads(done.stdout)
     assert (told["complete"], told["files"]) == (1, 1)
     assert 0 < told["texts"] < 9_000
