@@ -168,14 +168,13 @@ def tag(
     jobs = make_jobs(settings, files, format_name, output)
     if processes > 1 and output == STDIN:
         raise ConfigError("--processes: several cannot write to standard output. Give a folder by --output.")
-    complete, due = list[tuple[Job, State]](), list[tuple[Job, State]]()
+    before, todo = Counts(), list[Job]()
     for job in jobs:
         state = State() if overwrite or job.target is None else job.target.state(job.identity)
-        (complete if state.done and job.target and job.target.parts() else due).append((job, state))
-    before = Counts()
-    for _, state in complete:
-        before = before.plus(state.counts)
-    todo = [job for job, _ in due]
+        if state.done and job.target and job.target.parts():
+            before = before.plus(state.counts)
+        else:
+            todo.append(job)
     new, started = Counts(), 0.0
     with _progress(todo) as show:
         for step in annotate(settings, todo, min(processes, len(todo))):
@@ -183,7 +182,7 @@ def tag(
             new, before = new.plus(step.counts), before.plus(step.before)
             show(step, new, perf_counter() - started)
     seconds = perf_counter() - started if started else 0.0
-    return Done(before.plus(new), new, len(todo), len(complete), seconds)
+    return Done(before.plus(new), new, len(todo), len(jobs) - len(todo), seconds)
 
 
 @contextmanager

@@ -103,7 +103,7 @@ def _sentence(path: Path, comments: dict[str, str], rows: list[_Row], document: 
         words.append(row)
         if identifier != str(len(words)):
             raise FormatError(path, row.number, f"id {len(words)} expected, {identifier!r} found.")
-        spaces.append(_space(row, len(words), last, space_after))
+        spaces.append(_has_space(row) if len(words) > last else len(words) == last and space_after)
     if last > len(words) or not words:
         raise FormatError(path, rows[-1].number, "the sentence ends before its words do.")
     return Sentence(
@@ -147,13 +147,6 @@ def _range_end(path: Path, row: _Row, done: int, last: int) -> int:
     if not (first.isdecimal() and end.isdecimal() and int(first) == done + 1 > last and int(end) > done):
         raise FormatError(path, row.number, f"{row.fields[0]!r} is no range that begins at id {done + 1}.")
     return int(end)
-
-
-def _space(row: _Row, word: int, last: int, space_after: bool) -> bool:
-    """Return whether a space follows word number `word`; the last two are its multiword token's."""
-    if word > last:
-        return _has_space(row)
-    return word == last and space_after
 
 
 def _has_space(row: _Row) -> bool:

@@ -25,10 +25,7 @@ def guess(path: Path) -> Preset | None:
 
     Its name is that of a preset, or `CUSTOM`; columns whose use is not clear are left out ("_").
     """
-    read = _read(path)
-    if read is None:
-        return None
-    lines, encoding = read
+    lines, encoding = _read(path) or ([], "")
     sentences = _sentences(lines)
     rows = [row for sentence in sentences for row in sentence]
     if not rows:

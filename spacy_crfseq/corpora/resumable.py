@@ -179,7 +179,7 @@ class Output:
         self._sink, self.state = sink, state
         self._journal: IO[str] | None = None
         if journal is not None:
-            _cut_line(journal)
+            cut_line(journal)
             self._journal = journal.open("a", encoding="utf8")
         if state.done:
             sink.finish()
@@ -293,7 +293,7 @@ def locked(lock: Path, output: Path) -> Iterator[None]:
         yield
 
 
-def _cut_line(path: Path) -> None:
+def cut_line(path: Path) -> None:
     """Take away what stands behind the last line feed of a file."""
     data = path.read_bytes()
     with path.open("rb+") as file:

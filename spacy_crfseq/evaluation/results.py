@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..corpora.resumable import cut_line
 from ..errors import FormatError
 from .search import show, varying
 
@@ -56,11 +57,8 @@ class Journal:
         """
         if not self._file.exists():
             return {}
-        whole = self._file.read_bytes()
-        text, end, _ = whole.rpartition(b"\n")
-        if len(text + end) < len(whole):
-            with self._file.open("r+b") as file:
-                file.truncate(len(text + end))
+        cut_line(self._file)
+        text = self._file.read_bytes()
         results: dict[str, Result] = {}
         for number, line in enumerate(text.splitlines(), start=1):
             try:

@@ -136,7 +136,9 @@ class Tagger:
     def _run(self, job: Job, output: Output) -> Iterator[Step]:
         kind = str(job.identity["--format"])
         given = given_columns(self._nlp, kind)
-        write = self._writer(given)
+        to, form = self._settings.to, form_of(self._nlp, given)
+        check_target(to, form, self._settings.scores)
+        write: Write = (lambda *_: "") if to == DOCBIN else make_write(to, form, self._settings.scores)
         place, counts = output.state.place, output.state.counts
         yield Step(before=counts, n_bytes=_bytes(kind, place))
         if output.state.done:
@@ -150,33 +152,36 @@ class Tagger:
             place, started = read, perf_counter()
         output.commit(place, counts, done=True)
 
-    def _writer(self, given: Sequence[str]) -> Write:
-        to, form = self._settings.to, form_of(self._nlp, given)
-        check_target(to, form, self._settings.scores)
-        return (lambda doc, record: "") if to == DOCBIN else make_write(to, form, self._settings.scores)
-
     def _annotate(
         self, source: Path, portion: Sequence[Piece], output: Output, write: Write
     ) -> tuple[Counts, tuple[str, ...]]:
         """Annotate a portion; return what was done and what is wrong with broken lines."""
-        counts, messages = Counts(), list[str]()
+        n_texts = n_tokens = 0
+        messages: list[str] = []
         for first in range(0, len(portion), BATCH):
-            for found in self._batch(source, portion[first : first + BATCH], write, output):
-                if isinstance(found, CrfError):
-                    if self._settings.strict:
-                        raise found
-                    messages.append(str(found))
-                    counts = counts.plus(Counts(broken=1))
+            batch = portion[first : first + BATCH]
+            records = [record for record, _ in batch if not isinstance(record, FormatError)]
+            done: Iterator[tuple[Doc, str] | CrfError]
+            try:
+                done = iter(self._together(records, write))
+            except ConfigError:
+                raise
+            except Exception:  # one of the texts is at fault: which?
+                done = (self._alone(source, record, write) for record in records)
+            for record, _ in batch:
+                found = record if isinstance(record, FormatError) else next(done)
+                if not isinstance(found, CrfError):
+                    output.write(*found)
+                    n_texts, n_tokens = n_texts + 1, n_tokens + len(found[0])
+                elif self._settings.strict:
+                    raise found
                 else:
-                    counts = counts.plus(Counts(1, found))
+                    messages.append(str(found))
         self._change_zone()
-        return counts, tuple(messages)
+        return Counts(n_texts, n_tokens, len(messages)), tuple(messages)
 
     def _change_zone(self) -> None:
-        """Between two portions, end a memory zone that has grown large, and begin the next one.
-
-        The first words that come stay for good.
-        """
+        """Between two portions, end a memory zone that has grown large; the first words that come stay for good."""
         strings = len(self._nlp.vocab.strings)
         if strings - self._known < ZONE_STRINGS:
             return
@@ -196,24 +201,6 @@ class Tagger:
         if self._zone is not None:
             self._zone.close()
             self._zone = None
-
-    def _batch(self, source: Path, batch: Sequence[Piece], write: Write, output: Output) -> Iterator[int | CrfError]:
-        """Yield, in the order of the records, the tokens of one or what is wrong with it."""
-        records = [record for record, _ in batch if not isinstance(record, FormatError)]
-        done: Iterator[tuple[Doc, str] | CrfError]
-        try:
-            done = iter(self._together(records, write))
-        except ConfigError:
-            raise
-        except Exception:  # one of the texts is at fault: which?
-            done = (self._alone(source, record, write) for record in records)
-        for record, _ in batch:
-            found = record if isinstance(record, FormatError) else next(done)
-            if isinstance(found, CrfError):
-                yield found
-                continue
-            output.write(*found)
-            yield len(found[0])
 
     def _together(self, records: Sequence[Record], write: Write) -> list[tuple[Doc, str]]:
         docs = [self._doc(record) for record in records]

@@ -31,7 +31,7 @@ Write = Callable[["Doc", "Record"], str]
 class Form(NamedTuple):
     """What there is to write of each Doc.
 
-    columns (tuple[str, ...]): The columns of `evaluate` that the pipeline sets or was given, in the order of files.
+    columns (tuple[str, ...]): The columns that the pipeline sets or was given, in the order of files.
     key (str): The key of doc.spans of the chunk column.
     homes (tuple[str, ...]): Keys of doc.spans that hold a copy of the entities, with scores.
     taggers (Mapping[str, str]): For a token column the component that stores its scores.
@@ -79,12 +79,7 @@ def make_write(to: str, form: Form, scores: bool) -> Write:
         return _Json(form)
     if to == "conllu":
         return _Conllu(form)
-    return _Columns(form, form_columns(to, form), scores)
-
-
-def form_columns(to: str, form: Form) -> tuple[str, ...]:
-    """Return the columns of a column file: those of its layout, or what there is."""
-    return ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns
+    return _Columns(form, ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns, scores)
 
 
 def _marked_sentences(doc: Doc) -> list[tuple[int, int]]:
