@@ -72,11 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) ->
     (folder / "template").write_text("U00:%x[-1,0]\nU01:%x[0,0]\nU02:%x[1,0]\nU03:%x[-1,1]/%x[0,1]\n\nB\n")
     paths = ["--paths.train", folder / "train.conll", "--paths.dev", folder / "dev.conll"]
     for output, setting in (("training", "2.0"), ("other", "0.25")):
-        strength = (
-            ["--components.crf_ner.regularizer.rho", setting]
-            if "[components.crf_ner.regularizer]" in (folder / "config.cfg").read_text(encoding="utf8")
-            else []
-        )
+        strength = ["--components.crf_ner.regularizer.rho", setting]
         worked(run("fit", folder / "config.cfg", "--output", folder / output, *paths, *strength))
     return folder
 
@@ -99,12 +95,8 @@ def _write_attributes(source: Path, target: Path) -> None:
         for sentence in read_preset(source, "conll2003"):
             tags = sentence.columns["tag"]
             for word, tag, label in zip(sentence.words, tags, sentence.columns["chunk"], strict=True):
-                print(
-                    label,
-                    *(re.sub(r"([\\:])", r"\\\1", each) for each in (f"w={word}", f"t={tag}")),
-                    sep="\t",
-                    file=file,
-                )
+                names = (re.sub(r"([\\:])", r"\\\1", each) for each in (f"w={word}", f"t={tag}"))
+                print(label, *names, sep="\t", file=file)
             print(file=file)
 
 

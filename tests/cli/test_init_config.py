@@ -13,7 +13,8 @@ from spacy.cli._util import app as spacy_app
 from spacy.schemas import ConfigSchemaTraining
 from typer.testing import CliRunner
 
-from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, _ordered, complete, init_config
+from spacy_crfseq.cli import init_config
+from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, Wanted, _ask, _ordered, complete
 from spacy_crfseq.corpora.layouts import NAMES, named_layout
 from spacy_crfseq.errors import ConfigError, FormatError
 from tests.cli.conftest import worked
@@ -195,8 +196,6 @@ def test_mistakes_are_told(args: list[str], message: str, run: Callable[..., Any
 
 
 def test_looks_into_the_training_file(corpora: Path) -> None:
-    from spacy_crfseq.cli.init_config import Wanted
-
     for name in NAMES:
         path = corpora / f"train.{name}"
         assert complete(Wanted(train=path)).layout.name == name
@@ -205,8 +204,6 @@ def test_looks_into_the_training_file(corpora: Path) -> None:
 
 
 def test_asks_for_what_is_missing_on_a_terminal(corpora: Path) -> None:
-    from spacy_crfseq.cli.init_config import Wanted
-
     asked: list[str] = []
 
     def ask(question: str, choices: object, default: str) -> str:
@@ -228,8 +225,6 @@ def test_asks_for_what_is_missing_on_a_terminal(corpora: Path) -> None:
 def test_prompts_again_after_an_answer_that_is_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from spacy_crfseq.cli.init_config import _ask
-
     answers = iter(["best", "fast"])
     monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
     assert _ask("Goal", list(GOALS), "fast") == "fast"
@@ -248,13 +243,6 @@ def test_a_chunker_gets_tags_where_there_are_some() -> None:
     assert "Chunking.v1" in with_tags
     assert "Chunking.v1" not in without
     assert 'annotating_components = ["crf_tagger"]' in init_config(settings(("tagger", "chunker"), "spacy", "fast"))
-
-
-def test_unknown_goal_is_no_config() -> None:
-    from spacy_crfseq.cli.init_config import Wanted
-
-    with pytest.raises(ConfigError, match="--goal quick"):
-        complete(Wanted(layout=named_layout("iob"), goal="quick"))
 
 
 def test_sections_stand_where_spacy_has_them() -> None:
