@@ -6,7 +6,7 @@ read or written through Docs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -27,8 +27,9 @@ from ..corpora import (
     write_columns,
 )
 from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
+from ..corpora.layouts import COLUMNS, SCHEMES, check_choice
 from ..corpora.outputs import check_output_file
-from ..errors import ConfigError, DataError, suggest
+from ..errors import ConfigError, DataError
 from ..files import replacing
 from ..pipeline.texts import load_docs
 from ..pipeline.written import MISSING_ENTITY, sentences_of
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     Reader = Callable[[Language], Iterator[Example]]
 
 CRFSUITE = "crfsuite"
-SCHEMES = ("IOB1", "IOB2", "BILUO")
-NAMES = ("word", "tag", "pos", "lemma", "morph", "chunk", "ent", "_")
 CHUNKS_KEY = "chunks"
 _SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE)
 _TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))
@@ -71,7 +70,7 @@ def convert_cli(
     encoding: Annotated[str | None, typer.Option(help="Encoding of INPUT [utf8]")] = None,
     columns: Annotated[
         str,
-        typer.Option(help=f"For --from columns: what each column holds, such as word,tag,_,ent; {', '.join(NAMES)}"),
+        typer.Option(help=f"For --from columns: what each column holds, such as word,tag,_,ent; {', '.join(COLUMNS)}"),
     ] = "",
     labels: Annotated[str, typer.Option(help="For --from crfsuite: what the labels are: tag, chunk or ent")] = "tag",
     word: Annotated[str, typer.Option(help="For --from crfsuite: how the attribute begins that is the word")] = WORD,
@@ -143,25 +142,25 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
 
 def _check(settings: Settings) -> None:
     """RAISES ConfigError: On an unknown name, or a target with columns that the source does not hold."""
-    _check_choice("--from", settings.source, _SOURCES)
+    check_choice("--from", settings.source, _SOURCES)
     if settings.target == CRFSUITE:
         raise ConfigError(
             "--to crfsuite: attribute files hold what features make of a text, and a corpus has no features. Write a "
             f"column file for people, or train on the corpus as it is. --to takes: {', '.join(_TARGETS)}."
         )
-    _check_choice("--to", settings.target, _TARGETS)
+    check_choice("--to", settings.target, _TARGETS)
     if bool(settings.columns) != (settings.source == CUSTOM):
         needs = "needs --columns" if settings.source == CUSTOM else "has columns of its own; leave --columns out"
         raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
     for name in settings.columns:
-        _check_choice("--columns", name, NAMES)
+        check_choice("--columns", name, COLUMNS)
     if settings.columns:
         check_columns(settings.columns)
-    _check_choice("--labels", settings.labels, ("tag", *SPAN_COLUMNS))
-    _check_choice("--unit", settings.unit, ("sentence", "document"))
-    _check_choice("--on-invalid", settings.on_invalid, ("error", "conlleval"))
-    _check_choice("--scheme", settings.scheme, SCHEMES)
-    _check_choice("--from-scheme", settings.from_scheme or "IOB2", SCHEMES)
+    check_choice("--labels", settings.labels, ("tag", *SPAN_COLUMNS))
+    check_choice("--unit", settings.unit, ("sentence", "document"))
+    check_choice("--on-invalid", settings.on_invalid, ("error", "conlleval"))
+    check_choice("--scheme", settings.scheme, SCHEMES)
+    check_choice("--from-scheme", settings.from_scheme or "IOB2", SCHEMES)
     if DOCBIN in (settings.source, settings.target):
         return
     held = settings.layout.columns
@@ -172,11 +171,6 @@ def _check(settings: Settings) -> None:
             f"{settings.target} files hold the columns {', '.join(lacking)}, which {settings.source} files do not. "
             f"{settings.source} can become: {', '.join(possible)}."
         )
-
-
-def _check_choice(option: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ConfigError(f"{option} {value}: unknown. {suggest(value, known)}")
 
 
 def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:

@@ -18,7 +18,7 @@ from spacy import util
 from thinc.api import Config
 
 from ..corpora import CUSTOM, DOCBIN, Preset, check_file, guess
-from ..corpora.layouts import COLUMNS_HELP, NAMES, SCHEME_HELP, as_options, named_layout, told_by_ending
+from ..corpora.layouts import COLUMNS_HELP, NAMES, SCHEME_HELP, as_options, check_choice, named_layout, told_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
 from ..corpora.presets import DOCS
 from ..errors import ConfigError, FormatError, suggest
@@ -169,8 +169,8 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     """
     for path in filter(None, (wanted.train, wanted.dev)):
         check_file(path)
-    if wanted.goal is not None and wanted.goal not in GOALS:
-        raise ConfigError(f"--goal {wanted.goal}: unknown. {suggest(wanted.goal, GOALS)}")
+    if wanted.goal is not None:
+        check_choice("--goal", wanted.goal, GOALS)
     layout = wanted.layout or _layout(wanted.train, ask)
     default = TASK_OF.get(layout.score, "ner")
     task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
@@ -200,8 +200,7 @@ def _tasks(text: str) -> tuple[str, ...]:
     """RAISES ConfigError: On an unknown task."""
     named, known = [part.strip() for part in text.split(",") if part.strip()], (*TASKS, ALL)
     for name in named:
-        if name not in known:
-            raise ConfigError(f"--task {name}: unknown. {suggest(name, known)}")
+        check_choice("--task", name, known)
     if not named:
         raise ConfigError(f"--task is empty. Known: {', '.join(known)}.")
     return tuple(name for name in TASKS if name in named or ALL in named)

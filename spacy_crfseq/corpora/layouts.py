@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ _FILE = 'File of texts: one a line (.txt), JSON with "text" in each line (.jsonl
 TEXTS_FILE_HELP = f"{_FILE}, or --format"
 COLUMNS_HELP = 'Instead of --format: what each column holds, such as "word,_,ent"'
 SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO"
-_COLUMNS = ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS, "_")
-_SCHEMES = ("IOB2", "IOB1", "BILUO")
+COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "_")
+SCHEMES = ("IOB2", "IOB1", "BILUO")
 
 
 def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
@@ -44,7 +44,7 @@ def text_format(path: Path, name: str | None) -> str:
     RAISES ConfigError: If there is no such layout.
     """
     if name is not None:
-        _check("--format", name, name, TEXTS, "format")
+        check_choice("--format", name, TEXTS, " format")
         return name
     if path == STDIN:
         return RAW[0]
@@ -95,16 +95,16 @@ def named_layout(name: str | None, columns: str | None = None, scheme: str | Non
     if scheme is not None and columns is None:
         raise ConfigError("--scheme goes with --columns; a --format has its own.")
     if name is not None:
-        _check("--format", name, name, NAMES, "format")
+        check_choice("--format", name, NAMES, " format")
         return DOCS if name == DOCBIN else PRESETS[name]
     if columns is None:
         return None
     names = tuple(part.strip() for part in columns.split(","))
     for part in names:
-        _check("--columns", columns, part, _COLUMNS, f"column {part!r}")
+        if part not in COLUMNS:
+            raise ConfigError(f"--columns {columns}: unknown column {part!r}. {suggest(part, COLUMNS)}")
     check_columns(names)
-    if scheme is not None and scheme not in _SCHEMES:
-        raise ConfigError(f"--scheme {scheme}: unknown. {suggest(scheme, _SCHEMES)}")
+    check_choice("--scheme", scheme or "IOB2", SCHEMES)
     score = next((part for part in ("ent", "chunk", "tag", "pos") if part in names), "word")
     return Preset(CUSTOM, names, scheme or "IOB2", "utf8", score)
 
@@ -153,9 +153,10 @@ def _reads(layout: Preset, columns: Sequence[str]) -> bool:
     return len(columns) == len(layout.columns) and all(one in (other, "_") for one, other in pairs)
 
 
-def _check(option: str, given: str, value: str, known: Sequence[str], what: str) -> None:
+def check_choice(option: str, value: str, known: Iterable[str], what: str = "") -> None:
+    """Raise ConfigError where the value of an option is not known; `what` is said behind "unknown"."""
     if value not in known:
-        raise ConfigError(f"{option} {given}: unknown {what}. {suggest(value, known)}")
+        raise ConfigError(f"{option} {value}: unknown{what}. {suggest(value, known)}")
 
 
 def _untold(path: Path, suffix: str, advice: str) -> FormatError:

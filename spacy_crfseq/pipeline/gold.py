@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..corpora import DOCBIN, TOKEN_COLUMNS
-from ..corpora.layouts import corpus_layout, file_columns
-from ..errors import ConfigError, DataError, suggest
+from ..corpora.layouts import check_choice, corpus_layout, file_columns
+from ..errors import DataError
 from .columns import chunks_key, missing_columns
 from .texts import bare, load_docs
 
@@ -69,9 +69,8 @@ def read_gold(nlp: Language, path: Path, format_name: str | None = None, given: 
     columns = file_columns(kind)
     seen = missing_columns(nlp, columns) if given is None else list(given)
     if kind == DOCBIN:
-        unknown = [name for name in seen if name not in TOKEN_COLUMNS]
-        if unknown:
-            raise ConfigError(f"--given {unknown[0]}: unknown column. {suggest(unknown[0], TOKEN_COLUMNS)}")
+        for name in seen:
+            check_choice("--given", name, TOKEN_COLUMNS, " column")
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:

@@ -11,7 +11,8 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..corpora import DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Sentence, sentence_lines
-from ..errors import ConfigError, DataError, suggest
+from ..corpora.layouts import check_choice
+from ..errors import ConfigError, DataError
 from .columns import chunks_key, predicted_columns
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def check_target(to: str, form: Form, scores: bool) -> None:
 
     RAISES ConfigError: On an unknown format, one that holds no scores, or that holds chunks which nobody finds.
     """
-    if to not in TARGETS:
-        raise ConfigError(f"--to {to}: unknown format. {suggest(to, TARGETS)}")
+    check_choice("--to", to, TARGETS, " format")
     if to not in PRESETS or to == "conllu":
         return
     if scores:
