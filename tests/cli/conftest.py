@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from typer.testing import CliRunner
+
+from spacy_crfseq.corpora import read_preset
 
 CONFIG = """
 [paths]
@@ -111,6 +114,29 @@ def write_corpus(path: Path, size: int, seed: int) -> Path:
     rng = random.Random(seed)
     path.write_text("".join("\n".join(sentence(rng)) + "\n\n" for _ in range(size)), encoding="utf8")
     return path
+
+
+def write_trees(source: Path, target: Path) -> None:
+    """Write the words and tags of a corpus as CoNLL-U, with the first verb as the root."""
+    with target.open("w", encoding="utf8") as file:
+        for sentence in read_preset(source, "conll2003"):
+            tags = sentence.columns["tag"]
+            root = next((i for i, tag in enumerate(tags) if tag.startswith("VB")), 0)
+            for i, (word, tag) in enumerate(zip(sentence.words, tags, strict=True)):
+                head, relation = (0, "root") if i == root else (root + 1, "dep")
+                print(i + 1, word, "_", "_", tag, "_", head, relation, "_", "_", sep="\t", file=file)
+            print(file=file)
+
+
+def write_attributes(source: Path, target: Path) -> None:
+    """Write a corpus as CRFsuite's items: a label and attributes a line."""
+    with target.open("w", encoding="utf8") as file:
+        for sentence in read_preset(source, "conll2003"):
+            tags = sentence.columns["tag"]
+            for word, tag, label in zip(sentence.words, tags, sentence.columns["chunk"], strict=True):
+                names = (re.sub(r"([\\:])", r"\\\1", each) for each in (f"w={word}", f"t={tag}"))
+                print(label, *names, sep="\t", file=file)
+            print(file=file)
 
 
 def write_config(

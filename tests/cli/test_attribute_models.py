@@ -11,9 +11,8 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_crfseq.corpora import read_preset
 from spacy_crfseq.features.noted import KEY
-from tests.cli.conftest import worked
+from tests.cli.conftest import worked, write_attributes
 
 Run = Callable[..., Any]
 READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"
@@ -36,13 +35,7 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
     """A model trained on a file of CRFsuite's, and such a file as a DocBin, half of it annotated by nobody."""
     folder = tmp_path_factory.mktemp("attributes")
     for name, source in corpus._asdict().items():
-        with (folder / f"{name}.crfsuite").open("w") as file:
-            for sentence in read_preset(source, "conll2003"):
-                for word, tag, label in zip(
-                    sentence.words, sentence.columns["tag"], sentence.columns["chunk"], strict=True
-                ):
-                    print(label, f"w={word}", f"t={tag}", sep="\t", file=file)
-                print(file=file)
+        write_attributes(source, folder / f"{name}.crfsuite")
     config = configure(folder / "c.cfg", "crf_chunker", components=FEATURES)
     text = config.read_text()
     head, _, rest = text.partition("[corpora]")

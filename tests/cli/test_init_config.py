@@ -17,7 +17,7 @@ from spacy_crfseq.cli import init_config
 from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, Wanted, _ask, _ordered, complete
 from spacy_crfseq.corpora.layouts import NAMES, named_layout
 from spacy_crfseq.errors import ConfigError, FormatError
-from tests.cli.conftest import worked
+from tests.cli.conftest import worked, write_trees
 
 ROOT = Path(__file__).parents[2]
 TASK_SETS = [subset for n in (1, 2, 3) for subset in itertools.combinations(TASKS, n)]
@@ -52,16 +52,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) -
                     name,
                 )
             )
-        text = (folder / f"{part}.conll2003").read_text(encoding="utf8")
-        blocks = [block for block in text.split("\n\n") if block.strip() and "-DOCSTART-" not in block]
-        rows = [
-            "".join(
-                f"{i}\t{word}\t_\t_\t{tag}\t_\t_\t_\t_\t_\n"
-                for i, (word, tag, *_) in enumerate(map(str.split, block.strip().splitlines()), start=1)
-            )
-            for block in blocks
-        ]
-        (folder / f"{part}.conllu").write_text("\n".join(rows) + "\n", encoding="utf8")
+        write_trees(folder / f"{part}.conll2003", folder / f"{part}.conllu")
     return folder
 
 
