@@ -187,9 +187,8 @@ def encode(setup: Setup) -> None:
 def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
     from ..pipeline.component import CRFComponent
 
-    trainable = {
-        name: pipe for name, pipe in nlp.pipeline if name not in frozen and getattr(pipe, "is_trainable", False)
-    }
+    pipes = {name: pipe for name, pipe in nlp.pipeline if name not in frozen}
+    trainable = {name: pipe for name, pipe in pipes.items() if getattr(pipe, "is_trainable", False)}
     others = [name for name, pipe in trainable.items() if not isinstance(pipe, CRFComponent)]
     if others:
         raise ConfigError(
@@ -221,9 +220,9 @@ def _corpora(
 
 def _has_path(config: dict[str, Any], name: str) -> bool:
     """Whether a block such as corpora.dev names a file; one without a setting `path` is taken to know its own."""
-    block: Any = config
-    for key in name.split("."):
-        block = block.get(key, {}) if isinstance(block, dict) else {}
+    block: Any = reduce(
+        lambda found, key: found.get(key, {}) if isinstance(found, dict) else {}, name.split("."), config
+    )
     return block.get("path", "?") not in (None, "") if isinstance(block, dict) else True
 
 

@@ -103,8 +103,6 @@ class SweepOutcome(NamedTuple):
     best (Path | None): The best model, if there is one.
     results (list[Result]): All combinations that were trained, now or earlier, best first and failed ones last.
     untrained (list[str]): Other components of the pipeline that would need training; their weights are zero.
-    page (Path): A page with the results.
-    interrupted (bool): Whether Ctrl-C ended the run.
     """
 
     best: Path | None
@@ -260,10 +258,8 @@ def _functions(registry: str) -> Mapping[str, Any]:
 def _component(setup: Setup, source: GridFile) -> str:
     """RAISES ConfigError: If there is no such component, or several and no name."""
     names, wanted = list(setup.to_train), source.component
-    if wanted is None and len(names) == 1:
-        return names[0]
-    if wanted in names:
-        return str(wanted)
+    if wanted in names or (wanted is None and len(names) == 1):
+        return wanted or names[0]
     said = f"{wanted!r} is no" if wanted else "There is more than one"
     raise ConfigError(
         f'{source.file}: {said} CRF component to train. Choose one under [sweep]: component = "{names[0]}"'

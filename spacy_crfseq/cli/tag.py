@@ -88,14 +88,18 @@ def tag_cli(
             model, files, output, format_, to, scores=scores, processes=processes, overwrite=overwrite, strict=strict,
             code=code,
         )  # fmt: skip
-        if as_json:
-            print(done.as_json(), file=sys.stderr if output == STDIN else sys.stdout)
-        elif output == STDIN:
-            print(done.summary(), file=sys.stderr)
-        else:
-            printer().good(f"{done.summary()}: {output}" if done.files else done.summary())
+        _tell(done, output, as_json)
     if done.counts.broken:
         raise SystemExit(BROKEN)
+
+
+def _tell(done: Done, output: Path, as_json: bool) -> None:
+    if as_json:
+        print(done.as_json(), file=sys.stderr if output == STDIN else sys.stdout)
+    elif output == STDIN:
+        print(done.summary(), file=sys.stderr)
+    else:
+        printer().good(f"{done.summary()}: {output}" if done.files else done.summary())
 
 
 class Done(NamedTuple):

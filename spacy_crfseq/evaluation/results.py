@@ -16,15 +16,12 @@ from .search import show, varying
 class Result(NamedTuple):
     """What came of one combination.
 
-    key (str): A hash of everything that the result depends on.
-    settings (dict): The combination, as the grid has it.
+    key, settings: A hash of everything that the result depends on; the combination, as the grid has it.
     error (str | None): Why there is no score.
     score (float | None): The best dev score; the other figures are those of its parameters.
     objective, loss (float | None): Of the training set, summed over its sequences.
-    active, weights (int): Weights other than zero, and all.
-    n_bytes (int): Of the model's file without the zeros.
-    iterations (int), seconds (float): Of the whole run, scores included.
-    reason (str): Why it ended.
+    active, weights, n_bytes (int): Weights other than zero, and all; the size of the model's file without the zeros.
+    iterations, seconds, reason: Of the whole run, scores included; why it ended.
     """
 
     key: str
