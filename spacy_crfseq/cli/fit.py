@@ -220,9 +220,9 @@ def _corpora(
 
 def _has_path(config: dict[str, Any], name: str) -> bool:
     """Whether a block such as corpora.dev names a file; one without a setting `path` is taken to know its own."""
-    block: Any = reduce(
-        lambda found, key: found.get(key, {}) if isinstance(found, dict) else {}, name.split("."), config
-    )
+    block: Any = config
+    for key in name.split("."):
+        block = block.get(key, {}) if isinstance(block, dict) else {}
     return block.get("path", "?") not in (None, "") if isinstance(block, dict) else True
 
 
