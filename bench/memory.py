@@ -233,11 +233,11 @@ def prepare_tag(data: str, tokens: int, folder: str) -> None:
 
 def run_tag(folder: str, tokens: int) -> tuple[float, float]:
     """Run `tag` on the text; return by how many bytes its memory has grown, and tokens a second."""
-    from spacy_crfseq.cli import _resumable  # noqa: F401  (loaded before the clock starts)
-    from spacy_crfseq.cli.tag import Settings, Tagger, make_jobs
+    from spacy_crfseq.cli.tag import make_jobs
+    from spacy_crfseq.pipeline.bulk import Settings, Tagger
 
-    settings = Settings(str(Path(folder) / "model"), None, "jsonl", True, True, False, None)
-    (job,) = make_jobs(settings, [Path(folder) / "text.txt"], Path(folder) / "out")
+    settings = Settings(str(Path(folder) / "model"), "jsonl", scores=True, overwrite=True)
+    (job,) = make_jobs(settings, [Path(folder) / "text.txt"], None, Path(folder) / "out")
     tagger, started = Tagger(settings), process_time()
     counts = (step.counts.tokens for step in tagger.run(job))
     grown, done = _growth(counts, tokens)

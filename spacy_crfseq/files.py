@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,18 @@ def named(path: Path) -> Iterator[None]:
         if error.filename is None and error.errno is not None:
             error.filename = str(path)
         raise
+
+
+def digest(path: Path) -> str:
+    """Return a hash of a file, or of the names and contents of all files of a folder but compiled Python."""
+    found = blake2b(digest_size=16)
+    for file in sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]:
+        if file.suffix != ".pyc":
+            found.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
+            with file.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    found.update(block)
+    return found.hexdigest()
 
 
 def replace_folder(path: Path, write: Callable[[Path], None]) -> None:

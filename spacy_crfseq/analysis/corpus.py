@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..corpora import Sentence
 from ..errors import DataError
-from ..formats import Sentence
 from ..schemes import OUTSIDE, decode_lenient, describe_invalid, find_invalid
 
 MISSING_TAGS = ("", "-")

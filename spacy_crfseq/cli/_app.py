@@ -17,31 +17,13 @@ SECTIONS = {
     "Use": ("tag", "calibrate", "prune", "active"),
 }
 """Commands in the order in which one comes to need them."""
-
-
 MEANT = {
-    "init": "init-config",
-    "new": "init-config",
-    "debug": "debug-data",
-    "check": "debug-data",
-    "train": "fit",
-    "path": "find-regularization",
-    "grid": "sweep",
-    "search": "sweep",
-    "finetune": "fine-tune",
-    "augment": "fine-tune",
+    "init": "init-config", "new": "init-config", "debug": "debug-data", "check": "debug-data", "train": "fit",
+    "path": "find-regularization", "grid": "sweep", "search": "sweep", "finetune": "fine-tune", "augment": "fine-tune",
     "score": "evaluate",
-    "test": "evaluate",
-    "benchmark": "evaluate",
-    "why": "explain",
-    "weights": "top",
-    "visualize": "show",
-    "render": "show",
-    "apply": "tag",
-    "predict": "tag",
-    "label": "tag",
-    "annotate": "tag",
-}
+    "test": "evaluate", "benchmark": "evaluate", "why": "explain", "weights": "top", "visualize": "show",
+    "render": "show", "apply": "tag", "predict": "tag", "label": "tag", "annotate": "tag",
+}  # fmt: skip
 """What other programs call these commands."""
 
 
@@ -65,15 +47,12 @@ class Sections(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the sections."""
         left = self.list_commands(ctx)
-        for title, names in SECTIONS.items():
-            self._write(title, [name for name in left if name in names], formatter)
-            left = [name for name in left if name not in names]
-        self._write("Other", left, formatter)
-
-    def _write(self, title: str, names: list[str], formatter: Any) -> None:
-        if names:
-            with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=500)) for name in names])
+        known = {name for names in SECTIONS.values() for name in names}
+        for title, names in {**SECTIONS, "Other": tuple(name for name in left if name not in known)}.items():
+            rows = [(name, self.commands[name].get_short_help_str(limit=500)) for name in left if name in names]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 crfseq_cli = typer.Typer(

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from configparser import Error as ConfigSyntaxError
 from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
@@ -22,15 +22,22 @@ from spacy.util import import_file
 from thinc.api import ConfigValidationError
 from wasabi import msg
 from wasabi.printer import Printer
+from wasabi.tables import row
 from wasabi.util import ENV_ANSI_DISABLED
 
-from ..errors import ConfigError, CrfError
+from ..errors import ConfigError, CrfError, DataError, FormatError, ModelFileError
 
 CodeOption = Annotated[
     Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")]
 FAILED, INTERRUPTED = 1, 130
+TITLES = {
+    ConfigError: "This cannot work",
+    FormatError: "The file cannot be read",
+    DataError: "The data cannot be used",
+    ModelFileError: "The model cannot be loaded",
+}
 NAME_KEPT = 6
 """Characters of a feature's name that must be left for its value to be shown."""
 
@@ -44,6 +51,32 @@ def advise(*commands: str) -> None:
     """Show a person what to do next; programs that read the output are left alone."""
     if sys.stdout.isatty():
         print("\n".join(["", *(f"  python -m spacy crfseq {command}" for command in commands)]))
+
+
+class Rows:
+    """A table that grows: aligned rows on a terminal, NAME=VALUE in a pipe, where values that are not there go.
+
+    columns, names (Sequence[str]): What a column is called in the two; an empty name leaves the value alone.
+    """
+
+    def __init__(self, columns: Sequence[str], names: Sequence[str], widths: Sequence[int], aligns: Any) -> None:
+        self._columns, self._names, self._widths, self._aligns = columns, names, widths, aligns
+        self._pretty = sys.stdout.isatty()
+
+    def begin(self) -> None:
+        """Show the columns."""
+        if self._pretty:
+            self.add(self._columns)
+            self.add(["-" * width for width in self._widths])
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Show a row."""
+        if self._pretty:
+            text = row(list(cells), widths=self._widths, aligns=self._aligns, spacing=2)
+        else:
+            known = [pair for pair in zip(self._names, cells, strict=True) if pair[1] not in ("", "-")]
+            text = " ".join(f"{name}={value}" if name else value for name, value in known)
+        print(text, flush=True)
 
 
 def cut(words: str, room: int) -> str:
@@ -87,7 +120,7 @@ def reported_errors(config: Path | None = None) -> Iterator[None]:
     except RegistryError as error:
         fail("Unknown function in the config", _unknown_function(str(error)))
     except CrfError as error:
-        fail(_first_words(error), str(error))
+        fail(TITLES.get(type(error), "Error"), str(error))
     except BrokenPipeError:
         raise  # whoever read our output has left; typer ends quietly
     except (OSError, ValueError, ImportError) as error:
@@ -137,16 +170,6 @@ def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoRet
     finally:
         msg.pretty = pretty
     raise SystemExit(FAILED)
-
-
-def _first_words(error: Exception) -> str:
-    titles = {
-        "ConfigError": "This cannot work",
-        "FormatError": "The file cannot be read",
-        "DataError": "The data cannot be used",
-        "ModelFileError": "The model cannot be loaded",
-    }
-    return titles.get(type(error).__name__, "Error")
 
 
 def _unknown_function(message: str) -> str:

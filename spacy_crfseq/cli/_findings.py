@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..analysis.bootstrap import Interval, Values, interval, prf, prf_by_label
 from ..analysis.errors import FAMILIAR, KINDS, NOTHING, Familiarity, kinds_by_label, span_confusion
+from ..corpora import read_lines
 from ..errors import FormatError
-from ..formats import read_lines
 from ..schemes import Span
 from ._judged import Judged, gold_spans, known_gold_tags
 

@@ -19,13 +19,15 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from ..corpora.layouts import TEXTS_FILE_HELP as HELP
+from ..corpora.layouts import TEXTS_HELP as FORMAT_HELP
+from ..corpora.outputs import STDOUT, check_output_file
 from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
+from ..pipeline.select import one_crf_of, run_between
+from ..pipeline.texts import Text, read_texts
 from ._app import crfseq_cli
-from ._components import one_crf_of, run_between
 from ._console import INTERRUPTED, CodeOption, load_code, printer, reported_errors
-from ._outputs import STDOUT, check_output_file
-from ._texts import FORMAT_HELP, HELP, Text, read_texts
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

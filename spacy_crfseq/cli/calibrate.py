@@ -18,14 +18,14 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from ..corpora.layouts import FORMAT_HELP
+from ..corpora.outputs import check_output_pipeline
 from ..errors import ConfigError, CrfError, DataError
 from ..files import replace_folder, write_json
+from ..pipeline.gold_files import GIVEN_HELP, names_of, read_gold
+from ..pipeline.select import crfs_of, run_between
 from ._app import crfseq_cli
-from ._components import crfs_of, run_between
 from ._console import CodeOption, load_code, printer, reported_errors
-from ._formats import FORMAT_HELP
-from ._gold import GIVEN_HELP, names_of, read_gold
-from ._outputs import check_output_pipeline
 
 if TYPE_CHECKING:
     from spacy.training import Example

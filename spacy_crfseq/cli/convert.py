@@ -1,23 +1,23 @@
 """``crfseq convert``: between column files, CoNLL-U, CRFsuite's attribute files and spaCy's DocBin.
 
-Two ways: columns to columns never leave the sentences of `formats`, so nothing but tags of spans changes; a DocBin is
+Two ways: columns to columns never leave the sentences of `corpora`, so nothing but tags of spans changes; a DocBin is
 read or written through Docs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ..errors import ConfigError, DataError, suggest
-from ..files import replacing
-from ..formats import (
+from ..corpora import (
     CUSTOM,
+    DOCBIN,
     PRESETS,
+    SPAN_COLUMNS,
     Preset,
     Sentence,
     check_columns,
@@ -26,12 +26,16 @@ from ..formats import (
     read_conllu,
     write_columns,
 )
-from ..formats.crfsuite import WORD, read_crfsuite, sentence_of
+from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
+from ..corpora.layouts import COLUMNS, SCHEMES, check_choice
+from ..corpora.outputs import check_output_file
+from ..errors import ConfigError, DataError
+from ..files import replacing
+from ..pipeline.texts import load_docs
+from ..pipeline.written import MISSING_ENTITY, sentences_of
 from ..schemes import Span, decode_lenient, encode
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._outputs import check_output_file
-from ._texts import load_docs
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -40,11 +44,7 @@ if TYPE_CHECKING:
 
     Reader = Callable[[Language], Iterator[Example]]
 
-DOCBIN = "spacy"
 CRFSUITE = "crfsuite"
-NAMES = ("word", "tag", "pos", "lemma", "morph", "chunk", "ent", "_")
-SPAN_COLUMNS = ("chunk", "ent")
-MISSING_ENTITY = "-"
 CHUNKS_KEY = "chunks"
 _SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE)
 _TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))
@@ -70,7 +70,7 @@ def convert_cli(
     encoding: Annotated[str | None, typer.Option(help="Encoding of INPUT [utf8]")] = None,
     columns: Annotated[
         str,
-        typer.Option(help=f"For --from columns: what each column holds, such as word,tag,_,ent; {', '.join(NAMES)}"),
+        typer.Option(help=f"For --from columns: what each column holds, such as word,tag,_,ent; {', '.join(COLUMNS)}"),
     ] = "",
     labels: Annotated[str, typer.Option(help="For --from crfsuite: what the labels are: tag, chunk or ent")] = "tag",
     word: Annotated[str, typer.Option(help="For --from crfsuite: how the attribute begins that is the word")] = WORD,
@@ -137,39 +137,30 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
         sentences = _sentences_of(source, settings)
     else:
         sentences = _recoded(_read_sentences(source, settings), source, settings)
-    counter = _Counter(sentences)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_columns(target, counter, PRESETS[settings.target].columns)
-    return counter.count
-
-
-class _Counter:
-    """Counts what passes through."""
-
-    def __init__(self, sentences: Iterable[Sentence]) -> None:
-        self._sentences = sentences
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Sentence]:
-        for sentence in self._sentences:
-            self.count += 1
-            yield sentence
+    return write_columns(target, sentences, PRESETS[settings.target].columns)
 
 
 def _check(settings: Settings) -> None:
     """RAISES ConfigError: On an unknown name, or a target with columns that the source does not hold."""
-    _check_choice("--from", settings.source, _SOURCES)
+    check_choice("--from", settings.source, _SOURCES)
     if settings.target == CRFSUITE:
         raise ConfigError(
             "--to crfsuite: attribute files hold what features make of a text, and a corpus has no features. Write a "
             f"column file for people, or train on the corpus as it is. --to takes: {', '.join(_TARGETS)}."
         )
-    _check_choice("--to", settings.target, _TARGETS)
-    _check_columns(settings)
-    _check_choice("--unit", settings.unit, ("sentence", "document"))
-    _check_choice("--on-invalid", settings.on_invalid, ("error", "conlleval"))
-    for option, scheme in (("--scheme", settings.scheme), ("--from-scheme", settings.from_scheme or "IOB2")):
-        _check_choice(option, scheme, ("IOB1", "IOB2", "BILUO"))
+    check_choice("--to", settings.target, _TARGETS)
+    if bool(settings.columns) != (settings.source == CUSTOM):
+        needs = "needs --columns" if settings.source == CUSTOM else "has columns of its own; leave --columns out"
+        raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
+    for name in settings.columns:
+        check_choice("--columns", name, COLUMNS)
+    if settings.columns:
+        check_columns(settings.columns)
+    check_choice("--labels", settings.labels, ("tag", *SPAN_COLUMNS))
+    check_choice("--unit", settings.unit, ("sentence", "document"))
+    check_choice("--on-invalid", settings.on_invalid, ("error", "conlleval"))
+    check_choice("--scheme", settings.scheme, SCHEMES)
+    check_choice("--from-scheme", settings.from_scheme or "IOB2", SCHEMES)
     if DOCBIN in (settings.source, settings.target):
         return
     held = settings.layout.columns
@@ -180,25 +171,6 @@ def _check(settings: Settings) -> None:
             f"{settings.target} files hold the columns {', '.join(lacking)}, which {settings.source} files do not. "
             f"{settings.source} can become: {', '.join(possible)}."
         )
-
-
-def _check_columns(settings: Settings) -> None:
-    if bool(settings.columns) != (settings.source == CUSTOM):
-        needs = "needs --columns" if settings.source == CUSTOM else "has columns of its own; leave --columns out"
-        raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
-    if settings.columns:
-        for name in settings.columns:
-            _check_choice("--columns", name, NAMES)
-        check_columns(settings.columns)
-    _check_choice("--labels", settings.labels, ("tag", *SPAN_COLUMNS))
-
-
-def _check_choice(option: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ConfigError(f"{option} {value}: unknown. {suggest(value, known)}")
-
-
-# Columns to columns
 
 
 def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
@@ -217,27 +189,13 @@ def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) ->
     for sentence in sentences:
         recoded = dict(sentence.columns)
         for name in columns:
+            # missing entities belong to no scheme
+            known = ["O" if tag == MISSING_ENTITY else tag for tag in sentence.columns[name]]
             if settings.on_invalid == "error":
-                check_scheme(_without_missing(sentence, name), name, scheme, source)
-            recoded[name] = _recode(sentence.columns[name], settings.scheme)
+                check_scheme(sentence._replace(columns={name: known}), name, scheme, source)
+            tags = zip(sentence.columns[name], encode(decode_lenient(known), len(known), settings.scheme), strict=True)
+            recoded[name] = [MISSING_ENTITY if old == MISSING_ENTITY else new for old, new in tags]
         yield sentence._replace(columns=recoded)
-
-
-def _without_missing(sentence: Sentence, name: str) -> Sentence:
-    """Return the sentence with "O" for missing entities, which belong to no scheme."""
-    return sentence._replace(columns={name: _known(sentence.columns[name])})
-
-
-def _known(tags: Sequence[str]) -> list[str]:
-    return ["O" if tag == MISSING_ENTITY else tag for tag in tags]
-
-
-def _recode(tags: Sequence[str], scheme: str) -> list[str]:
-    recoded = encode(decode_lenient(_known(tags)), len(tags), scheme)
-    return [MISSING_ENTITY if old == MISSING_ENTITY else new for old, new in zip(tags, recoded, strict=True)]
-
-
-# Columns to DocBin
 
 
 def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
@@ -251,18 +209,12 @@ def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
         reader: Reader = create_conllu_reader(source, [], settings.unit)
     elif settings.source == CRFSUITE:
         scheme = settings.from_scheme or "IOB2"
-        labels, word, on_invalid = settings.labels, settings.word, settings.on_invalid
-        reader = create_crfsuite_reader(source, labels, scheme, word, CHUNKS_KEY, on_invalid)
+        reader = create_crfsuite_reader(source, settings.labels, scheme, settings.word, CHUNKS_KEY, settings.on_invalid)
     else:
         layout = settings.layout
+        scheme, encoding = settings.from_scheme or layout.scheme, settings.encoding or layout.encoding
         reader = create_conll_reader(
-            source,
-            list(layout.columns),
-            settings.from_scheme or layout.scheme,
-            unit=settings.unit,
-            chunks_key=CHUNKS_KEY,
-            on_invalid=settings.on_invalid,
-            encoding=settings.encoding or layout.encoding,
+            source, list(layout.columns), scheme, [], settings.unit, CHUNKS_KEY, settings.on_invalid, encoding
         )
     return (example.reference for example in reader(spacy.blank(settings.lang)))
 
@@ -276,9 +228,6 @@ def _write_docs(target: Path, docs: Iterable[Doc]) -> int:
     return len(binary)
 
 
-# DocBin to columns
-
-
 def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
     """Yield the sentences of a DocBin file, without white space tokens, which columns cannot hold."""
     import spacy
@@ -287,7 +236,7 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
     for number, doc in enumerate(load_docs(source, spacy.blank(settings.lang).vocab)):
         columns = {name: _column(doc, name, settings) for name in PRESETS[settings.target].columns}
         document = number if settings.unit == "document" else 0
-        for start, end in _bounds(doc):
+        for start, end in sentences_of(doc):
             kept = [i for i in range(start, end) if not doc[i].is_space]
             if not kept:
                 continue
@@ -299,17 +248,8 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
             line += len(kept) + 1
 
 
-def _bounds(doc: Doc) -> list[tuple[int, int]]:
-    if not doc.has_annotation("SENT_START"):
-        return [(0, len(doc))]
-    return [(sentence.start, sentence.end) for sentence in doc.sents]
-
-
 def _column(doc: Doc, name: str, settings: Settings) -> list[str]:
-    """Return a column of all tokens; of spans, only where they are missing.
-
-    RAISES DataError: If the doc lacks what the column holds.
-    """
+    """Return a column of all tokens; of spans, only where they are missing."""
     held = {"tag": "TAG", "ent": "ENT_IOB"}
     if name == "word":
         return [token.text for token in doc]

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from spacy import util
 
+from ..corpora import CUSTOM, DOCBIN, Preset, Sentence, check_file, guess, read_columns, read_conllu
+from ..corpora.layouts import COLUMNS_HELP, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
+from ..corpora.presets import DOCS
 from ..errors import CrfError, DataError, FormatError
-from ..formats import CUSTOM, Preset, Sentence, check_file, guess, read_columns, read_conllu
+from ..pipeline.texts import load_docs
 from ..schemes import Span, encode
 from ._app import crfseq_cli
 from ._console import FAILED, CodeOption, load_code, reported_errors
 from ._debug_tables import tell
-from ._formats import COLUMNS_HELP, DOCBIN, DOCS, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
 from ._prospects import Component, Expense, findings_of_components, look_at_config
-from ._texts import load_docs
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -329,7 +330,7 @@ def _source(config_path: Path) -> Source:
 
 
 def _preset(name: str) -> Preset:
-    from ..formats import get_preset
+    from ..corpora import get_preset
 
     return get_preset(name)
 

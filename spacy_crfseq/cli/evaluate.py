@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import spacy
 import typer
 
+from ..corpora import PRESETS, SPAN_COLUMNS
+from ..corpora.layouts import FORMAT_HELP, file_columns
 from ..errors import ConfigError, DataError
 from ..files import write_json
-from ..formats import PRESETS
+from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
+from ..pipeline.gold_files import GIVEN_HELP, format_of, names_of, read_gold
 from ..schemes import Span
 from ._app import crfseq_cli
-from ._columns import SPAN_COLUMNS, chunks_key, missing_columns, predicted_columns
 from ._console import CodeOption, load_code, printer, reported_errors
-from ._formats import FORMAT_HELP
-from ._gold import GIVEN_HELP, file_columns, format_of, names_of, read_gold
 
 if TYPE_CHECKING:
     from spacy.language import Language

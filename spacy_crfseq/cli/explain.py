@@ -16,13 +16,14 @@ import spacy
 import typer
 from wasabi.util import color, supports_ansi
 
+from ..corpora.layouts import TEXTS_HELP as FORMAT_HELP
+from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
 from ..files import replacing
+from ..pipeline.select import one_crf_of, run_between
+from ..pipeline.texts import Text, texts_of
 from ._app import crfseq_cli
-from ._components import one_crf_of, run_between
 from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
-from ._outputs import check_output_file
-from ._texts import FORMAT_HELP, Text, texts_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

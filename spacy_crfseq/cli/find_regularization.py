@@ -6,7 +6,6 @@ The config is the one that ``crfseq fit`` takes.  Its regularizer gives way to a
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from math import isfinite
@@ -14,15 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from spacy import util
 from tqdm import tqdm
-from wasabi.tables import row
 
 from ..errors import ConfigError, DataError
-from ..files import replace_folder, replacing
+from ..files import replacing
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, load_code, printer, reported_errors
-from .fit import BEST, Setup, Walk, encode, read_overrides, score, set_up, tell_what_next
+from ._console import INTERRUPTED, CodeOption, Rows, VerboseOption, printer
+from ._options import OVERRIDES, ConfigArgument, training
+from .fit import BEST, Setup, Walk, encode, score, set_up, tell_what_next
 
 if TYPE_CHECKING:
     from ..pipeline.component import CRFComponent
@@ -31,15 +29,15 @@ if TYPE_CHECKING:
 
 LOG, PAGE = "path.jsonl", "path.html"
 COLUMNS = ("rho1", "Objective", "Unigrams", "Label pairs", "Dev score", "Iterations", "Seconds", "")
-NAMES = ("rho1", "objective", "unigrams", "pairs", "score", "iterations", "seconds")
+NAMES = ("rho1", "objective", "unigrams", "pairs", "score", "iterations", "seconds", "")
 WIDTHS = (9, 12, 9, 11, 9, 10, 8, 1)
 ALIGNS = (*"rrrrrrr", "l")
 
 
-@crfseq_cli.command("find-regularization", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@crfseq_cli.command("find-regularization", context_settings=OVERRIDES)
 def find_regularization_cli(
     ctx: typer.Context,
-    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
+    config_path: ConfigArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LOG} and {PAGE}")],
     component: Annotated[
         str | None,
@@ -72,11 +70,7 @@ def find_regularization_cli(
           --component crf_ner --within 0.5 --from 20 --to 2 --steps 4 \\
           --paths.train train.conll --paths.dev dev.conll
     """
-    if verbose:
-        util.logger.setLevel(logging.DEBUG)
-    overrides = read_overrides(ctx.args)
-    with reported_errors(config_path):
-        load_code(code)
+    with training(ctx, config_path, code, verbose) as overrides:
         settings = Settings(component, first, last, steps, rho2, within)
         outcome = find_regularization(config_path, output, settings, overrides=overrides)
         _tell(outcome)
@@ -85,15 +79,7 @@ def find_regularization_cli(
 
 
 class Settings(NamedTuple):
-    """Which path to follow.
-
-    component (str | None): Component to train; None for the only one.
-    first (float | None), last (float): Strengths rho1 at the beginning and at the end; None for the least at which all
-        weights are zero.
-    steps (int): Models to train.
-    rho2 (float): Strength of the squared norm.
-    within (float): Points below the best score that a smaller model may lie.
-    """
+    """Which path to follow; see the help of the command."""
 
     component: str | None = None
     first: float | None = None
@@ -107,10 +93,8 @@ class PathOutcome(NamedTuple):
     """What `find_regularization` did.
 
     best, page (Path): The chosen model, and a picture of the path.
-    steps (list[PathStep]), chosen (int): All models, and the number of the chosen one.
-    scores (dict): Its scores on the dev corpus, by spaCy's names.
+    chosen (int): The number of the chosen step; `scores` are its own on the dev corpus, by spaCy's names.
     untrained (list[str]): Other components of the config that would need training; their weights are zero.
-    interrupted (bool): Whether the path was interrupted.
     """
 
     best: Path
@@ -151,28 +135,20 @@ def find_regularization(
     follower.run()
     if follower.result is None:
         return None
-    return _save(setup, name, follower.result, untrained, output)
+    return _save(setup, name, follower.result, settings.rho2, untrained, output)
 
 
 def _component(setup: Setup, name: str | None) -> str:
-    """Return the name of the component to train.
-
-    RAISES ConfigError: If there is no such component, or several and no name.
-    """
+    """Return the name of the component to train."""
     names = list(setup.to_train)
-    if name is None and len(names) == 1:
-        return names[0]
-    if name in names:
-        return name
+    if name in names or (name is None and len(names) == 1):
+        return name or names[0]
     said = f"--component {name}: no such" if name else "There is more than one"
     raise ConfigError(f"{said} CRF component to train. Choose one: --component {' or '.join(names)}.")
 
 
 def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
-    """Check that no component without training writes what the features of the one to train look at.
-
-    RAISES ConfigError: If one may.
-    """
+    """Check that no component without training writes what the features of the one to train look at."""
     before = setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)]
     annotating = set(setup.training["annotating_components"]) & set(before)
     blind = [other for other in untrained if other in annotating]
@@ -196,13 +172,9 @@ class Follower(Walk):
         self._settings, self._reporter = settings, reporter
         self.result: PathResult | None = None
 
-    def _left(self) -> list[str]:
-        return list(self._setup.to_train) if self.result is None else []
-
     def _fit(self, name: str, pipe: CRFComponent) -> None:
         from ..training.path import follow, schedule, smallest_empty
 
-        self._prepare(name, pipe)
         optimizer, reporter, wish = pipe.method.optimizer, self._reporter, self._settings
         with pipe.training.training_on(self._examples(name), self._dev) as (objective, evaluate):
             assert evaluate is not None
@@ -211,28 +183,16 @@ class Follower(Walk):
             reporter.begin(wish.within / 100)
             try:
                 self.result = follow(
-                    objective,
-                    optimizer,
-                    schedule(first, wish.last, wish.steps),
-                    theta,
-                    evaluate,
-                    rho2=wish.rho2,
-                    within=wish.within / 100,
-                    callback=reporter.show,
-                    watch=reporter.watch,
-                )
+                    objective, optimizer, schedule(first, wish.last, wish.steps), theta, evaluate,
+                    rho2=wish.rho2, within=wish.within / 100, callback=reporter.show, watch=reporter.watch,
+                )  # fmt: skip
             finally:
                 reporter.close()
-            if self.result is not None:
-                _use(self._setup, name, pipe, self.result, wish.rho2)
         self.interrupted = self.result is None or self.result.interrupted
 
 
 def _choose_method(setup: Setup, name: str, rho2: float) -> None:
-    """Give a component the penalty of a path, and OWL-QN, in its config too, if its own optimizer cannot follow one.
-
-    RAISES ConfigError: If OWL-QN cannot minimise the component's loss.
-    """
+    """Give a component the penalty of a path, and OWL-QN, in its config too, if its own optimizer cannot follow one."""
     from ..optimizers.owlqn import OWLQN
     from ..regularizers.elastic_net import ElasticNet
 
@@ -246,28 +206,18 @@ def _choose_method(setup: Setup, name: str, rho2: float) -> None:
     pipe.method.check(name)
 
 
-def _use(setup: Setup, name: str, pipe: CRFComponent, result: PathResult, rho2: float) -> None:
-    """Let a component predict with the chosen model, and its config tell how that was trained."""
+def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: list[str], output: Path) -> PathOutcome:
+    """Write the pipeline with the chosen model; the component's config tells how that was trained."""
     from ..regularizers.elastic_net import ElasticNet
 
-    rho1 = result.steps[result.chosen].rho1
+    step, pipe = result.steps[result.chosen], setup.to_train[name]
     pipe.set_parameters(result.theta)
     pipe.prune()  # zeros and the attributes that have nothing else take room
-    pipe.method = pipe.method._replace(regularizer=ElasticNet(rho1, rho2))
-    block = {"@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": rho1, "rho2": rho2}
+    pipe.method = pipe.method._replace(regularizer=ElasticNet(step.rho1, rho2))
+    block = {"@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": step.rho1, "rho2": rho2}
     setup.nlp.get_pipe_config(name)["regularizer"] = block
-
-
-def _save(setup: Setup, name: str, result: PathResult, untrained: list[str], output: Path) -> PathOutcome:
-    """Write the pipeline with the chosen model."""
-    from spacy.training.loop import create_before_to_disk_callback
-
-    from ..pipeline.model_card import fill_card
-
-    step = result.steps[result.chosen]
     scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
-    before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
-    replace_folder(output / BEST, fill_card(before_to_disk(setup.nlp)).to_disk)
+    setup.save(output / BEST)
     with replacing(output / PAGE) as file:
         file.write_text(_page(name, result), encoding="utf8")
     return PathOutcome(output / BEST, output / PAGE, result.steps, result.chosen, scores, untrained, result.interrupted)
@@ -286,7 +236,7 @@ def _page(name: str, result: PathResult) -> str:
     chart = line_chart([scores, weights, chosen], x="rho1", y="dev score", log_x=True)
     caption = "Score (left) and size (right) by the strength of the L1 penalty; the upright line marks the chosen model"
     rows = [_cells(one, number == result.chosen) for number, one in enumerate(steps)]
-    body = section("The path", figure(chart, caption)) + section("Models", table(COLUMNS, rows, range(len(NAMES))))
+    body = section("The path", figure(chart, caption)) + section("Models", table(COLUMNS, rows, range(len(NAMES) - 1)))
     about = f"rho1 = {step.rho1:.4g} is chosen: {step.active:,} weights, dev score {100 * step.score:.2f}"
     return page(f"Regularization of {name}", body, about=about)
 
@@ -295,16 +245,14 @@ class PathReporter:
     """Shows a path while it is followed and keeps its table in a file, one JSON object a line."""
 
     def __init__(self, log: Path) -> None:
-        self._log, self._table = log, sys.stdout.isatty()
+        self._log, self._rows = log, Rows(COLUMNS, NAMES, WIDTHS, ALIGNS)
         self._bar: Any = None
         self._within = 0.0
 
     def begin(self, within: float) -> None:
         """Begin a path, of which a model at most `within` below the best score is chosen."""
         self._within = within
-        if self._table:
-            self._print_row(COLUMNS)
-            self._print_row(["-" * width for width in WIDTHS])
+        self._rows.begin()
 
     def watch(self, report: StepReport) -> None:
         """Take in an iteration; the bar is there on terminals only."""
@@ -319,12 +267,7 @@ class PathReporter:
 
         self.close()
         chosen = choose(steps, self._within)
-        cells = _cells(steps[-1], chosen == len(steps) - 1)
-        if self._table:
-            self._print_row(cells)
-        else:
-            pairs = [f"{name}={value}" for name, value in zip(NAMES, cells, strict=False)]
-            print(" ".join([*pairs, *cells[-1]]), flush=True)
+        self._rows.add(_cells(steps[-1], chosen == len(steps) - 1))
         lines = [{**step._asdict(), "chosen": number == chosen} for number, step in enumerate(steps)]
         with replacing(self._log) as file:
             file.write_text("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf8")
@@ -335,14 +278,10 @@ class PathReporter:
             self._bar.close()
             self._bar = None
 
-    def _print_row(self, cells: Sequence[str]) -> None:
-        print(row(list(cells), widths=WIDTHS, aligns=ALIGNS, spacing=2), flush=True)
-
 
 def _cells(step: PathStep, chosen: bool) -> list[str]:
     numbers = [f"{step.rho1:.4g}", f"{step.objective:.2f}", str(step.unigrams), str(step.pairs)]
-    rest = [f"{100 * step.score:.2f}", str(step.iterations), f"{step.seconds:.2f}", "*" if chosen else ""]
-    return [*numbers, *rest]
+    return [*numbers, f"{100 * step.score:.2f}", str(step.iterations), f"{step.seconds:.2f}", "*" if chosen else ""]
 
 
 def _tell(outcome: PathOutcome | None) -> None:

@@ -19,12 +19,13 @@ from spacy import util
 from tqdm import tqdm
 from wasabi.tables import row
 
+from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, suggest
 from ..files import replace_folder
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, CodeOption, VerboseOption, load_code, printer, reported_errors
-from ._outputs import check_output_folder
-from .fit import BEST, LAST, LOG, read_overrides
+from ._options import read_overrides
+from .fit import BEST, LAST, LOG
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -6,7 +6,6 @@ the order of the pipeline; the predictions of those in ``[training.annotating_co
 
 from __future__ import annotations
 
-import logging
 import shlex
 from collections.abc import Callable, Iterable
 from functools import reduce
@@ -17,17 +16,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from spacy import util
-from spacy.cli._util import parse_config_overrides
 
+from ..corpora.layouts import reader_options
+from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
+from ..pipeline.examples import Corpus
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, advise, load_code, printer, reported_errors
-from ._corpus import Corpus
-from ._formats import reader_options
-from ._kernels import is_cold
-from ._outputs import check_output_folder
+from ._console import INTERRUPTED, CodeOption, VerboseOption, advise, printer
+from ._options import OVERRIDES, ConfigArgument, EveryOption, PatienceOption, training
 from ._progress import Reporter
+from .warmup import is_cold
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -38,31 +37,13 @@ if TYPE_CHECKING:
     from ..training.fit import FitResult
 
 BEST, LAST, LOG = "model-best", "model-last", "log.jsonl"
-_ENDS = "The optimizer has a limit of its own: --components.NAME.optimizer.max_iterations N."
-OF_SPACY_TRAIN = {
-    "training.max_epochs": _ENDS,
-    "training.max_steps": _ENDS,
-    "training.patience": "Give --patience N, in scores.",
-    "training.eval_frequency": "Give --evaluate-every N, in iterations.",
-    "training.optimizer.learn_rate": "The components have optimizers of their own: --components.NAME.optimizer.",
-}
-"""Settings that people change in vain, and what to change instead."""
 _SEE = "Use 'python -m spacy train' for pipelines with other trainable components"
 
 
-EveryOption = Annotated[
-    int | None, typer.Option(min=1, help="Iterations between two dev scores [1 if online, such as AdaGrad, else 10]")
-]
-PatienceOption = Annotated[
-    int | None,
-    typer.Option(min=0, help="Stop after so many scores without a gain; 0: when converged [5 if online, else 0]"),
-]
-
-
-@crfseq_cli.command("fit", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@crfseq_cli.command("fit", context_settings=OVERRIDES)
 def fit_cli(
     ctx: typer.Context,
-    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
+    config_path: ConfigArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for model-best, model-last and log.jsonl")],
     code: CodeOption = None,
     evaluate_every: EveryOption = None,
@@ -79,11 +60,7 @@ def fit_cli(
       python -m spacy crfseq fit config.cfg --output training/ \\
           --paths.train train.conll --paths.dev dev.conll
     """
-    if verbose:
-        util.logger.setLevel(logging.DEBUG)
-    overrides = read_overrides(ctx.args)
-    with reported_errors(config_path):
-        load_code(code)
+    with training(ctx, config_path, code, verbose) as overrides:
         outcome = fit(config_path, output, overrides=overrides, evaluate_every=evaluate_every, patience=patience)
         _tell(outcome)
     if outcome.interrupted:
@@ -97,7 +74,6 @@ class Outcome(NamedTuple):
     scores (dict): Scores of the best model on the dev corpus, by spaCy's names; empty without one.
     reasons (dict[str, str]): Why the training of each component ended.
     untrained (list[str]): Components that an interrupt left without training; their weights are zero.
-    interrupted (bool): Whether it was interrupted.
     """
 
     best: Path | None
@@ -122,6 +98,15 @@ class Setup(NamedTuple):
     resumed: set[str]
     train: Corpus
     read_dev: Callable[[], Iterable[Example]]
+
+    def save(self, folder: Path) -> None:
+        """Write the pipeline, with its card, in the place of what is there."""
+        from spacy.training.loop import create_before_to_disk_callback
+
+        from ..pipeline.model_card import fill_card
+
+        before_to_disk = create_before_to_disk_callback(self.training["before_to_disk"])
+        replace_folder(folder, fill_card(before_to_disk(self.nlp)).to_disk)
 
 
 def fit(
@@ -148,39 +133,8 @@ def fit(
     return save(setup, trainer, output)
 
 
-def read_overrides(args: list[str]) -> dict[str, Any]:
-    """Return config overrides from ``--section.key value`` arguments and spaCy's environment variable.
-
-    RAISES typer.BadParameter: On an option that is neither an override nor one of the command's.
-    """
-    for arg in args:
-        if arg.startswith("-") and "." not in arg.partition("=")[0] and not _is_number(arg):
-            raise typer.BadParameter(f"{arg}: no such option. Overrides name a section: --paths.train FILE.")
-    overrides: dict[str, Any] = parse_config_overrides(list(args))
-    for name in overrides:
-        if name in OF_SPACY_TRAIN:
-            printer().warn(f"--{name} is for 'spacy train' and changes nothing here. {OF_SPACY_TRAIN[name]}")
-    return overrides
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-# Setting up
-
-
 def set_up(config_path: Path, output: Path, overrides: dict[str, Any]) -> Setup:
-    """Make the pipeline and the corpora of a config, as ``spacy train`` does.
-
-    output (Path): Folder for the results; not made yet.
-    RAISES CrfError: If there is no such config, the output is a file, components are to be trained that are no CRFs, or
-        none is, or the training corpus is empty.
-    """
+    """Make the pipeline and the corpora of a config file, for results in a folder that need not be there."""
     check_output_folder(output)
     return set_up_from(load_config(config_path, overrides))
 
@@ -196,26 +150,29 @@ def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
 
 
 def set_up_from(config: Config) -> Setup:
-    """Make the pipeline and the corpora of a config that has been read; see `set_up`."""
+    """Make the pipeline and the corpora of a config, as ``spacy train`` does.
+
+    RAISES CrfError: If components are to be trained that are no CRFs, or none is, or the training corpus is empty.
+    """
     from spacy.schemas import ConfigSchemaTraining
     from thinc.api import fix_random_seed
 
     seed = config.interpolate().get("training", {}).get("seed", 0)
     if seed is not None:
         fix_random_seed(seed)
-    sourced = util.get_sourced_components(config)
     nlp = util.load_model_from_config(config, auto_fill=True)
     filled = nlp.config.interpolate()
     training = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
     to_train = _to_train(nlp, training["frozen_components"])
-    resumed = {name for name in to_train if name in sourced}
+    resumed = set(util.get_sourced_components(config)).intersection(to_train)
     read_train, read_dev = _corpora(nlp, filled, training)
-    train = Corpus(
-        read_train,
-        _annotated(nlp, training["annotating_components"], to_train),
-        lambda docs, tokens: printer().info(f"Encoded {docs:,} documents, {tokens:,} tokens"),
-    )
-    return Setup(nlp, training, to_train, resumed, train, read_dev)
+    last = max(nlp.pipe_names.index(name) for name in to_train)
+    annotates = not set(training["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
+
+    def tell(docs: int, tokens: int) -> None:
+        printer().info(f"Encoded {docs:,} documents, {tokens:,} tokens")
+
+    return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, tell), read_dev)
 
 
 def encode(setup: Setup) -> None:
@@ -227,18 +184,11 @@ def encode(setup: Setup) -> None:
         setup.nlp.initialize(lambda: setup.train)
 
 
-def _annotated(nlp: Language, annotating: list[str], to_train: Iterable[str]) -> bool:
-    """Whether a component is to annotate training documents for one that is trained later."""
-    last = max(nlp.pipe_names.index(name) for name in to_train)
-    return not set(annotating).isdisjoint(nlp.pipe_names[:last])
-
-
 def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
     from ..pipeline.component import CRFComponent
 
-    trainable = {
-        name: pipe for name, pipe in nlp.pipeline if name not in frozen and getattr(pipe, "is_trainable", False)
-    }
+    pipes = {name: pipe for name, pipe in nlp.pipeline if name not in frozen}
+    trainable = {name: pipe for name, pipe in pipes.items() if getattr(pipe, "is_trainable", False)}
     others = [name for name, pipe in trainable.items() if not isinstance(pipe, CRFComponent)]
     if others:
         raise ConfigError(
@@ -256,10 +206,7 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
 def _corpora(
     nlp: Language, config: Any, training: dict[str, Any]
 ) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]]]:
-    """Return functions that read the training examples and the dev ones, none where the config gives no path.
-
-    RAISES DataError: If the training corpus is empty.
-    """
+    """Return functions that read the training examples and the dev ones, none where the config gives no path."""
     names = [training["train_corpus"], training["dev_corpus"]]
     if not _has_path(config, names[1]):  # readers refuse to be made without one
         *blocks, last = names.pop().split(".")
@@ -279,9 +226,6 @@ def _has_path(config: dict[str, Any], name: str) -> bool:
     return block.get("path", "?") not in (None, "") if isinstance(block, dict) else True
 
 
-# Training
-
-
 class Walk:
     """Goes through a pipeline and trains its components, one after another.
 
@@ -293,6 +237,7 @@ class Walk:
         self._setup = setup
         self._train, self._dev = setup.train, Corpus(setup.read_dev, setup.train.keeps)
         self._scored = bool(self._dev.head(1))
+        self._left = list(setup.to_train)
         self._annotated = False
 
     def run(self) -> None:
@@ -300,28 +245,35 @@ class Walk:
         try:
             for name, pipe in self._setup.nlp.pipeline:
                 if name in self._setup.to_train:
+                    self._prepare(name, self._setup.to_train[name])
                     self._fit(name, self._setup.to_train[name])
+                    self._left.remove(name)
                 if self.interrupted:
                     break
-                if name in self._setup.training["annotating_components"] and self._left():
+                if name in self._setup.training["annotating_components"] and self._left:
                     self._annotate(pipe)
         except KeyboardInterrupt:
             self.interrupted = True
-
-    def _left(self) -> list[str]:
-        """Return the components that are still to be trained."""
-        raise NotImplementedError
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
         """Train a component."""
         raise NotImplementedError
 
+    def _fit_one(
+        self, name: str, pipe: CRFComponent, every: int | None, patience: int | None, callback: Any = None
+    ) -> FitResult:
+        """Train a component until its optimizer ends or patience does."""
+        dev, every = self._dev if self._scored else None, scores_every(pipe, every)
+        result = pipe.fit(self._examples(name), dev=dev, evaluate_every=every, patience=patience, callback=callback)
+        self.interrupted = result.reason == "interrupted"
+        return result
+
     def _prepare(self, name: str, pipe: CRFComponent) -> None:
         """See to it that a component knows its features as they are now, and say what will be trained."""
-        resumed = name in self._setup.resumed
-        if self._annotated and not resumed:  # features have changed since nlp.initialize
+        if self._annotated and name not in self._setup.resumed:  # features have changed since nlp.initialize
             nlp = self._setup.nlp
-            pipe.initialize(lambda: self._train, nlp=nlp, **_initialize_settings(nlp, name))
+            block = nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
+            pipe.initialize(lambda: self._train, nlp=nlp, **util.registry.resolve(block))
         self._warn_of_empty_columns(name, pipe)
         printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
 
@@ -348,8 +300,13 @@ class Walk:
                 )
 
 
+def scores_every(pipe: CRFComponent, every: int | None) -> int:
+    """Return the iterations between two scores."""
+    return every or (1 if pipe.method.optimizer.online else 10)
+
+
 class Trainer(Walk):
-    """Trains each component until its optimizer ends or patience does.
+    """Trains each component.
 
     results (dict[str, FitResult]): What came of each component that was trained.
     """
@@ -358,54 +315,23 @@ class Trainer(Walk):
         super().__init__(setup)
         self.results: dict[str, FitResult] = {}
         self._reporter, self._every, self._patience = reporter, evaluate_every, patience
-
-    def run(self) -> None:
-        """Train all components, or as many as Ctrl-C allows."""
         if not self._scored:
             printer().warn("No dev corpus: training without scores, and model-best will be the same as model-last")
-        super().run()
-
-    def _left(self) -> list[str]:
-        return [name for name in self._setup.to_train if name not in self.results]
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
-        self._prepare(name, pipe)
-        every = self._every or (1 if pipe.method.optimizer.online else 10)
-        self._reporter.start(name, self._train.n_tokens, every, self._scored)
-        result = pipe.fit(
-            self._examples(name),
-            dev=self._dev if self._scored else None,
-            evaluate_every=every,
-            patience=self._patience,
-            callback=self._reporter,
-        )
-        self.interrupted = result.reason == "interrupted"
+        self._reporter.start(name, self._train.n_tokens, scores_every(pipe, self._every), self._scored)
+        result = self._fit_one(name, pipe, self._every, self._patience, self._reporter)
         if result.history:
             self.results[name] = result
             printer().text(f"{name}: {len(result.history)} iterations; {result.reason}")
 
 
-def _initialize_settings(nlp: Language, name: str) -> dict[str, Any]:
-    """Return [initialize.components.NAME], such as given labels."""
-    block = nlp.config.interpolate()["initialize"]["components"].get(name, {})
-    settings: dict[str, Any] = util.registry.resolve(block)
-    return settings
-
-
-# Saving
-
-
 def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
     """Write the last and the best parameters of all components as two pipelines, scores in their meta.json."""
-    from spacy.training.loop import create_before_to_disk_callback
-
-    from ..pipeline.model_card import fill_card
-
     results, reasons = trainer.results, {name: result.reason for name, result in trainer.results.items()}
     untrained = [name for name in setup.to_train if name not in results and name not in setup.resumed]
     if not results:
         return Outcome(None, None, {}, reasons, untrained, trainer.interrupted)
-    before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
     scores: dict[str, Any] = {}
     scored: list[Any] = []
     for folder, kind in ((LAST, "last"), (BEST, "best")):
@@ -416,7 +342,7 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
             tokens = max(1, setup.train.n_tokens)
             losses = {name: _progress_of(result, kind).report.loss / tokens for name, result in results.items()}
             scores, scored = score(setup, losses), parameters
-        replace_folder(output / folder, fill_card(before_to_disk(setup.nlp)).to_disk)
+        setup.save(output / folder)
     return Outcome(output / BEST, output / LAST, scores, reasons, untrained, trainer.interrupted)
 
 
@@ -441,7 +367,7 @@ def _tell(outcome: Outcome) -> None:
     """Say what `fit` did."""
     msg = printer()
     if outcome.best is None:
-        printer().warn("Interrupted before the first iteration: nothing was trained, nothing is saved")
+        msg.warn("Interrupted before the first iteration: nothing was trained, nothing is saved")
         return
     numbers = {name: value for name, value in outcome.scores.items() if isinstance(value, float)}
     shown = {name: f"{100 * value:.2f}" for name, value in numbers.items() if name != "speed"}

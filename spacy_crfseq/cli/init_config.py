@@ -17,13 +17,14 @@ import typer
 from spacy import util
 from thinc.api import Config
 
+from ..corpora import CUSTOM, DOCBIN, Preset, check_file, guess
+from ..corpora.layouts import COLUMNS_HELP, NAMES, SCHEME_HELP, as_options, check_choice, named_layout, told_by_ending
+from ..corpora.outputs import STDOUT, check_output_file
+from ..corpora.presets import DOCS
 from ..errors import ConfigError, FormatError, suggest
 from ..files import replacing
-from ..formats import CUSTOM, Preset, check_file, guess
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._formats import COLUMNS_HELP, DOCBIN, DOCS, ENDINGS, NAMES, SCHEME_HELP, as_options, named_layout
-from ._outputs import STDOUT, check_output_file
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
@@ -31,27 +32,23 @@ TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
 """What a column is there to be learnt for."""
 ALL = "all"
 METHOD_BLOCKS = {
-    "features": "crf_features",
-    "loss": "crf_losses",
-    "regularizer": "crf_regularizers",
-    "optimizer": "crf_optimizers",
-    "decoder": "crf_decoders",
-}
+    "features": "crf_features", "loss": "crf_losses", "regularizer": "crf_regularizers",
+    "optimizer": "crf_optimizers", "decoder": "crf_decoders",
+}  # fmt: skip
 
 
 class Goal(NamedTuple):
     """What to train for.
 
     optimizer, regularizer (str): Their names, without "spacy_crfseq." and version.
-    settings (dict): Further settings of each component.
-    training (dict): Settings of `[training]`.
-    limits (dict): Settings of the optimizer.
+    inner_iterations (int): Of each component.
+    training, limits (dict): Settings of `[training]`, and of the optimizer.
     why (str): What was measured, see `init_config_cli`.
     """
 
     optimizer: str
     regularizer: str
-    settings: dict[str, Any]
+    inner_iterations: int
     training: dict[str, Any]
     limits: dict[str, Any]
     why: str
@@ -61,30 +58,18 @@ BATCH = {"max_epochs": 40, "eval_frequency": 2, "patience": 10}
 """For `spacy train`: an epoch is `inner_iterations` of the optimizer."""
 GOALS = {
     "fast": Goal(
-        "AdaGrad",
-        "L2",
-        {"inner_iterations": 1},
-        {"max_epochs": 12, "eval_frequency": 1, "patience": 5},
-        {},
+        "AdaGrad", "L2", 1, {"max_epochs": 12, "eval_frequency": 1, "patience": 5}, {},
         "four to six epochs, no rate to choose; spacy_crfseq.LBFGS.v1 goes to the optimum, in five times the time",
     ),
     "accurate": Goal(
-        "LBFGS",
-        "L2",
-        {"inner_iterations": 10},
-        BATCH,
-        {},
+        "LBFGS", "L2", 10, BATCH, {},
         "goes to the optimum; spacy_crfseq.AdaGrad.v1 comes close in a fifth of the time",
     ),
     "small": Goal(
-        "OWLQN",
-        "L1",
-        {"inner_iterations": 10},
-        BATCH,
-        {"max_iterations": 200},
+        "OWLQN", "L1", 10, BATCH, {"max_iterations": 200},
         "the method for L1; more iterations gained nothing on CoNLL-2002",
     ),
-}
+}  # fmt: skip
 
 
 @crfseq_cli.command("init-config")
@@ -150,10 +135,7 @@ def init_config_cli(
 
 
 class Wanted(NamedTuple):
-    """What the user has said; None for what is still open.
-
-    layout (Preset | None): Of the corpus.
-    """
+    """What the user has said; None for what is still open."""
 
     task: str | None = None
     lang: str | None = None
@@ -164,10 +146,7 @@ class Wanted(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """All that a config is made of; see `Wanted`.
-
-    tasks (tuple[str, ...]): In the order of a pipeline.
-    """
+    """All that a config is made of; its tasks in the order of a pipeline, and the layout of the corpus."""
 
     tasks: tuple[str, ...]
     lang: str
@@ -190,8 +169,8 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     """
     for path in filter(None, (wanted.train, wanted.dev)):
         check_file(path)
-    if wanted.goal is not None and wanted.goal not in GOALS:
-        raise ConfigError(f"--goal {wanted.goal}: unknown. {suggest(wanted.goal, GOALS)}")
+    if wanted.goal is not None:
+        check_choice("--goal", wanted.goal, GOALS)
     layout = wanted.layout or _layout(wanted.train, ask)
     default = TASK_OF.get(layout.score, "ner")
     task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
@@ -204,8 +183,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
     """Return the layout of a training file, as its ending or its lines tell, else as the user answers."""
-    ending = ENDINGS.get(train.suffix) if train else None
-    seems = named_layout(ending) if ending else guess(train) if train else None
+    seems = (named_layout(told_by_ending(train)) or guess(train)) if train else None
     if seems is not None:
         return seems
     if ask is None:
@@ -220,12 +198,11 @@ def _layout(train: Path | None, ask: Ask | None) -> Preset:
 
 def _tasks(text: str) -> tuple[str, ...]:
     """RAISES ConfigError: On an unknown task."""
-    named = [part.strip() for part in text.split(",") if part.strip()]
+    named, known = [part.strip() for part in text.split(",") if part.strip()], (*TASKS, ALL)
     for name in named:
-        if name not in (*TASKS, ALL):
-            raise ConfigError(f"--task {name}: unknown. {suggest(name, (*TASKS, ALL))}")
+        check_choice("--task", name, known)
     if not named:
-        raise ConfigError(f"--task is empty. Known: {', '.join((*TASKS, ALL))}.")
+        raise ConfigError(f"--task is empty. Known: {', '.join(known)}.")
     return tuple(name for name in TASKS if name in named or ALL in named)
 
 
@@ -252,9 +229,6 @@ def _ask(question: str, choices: Sequence[str], default: str) -> str:
         typer.echo(suggest(answer, choices), err=True)
 
 
-# The config
-
-
 def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
     """Return the text of a config.
 
@@ -271,18 +245,13 @@ def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
         filled["components"][name].update({block: component[block] for block in METHOD_BLOCKS})
     filled["paths"] = base["paths"]
     filled.pop("pretraining")
-    return (
-        _head(settings, str(output))
-        + _commented(_ordered(filled.to_str(interpolate=False)), _comments(settings))
-        + "\n"
-    )
+    text = _commented(_ordered(filled.to_str(interpolate=False)), _comments(settings))
+    return f"{_head(settings, str(output))}{text}\n"
 
 
 def _ordered(text: str) -> str:
-    """Return a config with its sections as spaCy's documentation has them, each block before the blocks inside it.
-
-    Releases of confection differ in where they put components, and in whether blocks follow their section.
-    """
+    """Return a config with its sections as spaCy's documentation has them, each block before the blocks inside it."""
+    # releases of confection differ in where they put components, and in whether blocks follow their section
     blocks = re.split(r"\n+(?=\[)", text.strip())
     names = [block.partition("]")[0].strip("[").split(".") for block in blocks]
     first = {tuple(name[:2]): i for i, name in reversed(list(enumerate(names)))}
@@ -327,16 +296,12 @@ def _component(task: str, settings: Settings) -> dict[str, Any]:
         "ner": {"scheme": "BILUO"},
     }
     features = {"tagger": "Tagging", "chunker": "Chunking" if _has_tags(settings) else "Entities", "ner": "Entities"}
-    named = {
-        "features": features[task],
-        "loss": "SequentialLog",
-        "regularizer": goal.regularizer,
-        "optimizer": goal.optimizer,
-        "decoder": "Viterbi",
-    }
-    blocks = {block: {f"@{registry}": f"spacy_crfseq.{named[block]}.v1"} for block, registry in METHOD_BLOCKS.items()}
-    blocks["optimizer"] = {**blocks["optimizer"], **goal.limits}
-    return {"factory": TASKS[task], **own[task], "support": "observed", **goal.settings, **blocks}
+    names = (features[task], "SequentialLog", goal.regularizer, goal.optimizer, "Viterbi")
+    named = zip(METHOD_BLOCKS.items(), names, strict=True)
+    blocks = {block: {f"@{registry}": f"spacy_crfseq.{name}.v1"} for (block, registry), name in named}
+    blocks["optimizer"].update(goal.limits)
+    common = {"support": "observed", "inner_iterations": goal.inner_iterations}
+    return {"factory": TASKS[task], **own[task], **common, **blocks}
 
 
 def _has_tags(settings: Settings) -> bool:
@@ -367,9 +332,6 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-# What it says about itself
-
-
 def _head(settings: Settings, output: str) -> str:
     what = {"tagger": "Part-of-speech tags", "chunker": "Chunks", "ner": "Named entities"}
     title = ", then ".join(what[task] if i == 0 else what[task].lower() for i, task in enumerate(settings.tasks))
@@ -378,10 +340,8 @@ def _head(settings: Settings, output: str) -> str:
     lines += [f"  {line}" for line in _commands(settings, output)]
     lines += ["", "Every method can be replaced in the call; settings follow the name of their block:", ""]
     name = TASKS[settings.tasks[-1]]
-    lines += [
-        f"  --components.{name}.optimizer.@crf_optimizers spacy_crfseq.AdaGrad.v1 "
-        f"--components.{name}.regularizer.rho 0.5"
-    ]
+    other = "@crf_optimizers spacy_crfseq.AdaGrad.v1"
+    lines.append(f"  --components.{name}.optimizer.{other} --components.{name}.regularizer.rho 0.5")
     return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n"
 
 
@@ -393,7 +353,7 @@ def _commands(settings: Settings, output: str) -> list[str]:
         shlex.quote(str(path or f"{name}{ending}")) for name, path in (("train", settings.train), ("dev", settings.dev))
     )
     paths = "" if settings.train and settings.dev else f" --paths.train {train} --paths.dev {dev}"
-    format_ = "" if Path(shlex.split(dev)[0]).suffix in ENDINGS else f" {as_options(settings.layout)}"
+    format_ = "" if told_by_ending(Path(shlex.split(dev)[0])) else f" {as_options(settings.layout)}"
     commands = [
         f"python -m spacy crfseq debug-data {train} --dev {dev} --config {config}",
         f"python -m spacy crfseq fit {config} --output training/{paths}",
@@ -418,14 +378,12 @@ def _comments(settings: Settings) -> dict[str, str]:
         comments["training.annotating_components"] = "the chunker learns from the tags that the tagger predicts"
     for name in ("train", "dev") if _given(settings) else ():
         comments[f"corpora.{name}.given"] = "tags are an input of the task: the text to be chunked must have them, too"
+    invalid = 'tags that break the scheme are read as the CoNLL scorer does, with a warning; "error" refuses them'
     if settings.layout.name not in (DOCBIN, "conllu"):
-        for name in ("train", "dev"):
-            comments[f"corpora.{name}.on_invalid"] = (
-                'tags that break the scheme are read as the CoNLL scorer does, with a warning; "error" refuses them'
-            )
-    goal = GOALS[settings.goal]
+        comments.update({f"corpora.{name}.on_invalid": invalid for name in ("train", "dev")})
     for task in settings.tasks:
-        comments.update({f"components.{TASKS[task]}.{key}": text for key, text in _method_comments(task, goal).items()})
+        texts = _method_comments(task, GOALS[settings.goal])
+        comments.update({f"components.{TASKS[task]}.{key}": text for key, text in texts.items()})
     if "chunker" in settings.tasks and not _has_tags(settings):
         comments["components.crf_chunker.features"] = "words only, since the corpus gives no tags"
     return comments
@@ -453,10 +411,7 @@ def _method_comments(task: str, goal: Goal) -> dict[str, str]:
 
 
 def _commented(text: str, comments: Mapping[str, str]) -> str:
-    """Return a config with comments put before sections and keys.
-
-    RAISES KeyError: If there is no place for one.
-    """
+    """Return a config with comments put before sections and keys."""
     left, section, lines = dict(comments), "", []
     for line in text.splitlines():
         if line.startswith("["):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import spacy
 import typer
 
+from ..corpora.outputs import check_output_pipeline
 from ..files import replace_folder
+from ..pipeline.select import crfs_of
 from ._app import crfseq_cli
-from ._components import crfs_of
 from ._console import CodeOption, load_code, printer, reported_errors
-from ._outputs import check_output_pipeline
+from ._options import ModelArgument
 
 if TYPE_CHECKING:
     from ..pipeline.doc_model import Pruned
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @crfseq_cli.command("prune")
 def prune_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    model: ModelArgument,
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pruned pipeline")],
     threshold: Annotated[
         float, typer.Option("--threshold", "-t", min=0.0, help="Drop weights of this absolute value and below")

@@ -12,14 +12,15 @@ import spacy
 import typer
 from tqdm import tqdm
 
+from ..corpora.layouts import FORMAT_HELP
+from ..corpora.layouts import told_by_ending as ending_format
+from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, CrfError
 from ..files import replacing
+from ..pipeline.gold_files import GIVEN_HELP, format_of, names_of, read_gold
+from ..pipeline.select import crfs_of, run_between
 from ._app import crfseq_cli
-from ._components import crfs_of, run_between
 from ._console import CodeOption, load_code, printer, reported_errors
-from ._formats import FORMAT_HELP
-from ._gold import GIVEN_HELP, ending_format, format_of, names_of, read_gold
-from ._outputs import check_output_file
 
 if TYPE_CHECKING:
     from ._findings import Estimate, Findings

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import math
 import sys
 from collections.abc import Mapping
@@ -20,28 +19,19 @@ import typer
 from spacy import util
 from thinc.api import ConfigValidationError
 
+from ..corpora.outputs import check_output_folder
+from ..corpora.resumable import locked
 from ..errors import ConfigError, CrfError, DataError
-from ..files import replace_folder, replacing
+from ..evaluation.results import Journal, Result, cells
+from ..evaluation.search import METHOD, Combination, GridFile, Place, changed, combinations, read_grid, show
+from ..files import digest, replacing
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, load_code, printer, reported_errors
-from ._grid import METHOD, Combination, GridFile, apply, combinations, read_grid, show
-from ._outputs import check_output_folder
-from ._results import Journal, Result, cells, make_page
-from ._resumable import locked
-from .fit import (
-    BEST,
-    EveryOption,
-    PatienceOption,
-    Setup,
-    Walk,
-    encode,
-    read_overrides,
-    score,
-    set_up_from,
-    tell_what_next,
-)
+from ._console import INTERRUPTED, CodeOption, VerboseOption, cut, printer
+from ._options import OVERRIDES, EveryOption, PatienceOption, training
+from ._progress import add_to
+from .fit import BEST, Setup, Walk, encode, load_config, score, scores_every, set_up_from, tell_what_next
 from .prune import prune
 
 if TYPE_CHECKING:
@@ -55,7 +45,7 @@ LONGEST = 50
 """Characters that name a combination beside its curves."""
 
 
-@crfseq_cli.command("sweep", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@crfseq_cli.command("sweep", context_settings=OVERRIDES)
 def sweep_cli(
     ctx: typer.Context,
     config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file with a section [sweep]")],
@@ -90,11 +80,7 @@ def sweep_cli(
       python -m spacy crfseq sweep sweep.cfg --output grid/ \\
           --paths.train train.conll --paths.dev dev.conll
     """
-    if verbose:
-        util.logger.setLevel(logging.DEBUG)
-    overrides = read_overrides(ctx.args)
-    with reported_errors(config_path):
-        load_code(code)
+    with training(ctx, config_path, code, verbose) as overrides:
         stopping = Stopping(evaluate_every, patience)
         outcome = sweep(config_path, output, overrides=overrides, component=component, stopping=stopping)
         _tell(outcome)
@@ -117,8 +103,6 @@ class SweepOutcome(NamedTuple):
     best (Path | None): The best model, if there is one.
     results (list[Result]): All combinations that were trained, now or earlier, best first and failed ones last.
     untrained (list[str]): Other components of the pipeline that would need training; their weights are zero.
-    page (Path): A page with the results.
-    interrupted (bool): Whether Ctrl-C ended the run.
     """
 
     best: Path | None
@@ -142,32 +126,10 @@ class Run(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Runs that share a corpus and its encoding.
+    """Runs that share a corpus and its encoding, and the changes of the config that they have in common."""
 
-    changes (dict): What they have in common: changes of the config.
-    """
-
-    changes: dict[tuple[str, ...], Any]
+    changes: dict[Place, Any]
     runs: list[Run]
-
-
-class Plan(NamedTuple):
-    """What a sweep trains.
-
-    filled (dict): The training config with all defaults.
-    skipped (dict[str, list]): Combinations that cannot work, by the reason.
-    """
-
-    source: GridFile
-    component: str
-    filled: dict[str, Any]
-    groups: list[Group]
-    skipped: dict[str, list[Combination]]
-
-    @property
-    def runs(self) -> list[Run]:
-        """All runs."""
-        return [run for group in self.groups for run in group.runs]
 
 
 def sweep(
@@ -183,18 +145,19 @@ def sweep(
     RAISES CrfError: On a grid, a config or a corpus that it cannot work with, and while another sweep writes there.
     """
     check_output_folder(output)
-    stopping = stopping or Stopping()
-    source = read_grid(config_path, overrides or {})
+    source = read_grid(config_path, overrides or {}, load_config)
     if component is not None:
         source = source._replace(component=component)
-    plan = _plan(source, stopping)
+    plan = Plan(source, stopping or Stopping())
     output.mkdir(parents=True, exist_ok=True)
     with locked(output / RESULTS, output):
-        return _carry_out(plan, output, stopping)
+        return _carry_out(plan, output)
 
 
-def _carry_out(plan: Plan, output: Path, stopping: Stopping) -> SweepOutcome:
+def _carry_out(plan: Plan, output: Path) -> SweepOutcome:
     """Train what has no result yet."""
+    from ..evaluation.results_page import make_page
+
     journal = Journal(output / RESULTS)
     keys = {run.key for run in plan.runs}
     found = {key: result for key, result in journal.read().items() if key in keys and result.score is not None}
@@ -203,7 +166,7 @@ def _carry_out(plan: Plan, output: Path, stopping: Stopping) -> SweepOutcome:
         printer().info(f"{output / BEST} is not the best model that {RESULTS} tells of: it is trained again")
         del found[best.key]
     _announce(plan, found)
-    worker = Worker(plan, found, journal, output, stopping)
+    worker = Worker(plan, found, journal, output)
     try:
         worker.run()
     finally:
@@ -216,104 +179,92 @@ def _carry_out(plan: Plan, output: Path, stopping: Stopping) -> SweepOutcome:
     return SweepOutcome(there, results, worker.untrained, output / PAGE, worker.interrupted)
 
 
-# What there is to do
+class Plan:
+    """What a sweep trains: which combinations there are, and which of them can be trained.
 
-
-def _plan(source: GridFile, stopping: Stopping) -> Plan:
-    """Work out which combinations there are, and which of them can be trained.
-
+    component (str): The component.
+    filled (dict): The training config with all defaults.
+    skipped (dict[str, list]): Combinations that cannot work, by the reason.
     RAISES ConfigError: If a setting is not known or has a value that nothing takes, or nothing is left to train.
     """
-    _contents.cache_clear()  # files may have changed since the last sweep of this process
-    setup = set_up_from(source.config)
-    if next(iter(setup.read_dev()), None) is None:
-        raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
-    name = _component(setup, source)
-    filled = dict(setup.nlp.config.interpolate())
-    groups: dict[str, Group] = {}
-    skipped: dict[str, list[Combination]] = {}
-    pipelines: dict[str, Language | str] = {json.dumps([]): setup.nlp}
-    for combination in combinations(source, filled, name):
-        own = {place: value for place, value in combination.changes.items() if not _is_method(place, name)}
-        code = json.dumps(list(own.items()), sort_keys=True)
-        if code not in pipelines:
-            pipelines[code] = _pipeline(source, combination, own, filled)
-        nlp = pipelines[code]
-        run = nlp if isinstance(nlp, str) else _run(nlp, name, source, combination, filled, stopping)
-        if isinstance(run, str):
-            skipped.setdefault(run, []).append(combination)
-        else:
-            groups.setdefault(code, Group(own, [])).runs.append(run)
-    if not groups:
-        reasons = "\n".join(skipped)
-        raise ConfigError(f"{source.file}: no combination of [sweep.grid] can be trained.\n{reasons}")
-    return Plan(source, name, filled, list(groups.values()), skipped)
+
+    def __init__(self, source: GridFile, stopping: Stopping) -> None:
+        _contents.cache_clear()  # files may have changed since the last sweep of this process
+        setup = set_up_from(source.config)
+        if next(iter(setup.read_dev()), None) is None:
+            raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
+        self.source, self.stopping = source, stopping
+        self.component = _component(setup, source)
+        self.filled = dict(setup.nlp.config.interpolate())
+        self.skipped: dict[str, list[Combination]] = {}
+        groups: dict[str, Group] = {}
+        pipelines: dict[str, Language | str] = {json.dumps([]): setup.nlp}
+        for combination in combinations(source, self.filled, self.component, _functions):
+            own = {place: value for place, value in combination.changes.items() if not self._is_method(place)}
+            code = json.dumps(list(own.items()), sort_keys=True)
+            if code not in pipelines:
+                pipelines[code] = self._pipeline(combination, own)
+            nlp = pipelines[code]
+            run = nlp if isinstance(nlp, str) else self._run(nlp, combination)
+            if isinstance(run, str):
+                self.skipped.setdefault(run, []).append(combination)
+            else:
+                groups.setdefault(code, Group(own, [])).runs.append(run)
+        if not groups:
+            reasons = "\n".join(self.skipped)
+            raise ConfigError(f"{source.file}: no combination of [sweep.grid] can be trained.\n{reasons}")
+        self.groups = list(groups.values())
+        self.runs = [run for group in self.groups for run in group.runs]
+
+    def _is_method(self, place: Place) -> bool:
+        return len(place) > 2 and place[:2] == ("components", self.component) and place[2] in METHOD
+
+    def _pipeline(self, combination: Combination, changes: Mapping[Place, Any]) -> Language | str:
+        """Return the pipeline of a changed config, or why there can be none."""
+        try:
+            return util.load_model_from_config(changed(self.source.config, changes, self.filled), auto_fill=True)
+        except ConfigError as error:
+            return str(error)
+        except ConfigValidationError as error:
+            raise self._no_such_value(combination, error) from error
+
+    def _run(self, nlp: Language, combination: Combination) -> Run | str:
+        """Return a combination as a run, or why it cannot be trained."""
+        name, pipe = self.component, nlp.get_pipe(self.component)
+        own = {place: value for place, value in combination.changes.items() if self._is_method(place)}
+        now = nlp.config.interpolate()
+        blocks = changed(now, own, now)["components"][name]
+        try:
+            method = {part: util.registry.fill({part: blocks[part]})[part] for part in METHOD}
+            parts = {part: util.registry.resolve({part: blocks[part]})[part] for part in METHOD}
+            pipe.method._replace(**parts).check(name)  # type: ignore[attr-defined]
+        except ConfigError as error:
+            return str(error).replace(f"[components.{name}]: ", "")
+        except ConfigValidationError as error:
+            raise self._no_such_value(combination, error) from error
+        config = changed(now, {("components", name, part): block for part, block in method.items()}, now)
+        return Run(_key(config, name, self.stopping), combination, method, parts)
+
+    def _no_such_value(self, combination: Combination, error: ConfigValidationError) -> ConfigError:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        return ConfigError("\n".join([f"{self.source.file}: [sweep.grid] with {combination}:", *lines]))
+
+
+def _functions(registry: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = getattr(util.registry, registry).get_all()
+    return found
 
 
 def _component(setup: Setup, source: GridFile) -> str:
     """RAISES ConfigError: If there is no such component, or several and no name."""
     names, wanted = list(setup.to_train), source.component
-    if wanted is None and len(names) == 1:
-        return names[0]
-    if wanted in names:
-        return str(wanted)
+    if wanted in names or (wanted is None and len(names) == 1):
+        return wanted or names[0]
     said = f"{wanted!r} is no" if wanted else "There is more than one"
     raise ConfigError(
         f'{source.file}: {said} CRF component to train. Choose one under [sweep]: component = "{names[0]}"'
         f"{''.join(f' or {other!r}' for other in names[1:])}; or by --component."
     )
-
-
-def _is_method(place: tuple[str, ...], component: str) -> bool:
-    return len(place) > 2 and place[:2] == ("components", component) and place[2] in METHOD
-
-
-def _pipeline(
-    source: GridFile, combination: Combination, changes: Mapping[tuple[str, ...], Any], filled: Mapping[str, Any]
-) -> Language | str:
-    """Return the pipeline of a changed config, or why there can be none.
-
-    RAISES ConfigError: If a value is not of its setting's type.
-    """
-    try:
-        return util.load_model_from_config(apply(source.config, changes, filled), auto_fill=True)
-    except ConfigError as error:
-        return str(error)
-    except ConfigValidationError as error:
-        raise _no_such_value(source, combination, error) from error
-
-
-def _run(
-    nlp: Language,
-    name: str,
-    source: GridFile,
-    combination: Combination,
-    filled: Mapping[str, Any],
-    stopping: Stopping,
-) -> Run | str:
-    """Return a combination as a run, or why it cannot be trained.
-
-    RAISES ConfigError: If a value is not of its setting's type.
-    """
-    pipe: Any = nlp.get_pipe(name)
-    own = {place: value for place, value in combination.changes.items() if _is_method(place, name)}
-    now = nlp.config.interpolate()
-    blocks = apply(now, own, now)["components"][name]
-    try:
-        method = {part: util.registry.fill({part: blocks[part]})[part] for part in METHOD}
-        parts = {part: util.registry.resolve({part: blocks[part]})[part] for part in METHOD}
-        pipe.method._replace(**parts).check(name)
-    except ConfigError as error:
-        return str(error).replace(f"[components.{name}]: ", "")
-    except ConfigValidationError as error:
-        raise _no_such_value(source, combination, error) from error
-    return Run(_key(apply(now, {("components", name, part): block for part, block in method.items()}, now), name,
-                    stopping), combination, method, parts)  # fmt: skip
-
-
-def _no_such_value(source: GridFile, combination: Combination, error: ConfigValidationError) -> ConfigError:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return ConfigError("\n".join([f"{source.file}: [sweep.grid] with {combination}:", *lines]))
 
 
 def _key(config: Mapping[str, Any], component: str, stopping: Stopping) -> str:
@@ -335,15 +286,7 @@ def _with_contents(block: Any) -> Any:
 @lru_cache
 def _contents(path: str) -> str:
     """Return a hash of a file or of the files of a folder; the path itself where there is no such thing."""
-    whole = Path(path)
-    if not whole.exists():
-        return path
-    digest = hashlib.blake2b(digest_size=12)
-    for file in sorted(file for file in whole.rglob("*") if file.is_file()) if whole.is_dir() else [whole]:
-        with file.open("rb") as stream:
-            while part := stream.read(1 << 20):
-                digest.update(part)
-    return digest.hexdigest()
+    return digest(Path(path)) if Path(path).exists() else path
 
 
 def _announce(plan: Plan, found: Mapping[str, Result]) -> None:
@@ -353,9 +296,9 @@ def _announce(plan: Plan, found: Mapping[str, Result]) -> None:
         more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
         msg.warn(f"Skipped: {'; '.join(map(str, skipped[:3]))}{more}", reason)
     n_skipped = sum(map(len, plan.skipped.values()))
-    left = len(plan.runs) - len(found)
     msg.info(
-        f"{len(plan.runs) + n_skipped} combinations: {left} to train, {len(found)} done before, {n_skipped} skipped"
+        f"{len(plan.runs) + n_skipped} combinations: {len(plan.runs) - len(found)} to train, {len(found)} done before, "
+        f"{n_skipped} skipped"
     )
 
 
@@ -368,9 +311,6 @@ def _key_of(model: Path) -> str | None:
     return key if isinstance(key, str) else None
 
 
-# Training
-
-
 class Worker:
     """Trains the runs of a plan, a group after another.
 
@@ -379,22 +319,18 @@ class Worker:
     interrupted (bool): Whether Ctrl-C ended the work.
     """
 
-    def __init__(
-        self, plan: Plan, found: Mapping[str, Result], journal: Journal, output: Path, stopping: Stopping
-    ) -> None:
+    def __init__(self, plan: Plan, found: Mapping[str, Result], journal: Journal, output: Path) -> None:
         self.results: dict[str, Result] = dict(found)
         self.untrained: list[str] = []
-        self.interrupted = False
-        self.stopping = stopping
-        self._plan, self._journal, self._output = plan, journal, output
-        self._saved = False
+        self.interrupted = self._saved = False
+        self.plan, self._journal, self._output = plan, journal, output
         self._title = ""
         self._curve = LiveCurve(sys.stderr)
         self._number, self._total = 0, len(plan.runs) - len(found)
 
     def run(self) -> None:
         """Train what has no result yet."""
-        for group in self._plan.groups:
+        for group in self.plan.groups:
             left = [run for run in group.runs if run.key not in self.results]
             if left:
                 self._train(group.changes, left)
@@ -407,17 +343,17 @@ class Worker:
         if self._saved:
             prune(self._output / BEST, self._output / BEST)
 
-    def _train(self, changes: Mapping[tuple[str, ...], Any], runs: list[Run]) -> None:
+    def _train(self, changes: Mapping[Place, Any], runs: list[Run]) -> None:
         """Train the runs of a group; where it cannot even be begun, all of them have failed."""
-        name = self._plan.component
+        name = self.plan.component
         try:
-            setup = set_up_from(apply(self._plan.source.config, changes, self._plan.filled))
+            setup = set_up_from(changed(self.plan.source.config, changes, self.plan.filled))
             before = set(setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)])
             needed = before & set(setup.training["annotating_components"]) if setup.to_train[name].reads else set()
             self.untrained = [other for other in setup.to_train if other not in {name, *needed, *setup.resumed}]
             encode(setup)
             setup = setup._replace(to_train={key: p for key, p in setup.to_train.items() if key in {name, *needed}})
-            walk = GroupWalk(setup, name, runs, self)
+            walk = GroupWalk(setup, runs, self)
             walk.run()
             self.interrupted = walk.interrupted
         except KeyboardInterrupt:
@@ -432,16 +368,12 @@ class Worker:
         """Note that a run begins."""
         self._number += 1
         self._curve.clear()
-        values = " ".join(map(show, run.combination.settings.values()))
-        values = values if len(values) <= LONGEST else values[: LONGEST - 3] + "..."
+        values = cut(" ".join(map(show, run.combination.settings.values())), LONGEST)
         self._title = f"{self._number} of {self._total}: {values}"
 
     def watch(self, progress: Progress) -> None:
         """Note an iteration of the run that has begun last."""
-        if math.isfinite(progress.report.value):
-            self._curve.add("objective", progress.report.value, log=True)
-        if progress.score is not None:
-            self._curve.add("score", 100 * progress.score)
+        add_to(self._curve, progress)
         self._curve.show(f"{self._title}, iteration {progress.iteration}")
 
     def failed(self, run: Run, error: Exception) -> None:
@@ -453,40 +385,28 @@ class Worker:
         """Write down what came of a run, and its model if that is the best; the pipeline has its parameters."""
         from ..pipeline import storage
 
-        pipe = setup.to_train[self._plan.component]
-        marked = [progress for progress in result.history if progress.best]
-        if not marked:
+        pipe = setup.to_train[self.plan.component]
+        best = next((progress for progress in reversed(result.history) if progress.best), None)
+        if best is None:
             self.failed(run, DataError(f"no score: the objective is {result.history[-1].report.value}"))
             return
-        best, crf = marked[-1], pipe.crf
+        crf = pipe.crf
+        n_bytes = len(storage.pack(crf.compact(), pipe.method.features, [], 0))
         outcome = Result(
-            run.key,
-            run.combination.settings,
-            None,
-            best.score,
-            finite(best.report.value),
-            finite(best.report.loss),
-            int(np.count_nonzero(crf.theta)),
-            crf.layout.size,
-            len(storage.pack(crf.compact(), pipe.method.features, [], 0)),
-            len(result.history),
-            round(result.history[-1].seconds, 3),
-            result.reason,
-        )
+            run.key, run.combination.settings, None, best.score, finite(best.report.value), finite(best.report.loss),
+            int(np.count_nonzero(crf.theta)), crf.layout.size, n_bytes, len(result.history),
+            round(result.history[-1].seconds, 3), result.reason,
+        )  # fmt: skip
         others = [other.score for other in self.results.values() if other.score is not None]
         if best.score is not None and best.score > max(others, default=-math.inf):
             self._save(run, setup, best)  # before the result, so that no result tells of a model that is not there
         self._note(run, outcome)
 
     def _save(self, run: Run, setup: Setup, best: Progress) -> None:
-        from spacy.training.loop import create_before_to_disk_callback
-
-        name = self._plan.component
-        setup.nlp.get_pipe_config(name).update(run.method)
-        score(setup, {name: best.report.loss / max(1, setup.train.n_tokens)})
+        setup.nlp.get_pipe_config(self.plan.component).update(run.method)
+        score(setup, {self.plan.component: best.report.loss / max(1, setup.train.n_tokens)})
         setup.nlp.meta["sweep"] = run.key
-        before_to_disk = create_before_to_disk_callback(setup.training["before_to_disk"])
-        replace_folder(self._output / BEST, before_to_disk(setup.nlp).to_disk)
+        setup.save(self._output / BEST)
         self._saved = True
 
     def _note(self, run: Run, result: Result) -> None:
@@ -506,31 +426,21 @@ class Worker:
 class GroupWalk(Walk):
     """Trains what must be trained before the component, then the component once for each run."""
 
-    def __init__(self, setup: Setup, component: str, runs: list[Run], worker: Worker) -> None:
+    def __init__(self, setup: Setup, runs: list[Run], worker: Worker) -> None:
         super().__init__(setup)
-        self._component, self._runs, self._worker = component, runs, worker
-        self._finished: set[str] = set()
-
-    def _left(self) -> list[str]:
-        return [name for name in self._setup.to_train if name not in self._finished]
+        self._runs, self._worker = runs, worker
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
-        self._prepare(name, pipe)
-        if name == self._component:
+        if name == self._worker.plan.component:
             self._fit_all(name, pipe)
         else:
-            patience = self._worker.stopping.patience
-            result = pipe.fit(self._examples(name), dev=self._dev, evaluate_every=self._every(pipe), patience=patience)
-            self.interrupted = result.reason == "interrupted"
-        self._finished.add(name)
-
-    def _every(self, pipe: CRFComponent) -> int:
-        return self._worker.stopping.evaluate_every or (1 if pipe.method.optimizer.online else 10)
+            self._fit_one(name, pipe, *self._worker.plan.stopping)
 
     def _fit_all(self, name: str, pipe: CRFComponent) -> None:
         from ..training.fit import fit
 
         dev = list(self._dev)
+        every, patience = self._worker.plan.stopping
         with pipe.training.training_on(self._examples(name)) as (objective, _):
             start = pipe.crf.theta.copy()
             evaluators: dict[str, Any] = {}
@@ -542,14 +452,10 @@ class GroupWalk(Walk):
                     evaluators[decoder] = pipe.training.evaluator(dev)
                 try:
                     result = fit(
-                        objective.under(pipe.method.regularizer, pipe.method.loss),
-                        pipe.method.optimizer,
-                        start.copy(),
-                        evaluate=evaluators[decoder],
-                        evaluate_every=self._every(pipe),
-                        patience=self._worker.stopping.patience,
-                        callback=self._worker.watch,
-                    )
+                        objective.under(pipe.method.regularizer, pipe.method.loss), pipe.method.optimizer,
+                        start.copy(), evaluate=evaluators[decoder], evaluate_every=scores_every(pipe, every),
+                        patience=patience, callback=self._worker.watch,
+                    )  # fmt: skip
                 except Exception as error:  # whatever it is, the others may work
                     self._worker.failed(run, error)
                     continue

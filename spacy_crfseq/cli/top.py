@@ -16,13 +16,14 @@ import typer
 from tqdm import tqdm
 from wasabi.tables import table as text_table
 
+from ..corpora.layouts import TEXTS_HELP as FORMAT_HELP
+from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, suggest
 from ..files import replacing
+from ..pipeline.select import one_crf_of, run_between
+from ..pipeline.texts import read_texts
 from ._app import crfseq_cli
-from ._components import one_crf_of, run_between
 from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
-from ._outputs import check_output_file
-from ._texts import FORMAT_HELP, read_texts
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -10,7 +11,7 @@ import typer
 
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._kernels import cache_counts, cache_folder
+from ._options import JsonOption, LangOption
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -29,11 +30,11 @@ COPIES = 8
 
 @crfseq_cli.command("warmup")
 def warmup_cli(
-    lang: Annotated[str, typer.Option("--lang", "-l", help="Language code")] = "en",
+    lang: LangOption = "en",
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also L-BFGS on more than a few sentences, probabilities, alternatives")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compile the kernels of the three components with their default settings and keep them on disk.
 
@@ -96,10 +97,8 @@ def _exercise(nlp: Language, factory: str, copies: int) -> list[Doc]:
 
 def _ask(pipe: Any, docs: list[Doc]) -> None:
     answers = pipe.ask(docs)
-    answers.spans()
-    answers.marginals()
-    answers.log_probabilities()
-    answers.entropies()
+    for ask in (answers.spans, answers.marginals, answers.log_probabilities, answers.entropies):
+        ask()
     answers.nbest(2)
     answers.sample(1)
 
@@ -117,3 +116,27 @@ def _example(nlp: Language, text: str) -> Example:
     gold.spans["chunks"] = [DocSpan(gold, *span) for span in decode_lenient(chunks)]
     given = Doc(nlp.vocab, words=list(words), tags=None if nlp.has_pipe("crf_tagger") else list(tags))
     return Example(given, gold)
+
+
+def cache_counts() -> tuple[int, int]:
+    """Return how many versions of kernels this process has compiled, and how many loaded from the cache."""
+    stats = _stats()
+    return sum(sum(stat.cache_misses.values()) for stat in stats), sum(sum(stat.cache_hits.values()) for stat in stats)
+
+
+def cache_folder() -> str | None:
+    """Return the folder that keeps compiled kernels, None where none can be written."""
+    return next((str(stat.cache_path) for stat in _stats() if stat.cache_path), None)
+
+
+def is_cold() -> bool:
+    """Whether nothing has been compiled for this machine yet."""
+    folder = cache_folder()
+    return folder is None or not any(Path(folder).glob("*.nbi"))
+
+
+def _stats() -> list[Any]:
+    from ..kernels import blocks, chain, gather, hashing, kbest, lattice, local, rows, updates, vectors, viterbi
+
+    modules = (blocks, chain, gather, hashing, kbest, lattice, local, rows, updates, vectors, viterbi)
+    return [kernel.stats for module in modules for kernel in vars(module).values() if hasattr(kernel, "stats")]

@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ..errors import ConfigError, FormatError, suggest
-from ..formats.template_files import (
+from ..corpora.template_files import (
     Macro,
     TemplateLine,
     format_template_line,
@@ -26,6 +25,7 @@ from ..formats.template_files import (
     python_pattern,
     read_template_file,
 )
+from ..errors import ConfigError, FormatError, suggest
 from ..types import LexemeFunction, TokenFunction
 from .attributes import BUILT_IN
 from .plan import Plan

@@ -17,8 +17,8 @@ from spacy.tokens import Span as DocSpan
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from ..corpora import UPOS, Sentence, check_scheme
 from ..errors import ConfigError, DataError, FormatError, suggest
-from ..formats import UPOS, Sentence, check_scheme
 from ..schemes import OUTSIDE, Span, decode_lenient, find_invalid, split_tag
 from .evidence import WEIGHT_KEY
 

@@ -16,10 +16,10 @@ from spacy.language import Language
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from ..corpora import Sentence, check_columns, get_preset, read_columns, read_conllu
+from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from ..errors import ConfigError
 from ..features.noted import KEY
-from ..formats import Sentence, check_columns, get_preset, read_columns, read_conllu
-from ..formats.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
 from .gold_docs import ATTRIBUTES, COLUMNS, SPANS, CorpusLayout, DocBuilder, Entry, check_setting, example_of

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.analysis.corpus import COMPARED, count, lengths_of, overlap
 from spacy_crfseq.analysis.templates import template_uses
+from spacy_crfseq.corpora import Sentence
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.features.encoder import Columns, Encoder
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse
-from spacy_crfseq.formats import Sentence
 from spacy_crfseq.schemes import decode_lenient, find_invalid
 
 TAGS = ("O", "B-A", "I-A", "B-B", "I-B", "-")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from typer.testing import CliRunner
+
+from spacy_crfseq.corpora import read_preset
 
 CONFIG = """
 [paths]
@@ -57,6 +61,31 @@ ADJECTIVES = ["old", "blue", "quick", "small"]
 VERBS = ["sees", "finds", "sold", "paints"]
 
 
+# A parent that ignores SIGINT, as a shell's background job does, hands that down: set it back.
+_SPACY = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from spacy.cli import setup_cli; setup_cli()"
+)
+CRFSEQ = [sys.executable, "-W", "error", "-c", _SPACY, "crfseq"]
+"""How a command is called in a process of its own, which Ctrl-C can end."""
+
+
+def refused(result: Any, *parts: str) -> None:
+    """Check that a command has ended with a paragraph on stderr and the exit code 1, without a traceback."""
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.stderr
+    for part in parts:
+        assert part in result.stderr
+    assert not any(ord(char) < 32 and char != "\n" for char in result.stderr.expandtabs())
+
+
+def worked(result: Any) -> Any:
+    """Return the result of a command that has worked."""
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
 class Corpus(NamedTuple):
     train: Path
     dev: Path
@@ -85,6 +114,29 @@ def write_corpus(path: Path, size: int, seed: int) -> Path:
     rng = random.Random(seed)
     path.write_text("".join("\n".join(sentence(rng)) + "\n\n" for _ in range(size)), encoding="utf8")
     return path
+
+
+def write_trees(source: Path, target: Path) -> None:
+    """Write the words and tags of a corpus as CoNLL-U, with the first verb as the root."""
+    with target.open("w", encoding="utf8") as file:
+        for sentence in read_preset(source, "conll2003"):
+            tags = sentence.columns["tag"]
+            root = next((i for i, tag in enumerate(tags) if tag.startswith("VB")), 0)
+            for i, (word, tag) in enumerate(zip(sentence.words, tags, strict=True)):
+                head, relation = (0, "root") if i == root else (root + 1, "dep")
+                print(i + 1, word, "_", "_", tag, "_", head, relation, "_", "_", sep="\t", file=file)
+            print(file=file)
+
+
+def write_attributes(source: Path, target: Path) -> None:
+    """Write a corpus as CRFsuite's items: a label and attributes a line."""
+    with target.open("w", encoding="utf8") as file:
+        for sentence in read_preset(source, "conll2003"):
+            tags = sentence.columns["tag"]
+            for word, tag, label in zip(sentence.words, tags, sentence.columns["chunk"], strict=True):
+                names = (re.sub(r"([\\:])", r"\\\1", each) for each in (f"w={word}", f"t={tag}"))
+                print(label, *names, sep="\t", file=file)
+            print(file=file)
 
 
 def write_config(
@@ -126,6 +178,17 @@ def run() -> Callable[..., Any]:
         return CliRunner().invoke(crfseq_cli, [str(arg) for arg in args], input=stdin)
 
     return invoke
+
+
+@pytest.fixture
+def train_on(run: Callable[..., Any], paths: list[str], tmp_path: Path) -> Callable[..., Any]:
+    """Run a command on a config with some components, for tmp_path / "out"; args are its further arguments."""
+
+    def call(command: str, *factories: str, args: Sequence[object] = (), corpora: Any = paths, **config: str) -> Any:
+        written = write_config(tmp_path / "c.cfg", *factories, **config)
+        return run(command, written, "--output", tmp_path / "out", *corpora, *args)
+
+    return call
 
 
 @pytest.fixture(scope="session")

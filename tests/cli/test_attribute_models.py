@@ -12,7 +12,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_crfseq.features.noted import KEY
-from spacy_crfseq.formats import read_preset
+from tests.cli.conftest import worked, write_attributes
 
 Run = Callable[..., Any]
 READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"
@@ -35,13 +35,7 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
     """A model trained on a file of CRFsuite's, and such a file as a DocBin, half of it annotated by nobody."""
     folder = tmp_path_factory.mktemp("attributes")
     for name, source in corpus._asdict().items():
-        with (folder / f"{name}.crfsuite").open("w") as file:
-            for sentence in read_preset(source, "conll2003"):
-                for word, tag, label in zip(
-                    sentence.words, sentence.columns["tag"], sentence.columns["chunk"], strict=True
-                ):
-                    print(label, f"w={word}", f"t={tag}", sep="\t", file=file)
-                print(file=file)
+        write_attributes(source, folder / f"{name}.crfsuite")
     config = configure(folder / "c.cfg", "crf_chunker", components=FEATURES)
     text = config.read_text()
     head, _, rest = text.partition("[corpora]")
@@ -50,12 +44,20 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
         f"{READER.format(part='dev')}\n[training]{rest.partition('[training]')[2]}"
     )
     paths = ["--paths.train", folder / "train.crfsuite", "--paths.dev", folder / "dev.crfsuite"]
-    result = run("fit", config, "--output", folder / "out", *paths)
-    assert result.exit_code == 0, result.stderr
-    result = run(
-        "convert", folder / "dev.crfsuite", folder / "dev.spacy", "-f", "crfsuite", "-t", "spacy", "--labels", "chunk"
+    worked(run("fit", config, "--output", folder / "out", *paths))
+    worked(
+        run(
+            "convert",
+            folder / "dev.crfsuite",
+            folder / "dev.spacy",
+            "-f",
+            "crfsuite",
+            "-t",
+            "spacy",
+            "--labels",
+            "chunk",
+        )
     )
-    assert result.exit_code == 0, result.stderr
     return folder
 
 
@@ -73,8 +75,7 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
 )
 def test_commands(run: Run, folder: Path, tmp_path: Path, command: str) -> None:
     model, file = folder / "out" / "model-best", folder / "dev.spacy"
-    result = run(*command.format(model=model, file=file, out=tmp_path).split())
-    assert result.exit_code == 0, result.stderr
+    worked(run(*command.format(model=model, file=file, out=tmp_path).split()))
 
 
 def test_the_attributes_are_the_files(run: Run, folder: Path, tmp_path: Path) -> None:

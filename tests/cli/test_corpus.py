@@ -9,7 +9,7 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_crfseq.cli._corpus import Corpus
+from spacy_crfseq.pipeline.examples import Corpus
 
 
 class Source:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from spacy_crfseq.cli import crfseq_cli
-from spacy_crfseq.formats import read_preset
+from tests.cli.conftest import worked, write_attributes, write_trees
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "python -m spacy crfseq "
@@ -60,9 +59,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) ->
         source = folder / f"{part}.conll"
         shutil.copy(ROOT / "assets" / "corpus" / source.name, source)
         assert run("convert", source, folder / f"{part}.spacy", "--from", "conll2003", "--to", "spacy").exit_code == 0
-        _write_trees(source, folder / f"{part}.conllu")
-        _write_attributes(source, folder / f"{part}.crfsuite")
-    _write_trees(folder / "dev.conll", folder / "questions.conllu")
+        write_trees(source, folder / f"{part}.conllu")
+        write_attributes(source, folder / f"{part}.crfsuite")
+    write_trees(folder / "dev.conll", folder / "questions.conllu")
     texts = (ROOT / "assets" / "raw.txt").read_text(encoding="utf8")
     lines = [line for line in texts.splitlines() if line]
     (folder / "news.txt").write_text(texts, encoding="utf8")
@@ -71,41 +70,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) ->
     (folder / "template").write_text("U00:%x[-1,0]\nU01:%x[0,0]\nU02:%x[1,0]\nU03:%x[-1,1]/%x[0,1]\n\nB\n")
     paths = ["--paths.train", folder / "train.conll", "--paths.dev", folder / "dev.conll"]
     for output, setting in (("training", "2.0"), ("other", "0.25")):
-        strength = (
-            ["--components.crf_ner.regularizer.rho", setting]
-            if "[components.crf_ner.regularizer]" in (folder / "config.cfg").read_text(encoding="utf8")
-            else []
-        )
-        result = run("fit", folder / "config.cfg", "--output", folder / output, *paths, *strength)
-        assert result.exit_code == 0, result.stderr
+        strength = ["--components.crf_ner.regularizer.rho", setting]
+        worked(run("fit", folder / "config.cfg", "--output", folder / output, *paths, *strength))
     return folder
-
-
-def _write_trees(source: Path, target: Path) -> None:
-    """Write the words and tags of a corpus as CoNLL-U, with the first verb as the root."""
-    with target.open("w", encoding="utf8") as file:
-        for sentence in read_preset(source, "conll2003"):
-            tags = sentence.columns["tag"]
-            root = next((i for i, tag in enumerate(tags) if tag.startswith("VB")), 0)
-            for i, (word, tag) in enumerate(zip(sentence.words, tags, strict=True)):
-                head, relation = (0, "root") if i == root else (root + 1, "dep")
-                print(i + 1, word, "_", "_", tag, "_", head, relation, "_", "_", sep="\t", file=file)
-            print(file=file)
-
-
-def _write_attributes(source: Path, target: Path) -> None:
-    """Write a corpus as CRFsuite's items: a label and attributes a line."""
-    with target.open("w", encoding="utf8") as file:
-        for sentence in read_preset(source, "conll2003"):
-            tags = sentence.columns["tag"]
-            for word, tag, label in zip(sentence.words, tags, sentence.columns["chunk"], strict=True):
-                print(
-                    label,
-                    *(re.sub(r"([\\:])", r"\\\1", each) for each in (f"w={word}", f"t={tag}")),
-                    sep="\t",
-                    file=file,
-                )
-            print(file=file)
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda example: " ".join(example.args)[:60])

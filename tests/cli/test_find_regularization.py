@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import spacy
 
+from spacy_crfseq.cli.find_regularization import PathReporter
 from spacy_crfseq.pipeline.readers import read_examples
+from tests.cli.conftest import refused, worked
 
 Run = Callable[..., Any]
 FIND = "find-regularization"
@@ -30,8 +32,7 @@ def table_of(folder: Path) -> list[dict[str, Any]]:
 def followed(run: Run, configure: Any, paths: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     folder = tmp_path_factory.mktemp("path")
     config = configure(folder / "c.cfg", "crf_ner")
-    result = run(FIND, config, "--output", folder / "out", *paths, *SHORT, "--within", "3", "--rho2", "0.1")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run(FIND, config, "--output", folder / "out", *paths, *SHORT, "--within", "3", "--rho2", "0.1"))
     return folder / "out", result
 
 
@@ -76,8 +77,7 @@ def test_the_stored_config_tells_how_the_model_was_trained(
     assert block["regularizer"] == {
         "@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": pytest.approx(chosen["rho1"]), "rho2": 0.1
     }  # fmt: skip
-    again = run("fit", folder / "model-best" / "config.cfg", "--output", tmp_path, *paths)
-    assert again.exit_code == 0, again.stderr
+    worked(run("fit", folder / "model-best" / "config.cfg", "--output", tmp_path, *paths))
     last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
     assert last["objective"] == pytest.approx(chosen["objective"], rel=1e-3)
 
@@ -93,28 +93,22 @@ def test_piped_output_is_a_line_a_model(followed: tuple[Path, Any]) -> None:
     assert "iteration" not in result.stderr
 
 
-def test_the_optimizer_of_the_config_is_used_where_it_can(
-    run: Run, configure: Any, paths: list[str], tmp_path: Path
-) -> None:
+def test_the_optimizer_of_the_config_is_used_where_it_can(train_on: Run, tmp_path: Path) -> None:
     block = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.FISTA.v1"\nmax_iterations = 3\n'
-    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, "--steps", "2", "--to", "30")
-    assert result.exit_code == 0, result.stderr
+    result = worked(train_on(FIND, "crf_ner", components=block, args=("--steps", "2", "--to", "30")))
     assert "OWLQN" not in result.stdout
     table = table_of(tmp_path / "out")
     assert [step["iterations"] for step in table] == [1, 3]
     assert table[0]["unigrams"] + table[0]["pairs"] == 0
 
 
-def test_one_component_of_several(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner", components=CAPPED.format("crf_ner"))
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *QUICK)
-    refused(result, "more than one CRF component", "--component crf_tagger or crf_ner")
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *QUICK, "--component", "ner")
-    refused(result, "--component ner: no such CRF component", "crf_ner")
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *QUICK, "--component", "crf_ner")
-    assert result.exit_code == 0, result.stderr
-    assert "Not trained, all weights zero: crf_tagger" in result.stdout
+def test_one_component_of_several(train_on: Run, tmp_path: Path) -> None:
+    def follow(*args: str) -> Any:
+        return train_on(FIND, "crf_tagger", "crf_ner", components=CAPPED.format("crf_ner"), args=(*QUICK, *args))
+
+    unread(follow(), "more than one CRF component", "--component crf_tagger or crf_ner")
+    unread(follow("--component", "ner"), "--component ner: no such CRF component", "crf_ner")
+    assert "Not trained, all weights zero: crf_tagger" in worked(follow("--component", "crf_ner")).stdout
     nlp: Any = spacy.load(tmp_path / "out" / "model-best")
     assert nlp.get_pipe("crf_ner").crf.theta.any()
     assert not nlp.get_pipe("crf_tagger").crf.theta.any()
@@ -123,24 +117,20 @@ def test_one_component_of_several(run: Run, configure: Any, paths: list[str], tm
 def test_features_that_an_untrained_component_would_write(
     run: Run, configure: Any, paths: list[str], trained: Path, tmp_path: Path
 ) -> None:
-    annotating = 'annotating_components = ["crf_tagger"]'
-    block = CAPPED.format("crf_chunker")
+    annotating, block = 'annotating_components = ["crf_tagger"]', CAPPED.format("crf_chunker")
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", components=block, training=annotating)
     arguments = ("--output", tmp_path / "out", *paths, *QUICK, "--component", "crf_chunker")
-    refused(run(FIND, config, *arguments), "crf_chunker reads TAG, but crf_tagger", "source = FOLDER")
+    unread(run(FIND, config, *arguments), "crf_chunker reads TAG, but crf_tagger", "source = FOLDER")
     text = config.read_text().replace('factory = "crf_tagger"', f'source = "{trained / "model-best"}"')
     config.write_text(text)
-    result = run(FIND, config, *arguments)
-    assert result.exit_code == 0, result.stderr
+    worked(run(FIND, config, *arguments))
     assert table_of(tmp_path / "out")[-1]["score"] > 0.9
 
 
-def refused(result: Any, *parts: str) -> None:
-    assert result.exit_code == 1, result.output
-    assert "Traceback" not in result.stderr
-    assert "Encoded" not in result.stdout  # said before a large corpus is read
-    for part in parts:
-        assert part in result.stderr
+def unread(result: Any, *parts: str) -> None:
+    """Check that a command has been refused before a large corpus was read."""
+    refused(result, *parts)
+    assert "Encoded" not in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -150,67 +140,48 @@ def refused(result: Any, *parts: str) -> None:
         (["--to", "0"], "--to must be above 0"),
         (["--rho2", "-1"], "--rho2 and --within 0 or more"),
         (["--within", "-1"], "--within 0 or more"),
+        *((["--to", strength], "--to") for strength in ("inf", "nan", "-1")),
     ],
 )
-def test_settings_out_of_range(
-    arguments: list[str], message: str, run: Run, configure: Any, paths: list[str], tmp_path: Path
-) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    refused(run(FIND, config, "--output", tmp_path / "out", *paths, *arguments), message)
+def test_settings_out_of_range(arguments: list[str], message: str, train_on: Run, tmp_path: Path) -> None:
+    unread(train_on(FIND, "crf_ner", args=arguments), message)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_loss_that_no_optimizer_of_a_path_can_minimise(
-    run: Run, configure: Any, paths: list[str], tmp_path: Path
-) -> None:
+def test_a_loss_that_no_optimizer_of_a_path_can_minimise(train_on: Run, tmp_path: Path) -> None:
     block = '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.Hinge.v1"\n'
-    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *SHORT)
-    refused(result, "OWLQN cannot minimise the loss Hinge", "OWLQN with spacy_crfseq.SequentialLog.v1")
+    result = train_on(FIND, "crf_ner", components=block, args=SHORT)
+    unread(result, "OWLQN cannot minimise the loss Hinge", "OWLQN with spacy_crfseq.SequentialLog.v1")
     assert not (tmp_path / "out").exists()
 
 
-def test_it_needs_a_dev_corpus_and_a_config(run: Run, configure: Any, corpus: Any, tmp_path: Path) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    refused(run(FIND, config, "--output", tmp_path / "out", "--paths.train", corpus.train), "--paths.dev")
-    for strength in ("inf", "nan", "-1"):
-        refused(run(FIND, config, "--output", tmp_path / "out", "--to", strength), "--to")
-    refused(run(FIND, tmp_path / "no.cfg", "--output", tmp_path / "out"), "no.cfg: no such config file")
-    refused(run(FIND, config, "--output", config, "--paths.train", corpus.train), "c.cfg is a file")
+def test_it_needs_a_dev_corpus_and_a_config(run: Run, train_on: Run, corpus: Any, tmp_path: Path) -> None:
+    train = ["--paths.train", corpus.train]
+    unread(train_on(FIND, "crf_ner", corpora=train), "--paths.dev")
+    unread(run(FIND, tmp_path / "no.cfg", "--output", tmp_path / "out"), "no.cfg: no such config file")
+    unread(run(FIND, tmp_path / "c.cfg", "--output", tmp_path / "c.cfg", *train), "c.cfg is a file")
 
 
+@pytest.mark.parametrize(
+    ("method", "models", "said"),
+    [("show", 3, "Interrupted: the choice among the models so far is saved"), ("watch", 0, "nothing is saved")],
+)
 def test_ctrl_c_keeps_the_choice_so_far(
-    run: Run, configure: Any, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: str, models: int, said: str, train_on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spacy_crfseq.cli.find_regularization import PathReporter
+    act = getattr(PathReporter, method)
 
-    show = PathReporter.show
-
-    def stop(reporter: PathReporter, steps: Any) -> None:
-        show(reporter, steps)
-        if len(steps) == 3:
+    def stop(reporter: PathReporter, found: Any) -> None:
+        act(reporter, found)
+        if method == "watch" or len(found) == models:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(PathReporter, "show", stop)
-    config = configure(tmp_path / "c.cfg", "crf_ner", components=CAPPED.format("crf_ner"))
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *QUICK)
+    monkeypatch.setattr(PathReporter, method, stop)
+    result = train_on(FIND, "crf_ner", components=CAPPED.format("crf_ner"), args=QUICK)
     assert result.exit_code == 130
-    assert "Interrupted: the choice among the models so far is saved" in result.stdout
-    assert len(table_of(tmp_path / "out")) == 3
-    assert spacy.load(tmp_path / "out" / "model-best").get_pipe("crf_ner").crf.theta.any()  # type: ignore[attr-defined]
-
-
-def test_ctrl_c_before_the_first_model(
-    run: Run, configure: Any, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from spacy_crfseq.cli.find_regularization import PathReporter
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(PathReporter, "watch", stop)
-    config = configure(tmp_path / "c.cfg", "crf_ner", components=CAPPED.format("crf_ner"))
-    result = run(FIND, config, "--output", tmp_path / "out", *paths, *QUICK)
-    assert result.exit_code == 130
-    assert "nothing is saved" in result.stdout
-    assert not (tmp_path / "out" / "model-best").exists()
+    assert said in result.stdout
+    best = tmp_path / "out" / "model-best"
+    assert best.exists() == bool(models)
+    if models:
+        assert len(table_of(tmp_path / "out")) == models
+        assert spacy.load(best).get_pipe("crf_ner").crf.theta.any()  # type: ignore[attr-defined]

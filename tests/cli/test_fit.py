@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,27 +16,26 @@ import spacy
 import typer
 
 from spacy_crfseq.cli import fit
-from spacy_crfseq.cli._formats import reader_options
-from spacy_crfseq.cli.fit import read_overrides
+from spacy_crfseq.cli._options import OF_SPACY_TRAIN, read_overrides
+from spacy_crfseq.corpora.layouts import reader_options
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import replace_folder
+from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
+from tests.cli.conftest import CRFSEQ, refused, worked
 from tests.terminal import run_on_terminal
 
 Run = Callable[..., Any]
 KEYS = {"component", "iteration", "seconds", "objective", "loss", "grad_norm", "active", "score", "best"}
-# A parent that ignores SIGINT, as a shell's background job does, hands that down: set it back.
-SPACY = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from spacy.cli import setup_cli; setup_cli()"
-)
+
+
+@pytest.fixture
+def fit_on(train_on: Run) -> Run:
+    return lambda *factories, args=("--patience", "1"), **given: train_on("fit", *factories, args=args, **given)
 
 
 def log_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
-# What comes out
 
 
 def test_writes_two_models_that_load_and_a_log(trained: Path) -> None:
@@ -83,19 +81,7 @@ def test_piped_output_is_plain_lines(trained: Path) -> None:
 
 def test_a_terminal_shows_a_table_and_curves(configure: Any, optimizers: Any, paths: list[str], tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner", components=optimizers["lbfgs"].format(name="crf_ner"))
-    command = [
-        sys.executable,
-        "-W",
-        "error",
-        "-c",
-        SPACY,
-        "crfseq",
-        "fit",
-        str(config),
-        "--output",
-        str(tmp_path / "o"),
-    ]
-    code, text = run_on_terminal([*command, *paths])
+    code, text = run_on_terminal([*CRFSEQ, "fit", str(config), "--output", str(tmp_path / "o"), *paths])
     assert code == 0, text
     assert re.search(r"\r *crf_ner \d+  objective [\d,.]+ [▁▂▃▄▅▆▇█]+", text)
     rows = re.findall(r"(?:^|[\r\n])crf_ner +(\d+) +[\d.]+ [^▁▂▃▄▅▆▇█\r\n]*\r\n", text)
@@ -136,30 +122,19 @@ def test_components_see_the_predictions_of_annotating_ones(trained: Path, corpus
     assert any(np.abs(a - b).max() > 0.01 for a, b in zip(*marginals, strict=True))
 
 
-def test_an_empty_corpus_and_a_count(
-    run: Run, configure: Any, paths: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner")
-    result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1")
-    assert result.exit_code == 0
-    assert result.stdout.count("Encoded ") == 1
+def test_an_empty_corpus_and_a_count(fit_on: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert worked(fit_on("crf_tagger", "crf_ner")).stdout.count("Encoded ") == 1
     monkeypatch.setattr(CorpusReader, "stream", lambda reader, nlp: iter([]))
-    refused(run("fit", config, "--output", tmp_path / "out", *paths), "[corpora.train] holds no documents")
+    refused(fit_on("crf_tagger", "crf_ner"), "[corpora.train] holds no documents")
 
 
-def test_warns_when_features_find_nothing(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_chunker")
-    result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1")
-    assert result.exit_code == 0
-    assert "crf_chunker reads TAG, which no training document has" in result.stdout
-    config = configure(tmp_path / "c.cfg", "crf_chunker", given='["tag"]')
-    assert "reads TAG" not in run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1").stdout
+def test_warns_when_features_find_nothing(fit_on: Run) -> None:
+    assert "crf_chunker reads TAG, which no training document has" in worked(fit_on("crf_chunker")).stdout
+    assert "reads TAG" not in fit_on("crf_chunker", given='["tag"]').stdout
 
 
-def test_without_dev_corpus(run: Run, configure: Any, corpus: Any, tmp_path: Path) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    result = run("fit", config, "--output", tmp_path / "out", "--paths.train", corpus.train)
-    assert result.exit_code == 0, result.stderr
+def test_without_dev_corpus(fit_on: Run, corpus: Any, tmp_path: Path) -> None:
+    result = worked(fit_on("crf_ner", corpora=["--paths.train", corpus.train], args=[]))
     assert "No dev corpus" in result.stdout
     assert "score=" not in result.stdout
     assert "crf_ner iteration=1 objective=" in result.stdout
@@ -170,29 +145,19 @@ def test_without_dev_corpus(run: Run, configure: Any, corpus: Any, tmp_path: Pat
     np.testing.assert_array_equal(*theta)
 
 
-# Arguments
-
-
-def test_overrides_reach_the_config(
-    run: Run, configure: Any, optimizers: Any, paths: list[str], tmp_path: Path
-) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_ner", components=optimizers["endless"].format(name="crf_ner"))
-    out = tmp_path / "out"
-    extra = ["--components.crf_ner.scheme=IOB2", "--components.crf_ner.min_count", "2", "--evaluate-every", "3"]
-    result = run("fit", config, "--output", out, *paths, *extra, "--components.crf_ner.optimizer.max_iterations", "4")
-    assert result.exit_code == 0, result.stderr
-    pipe: Any = spacy.load(out / "model-best").get_pipe("crf_ner")
+def test_overrides_reach_the_config(fit_on: Run, optimizers: Any, tmp_path: Path) -> None:
+    args = ["--components.crf_ner.scheme=IOB2", "--components.crf_ner.min_count", "2", "--evaluate-every", "3"]
+    args += ["--components.crf_ner.optimizer.max_iterations", "4"]
+    worked(fit_on("crf_ner", components=optimizers["endless"].format(name="crf_ner"), args=args))
+    pipe: Any = spacy.load(tmp_path / "out" / "model-best").get_pipe("crf_ner")
     assert pipe.annotation.scheme == "IOB2"
     assert pipe.method.min_count == 2
-    log = log_of(out)
-    assert [entry["iteration"] for entry in log if entry["score"] is not None] == [3, 4]
+    assert [entry["iteration"] for entry in log_of(tmp_path / "out") if entry["score"] is not None] == [3, 4]
 
 
-def test_patience_stops_early(run: Run, configure: Any, optimizers: Any, paths: list[str], tmp_path: Path) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_ner", components=optimizers["endless"].format(name="crf_ner"))
-    result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "2")
-    assert result.exit_code == 0
-    assert "no better score in 2 evaluations" in result.stdout
+def test_patience_stops_early(fit_on: Run, optimizers: Any) -> None:
+    result = fit_on("crf_ner", components=optimizers["endless"].format(name="crf_ner"), args=["--patience", "2"])
+    assert "no better score in 2 evaluations" in worked(result).stdout
 
 
 @pytest.mark.parametrize("args", [["--nonsense", "3"], ["--trian=x"], ["-x"]])
@@ -205,8 +170,6 @@ def test_unknown_option(args: list[str], run: Run, configure: Any, tmp_path: Pat
 
 
 def test_settings_of_spacy_train_are_not_ignored_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
-    from spacy_crfseq.cli.fit import OF_SPACY_TRAIN
-
     for name, instead in OF_SPACY_TRAIN.items():
         assert read_overrides([f"--{name}", "3"]) == {name: 3}
         assert f"--{name} is for 'spacy train' and changes nothing here. {instead}" in capsys.readouterr().out
@@ -237,7 +200,7 @@ def test_negative_numbers_are_values() -> None:
     assert read_overrides(["--a.b", "-1", "--a.c=-2.5"]) == {"a.b": -1, "a.c": -2.5}
 
 
-def test_code_is_imported(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+def test_code_is_imported(fit_on: Run, tmp_path: Path) -> None:
     code = tmp_path / "functions.py"
     code.write_text(
         "import spacy\n"
@@ -245,25 +208,19 @@ def test_code_is_imported(run: Run, configure: Any, paths: list[str], tmp_path: 
         "spacy.registry.crf_features.register('cli_test.Words.v1', func=lambda: FeatureSet(('LOWER[0]',)))\n"
     )
     block = '[components.crf_ner.features]\n@crf_features = "cli_test.Words.v1"\n'
-    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
-    result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1", "--code", code)
-    assert result.exit_code == 0, result.stderr
+    worked(fit_on("crf_ner", components=block, args=["--patience", "1", "--code", code]))
     code.write_text("import nonsense_that_is_not_there\n")
-    refused(run("fit", config, "--output", tmp_path / "out", *paths, "--code", code), f"{code} cannot be imported")
-    refused(run("fit", config, "--output", tmp_path / "out", *paths, "--code", "none.py"), "none.py: no such file")
+    refused(fit_on("crf_ner", args=["--code", code]), f"{code} cannot be imported")
+    refused(fit_on("crf_ner", args=["--code", "none.py"]), "none.py: no such file")
 
 
-def test_given_labels_survive_a_second_initialization(
-    run: Run, configure: Any, paths: list[str], tmp_path: Path
-) -> None:
+def test_given_labels_survive_a_second_initialization(fit_on: Run, tmp_path: Path) -> None:
     training = (
         'annotating_components = ["crf_tagger"]\n[initialize]\n[initialize.components]\n'
         '[initialize.components.crf_chunker]\nlabels = ["NP", "VP", "PP", "ADJP"]\n[training.logger]\n'
         '@loggers = "spacy.ConsoleLogger.v1"\n'
     )
-    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", training=training)
-    result = run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1")
-    assert result.exit_code == 0, result.stderr
+    worked(fit_on("crf_tagger", "crf_chunker", training=training))
     assert "ADJP" in spacy.load(tmp_path / "out/model-best").get_pipe("crf_chunker").labels  # type: ignore[attr-defined]
 
 
@@ -275,28 +232,14 @@ def test_sourced_components_go_on_or_stay(
     training = 'annotating_components = ["crf_tagger"]\nfrozen_components = ["crf_tagger"]'
     config = configure(tmp_path / "c.cfg", components=source, training=training)
     config.write_text(config.read_text().replace("pipeline = []", 'pipeline = ["crf_tagger", "crf_chunker"]'))
-    result = run("fit", config, "--output", tmp_path / "frozen", *paths, "--patience", "1")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("fit", config, "--output", tmp_path / "frozen", *paths, "--patience", "1"))
     assert "Training crf_tagger" not in result.stdout
     assert "reads TAG" not in result.stdout
     overrides = ["--training.frozen_components", "[]", "--patience", "1"]
-    result = run("fit", config, "--output", tmp_path / "resumed", *paths, *overrides)
-    assert result.exit_code == 0, result.stderr
+    worked(run("fit", config, "--output", tmp_path / "resumed", *paths, *overrides))
     first = next(entry for entry in log_of(tmp_path / "resumed"))
     assert first["component"] == "crf_tagger"
     assert first["loss"] < log_of(trained)[0]["loss"]
-
-
-# What is refused: a paragraph on stderr, exit code 1, no traceback
-
-
-def refused(result: Any, *parts: str) -> None:
-    assert result.exit_code == 1, result.output
-    assert isinstance(result.exception, SystemExit)
-    assert "Traceback" not in result.stderr
-    for part in parts:
-        assert part in result.stderr
-    assert not any(ord(char) < 32 and char != "\n" for char in result.stderr.expandtabs())
 
 
 def test_missing_config(run: Run, tmp_path: Path) -> None:
@@ -323,62 +266,38 @@ def test_missing_config(run: Run, tmp_path: Path) -> None:
 )
 def test_wrong_config(old: str, new: str, message: str, run: Run, configure: Any, paths: Any, tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
-    text = config.read_text()
-    assert old in text
-    config.write_text(text.replace(old, new))
+    assert old in config.read_text()
+    config.write_text(config.read_text().replace(old, new))
     refused(run("fit", config, "--output", tmp_path / "out", *paths), message)
     assert not (tmp_path / "out").exists()
 
 
-def test_unknown_template(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+def test_unknown_template(fit_on: Run) -> None:
     block = '[components.crf_ner.features]\n@crf_features = "spacy_crfseq.Templates.v1"\ntemplates = ["LOWR[0]"]\n'
-    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
-    refused(run("fit", config, "--output", tmp_path / "out", *paths), "'LOWR[0]'", "Did you mean 'LOWER'?")
+    refused(fit_on("crf_ner", components=block), "'LOWR[0]'", "Did you mean 'LOWER'?")
 
 
-def test_no_path_and_missing_file(run: Run, configure: Any, corpus: Any, tmp_path: Path) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    refused(run("fit", config, "--output", tmp_path / "out"), "--paths.train")
-    missing = tmp_path / "none.conll"
-    refused(run("fit", config, "--output", tmp_path / "out", "--paths.train", missing), f"{missing}: no such file")
+def test_files_that_cannot_be_read(fit_on: Run, corpus: Any, tmp_path: Path) -> None:
+    refused(fit_on("crf_ner", corpora=[]), "--paths.train")
+    missing, broken, plain = tmp_path / "none.conll", tmp_path / "broken.conll", tmp_path / "plain.conll"
+    refused(fit_on("crf_ner", corpora=["--paths.train", missing]), f"{missing}: no such file")
     given = ["--paths.train", corpus.train, "--paths.dev", missing]
-    refused(run("fit", config, "--output", tmp_path / "out", *given), f"{missing}: no such file")
-
-
-def test_broken_file_is_shown_with_its_line(run: Run, configure: Any, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.conll"
+    refused(fit_on("crf_ner", corpora=given), f"{missing}: no such file")
     broken.write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP\n")
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    result = run("fit", config, "--output", tmp_path / "out", "--paths.train", broken)
-    refused(result, f"{broken}:2: 4 columns expected")
-
-
-def test_other_components(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_ner", "ner")
-    refused(run("fit", config, "--output", tmp_path / "out", *paths), "'ner'", "spacy train", "frozen_components")
-    config = configure(tmp_path / "c.cfg", "sentencizer")
-    refused(run("fit", config, "--output", tmp_path / "out", *paths), "no CRF component to train")
-    config = configure(tmp_path / "c.cfg", "sentencizer", "crf_ner", training='annotating_components = ["sentencizer"]')
-    assert run("fit", config, "--output", tmp_path / "out", *paths, "--patience", "1").exit_code == 0
-
-
-def test_no_gold_annotation(run: Run, configure: Any, tmp_path: Path) -> None:
-    plain = tmp_path / "plain.conll"
+    refused(fit_on("crf_ner", corpora=["--paths.train", broken]), f"{broken}:2: 4 columns expected")
     plain.write_text("Ada NNP O -\n\n")
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    result = run("fit", config, "--output", tmp_path / "out", "--paths.train", plain)
-    refused(result, "'crf_ner'", "no gold annotation")
+    refused(fit_on("crf_ner", corpora=["--paths.train", plain]), "'crf_ner'", "no gold annotation")
 
 
-def test_output_is_a_file(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+def test_other_components(fit_on: Run) -> None:
+    refused(fit_on("crf_ner", "ner"), "'ner'", "spacy train", "frozen_components")
+    refused(fit_on("sentencizer"), "no CRF component to train")
+    worked(fit_on("sentencizer", "crf_ner", training='annotating_components = ["sentencizer"]'))
+
+
+def test_output_is_a_file(fit_on: Run, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    refused(
-        run("fit", configure(tmp_path / "c.cfg", "crf_ner"), "--output", tmp_path / "out", *paths),
-        "out is a file. Give a folder",
-    )
-
-
-# Saving and interrupts
+    refused(fit_on("crf_ner"), "out is a file. Give a folder")
 
 
 def test_a_failed_save_keeps_the_old_model(tmp_path: Path) -> None:
@@ -407,10 +326,8 @@ def test_ctrl_c_saves_the_best_so_far(
     endless = optimizers["endless"].format(name="crf_chunker")
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", components=endless)
     out = tmp_path / "out"
-    command = [sys.executable, "-W", "error", "-c", SPACY, "crfseq", "fit", str(config), "--output", str(out)]
-    process = subprocess.Popen(
-        [*command, *paths, "--patience", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [*CRFSEQ, "fit", str(config), "--output", str(out), *paths, "--patience", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("crf_chunker iteration=3"):
@@ -430,18 +347,12 @@ def test_ctrl_c_saves_the_best_so_far(
     assert sorted(path.name for path in out.iterdir()) == ["log.jsonl", "model-best", "model-last"]
 
 
-def test_interrupt_before_training(run: Run, configure: Any, paths: Any, tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(("method", "said"), [("fit", "nothing is saved"), ("initialize", "Interrupted")])
+def test_interrupt_before_training(method: str, said: str, fit_on: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    with monkeypatch.context() as patch:
-        patch.setattr("spacy_crfseq.pipeline.component.CRFComponent.fit", interrupt)
-        result = run("fit", config, "--output", tmp_path / "out", *paths)
+    monkeypatch.setattr(CRFComponent, method, interrupt)
+    result = fit_on("crf_ner")
     assert result.exit_code == 130
-    assert "nothing is saved" in result.stdout
-    with monkeypatch.context() as patch:
-        patch.setattr("spacy_crfseq.pipeline.component.CRFComponent.initialize", interrupt)
-        result = run("fit", config, "--output", tmp_path / "out", *paths)
-    assert result.exit_code == 130
-    assert "Interrupted" in result.stderr
+    assert said in (result.stdout if method == "fit" else result.stderr)

@@ -12,6 +12,7 @@ import pytest
 
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli._app import MEANT, SECTIONS
+from tests.cli.conftest import worked
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
 
@@ -25,17 +26,11 @@ def test_every_command_is_in_a_section() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_an_example(command: str, run: Callable[..., Any]) -> None:
-    result = run(command, "--help")
-    assert result.exit_code == 0
-    assert "Example" in result.stdout
-    assert f"python -m spacy crfseq {command}" in result.stdout
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_fits_into_80_columns(command: str, run: Callable[..., Any]) -> None:
-    lines = run(command, "--help").stdout.splitlines()
-    assert [line for line in lines if len(line) > 80] == []
+def test_help_shows_an_example_and_fits_into_80_columns(command: str, run: Callable[..., Any]) -> None:
+    text = worked(run(command, "--help")).stdout
+    assert "Example" in text
+    assert f"python -m spacy crfseq {command}" in text
+    assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
 def test_commands_are_part_of_spacy() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.conftest import worked
+
 Run = Callable[..., Any]
 
 
@@ -70,8 +72,5 @@ def test_refused(run: Run, folder: Path, command: str, message: str) -> None:
 
 
 def test_a_text_is_no_file(run: Run, folder: Path) -> None:
-    result = run(
-        "explain", "model", "Ada\0" + "x" * 5000, "-p", "crf_ner", "-o", "page.html", "--limit", "1", "-t", "0"
-    )
-    assert result.exit_code == 0, result.stderr
+    worked(run("explain", "model", "Ada\0" + "x" * 5000, "-p", "crf_ner", "-o", "page.html", "--limit", "1", "-t", "0"))
     assert Path("page.html").is_file()

@@ -17,9 +17,9 @@ from spacy.tokens import DocBin
 
 from spacy_crfseq.cli import show
 from spacy_crfseq.cli._marks import PALETTE, strength
-from spacy_crfseq.cli._texts import Text
 from spacy_crfseq.cli.show import Entry, page
 from spacy_crfseq.pipeline.answers import Scored
+from spacy_crfseq.pipeline.texts import Text
 from tests.pipeline import helpers
 
 Run = Callable[..., Any]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,15 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_crfseq.cli import _results, _resumable
-from spacy_crfseq.cli._grid import Combination, combinations, read_grid, show
+from spacy_crfseq.cli.fit import load_config
+from spacy_crfseq.cli.sweep import _functions
+from spacy_crfseq.corpora import resumable
+from spacy_crfseq.evaluation.results import Journal, Result
+from spacy_crfseq.evaluation.search import Combination, combinations, read_grid, show
 from spacy_crfseq.pipeline.readers import read_examples
+from tests.cli.conftest import CRFSEQ, refused, worked
 
 Run = Callable[..., Any]
-SPACY = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from spacy.cli import setup_cli; setup_cli()"
-)
 GRID = """
 optimizer = ["AdaGrad", {"@crf_optimizers": "LBFGS", "max_iterations": 30}]
 regularizer = ["L2", "L1", "NoRegularizer"]
@@ -49,9 +48,22 @@ def table_of(result: Any) -> str:
 def swept(run: Run, configure: Any, paths: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     folder = tmp_path_factory.mktemp("sweep")
     configure(folder / "c.cfg", "crf_ner")
-    result = run("sweep", write_grid(folder / "s.cfg", GRID), "--output", folder / "out", *paths)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("sweep", write_grid(folder / "s.cfg", GRID), "--output", folder / "out", *paths))
     return folder, result
+
+
+@pytest.fixture
+def sweep_on(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> Run:
+    """Sweep over a grid, with a config of some components, into tmp_path / "out"."""
+
+    def call(
+        grid: str, *args: object, factories: Any = ("crf_ner",), component: str | None = None, **config: str
+    ) -> Any:
+        configure(tmp_path / "c.cfg", *factories, **config)
+        file = write_grid(tmp_path / "s.cfg", grid + "\n", component=component)
+        return run("sweep", file, "--output", tmp_path / "out", *paths, *args)
+
+    return call
 
 
 def test_one_result_a_combination_and_the_best_model(swept: tuple[Path, Any], corpus: Any) -> None:
@@ -123,8 +135,7 @@ def test_a_run_is_the_same_as_by_fit(swept: tuple[Path, Any], run: Run, paths: l
             block = f'@crf_optimizers = "spacy_crfseq.{optimizer}.v1"\nmax_iterations = 30\n'
             text += f"[components.crf_ner.optimizer]\n{block}"
         config.write_text(text)
-        result = run("fit", config, "--output", tmp_path / "out", *paths)
-        assert result.exit_code == 0, result.stderr
+        worked(run("fit", config, "--output", tmp_path / "out", *paths))
         log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
         best = [entry for entry in log if entry["best"]][-1]
         assert best["score"] == expected["score"]
@@ -141,8 +152,7 @@ def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any
     elsewhere = tmp_path / "copied.conll"  # the contents count, not the name
     elsewhere.write_bytes(corpus.train.read_bytes())
     arguments = ("--output", out, "--paths.train", elsewhere, "--paths.dev", corpus.dev)
-    result = run("sweep", folder / "s.cfg", *arguments)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("sweep", folder / "s.cfg", *arguments))
     assert "is not the best model that sweep.jsonl tells of: it is trained again" in result.stdout
     assert "1 to train, 7 done before" in result.stdout
     assert (out / "model-best").is_dir()
@@ -155,11 +165,9 @@ def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any
     assert "8 to train, 0 done before" in changed.stdout
 
 
-def test_other_settings_encode_anew(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
-    configure(tmp_path / "c.cfg", "crf_ner")
-    grid = 'corpora.train.limit = [40, 80]\nfeatures = ["Entities", "S1"]\nloss = ["SequentialLog", "PointwiseLog"]\n'
-    result = run("sweep", write_grid(tmp_path / "s.cfg", grid), "--output", tmp_path / "out", *paths, "--patience", "1")
-    assert result.exit_code == 0, result.stderr
+def test_other_settings_encode_anew(sweep_on: Run, tmp_path: Path) -> None:
+    grid = 'corpora.train.limit = [40, 80]\nfeatures = ["Entities", "S1"]\nloss = ["SequentialLog", "PointwiseLog"]'
+    result = worked(sweep_on(grid, "--patience", "1"))
     assert result.stdout.count("Encoded 40 documents") == 2
     assert result.stdout.count("Encoded 80 documents") == 2
     results = results_of(tmp_path / "out")
@@ -173,30 +181,24 @@ def test_other_settings_encode_anew(run: Run, configure: Any, paths: list[str], 
     assert best["settings"]["loss"] in config["components"]["crf_ner"]["loss"]["@crf_losses"]
 
 
-def test_decoders_and_local_losses(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
-    configure(tmp_path / "c.cfg", "crf_ner")
-    grid = 'loss = ["SequentialLog", "LocalLog"]\ndecoder = ["Viterbi", "LocalViterbi", "Posterior"]\n'
-    result = run("sweep", write_grid(tmp_path / "s.cfg", grid), "--output", tmp_path / "out", *paths, "--patience", "1")
-    assert result.exit_code == 0, result.stderr
+def test_decoders_and_local_losses(sweep_on: Run, tmp_path: Path) -> None:
+    grid = 'loss = ["SequentialLog", "LocalLog"]\ndecoder = ["Viterbi", "LocalViterbi", "Posterior"]'
+    worked(sweep_on(grid, "--patience", "1"))
     pairs = [(entry["settings"]["loss"], entry["settings"]["decoder"]) for entry in results_of(tmp_path / "out")]
     assert pairs == [("SequentialLog", "Viterbi"), ("SequentialLog", "Posterior"), ("LocalLog", "LocalViterbi")]
 
 
-def test_a_component_that_reads_what_another_predicts(
-    run: Run, configure: Any, paths: list[str], tmp_path: Path
-) -> None:
-    training = 'annotating_components = ["crf_tagger"]'
-    configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", training=training)
-    grid = write_grid(tmp_path / "s.cfg", "regularizer.rho = [0.1, 1, 30]\n", component="crf_chunker")
-    result = run("sweep", grid, "--output", tmp_path / "out", *paths)
-    assert result.exit_code == 0, result.stderr
+def test_a_component_that_reads_what_another_predicts(sweep_on: Run, tmp_path: Path) -> None:
+    several, training = ("crf_tagger", "crf_chunker", "crf_ner"), 'annotating_components = ["crf_tagger"]'
+    grid = "regularizer.rho = [0.1, 1, 30]"
+    result = worked(sweep_on(grid, factories=several, component="crf_chunker", training=training))
     assert result.stdout.count("Training crf_tagger") == 1
     assert "Not trained, all weights zero: crf_ner" in result.stdout
     assert max(entry["score"] for entry in results_of(tmp_path / "out")) > 0.9
     assert (tmp_path / "out" / "sweep.html").read_text().count("<svg") == 2
 
 
-def test_a_failure_is_noted_and_the_rest_goes_on(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+def test_a_failure_is_noted_and_the_rest_goes_on(sweep_on: Run, tmp_path: Path) -> None:
     code = tmp_path / "functions.py"
     code.write_text(
         "import spacy\n"
@@ -206,11 +208,8 @@ def test_a_failure_is_noted_and_the_rest_goes_on(run: Run, configure: Any, paths
         "        raise RuntimeError('the sky is falling')\n"
         "spacy.registry.crf_losses.register('sweep_test.Bad.v1', func=Bad)\n"
     )
-    configure(tmp_path / "c.cfg", "crf_ner")
-    grid = write_grid(tmp_path / "s.cfg", 'loss = ["Bad", "SequentialLog"]\nmin_count = [1, 1000000]\n')
-    arguments = ("--output", tmp_path / "out", *paths, "--code", code)
-    result = run("sweep", grid, *arguments)
-    assert result.exit_code == 0, result.stderr
+    grid = 'loss = ["Bad", "SequentialLog"]\nmin_count = [1, 1000000]'
+    result = worked(sweep_on(grid, "--code", code))
     results = results_of(tmp_path / "out")
     failed = [entry for entry in results if entry["error"]]
     assert [entry["error"] for entry in failed if entry["settings"]["min_count"] == 1] == [
@@ -219,17 +218,13 @@ def test_a_failure_is_noted_and_the_rest_goes_on(run: Run, configure: Any, paths
     assert sum(entry["score"] is not None for entry in results) >= 1
     assert "failed" in result.stdout
     assert "the sky is falling" in (tmp_path / "out" / "sweep.html").read_text()
-    again = run("sweep", grid, *arguments)  # failures are tried again
+    again = sweep_on(grid, "--code", code)  # failures are tried again
     assert f"{len(failed)} to train, {4 - len(failed)} done before" in again.stdout
 
 
-# Interrupts
-
-
 def start(folder: Path, paths: list[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "error", "-c", SPACY, "crfseq", "sweep", str(folder / "s.cfg")]
-    arguments = ["--output", str(folder / "out"), *paths, "--patience", "0"]
-    return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [*CRFSEQ, "sweep", str(folder / "s.cfg"), "--output", str(folder / "out"), *paths, "--patience", "0"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
@@ -262,8 +257,7 @@ def test_stopped_by_a_signal_it_goes_on(
     lines = (out / "sweep.jsonl").read_text().splitlines()[:2]
     grid = grid.replace("100000000", "2")
     write_grid(tmp_path / "s.cfg", grid)
-    result = run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience", "0")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience", "0"))
     assert "2 to train, 2 done before" in result.stdout
     assert (out / "sweep.jsonl").read_text().splitlines()[:2] == lines
     assert len(results_of(out)) == 4
@@ -274,12 +268,12 @@ def test_two_at_once(
 ) -> None:
     """The second would train all again, and might put a worse model in the place of the best."""
     pytest.importorskip("fcntl")
-    monkeypatch.setattr(_resumable, "PATIENCE", 0.0)
+    monkeypatch.setattr(resumable, "PATIENCE", 0.0)
     folder, _ = swept
     output = tmp_path / "out"
     output.mkdir()
     grid = folder / "s.cfg"
-    with _resumable.locked(output / "sweep.jsonl", output):
+    with resumable.locked(output / "sweep.jsonl", output):
         refused(run("sweep", grid, "--output", output, *paths), "is being written by another process")
     assert [path.name for path in output.iterdir()] == ["sweep.jsonl"]
 
@@ -291,17 +285,6 @@ def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tm
     refused(run("sweep", grid, "--output", tmp_path, *paths), "sweep.jsonl:1: this is no result of a sweep")
     (tmp_path / "sweep.jsonl").unlink()
     refused(run("sweep", grid, "--output", grid, *paths), "s.cfg is a file")
-
-
-# What is refused
-
-
-def refused(result: Any, *parts: str) -> None:
-    assert result.exit_code == 1, result.output
-    assert "Traceback" not in result.stderr
-    assert "Encoded" not in result.stdout
-    for part in parts:
-        assert part in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -325,54 +308,51 @@ def refused(result: Any, *parts: str) -> None:
         ("min_count = [1]\ncomponents.crf_ner.min_count = [2]", ("are the same setting",)),
     ],
 )
-def test_wrong_grid(
-    grid: str, parts: tuple[str, ...], run: Run, configure: Any, paths: list[str], tmp_path: Path
-) -> None:
-    configure(tmp_path / "c.cfg", "crf_ner")
-    file = write_grid(tmp_path / "s.cfg", grid + "\n")
-    refused(run("sweep", file, "--output", tmp_path / "out", *paths), *parts)
+def test_wrong_grid(grid: str, parts: tuple[str, ...], sweep_on: Run, tmp_path: Path) -> None:
+    result = sweep_on(grid)
+    refused(result, *parts)
+    assert "Encoded" not in result.stdout
     assert not (tmp_path / "out").exists()
 
 
 def test_wrong_file(run: Run, configure: Any, corpus: Any, paths: list[str], tmp_path: Path) -> None:
-    config, out = configure(tmp_path / "c.cfg", "crf_ner", "crf_tagger"), tmp_path / "out"
-    refused(run("sweep", tmp_path / "no.cfg", "--output", out), "no.cfg: no such config file")
-    refused(run("sweep", config, "--output", out, *paths), "c.cfg: there is no section [sweep]")
-    grid = "regularizer.rho = [1]\n"
-    file = write_grid(tmp_path / "s.cfg", grid, config="none.cfg")
-    refused(run("sweep", file, "--output", out, *paths), "none.cfg: no such config file")
-    file = write_grid(tmp_path / "s.cfg", grid)
-    refused(run("sweep", file, "--output", out, *paths), "more than one CRF component", 'component = "crf_ner"')
-    file = write_grid(tmp_path / "s.cfg", grid, component="crf_nre")
-    refused(run("sweep", file, "--output", out, *paths), "'crf_nre' is no CRF component to train")
-    file = write_grid(tmp_path / "s.cfg", grid, component="crf_ner")
-    refused(run("sweep", file, "--output", out, "--paths.train", corpus.train), "--paths.dev FILE")
+    config, file = configure(tmp_path / "c.cfg", "crf_ner", "crf_tagger"), tmp_path / "s.cfg"
+
+    def check(*parts: str, of: Path = file, corpora: Any = paths) -> None:
+        refused(run("sweep", of, "--output", tmp_path / "out", *corpora), *parts)
+
+    check("no.cfg: no such config file", of=tmp_path / "no.cfg")
+    check("c.cfg: there is no section [sweep]", of=config)
+    write_grid(file, "min_count = [1]\n", config="none.cfg")
+    check("none.cfg: no such config file")
+    write_grid(file, "min_count = [1]\n")
+    check("more than one CRF component", 'component = "crf_ner"')
+    write_grid(file, "min_count = [1]\n", component="crf_nre")
+    check("'crf_nre' is no CRF component to train")
+    write_grid(file, "min_count = [1]\n", component="crf_ner")
+    check("--paths.dev FILE", corpora=["--paths.train", corpus.train])
     file.write_text('[sweep]\nconfg = "c.cfg"\n[sweep.grid]\nmin_count = [1]\n')
-    refused(run("sweep", file, "--output", out, *paths), "[sweep] has no setting 'confg'", "Did you mean 'config'?")
+    check("[sweep] has no setting 'confg'", "Did you mean 'config'?")
     file.write_text(config.read_text() + '[sweep]\nconfig = "c.cfg"\n[sweep.grid]\nmin_count = [1]\n')
-    refused(run("sweep", file, "--output", out, *paths), "the file has sections of one: paths")
+    check("the file has sections of one: paths")
 
 
 def test_a_config_with_its_grid_in_one_file(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
     file = configure(tmp_path / "c.cfg", "crf_ner", "crf_tagger")
     file.write_text(file.read_text() + "[sweep]\n[sweep.grid]\nregularizer.rho = [1, 2]\n")
     arguments = ("--output", tmp_path / "out", "--component", "crf_tagger", *paths)
-    result = run("sweep", file, *arguments)
-    assert result.exit_code == 0, result.stderr
+    worked(run("sweep", file, *arguments))
     assert len(results_of(tmp_path / "out")) == 2
     assert "sweep" not in spacy.load(tmp_path / "out" / "model-best").config
-
-
-# Parts
 
 
 def test_the_example_is_a_grid() -> None:
     root = Path(__file__).parents[2]
     corpora = {f"paths.{name}": str(root / "assets" / "corpus" / f"{name}.conll") for name in ("train", "dev")}
-    source = read_grid(root / "configs" / "sweep.cfg", corpora)
+    source = read_grid(root / "configs" / "sweep.cfg", corpora, load_config)
     filled = spacy.util.load_model_from_config(source.config, auto_fill=True).config.interpolate()
     assert source.component == "crf_ner"
-    assert len(combinations(source, filled, "crf_ner")) == 2 * 2 * (3 + 3 + 1)
+    assert len(combinations(source, filled, "crf_ner", _functions)) == 2 * 2 * (3 + 3 + 1)
 
 
 def test_values_are_shown_short() -> None:
@@ -388,14 +368,14 @@ def test_combinations_keep_what_the_config_says_of_its_own_function(tmp_path: Pa
     (tmp_path / "b.cfg").write_text('[nlp]\nlang = "xx"\n')
     block = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "rate": 0.25}
     filled = {"components": {"x": {"optimizer": block}}}
-    found = combinations(read_grid(path, {}), filled, "x")
+    found = combinations(read_grid(path, {}, load_config), filled, "x", _functions)
     place = ("components", "x", "optimizer")
     assert [one.changes[place] for one in found] == [block, {"@crf_optimizers": "spacy_crfseq.SGD.v1"}]
 
 
 def test_a_cut_line_is_dropped_for_good(tmp_path: Path) -> None:
-    journal = _results.Journal(tmp_path / "r.jsonl")
-    first, second = (_results.Result(key, {"a": 1}, score=0.5) for key in "xy")
+    journal = Journal(tmp_path / "r.jsonl")
+    first, second = (Result(key, {"a": 1}, score=0.5) for key in "xy")
     journal.add(first)
     with (tmp_path / "r.jsonl").open("a") as file:
         file.write('{"key": "z"')

@@ -12,8 +12,9 @@ import pytest
 import spacy
 
 from spacy_crfseq.cli import fit, warmup
-from spacy_crfseq.cli._kernels import cache_counts, is_cold
+from spacy_crfseq.cli.warmup import cache_counts, is_cold
 from spacy_crfseq.pipeline.component import CRFComponent
+from tests.cli.conftest import worked
 
 
 def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any, tmp_path: Path) -> None:
@@ -38,8 +39,7 @@ def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any
 
 @pytest.mark.parametrize("args", [[], ["--json"], ["--lang", "de"]])
 def test_command(args: list[str], run: Callable[..., Any]) -> None:
-    result = run("warmup", *args)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("warmup", *args))
     if "--json" in args:
         assert set(json.loads(result.stdout)) == {"seconds", "compiled", "loaded", "cache"}
     else:

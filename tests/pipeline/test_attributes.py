@@ -13,8 +13,8 @@ import spacy
 from spacy.tokens import DocBin
 from spacy.training import Example
 
+from spacy_crfseq.corpora.crfsuite import format_item, read_crfsuite
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from spacy_crfseq.formats.crfsuite import format_item, read_crfsuite
 from spacy_crfseq.pipeline.readers import create_crfsuite_reader
 from tests.pipeline.helpers import LBFGS_TIGHT, SENTENCES, blank, pipe_of
 

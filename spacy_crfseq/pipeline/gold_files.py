@@ -1,4 +1,4 @@
-"""Annotated files as `evaluate`, `calibrate`, `report` and `compare` read them, by one rule.
+"""Annotated files as examples, for whatever scores a pipeline on them.
 
 The ending tells the layout of .spacy and .conllu files; the layout of others must be named, since columns of one number
 may hold different things.
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import ConfigError, DataError, suggest
-from ..formats import get_preset
-from ._columns import SPAN_COLUMNS, TOKEN_COLUMNS, chunks_key, missing_columns
-from ._formats import ENDINGS, corpus_layout
-from ._texts import DOCBIN, bare, load_docs
+from ..corpora import DOCBIN, TOKEN_COLUMNS
+from ..corpora.layouts import check_choice, corpus_layout, file_columns
+from ..errors import DataError
+from .columns import chunks_key, missing_columns
+from .texts import bare, load_docs
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -53,17 +53,6 @@ def format_of(path: Path, format_name: str | None = None) -> str:
     return corpus_layout(path, format_name, takes_columns=False).name
 
 
-def ending_format(path: Path) -> str | None:
-    """Return the layout that the ending of a file tells, if it does."""
-    return ENDINGS.get(path.suffix)
-
-
-def file_columns(format_name: str) -> tuple[str, ...]:
-    """Return the columns that files of a layout may annotate."""
-    every = (*TOKEN_COLUMNS, *SPAN_COLUMNS)
-    return every if format_name == DOCBIN else tuple(c for c in every if c in get_preset(format_name).columns)
-
-
 def read_gold(nlp: Language, path: Path, format_name: str | None = None, given: Sequence[str] | None = None) -> Gold:
     """Return an annotated file.
 
@@ -74,15 +63,14 @@ def read_gold(nlp: Language, path: Path, format_name: str | None = None, given: 
     """
     from spacy.training import Example
 
-    from ..pipeline.readers import read_examples
+    from .readers import read_examples
 
     kind, key = format_of(path, format_name), chunks_key(nlp)
     columns = file_columns(kind)
     seen = missing_columns(nlp, columns) if given is None else list(given)
     if kind == DOCBIN:
-        unknown = [name for name in seen if name not in TOKEN_COLUMNS]
-        if unknown:
-            raise ConfigError(f"--given {unknown[0]}: unknown column. {suggest(unknown[0], TOKEN_COLUMNS)}")
+        for name in seen:
+            check_choice("--given", name, TOKEN_COLUMNS, " column")
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:

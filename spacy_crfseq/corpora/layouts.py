@@ -1,24 +1,58 @@
-"""Which layout a corpus file has, by one rule for all commands: what its ending tells, else what the user says."""
+"""Which layout a file has, by one rule for all commands: what its ending tells, else what the user says."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, FormatError, suggest
-from ..formats import CUSTOM, PRESETS, Preset, check_columns, check_file, guess
+from ._lines import check_file
+from .columns import check_columns
+from .guess import guess
+from .presets import CUSTOM, DOCBIN, DOCS, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Preset, get_preset
 
-DOCBIN = "spacy"
-ENDINGS = {".spacy": DOCBIN, ".conllu": "conllu"}
-"""Endings that tell the layout of an annotated file."""
 NAMES = (DOCBIN, *PRESETS)
-DOCS = Preset(DOCBIN, ("word", "tag", "pos", "morph", "lemma", "chunk", "ent"), "BILUO", "", "ent")
-"""What spaCy's binary files may hold."""
+"""Layouts of annotated files."""
+RAW = ("txt", "jsonl", DOCBIN)
+TEXTS = (*RAW, *PRESETS)
+"""Layouts of files of texts; of corpora, the words are read."""
+ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu"}
+"""Layouts that the ending of a file tells."""
+ZIPPED = ".gz"
+STDIN = Path("-")
 FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [what its ending tells: .spacy, .conllu]"
+TEXTS_HELP = f"Layout of the file: {', '.join(TEXTS)} [what its ending tells]"
+_FILE = 'File of texts: one a line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy)'
+TEXTS_FILE_HELP = f"{_FILE}, or --format"
 COLUMNS_HELP = 'Instead of --format: what each column holds, such as "word,_,ent"'
 SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO"
+COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "_")
+SCHEMES = ("IOB2", "IOB1", "BILUO")
+
+
+def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
+    """Return the layout among those known that the ending of a file tells, if it does."""
+    return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in known), None)
+
+
+def text_format(path: Path, name: str | None) -> str:
+    """Return the layout of a file of texts, packed or not; of standard input, plain text if none is given.
+
+    RAISES FormatError: If neither `name` nor the ending tells.
+    RAISES ConfigError: If there is no such layout.
+    """
+    if name is not None:
+        check_choice("--format", name, TEXTS, " format")
+        return name
+    if path == STDIN:
+        return RAW[0]
+    path_unpacked = Path(path.name.removesuffix(ZIPPED))
+    told = told_by_ending(path_unpacked, TEXTS)
+    if told is None:
+        raise _untold(path, path_unpacked.suffix, f"Give --format: {', '.join(TEXTS)}.")
+    return told
 
 
 def corpus_layout(
@@ -38,10 +72,9 @@ def corpus_layout(
     RAISES ConfigError: If what is given cannot be.
     """
     check_file(path)
-    found = named_layout(name, columns, scheme) or _by_ending(path)
+    found = named_layout(name, columns, scheme) or named_layout(told_by_ending(path))
     if found is not None:
         return found
-    ending = f"the ending {path.suffix!r} does not tell" if path.suffix else "no ending tells"
     found = guess(path)
     if takes_columns:
         advice = f"Give --format ({', '.join(NAMES)}) or --columns. {looks_like(found)}"
@@ -49,7 +82,7 @@ def corpus_layout(
         advice = f"Give --format: {', '.join(NAMES)}. {looks_like(found)}"
         if found is not None and found.name == CUSTOM:
             advice += " `crfseq convert` reads such columns."
-    raise FormatError(path, 0, f"{ending} what this file is. {advice}")
+    raise _untold(path, path.suffix, advice)
 
 
 def named_layout(name: str | None, columns: str | None = None, scheme: str | None = None) -> Preset | None:
@@ -62,26 +95,24 @@ def named_layout(name: str | None, columns: str | None = None, scheme: str | Non
     if scheme is not None and columns is None:
         raise ConfigError("--scheme goes with --columns; a --format has its own.")
     if name is not None:
-        if name not in NAMES:
-            raise ConfigError(f"--format {name}: unknown format. {suggest(name, NAMES)}")
+        check_choice("--format", name, NAMES, " format")
         return DOCS if name == DOCBIN else PRESETS[name]
     if columns is None:
         return None
     names = tuple(part.strip() for part in columns.split(","))
-    known = ("word", "tag", "pos", "morph", "lemma", "chunk", "ent", "_")
     for part in names:
-        if part not in known:
-            raise ConfigError(f"--columns {columns}: unknown column {part!r}. {suggest(part, known)}")
+        if part not in COLUMNS:
+            raise ConfigError(f"--columns {columns}: unknown column {part!r}. {suggest(part, COLUMNS)}")
     check_columns(names)
-    schemes = ("IOB2", "IOB1", "BILUO")
-    if scheme is not None and scheme not in schemes:
-        raise ConfigError(f"--scheme {scheme}: unknown. {suggest(scheme, schemes)}")
+    check_choice("--scheme", scheme or "IOB2", SCHEMES)
     score = next((part for part in ("ent", "chunk", "tag", "pos") if part in names), "word")
     return Preset(CUSTOM, names, scheme or "IOB2", "utf8", score)
 
 
-def _by_ending(path: Path) -> Preset | None:
-    return named_layout(ENDINGS.get(path.suffix))
+def file_columns(name: str) -> tuple[str, ...]:
+    """Return the columns that files of a layout may annotate."""
+    held = DOCS.columns if name == DOCBIN else get_preset(name).columns
+    return tuple(column for column in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if column in held)
 
 
 def looks_like(layout: Preset | None) -> str:
@@ -112,7 +143,7 @@ def reader_options(reader: Mapping[str, Any]) -> str | None:
         layout = next((one.name for one in PRESETS.values() if one.scheme in schemes and _reads(one, columns)), None)
     if layout is None:
         return None
-    told = ENDINGS.get(Path(path).suffix) == layout
+    told = told_by_ending(Path(path)) == layout
     return shlex.quote(str(path)) + ("" if told else f" --format {layout}")
 
 
@@ -120,3 +151,14 @@ def _reads(layout: Preset, columns: Sequence[str]) -> bool:
     """Whether columns of which some are left out are those of a layout."""
     pairs = zip(columns, layout.columns, strict=False)
     return len(columns) == len(layout.columns) and all(one in (other, "_") for one, other in pairs)
+
+
+def check_choice(option: str, value: str, known: Iterable[str], what: str = "") -> None:
+    """Raise ConfigError where the value of an option is not known; `what` is said behind "unknown"."""
+    if value not in known:
+        raise ConfigError(f"{option} {value}: unknown{what}. {suggest(value, known)}")
+
+
+def _untold(path: Path, suffix: str, advice: str) -> FormatError:
+    ending = f"the ending {suffix!r} does not tell" if suffix else "no ending tells"
+    return FormatError(path, 0, f"{ending} what this file is. {advice}")

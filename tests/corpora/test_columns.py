@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq.corpora import PRESETS, Sentence, check_scheme, get_preset, read_columns, read_preset, write_columns
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from spacy_crfseq.formats import (
-    PRESETS,
-    Sentence,
-    check_scheme,
-    get_preset,
-    read_columns,
-    read_preset,
-    write_columns,
-)
 
 COLUMNS = ["word", "tag", "chunk"]
 TEXT = "He PRP B-NP\nran VBD B-VP\n\nIt PRP B-NP\n"
@@ -49,27 +41,18 @@ def test_sentences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        TEXT.replace("\n", "\r\n"),
-        TEXT.replace(" ", "\t"),
-        TEXT.replace(" ", "  \t "),
-        TEXT.removesuffix("\n"),
-        TEXT + "\n\n \n\t\n",
-        TEXT.replace("NP\n", "NP  \n"),
-        "\ufeff" + TEXT,
+        TEXT.replace("\n", "\r\n"), TEXT.replace(" ", "\t"), TEXT.replace(" ", "  \t "), TEXT.removesuffix("\n"),
+        TEXT + "\n\n \n\t\n", TEXT.replace("NP\n", "NP  \n"), "\ufeff" + TEXT,
     ],
     ids=["crlf", "tabs", "runs", "no final newline", "blank lines", "trailing blanks", "bom"],
-)
+)  # fmt: skip
 def test_same_sentences_in_other_clothes(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text) == read(tmp_path, TEXT)
 
 
-def test_leading_blank_lines_count(tmp_path: Path) -> None:
-    assert [sentence.line for sentence in read(tmp_path, "\n\n" + TEXT)] == [3, 6]
-
-
-def test_ignored_columns(tmp_path: Path) -> None:
-    first, _ = read(tmp_path, TEXT, ["_", "word", "_"])
-    assert (first.words, first.columns) == (["PRP", "VBD"], {})
+def test_leading_blank_lines_and_ignored_columns(tmp_path: Path) -> None:
+    first, second = read(tmp_path, "\n\n" + TEXT, ["_", "word", "_"])
+    assert (first.words, first.columns, first.line, second.line) == (["PRP", "VBD"], {}, 3, 6)
 
 
 def test_other_white_space_belongs_to_words(tmp_path: Path) -> None:
@@ -87,9 +70,6 @@ def test_docstart_numbers_documents(tmp_path: Path) -> None:
     text = "-DOCSTART- -X- O\n\na X O\n\nb X O\n-DOCSTART- O O\nc X O\n\n-DOCSTART-\n"
     sentences = read(tmp_path, text)
     assert [(s.words, s.document, s.line) for s in sentences] == [(["a"], 0, 3), (["b"], 0, 5), (["c"], 1, 7)]
-
-
-def test_docstart_after_a_first_document(tmp_path: Path) -> None:
     assert [s.document for s in read(tmp_path, "a X O\n\n-DOCSTART- O O\n\nb X O\n")] == [0, 1]
 
 
@@ -109,9 +89,17 @@ def test_broken_files(tmp_path: Path, text: str | bytes, message: str) -> None:
         read(tmp_path, text)
 
 
-def test_a_bad_byte_far_from_the_start(tmp_path: Path) -> None:
+def test_other_refusals_of_the_reader(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r":30001: byte 60000 "):
         read(tmp_path, b"x\n" * 30000 + b"\xff\n", ["word"])
+    with pytest.raises(FormatError, match=r":2: the word is empty"):
+        read(tmp_path, "a\tX\n\tX\n", ["word", "tag"], separator="\t")
+    with pytest.raises(FormatError, match=r"gone\.txt: no such file"):
+        read_columns(tmp_path / "gone.txt", COLUMNS)
+    with pytest.raises(FormatError, match="folder"):
+        read_columns(tmp_path, COLUMNS)
+    with pytest.raises(ConfigError, match="separator"):
+        read(tmp_path, TEXT, separator="")
 
 
 def test_encodings(tmp_path: Path) -> None:
@@ -124,27 +112,10 @@ def test_encodings(tmp_path: Path) -> None:
         read(tmp_path, b"abcde", encoding="utf-16")
 
 
-def test_an_empty_word(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r":2: the word is empty"):
-        read(tmp_path, "a\tX\n\tX\n", ["word", "tag"], separator="\t")
-
-
-def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"gone\.txt: no such file"):
-        read_columns(tmp_path / "gone.txt", COLUMNS)
-    with pytest.raises(FormatError, match="folder"):
-        read_columns(tmp_path, COLUMNS)
-
-
 @pytest.mark.parametrize("columns", [["tag"], ["word", "tag", "tag"], ["word", "word"], [], "word"])
 def test_impossible_columns(tmp_path: Path, columns: list[str]) -> None:
     with pytest.raises(ConfigError, match="columns = "):
         read(tmp_path, TEXT, columns)
-
-
-def test_an_empty_separator(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="separator"):
-        read(tmp_path, TEXT, separator="")
 
 
 def test_check_scheme_names_the_line(tmp_path: Path) -> None:
@@ -179,10 +150,7 @@ def test_round_trip(rows: list[list[tuple[str, str]]], data: st.DataObject) -> N
 @pytest.mark.parametrize("value", ["", "a b", "a\tb", "a\n", "\r"])
 def test_values_that_cannot_be_written(tmp_path: Path, value: str) -> None:
     path = write(tmp_path, "as it was")
-    sentences = [
-        Sentence(["ok"], {"tag": ["X"]}, None, 1, 0, {}),
-        Sentence(["w"], {"tag": [value]}, None, 3, 0, {}),
-    ]
+    sentences = [Sentence(["w"], {"tag": [tag]}, None, 1, 0, {}) for tag in ("X", value)]
     with pytest.raises(DataError, match="'tag'"):
         write_columns(path, sentences, ["word", "tag"])
     assert path.read_text() == "as it was"

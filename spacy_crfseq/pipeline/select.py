@@ -1,4 +1,4 @@
-"""What commands that look into a trained pipeline share: its CRF components, and Docs as one of them meets them."""
+"""The CRF components of a pipeline, and Docs as one of them meets them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from ..pipeline.component import CRFComponent
+    from .component import CRFComponent
 
 
 def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> dict[str, CRFComponent]:
@@ -20,7 +20,7 @@ def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> d
     model (str): What to call the pipeline in an error.
     RAISES ConfigError: If there is no CRF component, or none of a name.
     """
-    from ..pipeline.component import CRFComponent
+    from .component import CRFComponent
 
     found = {name: pipe for name, pipe in pipes.items() if isinstance(pipe, CRFComponent)}
     unknown = [name for name in wanted if name not in found]

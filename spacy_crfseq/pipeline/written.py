@@ -10,21 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import ConfigError, DataError, suggest
-from ..formats import PRESETS, Sentence, sentence_lines
-from ._columns import SPAN_COLUMNS, TOKEN_COLUMNS, chunks_key, predicted_columns
-from .convert import DOCBIN, MISSING_ENTITY
+from ..corpora import DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Sentence, sentence_lines
+from ..corpora.layouts import check_choice
+from ..errors import ConfigError, DataError
+from .columns import chunks_key, predicted_columns
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from ._texts import Record
+    from ..corpora.records import Record
 
 COLUMNS = "conll"
 TARGETS = ("jsonl", COLUMNS, *PRESETS, DOCBIN)
-ENDINGS = {"jsonl": ".jsonl", "conllu": ".conllu", DOCBIN: ".spacy"}
-EMPTY = "_"
+EMPTY, MISSING_ENTITY = "_", "-"
 DIGITS = 6
 
 Write = Callable[["Doc", "Record"], str]
@@ -33,7 +32,7 @@ Write = Callable[["Doc", "Record"], str]
 class Form(NamedTuple):
     """What there is to write of each Doc.
 
-    columns (tuple[str, ...]): The columns of `evaluate` that the pipeline sets or was given, in the order of files.
+    columns (tuple[str, ...]): The columns that the pipeline sets or was given, in the order of files.
     key (str): The key of doc.spans of the chunk column.
     homes (tuple[str, ...]): Keys of doc.spans that hold a copy of the entities, with scores.
     taggers (Mapping[str, str]): For a token column the component that stores its scores.
@@ -47,8 +46,8 @@ class Form(NamedTuple):
 
 def form_of(nlp: Language, given: Sequence[str]) -> Form:
     """Return what a pipeline sets; `given` are columns that it reads from the file."""
-    from ..pipeline.component import CRFComponent
-    from ..pipeline.tasks.ner import Entities
+    from .component import CRFComponent
+    from .tasks.ner import Entities
 
     crfs = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
     known = predicted_columns(nlp) | set(given)
@@ -65,8 +64,7 @@ def check_target(to: str, form: Form, scores: bool) -> None:
 
     RAISES ConfigError: On an unknown format, one that holds no scores, or that holds chunks which nobody finds.
     """
-    if to not in TARGETS:
-        raise ConfigError(f"--to {to}: unknown format. {suggest(to, TARGETS)}")
+    check_choice("--to", to, TARGETS, " format")
     if to not in PRESETS or to == "conllu":
         return
     if scores:
@@ -81,28 +79,18 @@ def make_write(to: str, form: Form, scores: bool) -> Write:
         return _Json(form)
     if to == "conllu":
         return _Conllu(form)
-    return _Columns(form, form_columns(to, form), scores)
-
-
-def form_columns(to: str, form: Form) -> tuple[str, ...]:
-    """Return the columns of a column file: those of its layout, or what there is."""
-    return ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns
-
-
-# What Docs hold
+    return _Columns(form, ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns, scores)
 
 
 def _marked_sentences(doc: Doc) -> list[tuple[int, int]]:
-    """Return where sentences begin and end, nothing where that is not set.
-
-    `Doc.has_annotation` makes an object of each token to find out.
-    """
-    if not doc.to_array("SENT_START")[1:].any():
-        return []
-    return [(sentence.start, sentence.end) for sentence in doc.sents]
+    """Return where sentences begin and end, nothing where that is not set."""
+    # Doc.has_annotation makes an object of each token to find out
+    marked = doc.to_array("SENT_START")[1:].any()
+    return [(sentence.start, sentence.end) for sentence in doc.sents] if marked else []
 
 
-def _sentences(doc: Doc) -> list[tuple[int, int]]:
+def sentences_of(doc: Doc) -> list[tuple[int, int]]:
+    """Return where sentences begin and end; the whole Doc is one where that is not set."""
     return _marked_sentences(doc) or [(0, len(doc))]
 
 
@@ -119,7 +107,7 @@ def _scores(form: Form, doc: Doc, name: str) -> list[float | None]:
 
 
 def _token_scores(doc: Doc, component: str) -> list[float] | None:
-    from ..pipeline.confidence import KEY
+    from .confidence import KEY
 
     scores = doc.user_data.get(KEY, {}).get(component)
     return scores.tolist() if scores is not None and len(scores) == len(doc) else None
@@ -147,7 +135,7 @@ def _tags(form: Form, doc: Doc, name: str) -> list[str]:
     else:
         spans = [(start, end, label) for start, end, label, _ in _scored_spans(doc, form.key)]
         tags = ["O"] * len(doc)
-    borders = {start for start, _ in _sentences(doc)}
+    borders = {start for start, _ in sentences_of(doc)}
     last = 0
     for start, end, label in sorted(spans):
         if start < last:
@@ -169,10 +157,7 @@ _MAKE: Mapping[str, Callable[[Any], str]] = {
 
 
 class _Texts:
-    """The texts of token attributes by their numbers, of which there are few.
-
-    finish (Callable): What to do with each text.
-    """
+    """The texts of token attributes by their numbers, of which there are few; `finish` is done to each text."""
 
     LARGEST = 10_000
 
@@ -253,9 +238,6 @@ def _span(starts: list[int], ends: list[int], start: int, end: int, label: str, 
     return found if score is None else {**found, "score": round(score, DIGITS)}
 
 
-# Columns
-
-
 class _Columns:
     """A token a line; with scores, a column of probabilities for each column that the pipeline sets, at the end."""
 
@@ -268,12 +250,10 @@ class _Columns:
         columns = {name: self._column(doc, name) for name in self._columns[1:]}
         for name in self._scored:
             columns[f"{name} score"] = [_number(score) for score in _scores(self._form, doc, name)]
-        words = [token.text for token in doc]
-        spaces = [token.is_space for token in doc]
-        names = (*self._columns, *(f"{name} score" for name in self._scored))
+        words, names = [token.text for token in doc], ("word", *columns)
         lines: list[str] = []
-        for start, end in _sentences(doc):
-            kept = [i for i in range(start, end) if not spaces[i]]
+        for start, end in sentences_of(doc):
+            kept = [i for i in range(start, end) if not doc[i].is_space]
             if kept:
                 parts = {name: [values[i] for i in kept] for name, values in columns.items()}
                 lines += sentence_lines(Sentence([words[i] for i in kept], parts, None, 0, 0, {}), names)
@@ -309,12 +289,12 @@ class _Conllu:
                     note += [f"{name.capitalize()}={tag}"] if tag != "O" else []
             for note, score in zip(notes, _scores(self._form, doc, name), strict=True):
                 note += [] if score is None else [f"{name.capitalize()}Score={_number(score)}"]
-        return "".join(self._sentence(doc, start, end, columns, notes) for start, end in _sentences(doc))
+        return "".join(self._sentence(doc, start, end, columns, notes) for start, end in sentences_of(doc))
 
     def _sentence(
         self, doc: Doc, start: int, end: int, columns: Mapping[str, list[str]], notes: Sequence[list[str]]
     ) -> str:
-        kept = [doc[i] for i in range(start, end) if not doc[i].is_space]
+        kept = [token for token in doc[start:end] if not token.is_space]
         if not kept:
             return ""
         numbers = {token.i: number for number, token in enumerate(kept, start=1)}

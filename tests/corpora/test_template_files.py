@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.errors import FormatError
-from spacy_crfseq.formats.template_files import (
+from spacy_crfseq.corpora.template_files import (
     Macro,
     TemplateLine,
     format_template_line,
@@ -19,6 +18,7 @@ from spacy_crfseq.formats.template_files import (
     python_pattern,
     read_template_file,
 )
+from spacy_crfseq.errors import FormatError
 
 ITEMS = ["a", "B", "3", "-", ".", r"\a", r"\d", r"\l", r"\p", r"\s", r"\u", r"\w", r"\U", r"\D", r"\.", r"\*", r"\\"]
 PATTERNS = st.builds(

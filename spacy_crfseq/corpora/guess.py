@@ -10,14 +10,12 @@ from pathlib import Path
 
 from ..schemes import decode_lenient, find_invalid
 from .columns import DOCSTART, IGNORED, WORD
-from .presets import PRESETS, Preset
+from .presets import CUSTOM, PRESETS, SPAN_COLUMNS, Preset
 
 LINES = 5000
 """Lines that are looked at."""
 CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"})
 """Chunks of CoNLL-2000; other types of spans are taken for entities."""
-CUSTOM = "columns"
-"""The name of a layout that is no preset's."""
 _SPAN_TAG = re.compile(r"O|-|[BILU]-\S+")
 _CONLLU_FIELDS = 10
 
@@ -27,10 +25,7 @@ def guess(path: Path) -> Preset | None:
 
     Its name is that of a preset, or `CUSTOM`; columns whose use is not clear are left out ("_").
     """
-    read = _read(path)
-    if read is None:
-        return None
-    lines, encoding = read
+    lines, encoding = _read(path) or ([], "")
     sentences = _sentences(lines)
     rows = [row for sentence in sentences for row in sentence]
     if not rows:
@@ -44,12 +39,9 @@ def guess(path: Path) -> Preset | None:
     names = _names([[row[i] for sentence in whole for row in sentence] for i in range(width)])
     if names is None:
         return None
-    spans = [[[row[i] for row in sentence] for sentence in whole] for i, name in enumerate(names) if name in _SPANS]
-    scheme = _scheme([tags for column in spans for tags in column]) if spans else "plain"
+    places = [i for i, name in enumerate(names) if name in SPAN_COLUMNS]
+    scheme = _scheme([[row[i] for row in sentence] for i in places for sentence in whole]) if places else "plain"
     return _named(names, scheme, encoding)
-
-
-_SPANS = ("chunk", "ent")
 
 
 def _read(path: Path) -> tuple[list[str], str] | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import ConfigError, suggest
 from ._lines import Sentence
@@ -12,11 +12,10 @@ from .columns import read_columns
 from .conllu import COLUMNS, read_conllu
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(NamedTuple):
     """The layout of a corpus.
 
-    name (str): Its name in `PRESETS`.
+    name (str): Its name in `PRESETS`, `DOCBIN` or `CUSTOM`.
     columns (tuple[str, ...]): The names of its columns in their order.
     scheme (str): How its spans are tagged.
     encoding (str): The encoding of its files.
@@ -42,6 +41,12 @@ PRESETS = {
         Preset("iob", ("word", "ent"), "IOB1", "utf8", "ent"),
     )
 }
+DOCBIN, CUSTOM = "spacy", "columns"
+"""The names of spaCy's binary format, and of a layout that is no preset's."""
+TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
+SPAN_COLUMNS = ("chunk", "ent")
+DOCS = Preset(DOCBIN, ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS), "BILUO", "", "ent")
+"""What spaCy's binary files may hold."""
 
 
 def get_preset(name: str) -> Preset:
@@ -57,6 +62,4 @@ def read_preset(path: Path | str, name: str) -> Iterator[Sentence]:
     Raises what `read_columns` and `read_conllu` raise, and ConfigError on an unknown preset.
     """
     preset = get_preset(name)
-    if name == "conllu":
-        return read_conllu(path)
-    return read_columns(path, preset.columns, encoding=preset.encoding)
+    return read_conllu(path) if name == "conllu" else read_columns(path, preset.columns, encoding=preset.encoding)

@@ -8,12 +8,13 @@ part-of-speech tags.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from ..errors import ConfigError, DataError, FormatError
 from ..files import replacing
 from ..schemes import describe_invalid, find_invalid
-from ._lines import OnError, Sentence, at_least_one, check_file, keeping, read_lines
+from ._lines import OnError, Sentence, check_file, read_sentences
 
 DOCSTART = "-DOCSTART-"
 IGNORED = "_"
@@ -43,32 +44,29 @@ def read_columns(
     check_columns(columns)
     if separator == "":
         raise ConfigError("separator = '' splits nothing; leave it out for runs of spaces and tabs.")
-    path, told = check_file(path), list[FormatError]()
-    on_error = keeping(told, on_error)
-    lines = read_lines(path, encoding, on_error)
-    return at_least_one(path, parse_columns(path, lines, columns, separator=separator, on_error=on_error), told)
+    parse = partial(parse_columns, columns=columns, separator=separator)
+    return read_sentences(check_file(path), encoding, parse, on_error)
 
 
 def parse_columns(
     path: Path,
     lines: Iterable[tuple[int, str]],
-    columns: Sequence[str],
-    *,
-    separator: str | None = None,
     on_error: OnError | None = None,
+    *,
+    columns: Sequence[str],
+    separator: str | None = None,
 ) -> Iterator[Sentence]:
     """Yield the sentences of numbered lines of a column file; arguments and errors as `read_columns` has them."""
     rows: list[list[str]] = []
     document, in_document, spoilt = 0, False, False
-    # The blank line behind the last one ends a sentence that the file leaves open.
+    # the blank line behind the last one ends a sentence that the file leaves open
     for number, line in _with_blank_end(lines):
         fields = _split(line, separator)
         if fields and fields[0] != DOCSTART:
-            try:
-                _check_fields(path, number, fields, tuple(columns))
-            except FormatError as error:
+            if len(fields) != len(columns):
+                error = _wrong_number(path, number, fields, columns)
                 if on_error is None:
-                    raise
+                    raise error
                 on_error(error)
                 spoilt = True
             rows.append(fields)
@@ -83,8 +81,8 @@ def parse_columns(
 
 def write_columns(
     path: Path | str, sentences: Iterable[Sentence], columns: Sequence[str], *, separator: str = " "
-) -> None:
-    """Write sentences as a UTF-8 column file that `read_columns` reads back.
+) -> int:
+    """Write sentences as a UTF-8 column file that `read_columns` reads back, and return how many there are.
 
     A file with half of the sentences is never left behind.
 
@@ -93,8 +91,15 @@ def write_columns(
     impossible column names.
     """
     check_columns(columns)
+    n_sentences = document = 0
     with replacing(Path(path)) as temporary, temporary.open("w", encoding="utf8", newline="\n") as file:
-        file.writelines(_lines_of(sentences, columns, separator))
+        for sentence in sentences:
+            n_sentences += 1
+            if sentence.document != document:
+                document = sentence.document
+                file.write(separator.join([DOCSTART, *["O"] * (len(columns) - 1)]) + "\n\n")
+            file.writelines(sentence_lines(sentence, columns, separator=separator))
+    return n_sentences
 
 
 def sentence_lines(sentence: Sentence, columns: Sequence[str], *, separator: str = " ") -> Iterator[str]:
@@ -116,12 +121,9 @@ def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str)
     tags = sentence.columns[column]
     index = find_invalid(tags, scheme)
     if index is not None:
-        raise FormatError(
-            file,
-            sentence.line + index,
-            f"{describe_invalid(tags, index, scheme)} (column {column!r}). Correct the file, give another "
-            'scheme, or set on_invalid = "conlleval" to read such tags as the CoNLL scorer does.',
-        )
+        what = f"{describe_invalid(tags, index, scheme)} (column {column!r})."
+        hint = 'give another scheme, or set on_invalid = "conlleval" to read such tags as the CoNLL scorer does.'
+        raise FormatError(file, sentence.line + index, f"{what} Correct the file, {hint}")
 
 
 def _with_blank_end(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -151,16 +153,6 @@ def _sentence(path: Path, rows: list[list[str]], columns: tuple[str, ...], line:
     return Sentence(words, values, None, line, document, {})
 
 
-def _lines_of(sentences: Iterable[Sentence], columns: Sequence[str], separator: str) -> Iterator[str]:
-    """Yield the lines of a column file."""
-    document = 0
-    for sentence in sentences:
-        if sentence.document != document:
-            document = sentence.document
-            yield separator.join([DOCSTART, *["O"] * (len(columns) - 1)]) + "\n\n"
-        yield from sentence_lines(sentence, columns, separator=separator)
-
-
 def _values(sentence: Sentence, name: str) -> Sequence[str]:
     """Return one column of a sentence."""
     if name == WORD:
@@ -182,16 +174,10 @@ def check_columns(columns: Sequence[str]) -> None:
         )
 
 
-def _check_fields(path: Path, number: int, fields: list[str], columns: tuple[str, ...]) -> None:
-    """Raise FormatError where a line has another number of fields than there are columns."""
-    if len(fields) != len(columns):
-        raise FormatError(
-            path,
-            number,
-            f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
-            "Set `columns` to the names of the file's columns, with '_' for those to leave out; for a command, name "
-            "the format that the file has.",
-        )
+def _wrong_number(path: Path, number: int, fields: list[str], columns: Sequence[str]) -> FormatError:
+    found = f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
+    hint = "Set `columns` to the names of the file's columns, with '_' for those to leave out; for a command, name "
+    return FormatError(path, number, f"{found}{hint}the format that the file has.")
 
 
 def _check_values(fields: tuple[str, ...], columns: Sequence[str], separator: str) -> None:

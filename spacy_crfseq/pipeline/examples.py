@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,8 @@ class Corpus:
     """Examples that can be gone through any number of times.
 
     read (Callable): Reads the corpus anew.
-    keep, keeps (bool): Whether to read once, when first gone through, and hold all examples, so that what is written
-        to their docs stays.
-    tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known, which without `keep`
-        is at the end of the first pass.
+    keep, keeps (bool): Whether to read once and hold all examples, so that what is written to their docs stays.
+    tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known.
     """
 
     def __init__(
@@ -34,8 +31,13 @@ class Corpus:
         if not self.keeps:
             return self._counted()
         if self._kept is None:
-            with _collector_paused():
+            was_on = gc.isenabled()
+            gc.disable()  # the garbage collector would walk over all Docs again and again while they are being read
+            try:
                 self._kept = list(self._counted())
+            finally:
+                if was_on:
+                    gc.enable()
         return iter(self._kept)
 
     def _counted(self) -> Iterator[Example]:
@@ -59,15 +61,3 @@ class Corpus:
     def head(self, size: int) -> list[Example]:
         """Return the first examples."""
         return list(islice(self, size))
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from walking over a corpus of Docs again and again while it is being read."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq.corpora import Sentence, read_conllu
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.formats import Sentence, read_conllu
 
 FILE = """\
 # newdoc id = d1
@@ -82,6 +82,11 @@ def test_forms_may_hold_spaces(tmp_path: Path) -> None:
     path = tmp_path / "a.conllu"
     path.write_text(row("1").replace(" ", "\t").replace("w", "10 000"), encoding="utf8")
     assert next(read_conllu(path)).words == ["10 000"]
+    path.write_text(row("1"), encoding="utf8")
+    with pytest.raises(FormatError, match="tabs"):
+        list(read_conllu(path))
+    with pytest.raises(FormatError, match="no such file"):
+        read_conllu(tmp_path / "gone.conllu")
 
 
 @pytest.mark.parametrize(
@@ -106,18 +111,6 @@ def test_forms_may_hold_spaces(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read(tmp_path, text)
-
-
-def test_spaces_are_no_tabs(tmp_path: Path) -> None:
-    path = tmp_path / "a.conllu"
-    path.write_text(row("1"), encoding="utf8")
-    with pytest.raises(FormatError, match="tabs"):
-        list(read_conllu(path))
-
-
-def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="no such file"):
-        read_conllu(tmp_path / "gone.conllu")
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n\ufeff"), min_size=1, max_size=3)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from spacy_crfseq.corpora import CUSTOM, PRESETS, guess, read_columns, read_conllu
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.formats import CUSTOM, PRESETS, guess, read_columns, read_conllu
 
 CHUNKS = "The DT B-NP\nold JJ I-NP\nmap NN I-NP\nlies VBZ B-VP\n. . O\n\n"
 ENTITIES = "Ada NNP B-PER\nKing NNP I-PER\nsaw VBD O\nOslo NNP B-LOC\n. . O\n\n"

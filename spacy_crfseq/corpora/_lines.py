@@ -6,7 +6,7 @@ characters of words.  Here only a line feed (with an optional carriage return) e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -14,8 +14,8 @@ from ..errors import ConfigError, FormatError
 
 OnError: TypeAlias = Callable[[FormatError], None]
 """Is told of an error in a file, so that reading goes on behind what it spoils."""
-
-
+Parse: TypeAlias = Callable[[Path, Iterable[tuple[int, str]], OnError | None], Iterator["Sentence"]]
+"""Yields the sentences of the numbered lines of a file."""
 _HINT = "Convert the file, or give its own encoding where one can be given, such as encoding='latin-1'."
 
 
@@ -51,35 +51,33 @@ def check_file(path: Path | str) -> Path:
     return path
 
 
-def at_least_one(path: Path, sentences: Iterable[Sentence], told: Collection[FormatError] = ()) -> Iterator[Sentence]:
-    """Yield sentences.  Raises FormatError at the end where there are none, and nothing was `told` of any."""
-    empty = True
-    for sentence in sentences:
-        empty = False
-        yield sentence
-    if empty and not told:
-        raise FormatError(path, 0, "no sentence in the file.")
+def read_sentences(path: Path, encoding: str, parse: Parse, on_error: OnError | None) -> Iterator[Sentence]:
+    """Yield the sentences that `parse` finds in the lines of a file.
 
+    on_error (OnError | None): Told of what is wrong with a sentence, which is then left out.
+    Raises FormatError at the end where there are none, and nothing was told of any.
+    """
+    told: list[FormatError] = []
 
-def keeping(told: list[FormatError], on_error: OnError | None) -> OnError | None:
-    """Return what tells errors and keeps them, too; None where nobody is to be told."""
-    if on_error is None:
-        return None
-    tell = on_error
-
-    def tell_and_keep(error: FormatError) -> None:
+    def tell(error: FormatError) -> None:
+        assert on_error is not None
         told.append(error)
-        tell(error)
+        on_error(error)
 
-    return tell_and_keep
+    keep = tell if on_error is not None else None
+    sentence = None
+    for sentence in parse(path, read_lines(path, encoding, keep), keep):
+        yield sentence
+    if sentence is None and not told:
+        raise FormatError(path, 0, "no sentence in the file.")
 
 
 def read_lines(path: Path, encoding: str, on_error: OnError | None = None) -> Iterator[tuple[int, str]]:
     """Yield 1-based line numbers and lines, without their ends and a byte order mark.
 
     on_error (OnError | None): Told of what is wrong with a line, which is then yielded as far as it can be read.
-    Raises FormatError with line and byte where the bytes are not in the encoding, or where a carriage return
-    stands inside a line; ConfigError on an unknown encoding.
+    Raises FormatError where bytes are not in the encoding or a carriage return stands inside a line; ConfigError on an
+    unknown encoding.
     """
     try:
         if on_error is not None:

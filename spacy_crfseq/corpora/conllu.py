@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import FormatError
-from ._lines import OnError, Sentence, at_least_one, check_file, keeping, read_lines
+from ._lines import OnError, Sentence, check_file, read_sentences
 
 UPOS = frozenset(
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
@@ -41,9 +41,7 @@ def read_conllu(path: Path | str, on_error: OnError | None = None) -> Iterator[S
     Raises FormatError with its line where a line has not ten columns, ids do not count 1, 2, 3, ..., a tag
     is no UPOS tag or a feature no Name=Value, and on a file without a sentence.
     """
-    path, told = check_file(path), list[FormatError]()
-    on_error = keeping(told, on_error)
-    return at_least_one(path, parse_conllu(path, read_lines(path, "utf8", on_error), on_error), told)
+    return read_sentences(check_file(path), "utf8", parse_conllu, on_error)
 
 
 def parse_conllu(path: Path, lines: Iterable[tuple[int, str]], on_error: OnError | None = None) -> Iterator[Sentence]:
@@ -105,7 +103,7 @@ def _sentence(path: Path, comments: dict[str, str], rows: list[_Row], document: 
         words.append(row)
         if identifier != str(len(words)):
             raise FormatError(path, row.number, f"id {len(words)} expected, {identifier!r} found.")
-        spaces.append(_space(row, len(words), last, space_after))
+        spaces.append(_has_space(row) if len(words) > last else len(words) == last and space_after)
     if last > len(words) or not words:
         raise FormatError(path, rows[-1].number, "the sentence ends before its words do.")
     return Sentence(
@@ -122,15 +120,14 @@ def _columns(path: Path, words: list[_Row]) -> dict[str, list[str]]:
         features = row.fields[5]
         if features != "_" and not all(part.count("=") == 1 for part in features.split("|")):
             raise FormatError(path, row.number, f"{features!r} is no list such as Case=Nom|Number=Sing.")
+    fields = zip(*(row.fields for row in words), strict=True)
     columns = {
-        name: ["" if row.fields[i] == "_" else row.fields[i] for row in words]
-        for i, name in enumerate(COLUMNS, start=2)
+        name: ["" if value == "_" else value for value in values]
+        for name, values in zip(COLUMNS, list(fields)[2:-2], strict=True)
     }
-    # The lemma of the word "_" is "_" itself.
-    columns["lemma"] = [
-        "_" if row.fields[1] == row.fields[2] == "_" else lemma
-        for row, lemma in zip(words, columns["lemma"], strict=True)
-    ]
+    for i, row in enumerate(words):
+        if row.fields[1] == row.fields[2] == "_":  # the lemma of the word "_" is "_" itself
+            columns["lemma"][i] = "_"
     return columns
 
 
@@ -150,13 +147,6 @@ def _range_end(path: Path, row: _Row, done: int, last: int) -> int:
     if not (first.isdecimal() and end.isdecimal() and int(first) == done + 1 > last and int(end) > done):
         raise FormatError(path, row.number, f"{row.fields[0]!r} is no range that begins at id {done + 1}.")
     return int(end)
-
-
-def _space(row: _Row, word: int, last: int, space_after: bool) -> bool:
-    """Return whether a space follows word number `word`; the last two are its multiword token's."""
-    if word > last:
-        return _has_space(row)
-    return word == last and space_after
 
 
 def _has_space(row: _Row) -> bool:

@@ -143,9 +143,8 @@ def _one_character(text: str) -> str:
 def _parse(path: Path | str, number: int, line: str) -> TemplateLine:
     kind = line[0].upper()
     if kind not in KINDS:
-        raise FormatError(
-            path, number, f"{line!r} begins with none of U (a label), B (a pair of labels) and * (both, in Wapiti)."
-        )
+        known = "U (a label), B (a pair of labels) and * (both, in Wapiti)"
+        raise FormatError(path, number, f"{line!r} begins with none of {known}.")
     pieces: list[str | Macro] = []
     position = 1
     while position < len(line):
@@ -156,10 +155,9 @@ def _parse(path: Path | str, number: int, line: str) -> TemplateLine:
             pieces.append(_macro(path, number, match))
             position = match.end()
         else:
-            end = line.find("%", position)
-            end = len(line) if end < 0 else end
-            pieces.append(line[position:end])
-            position = end
+            text = line[position:].partition("%")[0]
+            pieces.append(text)
+            position += len(text)
     return TemplateLine(number, kind, tuple(pieces))
 
 
@@ -194,13 +192,10 @@ def _check_shared(path: Path | str, lines: list[TemplateLine]) -> None:
             if line.macros and line.kind in ("*", "UB"[pair]):
                 first = seen.setdefault((pair, line.literal), line.number)
                 if first != line.number:
-                    raise FormatError(
-                        path,
-                        line.number,
-                        f"it has the same text around its macros as line {first}, which gives both templates common "
-                        "weights (a bag of words). That is not supported: give each an identifier of its own, such as "
-                        "U01: and U02:.",
-                    )
+                    what = f"it has the same text around its macros as line {first}, which gives both templates common"
+                    hint = "give each an identifier of its own, such as U01: and U02:."
+                    message = f"{what} weights (a bag of words). That is not supported: {hint}"
+                    raise FormatError(path, line.number, message)
 
 
 def _format(macro: Macro) -> str:

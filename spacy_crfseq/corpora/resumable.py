@@ -10,24 +10,21 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError
 from ..files import named, replacing
-from ._texts import BEGINNING, Place
+from .records import BEGINNING, Place
 
 fcntl: ModuleType | None
 try:
     import fcntl
 except ImportError:  # Windows: nobody is kept from starting the same run twice at once
     fcntl = None
-
-if TYPE_CHECKING:
-    from spacy.tokens import Doc, DocBin
 
 FOLDER = ".tag"
 PATIENCE = 10.0
@@ -60,42 +57,23 @@ class State(NamedTuple):
     done: bool = False
 
 
-class Sink(Protocol):
-    """Takes annotated Docs."""
-
-    def write(self, doc: Doc, text: str) -> None:
-        """Take a Doc; `text` are its lines in a text format."""
-        ...
-
-    def commit(self) -> int:
-        """Have all that was taken in written, and return the size of the output."""
-        ...
-
-    def finish(self) -> None:
-        """Move the output to its place."""
-        ...
-
-    def close(self) -> None:
-        """Let go of what is open."""
-        ...
-
-
 class Target:
     """Where the annotation of one file goes.
 
-    path (Path): The output; of a DocBin, parts of it with a number before the ending.
-    parted (bool): Whether it is a DocBin, written in parts.
+    path (Path): The output; of one in parts, their name without the number before the ending.
+    make_part (Callable | None): For an output in parts: makes what collects items by `add` and has `to_disk`, such as
+        a DocBin; None for a text file.
     """
 
-    def __init__(self, path: Path, parted: bool) -> None:
-        self.path, self.parted = path, parted
+    def __init__(self, path: Path, make_part: Callable[[], Any] | None = None) -> None:
+        self.path, self.make_part = path, make_part
         self._folder = path.parent / FOLDER
         self._journal = self._folder / f"{path.name}.journal"
         self._temporary = self._folder / f"{path.name}.part"
 
     def parts(self) -> list[Path]:
         """Return the files of the output that are there."""
-        if not self.parted:
+        if self.make_part is None:
             return [self.path] if self.path.exists() else []
         found = [path for path in self.path.parent.glob(f"{_escaped(self.path.stem)}-*") if self.number(path)]
         return sorted(found, key=self.number)
@@ -104,17 +82,19 @@ class Target:
         """Return the name of a part, from 1."""
         return self.path.with_name(f"{self.path.stem}-{number:05d}{self.path.suffix}")
 
-    def _whole(self) -> int:
-        """Return how many parts are there, counted up to the first that is not."""
-        number = 0
-        while self.part(number + 1).exists():
-            number += 1
-        return number
-
     def number(self, path: Path) -> int:
         """Return the number of a part, 0 of other files."""
         digits = path.name[len(self.path.stem) + 1 : -len(self.path.suffix)]
         return int(digits) if digits.isdecimal() and path.suffix == self.path.suffix else 0
+
+    def _size(self) -> int:
+        """Return the bytes that are there, or the parts, counted up to the first that is not."""
+        if self.make_part is None:
+            return self._temporary.stat().st_size if self._temporary.exists() else 0
+        number = 0
+        while self.part(number + 1).exists():
+            number += 1
+        return number
 
     def state(self, settings: Mapping[str, Any]) -> State:
         """Return how far an earlier run with these settings has come.
@@ -132,12 +112,11 @@ class Target:
             was, now = lines[0].get(changed[0]), settings[changed[0]]
             what = f"{changed[0]} has changed" + (f" from {was} to {now}" if _is_short(was) and _is_short(now) else "")
             raise ConfigError(f"{self.path} was begun by another run: {what}. Use --overwrite to begin anew.")
-        size = self._whole() if self.parted else _size_of(self._temporary)
+        size = self._size()
         for line in reversed(lines[1:]):
             state = State(Place(*line["place"]), line["size"], Counts(*line["counts"]), line["done"])
-            if state.done and there and (not self.parted or size >= state.size):
-                return state
-            if state.size <= size:
+            moved = state.done and there and self.make_part is None
+            if moved or state.size <= size:
                 return state
         return State()
 
@@ -179,33 +158,45 @@ class Target:
                 yield output
 
     def _sink(self, state: State) -> Sink:
-        return Parts(self, state.size) if self.parted else TextFile(self.path, self._temporary, state)
+        if self.make_part is not None:
+            return _Parts(self, self.make_part, state.size)
+        if state.done and self.path.exists():
+            return _TextFile(None)
+        file = self._temporary.open("ab")
+        file.truncate(state.size)
+        file.seek(state.size)
+        return _TextFile(file, self._temporary, self.path)
 
 
 class Output:
     """An output in the making.
 
+    journal (Path | None): Its journal; None where no other run can go on.
     state (State): How far it has come.
     """
 
-    def __init__(self, sink: Sink, journal: Path, state: State) -> None:
+    def __init__(self, sink: Sink, journal: Path | None, state: State) -> None:
         self._sink, self.state = sink, state
-        _cut_line(journal)
-        self._file = journal.open("a", encoding="utf8")
+        self._journal: IO[str] | None = None
+        if journal is not None:
+            cut_line(journal)
+            self._journal = journal.open("a", encoding="utf8")
         if state.done:
             sink.finish()
 
-    def write(self, doc: Doc, text: str) -> None:
-        """Take a Doc."""
-        self._sink.write(doc, text)
+    def write(self, item: Any, text: str) -> None:
+        """Take what parts collect; `text` are its lines in a text format."""
+        self._sink.write(item, text)
 
     def commit(self, place: Place, counts: Counts, done: bool = False) -> None:
         """Note that all up to a place of the input is in the output; if that is all, move it to its place."""
         self.state = State(place, self._sink.commit(), counts, done)
-        self._file.write(json.dumps(self.state._asdict()) + "\n")
-        self._file.flush()
+        if self._journal is not None:
+            self._journal.write(json.dumps(self.state._asdict()) + "\n")
+            self._journal.flush()
+            if done:
+                os.fsync(self._journal.fileno())
         if done:
-            os.fsync(self._file.fileno())
             self._sink.finish()
 
     def close(self) -> None:
@@ -213,87 +204,74 @@ class Output:
         try:
             self._sink.close()
         finally:
-            self._file.close()
+            if self._journal is not None:
+                self._journal.close()
 
 
-class TextFile:
-    """A text file that is moved to its place when it is complete."""
+def stream_output(file: IO[bytes]) -> Output:
+    """Return standard output as an output; nothing goes on from an earlier run."""
+    return Output(_TextFile(file), None, State())
 
-    def __init__(self, path: Path, temporary: Path, state: State) -> None:
-        self._path, self._temporary = path, temporary
-        self._file: IO[bytes] | None = None
-        if not (state.done and path.exists()):
-            self._file = temporary.open("ab")
-            self._file.truncate(state.size)
-            self._file.seek(state.size)
 
-    def write(self, doc: Doc, text: str) -> None:
+class _TextFile:
+    """A text file that is moved to its place, if it has one, when it is complete; None if that has happened."""
+
+    def __init__(self, file: IO[bytes] | None, temporary: Path | None = None, path: Path | None = None) -> None:
+        self._file, self._temporary, self._path = file, temporary, path
+
+    def write(self, item: Any, text: str) -> None:
         assert self._file is not None
         self._file.write(text.encode("utf8"))
 
     def commit(self) -> int:
+        """Have all that was taken in written, and return the size of the output."""
         assert self._file is not None
         self._file.flush()
-        return self._file.tell()
+        return self._file.tell() if self._path else 0
 
     def finish(self) -> None:
-        if self._file is not None:
+        """Move the output to its place."""
+        if self._file is not None and self._temporary is not None and self._path is not None:
             os.fsync(self._file.fileno())
             self.close()
             self._temporary.replace(self._path)
 
     def close(self) -> None:
-        if self._file is not None:
+        if self._file is not None and self._path is not None:
             self._file.close()
             self._file = None
 
 
-class Parts:
-    """DocBin files, one for each portion of the input that has texts."""
+class _Parts:
+    """Files in their places already, one for each portion of the input that has texts."""
 
-    def __init__(self, target: Target, size: int) -> None:
-        self._target, self._size = target, size
-        self._binary: DocBin | None = None
+    def __init__(self, target: Target, make: Callable[[], Any], size: int) -> None:
+        self._target, self._make, self._size = target, make, size
+        self._part: Any = None
         for path in target.parts():
             if target.number(path) > size:
                 path.unlink()
 
-    def write(self, doc: Doc, text: str) -> None:
-        from spacy.tokens import DocBin
-
-        if self._binary is None:
-            self._binary = DocBin(store_user_data=True)
-        self._binary.add(doc)
+    def write(self, item: Any, text: str) -> None:
+        if self._part is None:
+            self._part = self._make()
+        self._part.add(item)
 
     def commit(self) -> int:
-        if self._binary is not None:
+        if self._part is not None:
             with replacing(self._target.part(self._size + 1)) as temporary:
-                self._binary.to_disk(temporary)
-            self._size, self._binary = self._size + 1, None
+                self._part.to_disk(temporary)
+            self._size, self._part = self._size + 1, None
         return self._size
 
     def finish(self) -> None:
-        """Do nothing: parts are in their place already."""
+        """Do nothing."""
 
     def close(self) -> None:
-        self._binary = None
+        self._part = None
 
 
-class Stream:
-    """Standard output; nothing goes on from an earlier run."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.state = State()
-
-    def write(self, doc: Doc, text: str) -> None:
-        """Write the lines of a Doc."""
-        self._file.write(text.encode("utf8"))
-
-    def commit(self, place: Place, counts: Counts, done: bool = False) -> None:
-        """Hand on what was written."""
-        self.state = State(place, 0, counts, done)
-        self._file.flush()
+Sink: TypeAlias = _TextFile | _Parts
 
 
 @contextmanager
@@ -303,33 +281,23 @@ def locked(lock: Path, output: Path) -> Iterator[None]:
     RAISES ConfigError: If another process is writing it.
     """
     with lock.open("a", encoding="utf8") as file:
-        _lock(file, output)
+        until = time.monotonic() + PATIENCE
+        while fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > until:
+                    raise ConfigError(f"{output} is being written by another process.") from None
+                time.sleep(0.05)
         yield
 
 
-def _lock(file: IO[str], output: Path) -> None:
-    if fcntl is None:
-        return
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except OSError:
-            if time.monotonic() > until:
-                raise ConfigError(f"{output} is being written by another process.") from None
-            time.sleep(0.05)
-
-
-def _cut_line(path: Path) -> None:
+def cut_line(path: Path) -> None:
     """Take away what stands behind the last line feed of a file."""
     data = path.read_bytes()
     with path.open("rb+") as file:
         file.truncate(data.rfind(b"\n") + 1)
-
-
-def _size_of(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
 
 
 def _is_short(value: object) -> bool:

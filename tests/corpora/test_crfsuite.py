@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq.corpora.crfsuite import AttributeSentence, format_item, read_crfsuite
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.formats.crfsuite import AttributeSentence, format_item, read_crfsuite
 
 NAMES = st.text(alphabet="ab:\\=1 é", max_size=5)
 LABELS = st.text(alphabet="AB-:\\", min_size=1, max_size=3)

@@ -48,10 +48,9 @@ def sentence_of(found: AttributeSentence, column: str, word: str) -> Sentence:
 
     word (str): The beginning of the attribute whose rest is the word; a token without one gets "_".
     """
-    words = (
-        next((name[len(word) :] for name in attributes if name.startswith(word)), "") for attributes in found.attributes
-    )
-    return Sentence([text or NO_WORD for text in words], {column: found.labels}, None, found.line, 0, {})
+    rests = ((name[len(word) :] for name in names if name.startswith(word)) for names in found.attributes)
+    words = [next(rest, "") or NO_WORD for rest in rests]
+    return Sentence(words, {column: found.labels}, None, found.line, 0, {})
 
 
 def format_item(label: str, attributes: Sequence[str]) -> str:
@@ -60,25 +59,22 @@ def format_item(label: str, attributes: Sequence[str]) -> str:
 
 
 def _sentences(path: Path) -> Iterator[AttributeSentence]:
-    sentence = AttributeSentence([], [], 0)
-    empty, last = True, 0
-    for last, line in read_lines(path, "utf8"):
+    sentence, empty = None, True
+    for number, line in read_lines(path, "utf8"):
         if not line:
-            if sentence.labels:
+            if sentence is not None:
                 yield sentence
-            sentence = AttributeSentence([], [], last + 1)
-            continue
-        if line.startswith("@"):
-            _check_declaration(path, last, line)
-            continue
-        label, attributes = _item(path, last, line)
-        sentence = sentence._replace(line=sentence.line if sentence.labels else last)
-        sentence.labels.append(label)
-        sentence.attributes.append(attributes)
-        empty = False
+            sentence = None
+        elif line.startswith("@"):
+            _check_declaration(path, number, line)
+        else:
+            label, attributes = _item(path, number, line)
+            sentence, empty = sentence or AttributeSentence([], [], number), False
+            sentence.labels.append(label)
+            sentence.attributes.append(attributes)
     if empty:
         raise FormatError(path, 0, "no sequence in the file.")
-    if sentence.labels:
+    if sentence is not None:
         yield sentence
 
 
@@ -94,14 +90,12 @@ def _item(path: Path, number: int, line: str) -> tuple[str, list[str]]:
     if not label:
         raise FormatError(path, number, "the label is empty; a line begins with its label, then a tab.")
     if not attributes and " " in label.strip():
-        raise FormatError(
-            path, number, f"{line[:60]!r} has blanks, but no tab; tabs stand between label and attributes."
-        )
+        what = f"{line[:60]!r} has blanks, but no tab; tabs stand between label and attributes."
+        raise FormatError(path, number, what)
     if len(set(attributes)) < len(attributes):
         twice = next(name for i, name in enumerate(attributes) if name in attributes[:i])
-        raise FormatError(
-            path, number, f"the attribute {twice!r} stands twice, which CRFsuite counts as the value 2; keep it once."
-        )
+        what = f"the attribute {twice!r} stands twice, which CRFsuite counts as the value 2; keep it once."
+        raise FormatError(path, number, what)
     return label, attributes
 
 
@@ -110,12 +104,9 @@ def _name(path: Path, number: int, field: str) -> str:
     if match is None:
         raise FormatError(path, number, f"{field!r} ends with a single backslash; write two for one.")
     if match["value"] is not None and not _is_one(match["value"]):
-        raise FormatError(
-            path,
-            number,
-            f"{field!r} has the value {match['value']!r}: attributes are there or are not, their only value is 1. "
-            "Write \\: for a colon in a name; make a number a part of the name, or put it into one of a few ranges.",
-        )
+        what = f"{field!r} has the value {match['value']!r}: attributes are there or are not, their only value is 1."
+        hint = "make a number a part of the name, or put it into one of a few ranges."
+        raise FormatError(path, number, f"{what} Write \\: for a colon in a name; {hint}")
     return _ESCAPED.sub(r"\1", match["name"])
 
 

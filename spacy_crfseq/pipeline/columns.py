@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..corpora import TOKEN_COLUMNS
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
-TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
-SPAN_COLUMNS = ("chunk", "ent")
 _ASSIGNED = {
     "token.tag": "tag", "token.pos": "pos", "token.morph": "morph", "token.lemma": "lemma",
     "doc.ents": "ent", "doc.spans": "chunk",
@@ -18,11 +18,13 @@ _ASSIGNED = {
 
 def predicted_columns(nlp: Language) -> set[str]:
     """Return which columns of corpus files a pipeline predicts."""
+    from .component import CRFComponent
+
     columns = set()
     for name, pipe in nlp.pipeline:
-        settings = getattr(pipe, "cfg", {}) if _is_crf(pipe) else {}
+        settings = pipe.cfg if isinstance(pipe, CRFComponent) else {}
         if "attr" in settings:
-            columns.add(settings["attr"])
+            columns.add(str(settings["attr"]))
         else:
             columns.update(_ASSIGNED[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNED)
     return columns
@@ -31,8 +33,7 @@ def predicted_columns(nlp: Language) -> set[str]:
 def chunks_key(nlp: Language) -> str:
     """Return the key of doc.spans that the pipeline's first chunker writes to."""
     settings = [getattr(pipe, "cfg", None) or {} for _, pipe in nlp.pipeline]
-    keys = [cfg["spans_key"] for cfg in settings if "spans_key" in cfg]
-    return str(keys[0]) if keys else "chunks"
+    return str(next((cfg["spans_key"] for cfg in settings if "spans_key" in cfg), "chunks"))
 
 
 def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
@@ -40,9 +41,3 @@ def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
     predicted = predicted_columns(nlp)
     reads = {column.lower() for _, pipe in nlp.pipeline for column in getattr(pipe, "reads", ())}
     return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]
-
-
-def _is_crf(pipe: Any) -> bool:
-    from ..pipeline.component import CRFComponent
-
-    return isinstance(pipe, CRFComponent)

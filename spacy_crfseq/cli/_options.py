@@ -1,0 +1,73 @@
+"""Arguments and options that several commands have, and what commands that train do with theirs before they begin."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from spacy import util
+from spacy.cli._util import parse_config_overrides
+
+from ._console import load_code, printer, reported_errors
+
+OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Settings of a command that takes overrides of its config."""
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")]
+ConfigArgument = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
+EveryOption = Annotated[
+    int | None, typer.Option(min=1, help="Iterations between two dev scores [1 if online, such as AdaGrad, else 10]")
+]
+PatienceOption = Annotated[
+    int | None,
+    typer.Option(min=0, help="Stop after so many scores without a gain; 0: when converged [5 if online, else 0]"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON")]
+LangOption = Annotated[str, typer.Option("--lang", "-l", help="Language code")]
+
+_ENDS = "The optimizer has a limit of its own: --components.NAME.optimizer.max_iterations N."
+OF_SPACY_TRAIN = {
+    "training.max_epochs": _ENDS,
+    "training.max_steps": _ENDS,
+    "training.patience": "Give --patience N, in scores.",
+    "training.eval_frequency": "Give --evaluate-every N, in iterations.",
+    "training.optimizer.learn_rate": "The components have optimizers of their own: --components.NAME.optimizer.",
+}
+"""Settings that people change in vain, and what to change instead."""
+
+
+@contextmanager
+def training(ctx: typer.Context, config: Path, code: Path | None, verbose: bool) -> Iterator[dict[str, Any]]:
+    """Yield the overrides of a config; errors inside are reported."""
+    if verbose:
+        util.logger.setLevel(logging.DEBUG)
+    overrides = read_overrides(ctx.args)
+    with reported_errors(config):
+        load_code(code)
+        yield overrides
+
+
+def read_overrides(args: list[str]) -> dict[str, Any]:
+    """Return config overrides from ``--section.key value`` arguments and spaCy's environment variable.
+
+    RAISES typer.BadParameter: On an option that is neither an override nor one of the command's.
+    """
+    for arg in args:
+        if arg.startswith("-") and "." not in arg.partition("=")[0] and not _is_number(arg):
+            raise typer.BadParameter(f"{arg}: no such option. Overrides name a section: --paths.train FILE.")
+    overrides: dict[str, Any] = parse_config_overrides(list(args))
+    for name in overrides:
+        if name in OF_SPACY_TRAIN:
+            printer().warn(f"--{name} is for 'spacy train' and changes nothing here. {OF_SPACY_TRAIN[name]}")
+    return overrides
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,182 @@
+"""Texts as a stream of records: one a line, JSON Lines as annotation tools write them, or the words of a corpus.
+
+With each record comes the place behind it, so that reading can begin there again.  What cannot be read is an error in
+the place of its record: it is for the caller to stop there or to go on.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeAlias
+
+from ..errors import FormatError
+from .columns import parse_columns
+from .conllu import parse_conllu
+from .layouts import STDIN, ZIPPED
+from .presets import PRESETS
+
+
+class Record(NamedTuple):
+    """A text as it stands in a file; of T words where the file has words.
+
+    line (int): Its (first) line in the file; of a DocBin, the number of the Doc; from 1.
+    text (str): Where there are no words.
+    words (list[str] | None): [T].
+    spaces (list[bool] | None): [T], None where the file does not tell.
+    starts (list[bool | None] | None): [T] whether a word begins a sentence, None where that is not known.
+    columns (Mapping[str, Sequence[str]]): Token attributes that are given, such as "tag", [T].
+    entry (Mapping[str, Any]): The object of a line of JSON.
+    attributes: Those that a DocBin has noted on the Doc, see `features.noted`; None for none.
+    """
+
+    line: int
+    text: str = ""
+    words: list[str] | None = None
+    spaces: list[bool] | None = None
+    starts: list[bool | None] | None = None
+    columns: Mapping[str, Sequence[str]] = {}
+    entry: Mapping[str, Any] = {}
+    attributes: Any = None
+
+    @property
+    def size(self) -> int:
+        """About how many characters there are."""
+        return len(self.text) if self.words is None else sum(map(len, self.words)) + len(self.words)
+
+
+class Place(NamedTuple):
+    """A place between two records.
+
+    offset (int): Bytes of the (unpacked) file before it; of a DocBin, Docs.
+    line (int): Lines before it.
+    """
+
+    offset: int = 0
+    line: int = 0
+
+
+Piece: TypeAlias = tuple[Record | FormatError, Place]
+"""A record, or what is wrong where one cannot be read, and the place behind it."""
+BEGINNING = Place()
+_SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
+"""How JSON writes halves of characters."""
+_Lines: TypeAlias = Iterator[tuple["str | FormatError", Place]]
+
+
+def stream_records(path: Path, kind: str, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
+    """Yield the records of a file of texts or a corpus; arguments as `pipeline.texts.read_records` has them.
+
+    A sentence with a broken line is left out as a whole.
+    """
+    with _opened(path) as file:
+        if start.offset:
+            file.seek(start.offset)
+        lines = _lines(file, path, start)
+        if kind in PRESETS:
+            yield from _from_corpus(path, kind, given, lines)
+            return
+        for line, place in lines:
+            if isinstance(line, FormatError):
+                yield line, place
+            elif line and not line.isspace():
+                yield (_entry(path, place.line, line) if kind == "jsonl" else Record(place.line, line)), place
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """RAISES FormatError: If the file cannot be read to its end."""
+    try:
+        if path == STDIN:
+            yield sys.stdin.buffer
+            return
+        unpack: Any = gzip.open if path.suffix == ZIPPED else open
+        with unpack(path, "rb") as file:
+            yield file
+    except EOFError as error:
+        raise FormatError(path, 0, "the packed file was cut short.") from error
+    except zlib.error as error:
+        raise FormatError(path, 0, f"the packed file is damaged ({error}).") from error
+    except OSError as error:
+        raise FormatError(path, 0, f"cannot be read: {error.strerror or error}.") from error
+
+
+def _lines(file: Iterable[bytes], path: Path, start: Place) -> _Lines:
+    """Yield lines, without their ends and a byte order mark, and the place behind each; only a line feed ends one."""
+    offset, number = start
+    for raw in file:
+        offset, number = offset + len(raw), number + 1
+        place = Place(offset, number)
+        try:
+            line = raw.decode("utf8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            byte = offset - len(raw) + error.start
+            yield FormatError(path, number, f"byte {byte} of the file is not utf8. Convert the file to UTF-8."), place
+            continue
+        yield (line.removeprefix("\ufeff") if number == 1 else line), place
+
+
+def _entry(path: Path, number: int, line: str) -> Record | FormatError:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return FormatError(path, number, f"no JSON ({error}). Each line must be an object with a text.")
+    if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
+        return FormatError(path, number, 'expected an object with a string under "text".')
+    if _SURROGATE.search(line) and _has_halves(entry):
+        return FormatError(path, number, "half a character (\\ud800 to \\udfff, alone); no file can hold it.")
+    return Record(number, entry["text"], entry=entry)
+
+
+def _has_halves(entry: dict[str, Any]) -> bool:
+    try:
+        json.dumps(entry, ensure_ascii=False).encode("utf8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _from_corpus(path: Path, preset: str, given: Sequence[str], lines: _Lines) -> Iterator[Piece]:
+    for block, place in _blocks(path, lines):
+        if isinstance(block, FormatError):
+            yield block, place
+            continue
+        read = (
+            parse_conllu(path, block)
+            if preset == "conllu"
+            else parse_columns(path, block, columns=PRESETS[preset].columns)
+        )
+        try:
+            sentences = list(read)
+        except FormatError as error:
+            yield error, place
+            continue
+        for sentence in sentences:
+            columns = {name: sentence.columns[name] for name in given}
+            yield Record(sentence.line, "", sentence.words, sentence.spaces, columns=columns), place
+
+
+def _blocks(path: Path, lines: _Lines) -> Iterator[tuple[list[tuple[int, str]] | FormatError, Place]]:
+    """Yield the numbered lines between blank ones, or what is wrong with the first bad one of them."""
+    block: list[tuple[int, str]] = []
+    wrong: FormatError | None = None
+    place = BEGINNING
+    for line, place in lines:
+        if isinstance(line, FormatError):
+            wrong = wrong or line
+        elif "\r" in line:
+            message = "a carriage return inside the line; end lines with \\n or \\r\\n."
+            wrong = wrong or FormatError(path, place.line, message)
+        elif line.strip(" \t"):
+            block.append((place.line, line))
+        elif block or wrong:
+            yield wrong or block, place
+            block, wrong = [], None
+    if block or wrong:
+        yield wrong or block, place

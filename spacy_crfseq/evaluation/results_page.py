@@ -1,0 +1,87 @@
+"""The results of a sweep as a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..pages.charts import Series, line_chart
+from ..pages.frame import columns, figure, page, section, table
+from .results import Result, cells
+from .search import Combination, show, varying
+
+
+def make_page(
+    component: str, file: str, results: Sequence[Result], skipped: Mapping[str, Sequence[Combination]]
+) -> str:
+    """Return a page with the table, the time that each score took, and the scores along each numeric setting.
+
+    file (str): Name of the grid's file.
+    results (Sequence[Result]): Best first, failed ones last.
+    skipped (Mapping[str, Sequence]): Combinations that cannot work, by the reason.
+    """
+    header, rows = cells(results)
+    good = [result for result in results if result.score is not None]
+    parts = [section("Results", table(header, rows, [1, *range(len(header) - 5, len(header))]), "Best first.")]
+    charts = [
+        figure(line_chart(series, x="seconds", y="dev score", log_x=_wide(series)), f"What a score costs, by {key}")
+        for key, series in _by_time(good)
+    ]
+    charts += [
+        figure(line_chart(series, x=key, y="dev score", log_x=_wide(series)), f"The best score by {key}{of}")
+        for key, of, series in _along(good)
+    ]
+    parts.append(section("Scores", columns(*charts)))
+    failed = [[str(Combination(result.settings, {})), result.error or ""] for result in results if result.score is None]
+    left_out = [[str(one), reason] for reason, all_ in skipped.items() for one in all_]
+    for title, lines in (("Failed", failed), ("Skipped", left_out)):
+        if lines:
+            parts.append(section(title, table(("Combination", "Reason"), lines)))
+    return page(f"Sweep of {component}", "".join(parts), about=f"{file}, {len(good)} trained")
+
+
+def _by_time(results: Sequence[Result]) -> Iterator[tuple[str, list[Series]]]:
+    """Yield the settings that are not numbers, and time and score of all results by their values."""
+    for key in _words(results) or [""]:
+        clouds: dict[str, list[tuple[float, float]]] = {}
+        for result in sorted(results, key=lambda result: result.seconds):
+            name = show(result.settings[key]) if key in result.settings else "-"
+            clouds.setdefault(name, []).append((result.seconds, 100 * (result.score or 0.0)))
+        yield key or "combination", [Series(name, points, joined=False) for name, points in clouds.items()]
+
+
+def _along(results: Sequence[Result]) -> Iterator[tuple[str, str, list[Series]]]:
+    """Yield the numeric settings with three values or more, and the best score by them for each value of another."""
+    numeric = [key for key in list(varying([result.settings for result in results])) if key not in _words(results)]
+    for key in numeric:
+        having = [result for result in results if key in result.settings]
+        if len({result.settings[key] for result in having}) < 3:
+            continue
+        for other in _words(results) or [""]:
+            curves: dict[str, dict[float, float]] = {}
+            for result in having:
+                name = show(result.settings[other]) if other in result.settings else "dev score"
+                curve = curves.setdefault(name, {})
+                at = float(result.settings[key])
+                curve[at] = max(curve.get(at, -math.inf), 100 * (result.score or 0.0))
+            yield key, f" and {other}" * bool(other), [Series(name, sorted(c.items())) for name, c in curves.items()]
+
+
+def _words(results: Sequence[Result]) -> list[str]:
+    """Return the settings that vary and are not numbers."""
+    return [
+        key
+        for key in list(varying([result.settings for result in results]))
+        if not all(_is_number(result.settings[key]) for result in results if key in result.settings)
+    ]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _wide(series: Iterable[Series]) -> bool:
+    """Whether the values of an axis ask for a logarithmic one."""
+    places: list[float] = [x for one in series for x, _ in one.points]
+    return min(places) > 0 and max(places) >= 10 * min(places)

@@ -1,0 +1,307 @@
+"""Large amounts of text annotated, in memory that does not grow, in runs that can be killed and go on.
+
+A file is cut into portions.  Some at a time are annotated inside a memory zone of spaCy's, so that their words are
+forgotten behind it; only the first ones stay, which are most of what comes later, and which the tokenizer then knows.
+What zones leave behind in spaCy's tables is let go when the pipeline is loaded anew after many portions.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from itertools import chain
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import spacy
+from srsly import msgpack_dumps
+
+from ..corpora import DOCBIN
+from ..corpora.layouts import STDIN
+from ..corpora.records import Piece, Place, Record
+from ..corpora.resumable import Counts, Output, Target, stream_output
+from ..errors import ConfigError, CrfError, DataError, FormatError
+from .select import crfs_of
+from .texts import given_columns, make_doc, read_records
+from .written import Write, check_target, form_of, make_write
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from spacy.tokens import Doc
+
+PORTION_TEXTS, PORTION_CHARACTERS = 2048, 400_000
+"""A portion ends when it has one of these; a killed run loses no more."""
+ZONE_STRINGS = 15_000
+"""Words and affixes met for the first time after which a memory zone ends: some 10 MB."""
+BATCH = 256
+"""Texts that the components get at a time."""
+RENEW_STRINGS = 2_000_000
+"""Words and affixes met in memory zones after which the pipeline is loaded anew."""
+OTHER_KEYS = "meta"
+"""Key in ``doc.user_data`` of what a line of JSON holds beside the text."""
+
+
+class Settings(NamedTuple):
+    """How to annotate; see the help of ``crfseq tag``.
+
+    prepare (Callable): What a new process does first, such as to load a user's code; a function that can be pickled.
+    """
+
+    model: str
+    to: str
+    scores: bool = False
+    overwrite: bool = False
+    strict: bool = False
+    prepare: Callable[[], object] = tuple
+
+
+class Job(NamedTuple):
+    """A file to annotate.
+
+    target (Target | None): Its output, None for standard output.
+    identity (Mapping[str, Any]): What an output depends on, by names for users.
+    """
+
+    source: Path
+    target: Target | None
+    identity: Mapping[str, Any]
+
+
+class Step(NamedTuple):
+    """News of a run: a portion is done, or a file begins or ends, or a line is broken.
+
+    counts (Counts): What is new.
+    n_bytes (int): Of the input.
+    messages (tuple[str, ...]): Of broken lines.
+    before (Counts): With the beginning of a file, what earlier runs have done of it.
+    seconds (float): Spent on it.
+    """
+
+    counts: Counts = Counts()
+    n_bytes: int = 0
+    messages: tuple[str, ...] = ()
+    before: Counts = Counts()
+    seconds: float = 0.0
+
+
+def annotate(settings: Settings, jobs: Sequence[Job], n_processes: int = 1) -> Iterator[Step]:
+    """Annotate files, as many at a time as there are processes, and yield what is done.
+
+    RAISES CrfError: On an output of other settings, and, with `strict`, at the first line that is broken.
+    """
+    if n_processes > 1:
+        yield from _in_processes(settings, jobs, n_processes)
+    elif jobs:
+        with closing(Tagger(settings)) as tagger:
+            yield from chain.from_iterable(map(tagger.run, jobs))
+
+
+class Tagger:
+    """A loaded pipeline that annotates one file after another."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._zone: ExitStack | None = None
+        self._load()
+
+    def _load(self) -> None:
+        from ..training.compatibility import check_global
+        from .component import CRFComponent
+
+        self._nlp = spacy.load(self._settings.model)
+        self._known, self._dropped = len(self._nlp.vocab.strings), 0
+        for name, pipe in self._nlp.pipeline:
+            if self._settings.scores and isinstance(pipe, CRFComponent):
+                check_global(name, pipe.method.loss, "--scores")
+                pipe.cfg["scores"] = True
+        if self._settings.scores:
+            crfs_of(dict(self._nlp.pipeline), [], self._settings.model)
+
+    def run(self, job: Job) -> Iterator[Step]:
+        """Annotate a file, and tell of each portion."""
+        if job.target is None:
+            yield from self._run(job, stream_output(sys.stdout.buffer))
+            return
+        fresh = self._settings.overwrite or job.source == STDIN
+        with job.target.opened(job.identity, fresh) as output:
+            yield from self._run(job, output)
+        if job.source == STDIN:
+            job.target.forget()
+
+    def _run(self, job: Job, output: Output) -> Iterator[Step]:
+        kind = str(job.identity["--format"])
+        given = given_columns(self._nlp, kind)
+        to, form = self._settings.to, form_of(self._nlp, given)
+        check_target(to, form, self._settings.scores)
+        write: Write = (lambda *_: "") if to == DOCBIN else make_write(to, form, self._settings.scores)
+        place, counts = output.state.place, output.state.counts
+        yield Step(before=counts, n_bytes=_bytes(kind, place))
+        if output.state.done:
+            return
+        started = perf_counter()
+        for portion in _portions(read_records(job.source, kind, given, place)):
+            new, messages = self._annotate(job.source, portion, output, write)
+            counts, read = counts.plus(new), portion[-1][1]
+            output.commit(read, counts)
+            yield Step(new, _bytes(kind, read) - _bytes(kind, place), messages, seconds=perf_counter() - started)
+            place, started = read, perf_counter()
+        output.commit(place, counts, done=True)
+
+    def _annotate(
+        self, source: Path, portion: Sequence[Piece], output: Output, write: Write
+    ) -> tuple[Counts, tuple[str, ...]]:
+        """Annotate a portion; return what was done and what is wrong with broken lines."""
+        n_texts = n_tokens = 0
+        messages: list[str] = []
+        for first in range(0, len(portion), BATCH):
+            batch = portion[first : first + BATCH]
+            records = [record for record, _ in batch if not isinstance(record, FormatError)]
+            done: Iterator[tuple[Doc, str] | CrfError]
+            try:
+                done = iter(self._together(records, write))
+            except ConfigError:
+                raise
+            except Exception:  # one of the texts is at fault: which?
+                done = (self._alone(source, record, write) for record in records)
+            for record, _ in batch:
+                found = record if isinstance(record, FormatError) else next(done)
+                if not isinstance(found, CrfError):
+                    output.write(*found)
+                    n_texts, n_tokens = n_texts + 1, n_tokens + len(found[0])
+                elif self._settings.strict:
+                    raise found
+                else:
+                    messages.append(str(found))
+        self._change_zone()
+        return Counts(n_texts, n_tokens, len(messages)), tuple(messages)
+
+    def _change_zone(self) -> None:
+        """Between two portions, end a memory zone that has grown large; the first words that come stay for good."""
+        strings = len(self._nlp.vocab.strings)
+        if strings - self._known < ZONE_STRINGS:
+            return
+        self.close()
+        if self._dropped > RENEW_STRINGS:
+            del self._nlp
+            gc.collect()
+            self._load()
+            return
+        self._dropped += strings - len(self._nlp.vocab.strings)
+        self._known = len(self._nlp.vocab.strings)
+        self._zone = ExitStack()
+        self._zone.enter_context(self._nlp.memory_zone())
+
+    def close(self) -> None:
+        """End the memory zone."""
+        if self._zone is not None:
+            self._zone.close()
+            self._zone = None
+
+    def _together(self, records: Sequence[Record], write: Write) -> list[tuple[Doc, str]]:
+        docs = [self._doc(record) for record in records]
+        found = self._nlp.pipe(docs, batch_size=BATCH)
+        return [(doc, write(doc, record)) for doc, record in zip(found, records, strict=True)]
+
+    def _alone(self, source: Path, record: Record, write: Write) -> tuple[Doc, str] | CrfError:
+        try:
+            return self._together([record], write)[0]
+        except Exception as error:
+            return FormatError(source, record.line, f"cannot be annotated: {error}")
+
+    def _doc(self, record: Record) -> Doc:
+        doc = make_doc(self._nlp, record)
+        others = {key: value for key, value in record.entry.items() if key != "text"}
+        if others and self._settings.to == DOCBIN:
+            msgpack_dumps(others)  # raises here, where the line is known, if a DocBin cannot hold it
+            doc.user_data[OTHER_KEYS] = others
+        return doc
+
+
+def _bytes(kind: str, place: Place) -> int:
+    return 0 if kind == DOCBIN else place.offset
+
+
+def _portions(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
+    """Cut records into portions, the same ones whatever portion reading began with."""
+    portion: list[Piece] = []
+    characters = 0
+    for piece in pieces:
+        full = len(portion) >= PORTION_TEXTS or characters >= PORTION_CHARACTERS
+        if full and portion[-1][1] != piece[1]:  # two records may end at one place
+            yield portion
+            portion, characters = [], 0
+        portion.append(piece)
+        characters += 0 if isinstance(piece[0], FormatError) else piece[0].size
+    if portion:
+        yield portion
+
+
+def _in_processes(settings: Settings, jobs: Sequence[Job], n_processes: int) -> Iterator[Step]:
+    """Let workers take one file after another; when they or this process end, the others do so at their next step."""
+    import multiprocessing
+    from multiprocessing.connection import Connection, wait
+
+    context = multiprocessing.get_context("spawn")
+    due, workers = deque(jobs), dict[Connection, Any]()
+    try:
+        for _ in range(n_processes):
+            ours, theirs = context.Pipe()
+            worker = context.Process(target=_work, args=(settings, theirs), daemon=True)
+            worker.start()
+            theirs.close()
+            workers[ours] = worker
+            ours.send(due.popleft())
+        while workers:
+            for ready in wait(list(workers)):
+                assert isinstance(ready, Connection)
+                news = _receive(ready, workers[ready])
+                if isinstance(news, Step):
+                    yield news
+                elif isinstance(news, BaseException):
+                    raise news
+                elif due:
+                    ready.send(due.popleft())
+                else:
+                    ready.close()
+                    workers.pop(ready).join()
+    finally:
+        for ours, worker in workers.items():
+            ours.close()
+            worker.terminate()
+            worker.join()
+
+
+def _receive(ours: Connection, worker: Any) -> Any:
+    try:
+        return ours.recv()
+    except EOFError:
+        worker.join()
+        raise DataError(
+            f"A process has died (exit code {worker.exitcode}), perhaps for lack of memory. Give the command again to "
+            "go on, with fewer --processes."
+        ) from None
+
+
+def _work(settings: Settings, theirs: Connection) -> None:
+    """Annotate the files that come in; an answer that is no step says that one is done."""
+    try:
+        settings.prepare()
+        tagger = Tagger(settings)
+        while True:
+            for step in tagger.run(theirs.recv()):
+                theirs.send(step)
+            theirs.send(None)
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        return  # whoever began this is gone
+    except Exception as error:
+        theirs.send(error if isinstance(error, CrfError) else _portable(error))
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that can be sent, whatever it holds."""
+    return OSError(str(error)) if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")

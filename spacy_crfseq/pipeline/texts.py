@@ -1,0 +1,198 @@
+"""Docs of texts from a file: raw texts, JSON Lines, spaCy's binary format, or a corpus without its annotation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from srsly import msgpack_loads
+
+from ..corpora import DOCBIN, PRESETS, check_file, get_preset
+from ..corpora.layouts import RAW, text_format
+from ..corpora.records import BEGINNING, Piece, Place, Record, stream_records
+from ..errors import DataError, FormatError
+from .columns import missing_columns
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+    from spacy.vocab import Vocab
+
+
+class Text(NamedTuple):
+    """A text that nobody has annotated.
+
+    doc (Doc): Its tokens, and sentences where the file marks them.
+    line (int): Its line in the file; of a DocBin or a corpus, the number of the Doc; from 1.
+    meta (dict): What the file tells about it.
+    """
+
+    doc: Doc
+    line: int
+    meta: dict[str, Any]
+
+
+def read_texts(nlp: Language, path: Path, format_name: str | None = None) -> Iterator[Text]:
+    """Yield the texts of a file as it is read, without empty ones.
+
+    format_name (str | None): One of `RAW`, or a corpus whose annotation is left out; None for what the ending tells.
+    RAISES FormatError: If there is no such file, its ending tells nothing, or a line is reached that cannot be read.
+    RAISES ConfigError: If there is no such format.
+    """
+    check_file(path)
+    kind = text_format(path, format_name)
+    return _texts(nlp, path, kind, given_columns(nlp, kind))
+
+
+def texts_of(nlp: Language, source: str | Path, format_name: str | None = None) -> Iterator[Text]:
+    """Return the texts of a file, or a text that is given itself; none where that is empty.
+
+    format_name (str | None): As `read_texts` has it; if given, the source is a file.
+    """
+    if format_name or _is_path(str(source)):
+        return read_texts(nlp, Path(source), format_name)
+    if not str(source).isprintable() and any("\ud800" <= sign <= "\udfff" for sign in str(source)):
+        raise DataError("The text is not in the encoding of this terminal. Write it to a file in UTF-8.")
+    return iter([Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else [])
+
+
+def _is_path(source: str) -> bool:
+    """Whether an argument is a file's name and no text, also where there is no such file."""
+    if len(source) >= 256 or not source.strip():
+        return False
+    path = Path(source)
+    known = path.suffix[1:] in RAW
+    return known or path.exists() or (os.sep in source and not any(map(str.isspace, source)))
+
+
+def _texts(nlp: Language, path: Path, kind: str, given: Sequence[str]) -> Iterator[Text]:
+    number = 0
+    for record, _ in read_records(path, kind, given):
+        if isinstance(record, FormatError):
+            raise record
+        number += 1
+        meta = record.entry.get("meta", {})
+        if not isinstance(meta, dict):
+            raise FormatError(path, record.line, 'expected an object under "meta".')
+        doc = make_doc(nlp, record)
+        if len(doc) and not doc.text.isspace():
+            yield Text(doc, number if kind in PRESETS else record.line, meta)
+    if kind in PRESETS and not number:
+        raise FormatError(path, 0, "no sentence in the file.")
+
+
+def given_columns(nlp: Language, kind: str) -> list[str]:
+    """Return the columns of a corpus that features read and nothing in the pipeline sets."""
+    return missing_columns(nlp, get_preset(kind).columns) if kind in PRESETS else []
+
+
+def read_records(path: Path, kind: str, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
+    """Return an iterator over the records of a file, errors among them, and the places behind.
+
+    path (Path): The file, packed by gzip if its name ends in .gz; `STDIN` for standard input.
+    kind (str): What `text_format` tells; a DocBin is unpacked in memory.
+    given (Sequence[str]): Columns of a corpus to be read beside the words.
+    start (Place): Where to begin; what is yielded is the same as in a run from the beginning.
+    """
+    return _from_docbin(path, start) if kind == DOCBIN else stream_records(path, kind, given, start)
+
+
+def make_doc(nlp: Language, record: Record) -> Doc:
+    """Return a record as an unannotated Doc of the pipeline's vocab."""
+    from spacy.tokens import Doc
+
+    from ..features.noted import KEY
+
+    if record.words is None:
+        return nlp.make_doc(record.text)
+    columns: dict[str, Any] = {name: list(values) for name, values in record.columns.items()}
+    starts: Any = record.starts
+    doc = Doc(
+        nlp.vocab,
+        words=record.words,
+        spaces=record.spaces,
+        sent_starts=starts,
+        tags=columns.get("tag"),
+        pos=[value.replace("_", "") for value in columns["pos"]] if "pos" in columns else None,
+        morphs=columns.get("morph"),
+        lemmas=columns.get("lemma"),
+    )
+    if record.attributes is not None:
+        doc.user_data[KEY] = record.attributes
+    return doc
+
+
+def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
+    """Return the tokens and sentences of a Doc, its noted attributes, and the columns asked for, such as "tag"."""
+    from spacy.tokens import Doc
+
+    from ..features.noted import KEY
+
+    starts: Any = [token.is_sent_start for token in doc] if doc.has_annotation("SENT_START") else None
+    words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
+    result = Doc(doc.vocab, words=words, spaces=spaces, sent_starts=starts)
+    if columns:
+        names: Any = [column.upper() for column in columns]
+        values: Any = doc.to_array(names).reshape(len(doc), len(names))
+        result.from_array(names, values)
+    if KEY in doc.user_data:
+        result.user_data[KEY] = doc.user_data[KEY]
+    return result
+
+
+# spaCy's binary format
+
+
+def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
+    """Yield the Docs of a file in spaCy's binary format.
+
+    RAISES FormatError: If it is none.
+    """
+    docs: Iterator[Doc] = _read_docbin(source).get_docs(vocab)
+    return docs
+
+
+def _from_docbin(path: Path, start: Place) -> Iterator[Piece]:
+    """Yield the words of Docs, without making Docs: their strings need not be in any vocab."""
+    from spacy.attrs import ORTH, SENT_START
+    from spacy.strings import get_string_id
+
+    binary = _read_docbin(path)
+    text_of = {get_string_id(string): string for string in binary.strings}
+    words_at = binary.attrs.index(ORTH)
+    starts_at = binary.attrs.index(SENT_START) if SENT_START in binary.attrs else None
+    for number in range(start.offset, len(binary)):
+        table, place = binary.tokens[number], Place(number + 1, number + 1)
+        try:
+            words = [text_of[orth] for orth in table[:, words_at].tolist()]
+        except KeyError:
+            yield FormatError(path, number + 1, "the file lacks the words of this Doc."), place
+            continue
+        spaces = None if binary.flags[number].get("has_unknown_spaces") else binary.spaces[number].ravel().tolist()
+        marks = [] if starts_at is None else table[:, starts_at].tolist()
+        starts: list[bool | None] | None = [{0: None, 1: True}.get(mark, False) for mark in marks]
+        attributes = _noted(binary.user_data[number])
+        yield Record(number + 1, "", words, spaces, starts if any(marks) else None, attributes=attributes), place
+
+
+def _noted(user_data: bytes | None) -> Any:
+    """Return the attributes in the packed user data of a Doc."""
+    from ..features.noted import EXTENSION, KEY
+
+    if user_data is None or EXTENSION.encode() not in user_data:
+        return None
+    return msgpack_loads(user_data, use_list=False).get(KEY)
+
+
+def _read_docbin(source: Path) -> Any:
+    from spacy.tokens import DocBin
+
+    if not source.is_file():
+        raise FormatError(source, 0, f"no such file (looked from {Path.cwd()}).")
+    try:
+        return DocBin().from_disk(source)
+    except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
+        what = "this is no file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
+        raise FormatError(source, 0, f"{what}--format (--from of convert): {', '.join(PRESETS)}.") from error
