@@ -20,7 +20,7 @@ from ..inference.posterior import Posterior
 from ..schemes import SpanArrays, spans_of
 from ..types import Floats, Ints, Offsets
 from .labels import LabelSet
-from .tasks.spans import tag_table
+from .tasks.spans import by_doc, tag_table
 
 
 class Scored(NamedTuple):
@@ -134,9 +134,7 @@ class Answers:
         """Return the predicted spans; for a tagger, its tokens with their tags."""
         found = self.all_spans
         names = self.tags if self._scheme is None else tag_table(self.tags, self._scheme).types
-        bounds = np.searchsorted(found.start, self.doc_offsets).tolist()
-        home = np.repeat(self.doc_offsets[:-1], np.diff(bounds))
-        starts, ends = (found.start - home).tolist(), (found.end - home).tolist()
+        bounds, starts, ends = by_doc(found, self.doc_offsets)
         each = zip(starts, ends, found.type.tolist(), self.all_probabilities.tolist(), strict=True)
         scored = [Scored(start, end, names[kind], probability) for start, end, kind, probability in each]
         return [scored[first:last] for first, last in pairwise(bounds)]

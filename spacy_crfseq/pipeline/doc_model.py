@@ -16,7 +16,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from .. import threads
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError
 from ..features.encoder import Encoded, Encoder, attribute_names
 from ..features.plan import lexical_names
 from ..features.sets import columns_read
@@ -25,11 +25,11 @@ from ..model import LinearChainCRF
 from ..potentials.tag_dictionary import without_dictionary
 from ..training.compatibility import check_candidates, check_global
 from ..training.dataset import Dataset
-from ..types import Floats, Ints
+from ..types import Floats
 from . import storage
 from .answers import Answers
 from .encode import sequence_weights
-from .evidence import DocEvidence, Tags
+from .evidence import DocEvidence
 from .extract import DocColumns, lexeme_reader, read_docs
 from .feature_names import AttributeReader, text_of
 from .gold import gold_tags
@@ -84,7 +84,7 @@ class DocModel:
         show: Callable[[Model[Any, Any]], None],
     ) -> None:
         self.vocab, self.name, self.annotation, self.method, self.cfg = vocab, name, annotation, method, cfg
-        self.labels, self.partials = LabelSet(annotation), PartialTable(annotation)
+        self.labels, self.partials = LabelSet(annotation, name), PartialTable(annotation)
         self.attribute_names: list[str] = []
         self.session = Session(method.optimizer)
         self._show = show
@@ -150,7 +150,7 @@ class DocModel:
 
     def set_tags(self, tags: Iterable[str]) -> None:
         """Have these tags, and no others."""
-        labels = LabelSet(self.annotation, tags)
+        labels = LabelSet(self.annotation, self.name, tags)
         self.annotation.prepare(self.vocab, labels.tags)
         self.labels = labels
 
@@ -316,21 +316,12 @@ class DocModel:
         """Return each example as a data set: features, gold labels and weights as numbers."""
         self.encoder.pinned = True
         encoded, columns = self.encode([example.predicted for example in examples])
-        gold = self.gold_numbers([tag for e in examples for tag in gold_tags(self.annotation, e, self.name)])
+        tags = [tag for example in examples for tag in gold_tags(self.annotation, example, self.name)]
+        gold = self.labels.numbers(tags, self.partials)
         weights = sequence_weights(examples, columns)
         whole = self.checked(Dataset(encoded, gold, weights, self.partials.candidates))
         bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
         return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
-
-    def gold_numbers(self, tags: Tags) -> Ints:
-        """Return gold labels [T] for gold tags.
-
-        RAISES DataError: If a tag is none of the component's.
-        """
-        try:
-            return self.labels.numbers(tags, self.partials)
-        except DataError as error:
-            raise DataError(f"Component {self.name!r}: {error}") from None
 
     def checked(self, data: Dataset) -> Dataset:
         """Return the data, their candidate sets up to date.

@@ -31,7 +31,7 @@ class DocColumns(NamedTuple):
     """Token columns of some Docs.
 
     text (Columns): What the encoder reads; a sequence is a sentence where sentence starts are set, else a Doc.
-    state (Hashes): [T, S] what the annotation adapter wants to know of each token, see `Annotation.reads`.
+    state (Hashes): [T, S] what the task wants to know of each token, see `Annotation.reads`.
     doc_offsets (Offsets): [docs + 1] where each Doc's tokens begin.
     """
 
@@ -64,7 +64,7 @@ def read_docs(
     """Return the columns of `docs`, read once.
 
     columns (Sequence[str]): Token attributes that templates use.
-    state (Sequence[str]): Token attributes that the annotation adapter uses.
+    state (Sequence[str]): Token attributes that the task uses.
     functions (Mapping[str, TokenFunction]): Token functions by their names.
     strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
     RAISES DataError: If a token function returns something that holds no names.

@@ -32,7 +32,7 @@ def _factory(
     own: Defaults of its other settings.
     """
     default_config = {
-        "features": {"@crf_features": features}, **METHOD, "scores": False, **own, "scorer": {"@scorers": scorer},
+        "features": {"@crf_features": features}, **METHOD, **own, "scorer": {"@scorers": scorer},
     }  # fmt: skip
 
     def register(create: Callable[..., Any]) -> Callable[..., Any]:

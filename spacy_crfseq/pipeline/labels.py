@@ -19,18 +19,19 @@ class LabelSet:
     """The tags of a model, in the order of its numbers, under the rules of a task; never changed.
 
     annotation (Annotation): The task.
+    component (str): The name of the component, for messages.
     tags (tuple[str, ...]): The L tags.
     constraints (Constraints): Which may follow each other.
     """
 
-    def __init__(self, annotation: Annotation, tags: Iterable[str] = ()) -> None:
-        self.annotation, self.tags = annotation, tuple(tags)
+    def __init__(self, annotation: Annotation, component: str, tags: Iterable[str] = ()) -> None:
+        self.annotation, self.component, self.tags = annotation, component, tuple(tags)
         self.constraints = annotation.constraints(self.tags)
 
     def numbers(self, tags: Tags, partials: PartialTable) -> Ints:
         """Return gold labels [T] for gold tags.
 
-        RAISES DataError: If a tag is not here.
+        RAISES DataError: If a tag is none of the component's.
         """
         numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(self.tags)}
         numbers[None] = MISSING
@@ -41,8 +42,9 @@ class LabelSet:
         except KeyError as error:
             label = (*self.annotation.public_labels([error.args[0]]), error.args[0])[0]
             raise DataError(
-                f"the label {error.args[0]!r} is in the data but not among the component's labels "
-                f"({', '.join(self.tags[:20])}). Use add_label({label!r}), or add it to the labels given to initialize."
+                f"Component {self.component!r}: the label {error.args[0]!r} is in the data but not among the "
+                f"component's labels ({', '.join(self.tags[:20])}). Use add_label({label!r}), or add it to the labels "
+                "given to initialize."
             ) from None
 
     def preset(self, docs: Sequence[Doc], columns: DocColumns) -> dict[int, DocEvidence]:

@@ -20,14 +20,10 @@ def create_chunker_scorer() -> Callable[..., dict[str, Any]]:
 
 def tagger_score(examples: Iterable[Example], *, attr: str = "tag", **kwargs: Any) -> dict[str, Any]:
     """Return the accuracy ``{attr}_acc`` of the token attribute `attr`."""
+    known = {name: value for name, value in kwargs.items() if name == "missing_values"}
     if attr == "morph":
-        return Scorer.score_token_attr(
-            examples,
-            "morph",
-            getter=lambda token, _: token.morph.key,  # type: ignore[attr-defined]
-            **_known(kwargs),
-        )
-    return Scorer.score_token_attr(examples, attr, **_known(kwargs))
+        known["getter"] = lambda token, _: token.morph.key
+    return Scorer.score_token_attr(examples, attr, **known)
 
 
 def chunker_score(examples: Iterable[Example], *, spans_key: str = "chunks", **kwargs: Any) -> dict[str, Any]:
@@ -45,7 +41,3 @@ def chunker_score(examples: Iterable[Example], *, spans_key: str = "chunks", **k
         labeled=True,
         allow_overlap=False,
     )
-
-
-def _known(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in kwargs.items() if name == "missing_values"}

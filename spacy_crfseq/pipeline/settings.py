@@ -119,6 +119,8 @@ METHOD: dict[str, Any] = {
     "regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 1.0},
     "optimizer": {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"},
     "decoder": {"@crf_decoders": "spacy_crfseq.Viterbi.v1"},
-    **Method._field_defaults,
+    **{name: value for name, value in Method._field_defaults.items() if name != "n_threads"},
+    "scores": False,  # of the component itself
+    "n_threads": Method._field_defaults["n_threads"],
 }
-"""The defaults of a config, all but the features, which each task has its own."""
+"""The defaults of a config in its order, all but those that each task has its own."""

@@ -76,7 +76,7 @@ class Training:
 
     def _relabelled(self, found: EncodedCorpus) -> Dataset:
         """Return the data, its labels changed to the numbers of the component's labels."""
-        numbers = np.append(self._model.gold_numbers(list(found.tags)), np.int32(MISSING))
+        numbers = np.append(self._model.labels.numbers(list(found.tags), self._model.partials), np.int32(MISSING))
         gold = found.data.gold
         gold[:] = np.where(gold < MISSING, gold, numbers[np.maximum(gold, MISSING)])
         return self._model.checked(found.data)

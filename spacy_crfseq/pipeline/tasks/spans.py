@@ -14,7 +14,7 @@ from spacy.vocab import Vocab
 from ...errors import ConfigError, suggest
 from ...schemes import Span as TagSpan
 from ...schemes import SpanArrays, TagTable, encode, spans_of, split_tag, tags_of
-from ...types import Floats, Hashes
+from ...types import Floats, Hashes, Offsets
 from ..evidence import SpanLike
 from .base import Annotation, Prediction, keep_string
 
@@ -83,15 +83,20 @@ class Spans(Annotation):
     def store(self, prediction: Prediction, docs: Sequence[Doc], tags: Sequence[str], key: str) -> None:
         """Write the spans to ``doc.spans[key]``, with their scores where they are to be stored."""
         spans, types, scores = self.found(prediction, tags)
-        bounds = np.searchsorted(spans.start, prediction.doc_offsets).tolist()
-        home = np.repeat(prediction.doc_offsets[:-1], np.diff(bounds))
-        starts, ends = (spans.start - home).tolist(), (spans.end - home).tolist()
+        bounds, starts, ends = by_doc(spans, prediction.doc_offsets)
         labels = type_hashes(types, docs)[spans.type].tolist()
         for doc, first, last in zip(docs, bounds, bounds[1:], strict=False):
             found = zip(starts[first:last], ends[first:last], labels[first:last], strict=True)
             doc.spans[key] = [Span(doc, start, end, label) for start, end, label in found]
             if scores is not None:
                 doc.spans[key].attrs["scores"] = scores[first:last]
+
+
+def by_doc(spans: SpanArrays, doc_offsets: Offsets) -> tuple[list[int], list[int], list[int]]:
+    """Return the first span of each Doc and what is behind the last, and starts and ends counted in their Docs."""
+    bounds = np.searchsorted(spans.start, doc_offsets).tolist()
+    home = np.repeat(doc_offsets[:-1], np.diff(bounds))
+    return bounds, (spans.start - home).tolist(), (spans.end - home).tolist()
 
 
 def group_content(doc: Doc, key: str | None) -> object:
