@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ConfigError, DataError, suggest
+from .prf import PRF, prf
 from .types import MISSING, Constraints
 
 BoolArray = NDArray[np.bool_]
@@ -51,17 +52,6 @@ class SpanArrays(NamedTuple):
     start: IntArray
     end: IntArray
     type: IntArray
-
-
-class PRF(NamedTuple):
-    """Precision, recall and F1 (0.0 where nothing was there to divide by), with the counts behind them."""
-
-    precision: float
-    recall: float
-    f1: float
-    tp: int
-    fp: int
-    fn: int
 
 
 @lru_cache(maxsize=8192)
@@ -298,12 +288,7 @@ def spans_of(label_ids: IntegerArray, offsets: IntegerArray, table: TagTable) ->
     return SpanArrays(sequence, start, end, kind[start].astype(np.int64))
 
 
-def span_f1(
-    predicted: IntegerArray,
-    gold: IntegerArray,
-    offsets: IntegerArray,
-    table: TagTable,
-) -> PRF:
+def span_f1(predicted: IntegerArray, gold: IntegerArray, offsets: IntegerArray, table: TagTable) -> PRF:
     """Score predicted label ids [T] against gold ones [T] by exact spans, as conlleval does over all types.
 
     offsets (integer [N+1]): Bounds of the sequences.  A missing gold label (-1) acts as "O".
@@ -316,16 +301,7 @@ def span_f1(
     i = np.flatnonzero(partner[found.start] >= 0)
     j = partner[found.start[i]]
     hit = (found.end[i] == wanted.end[j]) & (found.type[i] == wanted.type[j])
-    tp = int(np.count_nonzero(hit))
-    return prf(tp, len(found.start) - tp, len(wanted.start) - tp)
-
-
-def prf(tp: int, fp: int, fn: int) -> PRF:
-    """Return precision, recall and F1 of counts; each is 0.0 where its denominator is."""
-    precision = tp / (tp + fp) if tp + fp else 0.0
-    recall = tp / (tp + fn) if tp + fn else 0.0
-    f1 = 2 * tp / (2 * tp + fp + fn) if tp else 0.0
-    return PRF(precision, recall, f1, tp, fp, fn)
+    return prf(int(np.count_nonzero(hit)), len(found.start), len(wanted.start))
 
 
 @lru_cache(maxsize=65536)

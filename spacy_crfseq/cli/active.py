@@ -21,11 +21,13 @@ from tqdm import tqdm
 
 from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
+from ..training import active as measures
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import INTERRUPTED, CodeOption, load_code, printer, reported_errors
+from ._options import Model, OneComponent, TextFormat
 from ._outputs import STDOUT, check_output_file
-from ._texts import FORMAT_HELP, HELP, Text, read_texts
+from ._texts import HELP, Text, read_texts
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -37,9 +39,9 @@ BATCH = 128
 
 @crfseq_cli.command("active")
 def active_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    model: Model,
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],
-    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
+    format_: TextFormat = None,
     by: Annotated[
         str,
         typer.Option(
@@ -47,9 +49,7 @@ def active_cli(
             "total-token-entropy, nbest-entropy"
         ),
     ] = "entropy",
-    component: Annotated[
-        str | None, typer.Option("--component", "-p", help="CRF component to ask [the only one that predicts spans]")
-    ] = None,
+    component: OneComponent = None,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Texts to keep")] = 100,
     nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
     output: Annotated[str, typer.Option("--output", "-o", help="JSONL file, or - for stdout")] = STDOUT,
@@ -133,51 +133,21 @@ def active(
 # Measures
 
 
-def _least_confidence(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    from ..training.active import least_confidence
-
-    return least_confidence(answers.log_probabilities())
+def _each(measure: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.float64]:
+    return np.array([float(measure(item)) for item in items])
 
 
-def _margin(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    from ..training.active import margin
-
-    return np.array([margin(_logs(labellings)) for labellings in answers.nbest(2)])
-
-
-def _token_entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    from ..training.active import token_entropies
-
-    return np.array([token_entropies(marginals).mean() for marginals in answers.marginals()])
-
-
-def _total_token_entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    from ..training.active import token_entropies
-
-    return np.array([token_entropies(marginals).sum() for marginals in answers.marginals()])
-
-
-def _nbest_entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    from ..training.active import list_entropy
-
-    return np.array([list_entropy(_logs(labellings)) for labellings in answers.nbest(nbest)])
-
-
-def _entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    return answers.entropies()
-
-
-def _logs(labellings: Sequence[Any]) -> list[float]:
-    return [labelling.log_probability for labelling in labellings]
+def _logs(answers: Answers, n: int) -> Iterator[list[float]]:
+    return ([labelling.log_probability for labelling in labellings] for labellings in answers.nbest(n))
 
 
 MEASURES: Mapping[str, Callable[[Answers, int], NDArray[np.float64]]] = {
-    "entropy": _entropy,
-    "least-confidence": _least_confidence,
-    "margin": _margin,
-    "token-entropy": _token_entropy,
-    "total-token-entropy": _total_token_entropy,
-    "nbest-entropy": _nbest_entropy,
+    "entropy": lambda answers, _: answers.entropies(),
+    "least-confidence": lambda answers, _: measures.least_confidence(answers.log_probabilities()),
+    "margin": lambda answers, _: _each(measures.margin, _logs(answers, 2)),
+    "token-entropy": lambda answers, _: _each(lambda p: measures.token_entropies(p).mean(), answers.marginals()),
+    "total-token-entropy": lambda answers, _: _each(lambda p: measures.token_entropies(p).sum(), answers.marginals()),
+    "nbest-entropy": lambda answers, nbest: _each(measures.list_entropy, _logs(answers, nbest)),
 }
 """Functions from answers and the length of an N-best list to a value for each Doc, larger where it would teach more."""
 

@@ -14,24 +14,28 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from spacy import util
 
-from ..errors import CrfError, DataError, FormatError
-from ..formats import CUSTOM, Preset, Sentence, check_file, guess, read_columns, read_conllu
+from ..errors import ConfigError, CrfError, DataError, FormatError
+from ..formats import CUSTOM, Preset, Sentence, check_file, get_preset, guess, read_columns, read_conllu
 from ..schemes import Span, encode
 from ._app import crfseq_cli
 from ._console import FAILED, CodeOption, load_code, reported_errors
-from ._debug_tables import tell
+from ._debug_report import Report, print_report
 from ._formats import COLUMNS_HELP, DOCBIN, DOCS, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
-from ._prospects import Component, Expense, findings_of_components, look_at_config
+from ._options import AsJson
+from ._prospects import Component, findings_of_components, look_at_config
 from ._texts import load_docs
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..analysis.corpus import Finding, Part
+    from ..evaluation.corpus import Part
+    from ..evaluation.corpus_findings import Finding
 
 LABELS = ("tag", "pos", "chunk", "ent")
 """Columns that hold labels, where no config says which are learnt."""
 SPANS = ("chunk", "ent")
+COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
+"""What the components of a factory learn, if not told otherwise."""
 SHOWN = 10
 """Errors of a file, and of each kind of trouble, that are shown."""
 
@@ -49,7 +53,7 @@ def debug_data_cli(
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
     cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON")] = False,
+    as_json: AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Look into a corpus before training: labels, mistakes, what dev shares with it, features, costs.
@@ -74,7 +78,7 @@ def debug_data_cli(
         if as_json:
             print(json.dumps(report.as_json(), indent=2))
         else:
-            tell(report)
+            print_report(report)
     if report.failed:
         raise typer.Exit(FAILED)
 
@@ -87,54 +91,6 @@ class How(NamedTuple):
     columns: str | None = None
     scheme: str | None = None
     cost: bool = True
-
-
-class Report(NamedTuple):
-    """All that was found.
-
-    parts (dict[str, Part]): "train" and, if given, "dev".
-    errors (dict[str, list[str]]): Broken lines of each part; `n_errors` is how many there are.
-    """
-
-    layout: Preset
-    files: dict[str, Path]
-    parts: dict[str, Part]
-    errors: dict[str, list[str]]
-    n_errors: dict[str, int]
-    components: dict[str, Component]
-    expense: Expense | None
-    findings: list[Finding]
-
-    @property
-    def failed(self) -> bool:
-        """Whether training cannot work."""
-        return any(finding.severity == "fail" for finding in self.findings)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return all of it in a form that JSON knows."""
-        from ..analysis.corpus import as_json
-
-        components = {
-            name: {
-                "labels": component.n_labels,
-                "attributes": sum(use.attributes for use in component.templates),
-                "templates": [use._asdict() for use in component.templates],
-                "dead": component.dead(),
-                "unset_columns": component.unset,
-                "cost": component.cost and {**component.cost._asdict(), "seconds": component.cost.seconds},
-            }
-            for name, component in self.components.items()
-        }
-        return {
-            "layout": {"name": self.layout.name, "columns": self.layout.columns, "scheme": self.layout.scheme},
-            "files": {name: str(path) for name, path in self.files.items()},
-            "parts": {name: as_json(part) for name, part in self.parts.items()},
-            "errors": {name: {"count": self.n_errors[name], "first": self.errors[name]} for name in self.errors},
-            "components": components,
-            "cost": self.expense and self.expense._asdict(),
-            "findings": [finding._asdict() for finding in self.findings],
-            "ok": not self.failed,
-        }
 
 
 class Source(NamedTuple):
@@ -158,7 +114,8 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     RAISES CrfError: If there is no such file or config, or nothing tells the layout; what is wrong in the files is in
         the report.
     """
-    from ..analysis import corpus
+    from ..evaluation.corpus import overlap
+    from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
 
     how = how or How()
     source = _source(how.config) if how.config else Source()
@@ -166,31 +123,31 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     layout = corpus_layout(file, how.format_name, how.columns, how.scheme) if explicit else source.layout
     assert layout is not None
     files = {"train": file, **({"dev": dev} if dev else {})}
-    parts, errors, counts = {}, {}, {}
+    parts, broken = {}, {}
     findings: list[Finding] = []
     for name, path in files.items():
         check_file(path)
-        broken = _Errors()
-        parts[name] = _count(path, layout, source, broken)
-        errors[name], counts[name] = broken.first, broken.count
-        findings += _of_errors(path, layout, broken)
+        broken[name] = _Errors()
+        parts[name] = _count(path, layout, source, broken[name])
+        findings += _of_errors(path, layout, broken[name])
         if parts[name].lengths:
-            where = _where(path, layout)
-            findings += corpus.findings_of(parts[name], where, strict=source.strict, learnt=name == "train")
-        elif not broken.count:
-            findings.append(corpus.Finding("fail", f"{path}: no sentence in the file."))
-    if "dev" in parts and parts["train"].lengths and parts["dev"].lengths:
-        findings += corpus.overlap_findings(corpus.overlap(parts["train"], parts["dev"]))
+            findings += findings_of(parts[name], _where(path, layout), strict=source.strict, learnt=name == "train")
+        elif not broken[name].count:
+            findings.append(Finding("fail", f"{path}: no sentence in the file."))
+    if all(parts[name].lengths for name in files) and dev:
+        findings += overlap_findings(overlap(parts["train"], parts["dev"]))
     components: dict[str, Component] = {}
     expense = None
     if how.config and any(finding.severity == "fail" for finding in findings):
-        findings.append(corpus.Finding("warn", f"{how.config}: features and costs were not looked at; mend the rest."))
+        findings.append(Finding("warn", f"{how.config}: features and costs were not looked at; mend the rest."))
     elif how.config:
         try:
             components, expense = look_at_config(how.config, file, dev, how.cost)
             findings += findings_of_components(components)
         except CrfError as error:
-            findings.append(corpus.Finding("fail", f"{how.config}: {error}"))
+            findings.append(Finding("fail", f"{how.config}: {error}"))
+    errors = {name: one.first for name, one in broken.items()}
+    counts = {name: one.count for name, one in broken.items()}
     return Report(layout, files, parts, errors, counts, components, expense, findings)
 
 
@@ -211,7 +168,7 @@ class _Errors:
 
 def _count(path: Path, layout: Preset, source: Source, broken: _Errors) -> Part:
     """Return the counts of a file, what cannot be read left out."""
-    from ..analysis.corpus import PLAIN, count
+    from ..evaluation.corpus import PLAIN, count
 
     wanted = source.labels or tuple(name for name in LABELS if name in layout.columns)
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
@@ -279,17 +236,14 @@ def _where(path: Path, layout: Preset) -> Any:
 
 
 def _of_errors(path: Path, layout: Preset, broken: _Errors) -> list[Finding]:
-    from ..analysis.corpus import Finding
+    from ..evaluation.corpus_findings import Finding
 
     if not broken.count:
         return []
     text = f"{path}: {broken.count:,} lines cannot be read, listed above." if broken.count > 1 else broken.first[0]
     seems = guess(path) if layout.name != DOCBIN else None
-    if (
-        seems is not None
-        and broken.count > 1
-        and (seems.name, len(seems.columns)) != (layout.name, len(layout.columns))
-    ):
+    alike = seems is None or (seems.name, len(seems.columns)) == (layout.name, len(layout.columns))
+    if seems is not None and broken.count > 1 and not alike:
         text += f" It was read as {as_options(layout)}, but looks like {as_options(seems)} ({' '.join(seems.columns)})."
     return [Finding("fail", text)]
 
@@ -299,39 +253,27 @@ def _source(config_path: Path) -> Source:
 
     RAISES ConfigError: If there is no such config.
     """
-    from ..errors import ConfigError
-
     if not config_path.is_file():
         raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
     config = util.load_config(config_path, interpolate=False)
     block: Any = config
     for name in config.get("training", {}).get("train_corpus", "corpora.train").split("."):
         block = block.get(name, {})
-    components = config.get("components", {})
     labels, key = [], "chunks"
     for name in config.get("nlp", {}).get("pipeline", []):
-        settings = components.get(name, {})
+        settings = config.get("components", {}).get(name, {})
         factory = settings.get("factory")
-        if factory == "crf_tagger":
-            labels.append(settings.get("attr", "tag"))
-        elif factory == "crf_chunker":
-            labels.append("chunk")
+        if factory in COLUMN_OF:
+            labels.append(settings.get("attr") or COLUMN_OF[factory])
+        if factory == "crf_chunker":
             key = settings.get("spans_key", key)
-        elif factory == "crf_ner":
-            labels.append("ent")
     layouts = {
         "spacy_crfseq.ConllReader.v1": _columns_layout(block),
-        "spacy_crfseq.ConlluReader.v1": _preset("conllu"),
+        "spacy_crfseq.ConlluReader.v1": get_preset("conllu"),
         "spacy.Corpus.v1": DOCS,
     }
     strict = block.get("on_invalid", "error") == "error" and "spacy_crfseq.ConllReader" in block.get("@readers", "")
     return Source(layouts.get(block.get("@readers")), strict, tuple(labels) or None, key)
-
-
-def _preset(name: str) -> Preset:
-    from ..formats import get_preset
-
-    return get_preset(name)
 
 
 def _columns_layout(block: Mapping[str, Any]) -> Preset:

@@ -18,27 +18,27 @@ from ..schemes import Span
 from ._app import crfseq_cli
 from ._columns import SPAN_COLUMNS, chunks_key, missing_columns, predicted_columns
 from ._console import CodeOption, load_code, printer, reported_errors
-from ._formats import FORMAT_HELP
-from ._gold import GIVEN_HELP, file_columns, format_of, names_of, read_gold
+from ._gold import file_columns, format_of, names_of, read_gold
+from ._options import AsJson, Given, GoldFormat, Model
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ._conlleval import SpanCounts
+    from ..evaluation.conlleval import SpanCounts
 
 WARM_UP = 32
 
 
 @crfseq_cli.command("evaluate")
 def evaluate_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    model: Model,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Corpus file")],
-    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
+    format_: GoldFormat = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file for the scores")] = None,
-    given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of the report")] = False,
+    given: Given = None,
+    as_json: AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Score a pipeline on a corpus file, as conlleval does, and measure its speed.
@@ -163,7 +163,7 @@ def _section(name: str, counts: SpanCounts, titled: bool) -> str:
 
 
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
-    from ._conlleval import SpanCounts
+    from ..evaluation.conlleval import SpanCounts
 
     counts = SpanCounts()
     for example in examples:

@@ -372,7 +372,7 @@ def _token(anchor: str, word: str, label: str, probability: float) -> str:
 
 
 def _shade(probability: float) -> str:
-    from ._marks import strength
+    from ..pages.marks import strength
 
     return f"--shade: {60 * strength(probability):.0f}%"
 

@@ -15,9 +15,9 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.cli import calibrate
 from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.evaluation.calibration import calibration
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.training.calibration import calibration
 from tests.cli.conftest import Corpus, write_corpus
 
 Run = Callable[..., Any]

@@ -108,7 +108,7 @@ def test_leakage_and_conflicts(look: Callable[..., Report]) -> None:
 
 
 def test_what_dev_shares(look: Callable[..., Report]) -> None:
-    from spacy_crfseq.analysis.corpus import overlap
+    from spacy_crfseq.evaluation.corpus import overlap
 
     report = look(GOOD, "Ada B-LOC\n\nBo B-PER\n\nLima B-LOC\nAda O\n\n")
     shared = overlap(report.parts["train"], report.parts["dev"])

@@ -14,8 +14,8 @@ from spacy.tokens import Doc, DocBin, Span
 
 from spacy_crfseq.cli import evaluate
 from spacy_crfseq.cli._columns import chunks_key, predicted_columns
-from spacy_crfseq.cli._conlleval import SpanCounts
 from spacy_crfseq.errors import DataError
+from spacy_crfseq.evaluation.conlleval import SpanCounts
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span as TagSpan
 from spacy_crfseq.schemes import decode_lenient

@@ -16,8 +16,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.cli import calibrate, compare, evaluate, report
-from spacy_crfseq.cli._findings import LONGEST, Findings
-from spacy_crfseq.cli._judged import Judged
+from spacy_crfseq.evaluation.judged import LONGEST
+from spacy_crfseq.evaluation.report import Findings
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import read_examples
 from tests.cli.conftest import Corpus, write_corpus
@@ -228,7 +228,7 @@ def test_unknown_tokens_do_not_count(trained: Path, tmp_path: Path) -> None:
     nlp = spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"])
     (tmp_path / "part.conll").write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP O\nOslo NNP B-NP -\n. . O O\n\n")
     examples = list(read_examples(nlp, tmp_path / "part.conll", "conll2003"))
-    judged = Judged(pipe_of(nlp, "crf_ner"), examples, [example.predicted for example in examples])
+    judged, _ = judge(pipe_of(nlp, "crf_ner"), examples, [example.predicted for example in examples])
     assert judged.token_counts.tolist() == [[3, 3]]
     assert [span.label for span in judged.found[0]] == ["PER"]
     assert len(judged.probabilities[0]) == 1

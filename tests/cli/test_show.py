@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import DocBin
+from spacy_crfseq.cli._marks import PALETTE, strength
 
 from spacy_crfseq.cli import show
-from spacy_crfseq.cli._marks import PALETTE, strength
 from spacy_crfseq.cli._texts import Text
 from spacy_crfseq.cli.show import Entry, page
 from spacy_crfseq.pipeline.answers import Scored

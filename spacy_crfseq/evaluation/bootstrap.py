@@ -123,21 +123,6 @@ def doubt(n_texts: int) -> str:
     )
 
 
-def prf(counts: Values) -> Values:
-    """Return precision, recall and F1 [..., 3] of counts [..., 3]: right, found, in the gold standard.
-
-    nan where nothing is found, or there is nothing to find; F1 only where neither is.
-    """
-    right, found, gold = np.moveaxis(counts, -1, 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.stack([right / found, right / gold, 2 * right / (found + gold)], axis=-1)
-
-
-def prf_by_label(counts: Values) -> Values:
-    """Return `prf` of each label as one row [..., 3 L], counts likewise [..., 3 L]."""
-    return prf(counts.reshape(*counts.shape[:-1], -1, 3)).reshape(counts.shape)
-
-
 def _percentiles(values: Values, level: float, n_texts: int) -> tuple[Values, Values]:
     """Return the ends of the middle part of values [R, ...]; samples without a value are left out.
 

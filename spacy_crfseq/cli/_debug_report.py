@@ -1,16 +1,19 @@
-"""What ``crfseq debug-data`` prints: tables of counts, of templates and of costs, then what to fix."""
+"""What ``crfseq debug-data`` found, as JSON and as tables: counts, templates and costs, then what to fix."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..formats import Preset
 from ._console import cut, printer
+from ._prospects import Component, Expense
 
 if TYPE_CHECKING:
-    from ..analysis.corpus import Finding
-    from ._prospects import Component
-    from .debug_data import Report
+    from ..evaluation.corpus import Lengths, Part
+    from ..evaluation.corpus_findings import Finding
 
 LABEL_ROWS = 50
 TEMPLATE = 32
@@ -19,16 +22,51 @@ MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}
 """In the place of wasabi's colours and marks, where there is no terminal."""
 
 
-def tell(report: Report) -> None:
+class Report(NamedTuple):
+    """All that was found.
+
+    parts (dict[str, Part]): "train" and, if given, "dev".
+    errors (dict[str, list[str]]): Broken lines of each part; `n_errors` is how many there are.
+    """
+
+    layout: Preset
+    files: dict[str, Path]
+    parts: dict[str, Part]
+    errors: dict[str, list[str]]
+    n_errors: dict[str, int]
+    components: dict[str, Component]
+    expense: Expense | None
+    findings: list[Finding]
+
+    @property
+    def failed(self) -> bool:
+        """Whether training cannot work."""
+        return any(finding.severity == "fail" for finding in self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it in a form that JSON knows."""
+        return {
+            "layout": {"name": self.layout.name, "columns": self.layout.columns, "scheme": self.layout.scheme},
+            "files": {name: str(path) for name, path in self.files.items()},
+            "parts": {name: part.as_json() for name, part in self.parts.items()},
+            "errors": {name: {"count": self.n_errors[name], "first": self.errors[name]} for name in self.errors},
+            "components": {name: component.as_json() for name, component in self.components.items()},
+            "cost": self.expense and self.expense._asdict(),
+            "findings": [finding._asdict() for finding in self.findings],
+            "ok": not self.failed,
+        }
+
+
+def print_report(report: Report) -> None:
     """Print a report."""
     say = printer()
-    _tell_corpus(say, report)
+    _print_corpus(say, report)
     for name in report.parts["train"].columns:
-        _tell_labels(say, report, name)
+        _print_labels(say, report, name)
     for name, component in report.components.items():
-        _tell_component(say, name, component)
+        _print_component(say, name, component)
     if report.expense is not None:
-        _tell_cost(say, report)
+        _print_cost(say, report)
     for name, lines in report.errors.items():
         if report.n_errors[name] > 1:
             say.divider(f"{report.files[name]}: {report.n_errors[name]:,} lines cannot be read")
@@ -37,10 +75,10 @@ def tell(report: Report) -> None:
     for severity in ("fail", "warn", "good"):
         for finding in report.findings:
             if finding.severity == severity:
-                _tell_finding(finding)
+                _print_finding(finding)
 
 
-def _tell_finding(finding: Finding) -> None:
+def _print_finding(finding: Finding) -> None:
     if sys.stdout.isatty():
         getattr(printer(), finding.severity)(finding.text)
     else:
@@ -49,23 +87,24 @@ def _tell_finding(finding: Finding) -> None:
         print(f"       {place}")
 
 
-def _tell_corpus(say: Any, report: Report) -> None:
-    from ..analysis.corpus import lengths_of, overlap
+def _print_corpus(say: Any, report: Report) -> None:
+    from ..evaluation.corpus import lengths_of, overlap
 
     whole = {name: part for name, part in report.parts.items() if part.lengths}
     if not whole:
         return
     say.divider("Corpus")
-    lengths = {name: lengths_of(part) for name, part in whole.items()}
-    rows = [
-        ("sequences", *(f"{len(part.lengths):,}" for part in whole.values())),
-        ("tokens", *(f"{part.tokens:,}" for part in whole.values())),
-        ("distinct words", *(f"{len(part.words):,}" for part in whole.values())),
-        ("tokens of a sequence, median", *(f"{length.median:.0f}" for length in lengths.values())),
-        ("95 % have at most", *(f"{length.most:.0f}" for length in lengths.values())),
-        ("longest", *(f"{length.longest:,}" for length in lengths.values())),
-        ("repeated sentences", *(f"{part.repeated:,}" for part in whole.values())),
-    ]
+    cells: dict[str, Callable[[Part, Lengths], str]] = {
+        "sequences": lambda part, _: f"{len(part.lengths):,}",
+        "tokens": lambda part, _: f"{part.tokens:,}",
+        "distinct words": lambda part, _: f"{len(part.words):,}",
+        "tokens of a sequence, median": lambda _, lengths: f"{lengths.median:.0f}",
+        "95 % have at most": lambda _, lengths: f"{lengths.most:.0f}",
+        "longest": lambda _, lengths: f"{lengths.longest:,}",
+        "repeated sentences": lambda part, _: f"{part.repeated:,}",
+    }
+    each = [(part, lengths_of(part)) for part in whole.values()]
+    rows = [(name, *(cell(*one) for one in each)) for name, cell in cells.items()]
     if len(whole) == 2:
         shared = overlap(whole["train"], whole["dev"])
         rows.append(("tokens of words not in train", "", f"{100 * shared.unseen_words:.1f} %"))
@@ -76,22 +115,19 @@ def _tell_corpus(say: Any, report: Report) -> None:
     say.table(rows, header=("", *whole), aligns=("l", *"r" * len(whole)), divider=True)
 
 
-def _tell_labels(say: Any, report: Report, name: str) -> None:
+def _print_labels(say: Any, report: Report, name: str) -> None:
     columns = {part: counts.columns[name] for part, counts in report.parts.items() if name in counts.columns}
     train = columns["train"]
-    what = "tokens" if train.scheme == "plain" else "spans"
     labels = list(dict.fromkeys(label for column in columns.values() for label, _ in column.labels.most_common()))
     say.divider(f"{name}: {len(labels)} labels")
     rows = [(label, *(f"{column.labels[label]:,}" for column in columns.values())) for label in labels[:LABEL_ROWS]]
-    header = (what, *columns)
-    say.table(rows, header=header, aligns=("l", *"r" * len(columns)), divider=True)
+    say.table(rows, header=(train.unit, *columns), aligns=("l", *"r" * len(columns)), divider=True)
     if len(labels) > LABEL_ROWS:
         print(f"... and {len(labels) - LABEL_ROWS} more")
 
 
-def _tell_component(say: Any, name: str, component: Component) -> None:
-    attributes = sum(use.attributes for use in component.templates)
-    say.divider(f"{name}: {len(component.templates)} templates, {attributes:,} attributes")
+def _print_component(say: Any, name: str, component: Component) -> None:
+    say.divider(f"{name}: {len(component.templates)} templates, {component.attributes:,} attributes")
     dead = set(component.dead())
     rows = [
         (
@@ -107,7 +143,7 @@ def _tell_component(say: Any, name: str, component: Component) -> None:
     say.table(rows, header=header, aligns=("l", "r", "r", "r", "l"), divider=True)
 
 
-def _tell_cost(say: Any, report: Report) -> None:
+def _print_cost(say: Any, report: Report) -> None:
     assert report.expense is not None
     say.divider("Cost of crfseq fit here")
     rows = [("reading and encoding", "", "", f"{report.expense.encoding:.1f} s")]
@@ -115,14 +151,8 @@ def _tell_cost(say: Any, report: Report) -> None:
         cost = component.cost
         if cost is not None:
             count = f"{'at most' if cost.bounded else 'about'} {cost.iterations:,} iterations"
-            rows.append(
-                (
-                    f"{name}, {cost.n_parameters:,} weights",
-                    count,
-                    f"{cost.iteration_seconds:.2f} s",
-                    f"{cost.seconds:.1f} s",
-                )
-            )
+            times = f"{cost.iteration_seconds:.2f} s", f"{cost.seconds:.1f} s"
+            rows.append((f"{name}, {cost.n_parameters:,} weights", count, *times))
     memory = "" if report.expense.megabytes is None else f"{report.expense.megabytes:,.0f} MB of memory"
     rows.append(("together", memory, "", f"{report.expense.encoding + report.expense.training:.0f} s"))
     say.table(rows, aligns=("l", "r", "r", "r"))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.errors import BOTH, BOUNDARY, KINDS, LABEL, MISSED, NOTHING, RIGHT, SPURIOUS
-from ..pages import charts, frame
-from ..pages.charts import Bar, Series
-from ..pages.frame import Markup
-from ._findings import Estimate, Findings, Row, Sentence, kind_totals, main_score, shown_label
-from ._marks import STYLE, Marker, article, rounded, side
+from ..evaluation.errors import BOTH, BOUNDARY, KINDS, LABEL, MISSED, NOTHING, RIGHT, SPURIOUS
+from ..evaluation.report import Estimate, Findings, Row, Sentence, kind_totals, shown_label
+from . import charts, frame
+from .charts import Bar, Series
+from .frame import Markup
+from .marks import STYLE, Marker, article, rounded, side
 
 MOST_LABELS = 30
 """Labels that a chart or a table shows."""
@@ -42,6 +42,7 @@ class Subject(NamedTuple):
     model, file (str): Their names.
     corpus (str): The training corpus; empty if there is none.
     lang, direction (str): Of the texts.
+    colors (Mapping[str, str]): Of labels, as `Marker` has them.
     """
 
     model: str
@@ -49,6 +50,7 @@ class Subject(NamedTuple):
     corpus: str
     lang: str
     direction: str
+    colors: Mapping[str, str]
     n_samples: int
 
 
@@ -74,7 +76,7 @@ def report_page(subject: Subject, components: Sequence[Findings]) -> str:
 def _overview(components: Sequence[Findings]) -> str:
     rows = []
     for found in components:
-        name, (score, what) = frame.text(found.name), main_score(found)
+        name, (score, what) = frame.text(found.name), found.main_score
         rows.append((Markup(f'<a href="#{name}">{name}</a>'), what, _cell(score)))
     return frame.table(("Component", "Score", ""), rows, {2})
 
@@ -358,7 +360,7 @@ def _worst(found: Findings, subject: Subject, prefix: str) -> str:
         return frame.section(f"{prefix}Sentences", "", "There is no mistake.")
     counts = Counter(span.label for one in found.worst for span in one.gold)
     counts.update(span.label for one in found.worst for span, _ in one.found)
-    marker = Marker(counts, subject.direction)
+    marker = Marker(counts, subject.colors, subject.direction)
     what = "spans" if found.unit == "spans" else "tags"
     order = ", then those that the model was surest of" if found.certainty is not None else ""
     marked = (
@@ -377,6 +379,6 @@ def _article(marker: Marker, one: Sentence, what: str) -> Markup:
     found = [(*span, p) for span, p in one.found]
     return article(
         Markup(f"text {one.text:,}, {one.wrong} wrong {what}{sure}{part}"),
-        side("gold", marker.marked(one.doc, [(*span, None) for span in one.gold])),
-        side("predicted", marker.marked(one.doc, found)),
+        side("gold", marker.marked(one.tokens, [(*span, None) for span in one.gold])),
+        side("predicted", marker.marked(one.tokens, found)),
     )

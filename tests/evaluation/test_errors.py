@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.analysis.errors import (
+from spacy_crfseq.evaluation.errors import (
     BOTH,
     BOUNDARY,
     LABEL,

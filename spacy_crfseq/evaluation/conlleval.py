@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..schemes import OUTSIDE, Span, prf
+from ..prf import prf
+from ..schemes import OUTSIDE, Span
 
 
 @dataclass
@@ -56,10 +57,8 @@ class SpanCounts:
 
 
 def _scores(gold: int, found: int, correct: int) -> str:
-    scores = prf(correct, found - correct, gold - correct)
-    return (
-        f"precision: {100 * scores.precision:6.2f}%; recall: {100 * scores.recall:6.2f}%; FB1: {100 * scores.f1:6.2f}"
-    )
+    precision, recall, f1 = (100 * score for score in prf(correct, found, gold))
+    return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
 
 
 def _tags(spans: Iterable[Span], length: int) -> list[str]:
