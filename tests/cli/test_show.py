@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import DocBin
-from spacy_crfseq.cli._marks import PALETTE, strength
 
 from spacy_crfseq.cli import show
-from spacy_crfseq.cli._texts import Text
-from spacy_crfseq.cli.show import Entry, page
-from spacy_crfseq.pipeline.answers import Scored
+from spacy_crfseq.cli._judging import displacy_colors
+from spacy_crfseq.evaluation.judged import Tokens
+from spacy_crfseq.pages.marks import PALETTE, strength
+from spacy_crfseq.pages.show import Entry, Subject, show_page
 from tests.pipeline import helpers
 
 Run = Callable[..., Any]
@@ -100,11 +99,10 @@ def test_the_page_asks_nothing_of_the_net(run: Run, model: Path, tmp_path: Path)
         assert word not in html
 
 
-def test_foreign_signs_are_escaped(nlp: Language) -> None:
+def test_foreign_signs_are_escaped() -> None:
     words = ["<b>", "Tom", "&", "Ann", "</article>"]
-    doc = spacy.tokens.Doc(nlp.vocab, words=words)
-    entry = Entry(Text(doc, 1, {}), [Scored(1, 4, "<i>&{x}", 0.5)], 0.25)
-    html = page(nlp, "<ner>", "{0}<model>", [entry])
+    entry = Entry(1, Tokens(words, [True] * 5), [(1, 4, "<i>&{x}", 0.5)], 0.25)
+    html = show_page(Subject("{0}<model>", "<ner>", "en", "ltr", {}, "text"), [entry])
     found = Page(html)
     assert found.marks[0]["text"] == "Tom & Ann"
     assert found.marks[0]["label"] == "<i>&{x} 0.50"
@@ -148,11 +146,11 @@ def test_other_components(run: Run, trained: Path, tmp_path: Path, component: st
     assert "Choose one: --component crf_chunker or crf_ner" in several.stderr
 
 
-def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
+def test_every_label_has_a_colour_of_its_own() -> None:
     labels = ["LOC", "MISC", "ORG", "PER", *(f"L{i}" for i in range(len(PALETTE) - 4))]
-    doc = spacy.tokens.Doc(nlp.vocab, words=labels)
-    spans = [Scored(i, i + 1, label, 1.0) for i, label in enumerate(labels)]
-    html = page(nlp, "ner", "model", [Entry(Text(doc, 1, {}), spans, 1.0)])
+    spans = [(i, i + 1, label, 1.0) for i, label in enumerate(labels)]
+    entry = Entry(1, Tokens(labels, [True] * len(labels)), spans, 1.0)
+    html = show_page(Subject("model", "ner", "en", "ltr", displacy_colors(), "text"), [entry])
     colors = [mark["style"].rsplit(",", 1)[1] for mark in Page(html).marks]
     assert len(set(colors)) == len(labels)
 
