@@ -15,6 +15,7 @@ from . import charts, frame
 from .charts import Bar, Series
 from .frame import Markup
 from .marks import STYLE, Marker, article, rounded, side
+from .top import GROUPS
 
 MOST_LABELS = 30
 """Labels that a chart or a table shows."""
@@ -317,14 +318,10 @@ def _points(log: Sequence[dict[str, float]], x: str, y: str) -> list[tuple[float
     return [(entry[x], entry[y]) for entry in log if entry.get(x) is not None and entry.get(y) is not None]
 
 
-KIND_NAMES = {"transitions": "(transitions)", "boundaries": "(start and end)"}
-"""What `crfseq top` calls weights that belong to no template."""
-
-
 def _weights(found: Findings, prefix: str) -> str:
     rows = sorted(found.templates, key=lambda row: -row.weights)
     bars = [
-        Bar(row.template or KIND_NAMES.get(row.kind, row.kind), row.weights, row.nonzero)
+        Bar(row.template or GROUPS.get(row.kind, row.kind), row.weights, row.nonzero)
         for row in rows[:MOST_TEMPLATES]
         if row.weights
     ]

@@ -15,7 +15,8 @@ from spacy.tokens import DocBin
 
 from spacy_crfseq.cli import explain
 from spacy_crfseq.cli._console import cut_name
-from spacy_crfseq.cli.explain import ExplainedText, _lines, against_rival, page
+from spacy_crfseq.cli.explain import _lines
+from spacy_crfseq.pages.explain import against_rival, explain_page
 from tests.cli import test_show
 from tests.terminal import run_on_terminal
 
@@ -147,7 +148,6 @@ def test_of_a_feature_the_value_is_kept() -> None:
 
 def test_a_narrow_terminal(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
-    assert isinstance(found, ExplainedText)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for wide in (80, 100, 160):
         monkeypatch.setenv("COLUMNS", str(wide))
@@ -158,7 +158,7 @@ def test_a_narrow_terminal(trained: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_pages_of_other_texts(trained: Path) -> None:
     """Only what was asked for has a card; the other tokens stand by themselves."""
-    html = page(explain(trained / "model-best", TEXT, component="crf_ner", tokens=["Oslo"]), 3)
+    html = explain_page(explain(trained / "model-best", TEXT, component="crf_ner", tokens=["Oslo"]), 3)
     assert tokens_of(html) == TEXT.split()
     assert html.count("<article") == 1
     assert html.count('<span class="token"') == 6

@@ -14,7 +14,8 @@ import pytest
 from spacy.language import Language
 
 from spacy_crfseq.cli import top
-from spacy_crfseq.cli.top import NAMELESS, NamedWeight, Top, _lines
+from spacy_crfseq.cli.top import NAMELESS, _lines
+from spacy_crfseq.pages.top import NamedWeight, Top
 from tests.pipeline import helpers
 
 Run = Callable[..., Any]
