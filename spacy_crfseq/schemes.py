@@ -174,14 +174,6 @@ def _marks(length: int, label: str, scheme: str, adjacent: bool) -> tuple[str, .
     return tuple(f"{prefix}-{label}" for prefix in _prefixes(length, scheme, adjacent))
 
 
-def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
-    """Return the tags that mark in scheme `target` the spans that `tags` mark in scheme `source`.
-
-    Raises DataError where `tags` breaks `source`, ConfigError where a scheme is unknown or marks no spans.
-    """
-    return encode(decode(tags, source), len(tags), target)
-
-
 def tags_of(types: Iterable[str], scheme: str) -> list[str]:
     """Return every tag of a scheme over the types: "O" first, then type by type.  Plain tags are the types.
 
@@ -210,13 +202,8 @@ def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
         outside[:] = [label == OUTSIDE for label in labels]
         for i, (before, label) in enumerate(parts):
             inside[i] = [before in "BI" and prefix in "IL" and other == label for prefix, other in parts]
-    return Constraints(
-        np.array(start, dtype=np.bool_),
-        np.array(step, dtype=np.bool_).reshape(size, size),
-        np.array(end, dtype=np.bool_),
-        inside,
-        outside,
-    )
+    steps = np.array(step, np.bool_).reshape(size, size)
+    return Constraints(np.array(start, np.bool_), steps, np.array(end, np.bool_), inside, outside)
 
 
 class TagTable:
@@ -224,8 +211,6 @@ class TagTable:
 
     labels (list[str]): The labels.
     types (list[str]): The types, in the order of their first label.
-    prefix (int8 [L]): Each label's prefix as its index in "OBILU".
-    type (int32 [L]): Each label's index into `types`, -1 for "O".
 
     Raises DataError naming a label that is no tag of the scheme, ConfigError where the scheme is unknown or
     marks no spans.
@@ -237,26 +222,15 @@ class TagTable:
         # One row more than there are labels, an "O": MISSING is -1 and indexes it without a special case.
         parts = [split_tag(label) for label in [*labels, OUTSIDE]]
         self.labels = list(labels)
-        self.scheme = scheme
         self.types = list(dict.fromkeys(label for _, label in parts if label))
         index = {label: i for i, label in enumerate(self.types)}
         self._prefix = np.array([_CODES[prefix] for prefix, _ in parts], dtype=np.int8)
         self._type = np.array([index.get(label, -1) for _, label in parts], dtype=np.int32)
 
-    @property
-    def prefix(self) -> NDArray[np.int8]:
-        """Each label's prefix as its index in "OBILU", int8 [L]."""
-        return self._prefix[:-1]
-
-    @property
-    def type(self) -> NDArray[np.int32]:
-        """Each label's index into `types`, -1 for "O", int32 [L]."""
-        return self._type[:-1]
-
     def take(self, label_ids: IntegerArray) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-        """Return prefix codes int8 [T] and types int32 [T] of label ids [T]; MISSING reads as "O".
+        """Return prefixes, as indices in "OBILU", and types, as indices into `types`, of label ids, all [T].
 
-        Raises DataError on an id that is neither MISSING nor below L.
+        MISSING reads as "O", whose type is -1.  Raises DataError on an id that is neither MISSING nor below L.
         """
         if len(label_ids) and not (label_ids.min() >= MISSING and label_ids.max() < len(self.labels)):
             raise DataError(f"A label id is outside -1..{len(self.labels) - 1}.")

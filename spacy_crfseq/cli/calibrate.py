@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ..evaluation.calibration import Bin, Calibration
-    from ..evaluation.judged import Judged
+    from ..evaluation.calibration import Bin, Calibration, Certainty
     from ..pipeline.component import CRFComponent
 
 FEW = 100
@@ -98,29 +97,6 @@ class Table(NamedTuple):
 DEFAULT_TABLE = Table()
 
 
-class Section(NamedTuple):
-    """How well probabilities fit at a temperature.
-
-    bins (list[Bin]): The reliability table.
-    whole (Calibration): Of all predictions.
-    labels (dict[str, Calibration]): Of the predictions of each label.
-    """
-
-    temperature: float
-    bins: list[Bin]
-    whole: Calibration
-    labels: dict[str, Calibration]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures in a form that JSON knows."""
-        return {
-            "temperature": self.temperature,
-            **self.whole._asdict(),
-            "bins": [part._asdict() for part in self.bins],
-            "labels": {label: figures._asdict() for label, figures in self.labels.items()},
-        }
-
-
 class Result(NamedTuple):
     """What calibrating a component did.
 
@@ -128,12 +104,16 @@ class Result(NamedTuple):
     """
 
     unit: str
-    before: Section
-    after: Section
+    before: Certainty
+    after: Certainty
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures in a form that JSON knows."""
-        return {"unit": self.unit, "before": self.before.as_json(), "after": self.after.as_json()}
+        sections = {
+            name: {**one.as_json(), "labels": {label: each._asdict() for label, each in one.labels.items()}}
+            for name, one in (("before", self.before), ("after", self.after))
+        }
+        return {"unit": self.unit, **sections}
 
 
 class Done(NamedTuple):
@@ -205,27 +185,8 @@ def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]
 
         temperature = round(fit_temperature(probabilities_at, judged.certainties()[1]), 4)
     after, _ = judge(pipe, examples, docs, pipe.ask(docs, preset=True, temperature=temperature))
-    return Result(judged.unit, _section(judged, table), _section(after, table))
-
-
-def _section(judged: Judged, table: Table) -> Section:
-    from ..evaluation.calibration import calibration, reliability
-
-    p, right = judged.certainties()
-    labels = np.array([span.label for found in judged.found for span in found], np.str_)
-    n_bins, options = table.n_bins, {"equal_mass": table.equal_mass}
-
-    def of(label: str) -> Calibration:
-        here = labels == label
-        return calibration(p[here], right[here], n_bins, **options)
-
-    assert judged.temperature is not None
-    return Section(
-        judged.temperature,
-        reliability(p, right, n_bins, **options),
-        calibration(p, right, n_bins, **options),
-        {str(label): of(label) for label in np.unique(labels)},
-    )
+    sections = [one.certainty(table.n_bins, equal_mass=table.equal_mass) for one in (judged, after)]
+    return Result(judged.unit, *(section for section in sections if section is not None))
 
 
 def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> None:

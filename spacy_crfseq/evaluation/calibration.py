@@ -9,7 +9,7 @@ probabilities less extreme, below 1 more, and the most probable labelling stays 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,6 +71,25 @@ class Calibration(NamedTuple):
     error: float
     brier: float
     log_loss: float
+
+
+class Certainty(NamedTuple):
+    """How far probabilities at a temperature can be believed.
+
+    bins (list[Bin]): The reliability table.
+    whole (Calibration): Of all predictions.
+    labels (dict[str, Calibration]): Of the predictions of each label.
+    """
+
+    temperature: float
+    bins: list[Bin]
+    whole: Calibration
+    labels: dict[str, Calibration]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures in a form that JSON knows, without those of single labels."""
+        whole = {name: None if value != value else value for name, value in self.whole._asdict().items()}
+        return {"temperature": self.temperature, **whole, "bins": [part._asdict() for part in self.bins]}
 
 
 def reliability(

@@ -243,7 +243,6 @@ class Overlap(NamedTuple):
     """What a development part shares with the training part.
 
     same (int): Its sentences of `COMPARED` tokens or more that are in both; `compared` is how many there are.
-    short (int): Shorter ones that are in both.
     unseen_words (float): Share of its tokens whose words the training part lacks.
     new_labels (dict[str, list[str]]): Labels of each column that only it has.
     seen_spans (dict[str, tuple[int, int, int]]): Of each column of spans: those whose text is there with the same type,
@@ -253,7 +252,6 @@ class Overlap(NamedTuple):
 
     same: int
     compared: int
-    short: int
     unseen_words: float
     new_labels: dict[str, list[str]]
     seen_spans: dict[str, tuple[int, int, int]]
@@ -262,22 +260,18 @@ class Overlap(NamedTuple):
 
 def overlap(train: Part, dev: Part) -> Overlap:
     """Compare two parts of a corpus."""
-    both = [key for key in dev.distinct if key in train.distinct]
-    long = [key for key in both if dev.distinct[key].length >= COMPARED]
-    compared = sum(dev.copies[key] for key, seen in dev.distinct.items() if seen.length >= COMPARED)
-    same = sum(dev.copies[key] for key in long)
-    short = sum(dev.copies[key] for key in both) - same
+    long = [key for key, seen in dev.distinct.items() if seen.length >= COMPARED]
+    both = [key for key in long if key in train.distinct]
     unseen = sum(n for word, n in dev.words.items() if word not in train.words)
     columns = [(name, column, dev.columns[name]) for name, column in train.columns.items()]
     return Overlap(
-        same,
-        compared,
-        short,
+        sum(dev.copies[key] for key in both),
+        sum(dev.copies[key] for key in long),
         unseen / max(1, dev.tokens),
         {name: sorted(set(there.labels) - set(here.labels)) for name, here, there in columns},
         {name: _seen_spans(here.spans, there.spans) for name, here, there in columns if here.scheme != PLAIN},
         {
-            name: sum(train.distinct[key].labels[i] != dev.distinct[key].labels[i] for key in long)
+            name: sum(train.distinct[key].labels[i] != dev.distinct[key].labels[i] for key in both)
             for i, (name, _, _) in enumerate(columns)
         },
     )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schemes import OUTSIDE, Span, decode_lenient
+from .calibration import Calibration, Certainty, calibration, reliability
 from .errors import Pair, confusion, pair_spans, span_counts
 
 LONGEST = 80
@@ -108,6 +109,23 @@ class Judged:
         gold = map(set, self.gold)
         right = [span in there for there, found in zip(gold, self.found, strict=True) for span in found]
         return np.array([p for each in self.probabilities for p in each]), np.array(right, np.bool_)
+
+    def certainty(self, n_bins: int = 10, *, equal_mass: bool = False) -> Certainty | None:
+        """Return how far the probabilities can be believed, None where there are none; options of `reliability`."""
+        if self.temperature is None:
+            return None
+        p, right = self.certainties()
+        labels = np.array([span.label for found in self.found for span in found], np.str_)
+
+        def of(here: NDArray[np.bool_]) -> Calibration:
+            return calibration(p[here], right[here], n_bins, equal_mass=equal_mass)
+
+        return Certainty(
+            self.temperature,
+            reliability(p, right, n_bins, equal_mass=equal_mass),
+            of(np.ones(len(p), np.bool_)),
+            {str(label): of(labels == label) for label in np.unique(labels)},
+        )
 
     def mistakes(self, text: int, begin: int = 0, end: int | None = None) -> int:
         """Return how many spans of a text, or a stretch of it, only one side has; of a tagger, the wrong tokens."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..prf import accuracy, rates_by_label
 from ..schemes import Span
 from .bootstrap import Interval, interval
-from .calibration import Bin, Calibration, calibration, reliability
+from .calibration import Certainty
 from .errors import FAMILIAR, NOTHING, Familiarity, kinds_by_label, span_confusion, span_counts
 from .judged import Judged, Tokens, moved, shown_part, within
 
@@ -48,19 +48,6 @@ class Row(NamedTuple):
         """Return the figures in a form that JSON knows."""
         counts = {"gold": self.gold, "found": self.found, "right": self.right}
         return {**counts, **{name: getattr(self, name)._asdict() for name in ("precision", "recall", "f1")}}
-
-
-class Certainty(NamedTuple):
-    """How far probabilities can be believed."""
-
-    temperature: float
-    whole: Calibration
-    bins: list[Bin]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures in a form that JSON knows."""
-        whole = {name: finite(value) for name, value in self.whole._asdict().items()}
-        return {"temperature": self.temperature, **whole, "bins": [part._asdict() for part in self.bins]}
 
 
 class Sentence(NamedTuple):
@@ -215,7 +202,7 @@ def findings(
         tag_confusion=table,
         confusions=_table_confusions(tags, table) if judged.plain else _confusions(span_confusion(pairs)),
         familiar=None if known is None else _familiar(judged, known, n_samples),
-        certainty=_certainty(judged),
+        certainty=judged.certainty(),
         templates=weights.templates,
         transitions=weights.transitions,
         curve=curve,
@@ -265,13 +252,6 @@ def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, R
 
     counts = span_counts(judged.gold, judged.found, FAMILIAR, status)
     return dict(zip(FAMILIAR, _rows(counts, n_samples), strict=True))
-
-
-def _certainty(judged: Judged) -> Certainty | None:
-    if judged.temperature is None:
-        return None
-    p, right = judged.certainties()
-    return Certainty(judged.temperature, calibration(p, right), reliability(p, right))
 
 
 def _worst(judged: Judged, sequences: Sequences, number: int) -> list[Sentence]:
