@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..errors import CrfError
 from ..formats import Preset
 from ._console import cut, printer
 from ._prospects import Component, Expense
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ..evaluation.corpus import Lengths, Part
     from ..evaluation.corpus_findings import Finding
 
+SHOWN = 10
+"""Errors of a file that are shown."""
 LABEL_ROWS = 50
 TEMPLATE = 32
 """Characters of a template's name, so that the table fits into a terminal."""
@@ -22,18 +25,29 @@ MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}
 """In the place of wasabi's colours and marks, where there is no terminal."""
 
 
+class Errors:
+    """What is wrong with the lines of a file: how many there are, and the first."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, list[str]()
+
+    def __call__(self, error: CrfError) -> None:
+        self.count += 1
+        if len(self.first) < SHOWN:
+            self.first.append(str(error))
+
+
 class Report(NamedTuple):
     """All that was found.
 
     parts (dict[str, Part]): "train" and, if given, "dev".
-    errors (dict[str, list[str]]): Broken lines of each part; `n_errors` is how many there are.
+    errors (dict[str, Errors]): Broken lines of each part.
     """
 
     layout: Preset
     files: dict[str, Path]
     parts: dict[str, Part]
-    errors: dict[str, list[str]]
-    n_errors: dict[str, int]
+    errors: dict[str, Errors]
     components: dict[str, Component]
     expense: Expense | None
     findings: list[Finding]
@@ -49,7 +63,7 @@ class Report(NamedTuple):
             "layout": {"name": self.layout.name, "columns": self.layout.columns, "scheme": self.layout.scheme},
             "files": {name: str(path) for name, path in self.files.items()},
             "parts": {name: part.as_json() for name, part in self.parts.items()},
-            "errors": {name: {"count": self.n_errors[name], "first": self.errors[name]} for name in self.errors},
+            "errors": {name: {"count": one.count, "first": one.first} for name, one in self.errors.items()},
             "components": {name: component.as_json() for name, component in self.components.items()},
             "cost": self.expense and self.expense._asdict(),
             "findings": [finding._asdict() for finding in self.findings],
@@ -67,10 +81,10 @@ def print_report(report: Report) -> None:
         _print_component(say, name, component)
     if report.expense is not None:
         _print_cost(say, report)
-    for name, lines in report.errors.items():
-        if report.n_errors[name] > 1:
-            say.divider(f"{report.files[name]}: {report.n_errors[name]:,} lines cannot be read")
-            print(*lines, *(["..."] if report.n_errors[name] > len(lines) else []), sep="\n")
+    for name, errors in report.errors.items():
+        if errors.count > 1:
+            say.divider(f"{report.files[name]}: {errors.count:,} lines cannot be read")
+            print(*errors.first, *(["..."] if errors.count > len(errors.first) else []), sep="\n")
     say.divider("What to fix")
     for severity in ("fail", "warn", "good"):
         for finding in report.findings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -91,6 +92,13 @@ def displacy_colors() -> dict[str, str]:
     from spacy.displacy.render import EntityRenderer
 
     return dict(EntityRenderer().colors)
+
+
+def in_batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield items in lists of `size`, the last one shorter."""
+    stream = iter(items)
+    while batch := list(islice(stream, size)):
+        yield batch
 
 
 def first_texts(nlp: Language, source: str | Path, format_name: str | None, number: int) -> tuple[list[Text], bool]:

@@ -9,7 +9,6 @@ import heapq
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -25,6 +24,7 @@ from ..training import active as measures
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import INTERRUPTED, CodeOption, load_code, printer, reported_errors
+from ._judging import in_batches
 from ._options import Model, OneComponent, TextFormat
 from ._outputs import STDOUT, check_output_file
 from ._texts import HELP, Text, read_texts
@@ -117,7 +117,7 @@ def active(
     interrupted = False
     try:
         with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
-            for batch in _batches(read_texts(nlp, texts, format_name)):
+            for batch in in_batches(read_texts(nlp, texts, format_name), BATCH):
                 docs = run_between(nlp, [text.doc for text in batch], None, name)
                 answers = pipe.ask(docs, preset=True)
                 values = MEASURES[by](answers, nbest)
@@ -182,12 +182,6 @@ class Best:
     def tasks(self) -> list[dict[str, Any]]:
         """Return what was kept, the largest values first."""
         return [task for *_, task in sorted(self._heap, reverse=True)]
-
-
-def _batches(texts: Iterable[Text]) -> Iterator[list[Text]]:
-    stream = iter(texts)
-    while batch := list(islice(stream, BATCH)):
-        yield batch
 
 
 # What annotation tools read

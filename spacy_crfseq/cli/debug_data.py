@@ -7,7 +7,7 @@ at template by template, and its optimizers are tried on samples.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -16,10 +16,10 @@ from spacy import util
 
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..formats import CUSTOM, Preset, Sentence, check_file, get_preset, guess, read_columns, read_conllu
-from ..schemes import Span, encode
+from ..schemes import encode
 from ._app import crfseq_cli
 from ._console import FAILED, CodeOption, load_code, reported_errors
-from ._debug_report import Report, print_report
+from ._debug_report import Errors, Report, print_report
 from ._formats import COLUMNS_HELP, DOCBIN, DOCS, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
 from ._options import AsJson
 from ._prospects import Component, findings_of_components, look_at_config
@@ -36,8 +36,6 @@ LABELS = ("tag", "pos", "chunk", "ent")
 SPANS = ("chunk", "ent")
 COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
 """What the components of a factory learn, if not told otherwise."""
-SHOWN = 10
-"""Errors of a file, and of each kind of trouble, that are shown."""
 
 
 @crfseq_cli.command("debug-data")
@@ -73,8 +71,7 @@ def debug_data_cli(
     """
     with reported_errors(config):
         load_code(code)
-        how = How(config, format_, columns, scheme, cost)
-        report = debug_data(file, dev, how)
+        report = debug_data(file, dev, How(config, format_, columns, scheme, cost))
         if as_json:
             print(json.dumps(report.as_json(), indent=2))
         else:
@@ -127,7 +124,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     findings: list[Finding] = []
     for name, path in files.items():
         check_file(path)
-        broken[name] = _Errors()
+        broken[name] = Errors()
         parts[name] = _count(path, layout, source, broken[name])
         findings += _of_errors(path, layout, broken[name])
         if parts[name].lengths:
@@ -146,35 +143,20 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
             findings += findings_of_components(components)
         except CrfError as error:
             findings.append(Finding("fail", f"{how.config}: {error}"))
-    errors = {name: one.first for name, one in broken.items()}
-    counts = {name: one.count for name, one in broken.items()}
-    return Report(layout, files, parts, errors, counts, components, expense, findings)
+    return Report(layout, files, parts, broken, components, expense, findings)
 
 
 # Reading
 
 
-class _Errors:
-    """What is wrong with the lines of a file."""
-
-    def __init__(self) -> None:
-        self.count, self.first = 0, list[str]()
-
-    def __call__(self, error: CrfError) -> None:
-        self.count += 1
-        if len(self.first) < SHOWN:
-            self.first.append(str(error))
-
-
-def _count(path: Path, layout: Preset, source: Source, broken: _Errors) -> Part:
+def _count(path: Path, layout: Preset, source: Source, broken: Errors) -> Part:
     """Return the counts of a file, what cannot be read left out."""
     from ..evaluation.corpus import PLAIN, count
 
     wanted = source.labels or tuple(name for name in LABELS if name in layout.columns)
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
-    part = count(
-        _sentences(path, layout, source.key, broken), {name: scheme if name in SPANS else PLAIN for name in wanted}
-    )
+    schemes = {name: scheme if name in SPANS else PLAIN for name in wanted}
+    part = count(_sentences(path, layout, source.key, broken), schemes)
     if source.labels is None:  # what a format may hold and this file does not is no mistake
         unused = [name for name, column in part.columns.items() if not column.labels]
         for name in unused if len(unused) < len(part.columns) else ():
@@ -182,7 +164,7 @@ def _count(path: Path, layout: Preset, source: Source, broken: _Errors) -> Part:
     return part
 
 
-def _sentences(path: Path, layout: Preset, key: str, broken: _Errors) -> Iterator[Sentence]:
+def _sentences(path: Path, layout: Preset, key: str, broken: Errors) -> Iterator[Sentence]:
     try:
         if layout.name == DOCBIN:
             yield from _of_docs(path, key, broken)
@@ -194,7 +176,7 @@ def _sentences(path: Path, layout: Preset, key: str, broken: _Errors) -> Iterato
         broken(error)
 
 
-def _of_docs(path: Path, key: str, broken: _Errors) -> Iterator[Sentence]:
+def _of_docs(path: Path, key: str, broken: Errors) -> Iterator[Sentence]:
     """Yield the sequences of the Docs of a file, the number of the Doc as their line."""
     from spacy.vocab import Vocab
 
@@ -215,27 +197,25 @@ def _of_docs(path: Path, key: str, broken: _Errors) -> Iterator[Sentence]:
 
 def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
     n = len(doc)
-    known: Any = {name: list(spans) for name, spans in (("ent", doc.ents), ("chunk", doc.spans.get(key, [])))}
-    tags = {
-        name: encode([Span(span.start, span.end, span.label_) for span in spans], n, "BILUO")
-        for name, spans in known.items()
-    }
+
+    def tags_of(spans: Any) -> list[str]:
+        return encode([(span.start, span.end, span.label_) for span in spans], n, "BILUO")
+
     return {
         "tag": [token.tag_ for token in doc],
         "pos": [token.pos_ for token in doc],
         "morph": [str(token.morph) for token in doc],
-        "chunk": tags["chunk"] if key in doc.spans else [""] * n,
-        "ent": ["" if token.ent_iob == 0 else tag for token, tag in zip(doc, tags["ent"], strict=True)],
+        "chunk": tags_of(doc.spans[key]) if key in doc.spans else [""] * n,
+        "ent": ["" if token.ent_iob == 0 else tag for token, tag in zip(doc, tags_of(doc.ents), strict=True)],
     }
 
 
-def _where(path: Path, layout: Preset) -> Any:
-    if layout.name == DOCBIN:
-        return lambda line: f"{path}, doc {line}" if line else str(path)
-    return lambda line: f"{path}:{line}" if line else str(path)
+def _where(path: Path, layout: Preset) -> Callable[[int], str]:
+    between = ", doc " if layout.name == DOCBIN else ":"
+    return lambda line: f"{path}{between}{line}" if line else str(path)
 
 
-def _of_errors(path: Path, layout: Preset, broken: _Errors) -> list[Finding]:
+def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
     from ..evaluation.corpus_findings import Finding
 
     if not broken.count:

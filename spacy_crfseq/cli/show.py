@@ -17,7 +17,7 @@ from ..pages.show import Entry, Subject, show_page
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import CodeOption, load_code, printer, reported_errors
-from ._judging import displacy_colors, first_texts, language_of, tokens_of
+from ._judging import displacy_colors, first_texts, in_batches, language_of, tokens_of
 from ._options import Model, OneComponent, TextFormat, TextOrFile
 from ._outputs import check_output_file
 
@@ -92,10 +92,9 @@ def show(
     kept, more = first_texts(nlp, source, format_name, number)
     entries: list[Entry] = []
     with tqdm(total=len(kept), disable=None, leave=False, file=sys.stderr, desc=name, delay=1) as bar:
-        for first in range(0, len(kept), BATCH):
-            portion = kept[first : first + BATCH]
-            entries += _entries(nlp, name, pipe, portion)
-            bar.update(len(portion))
+        for batch in in_batches(kept, BATCH):
+            entries += _entries(nlp, name, pipe, batch)
+            bar.update(len(batch))
     about = Subject(str(model), name, *language_of(nlp), displacy_colors(), _unit(source, format_name))
     write_page(output, show_page(about, entries))
     return Shown(len(kept), sum(len(entry.spans) for entry in entries), more)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +22,7 @@ from ..pages.top import Group, NamedWeight, Top, template_cells, top_page
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
+from ._judging import in_batches
 from ._options import AsJson, Model, PageInstead, TextFormat
 from ._outputs import check_output_file
 from ._texts import read_texts
@@ -151,19 +152,15 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
     from ..features.attributes import BUILT_IN
     from ..features.templates import parse
 
-    features = pipe.method.features
-    plans = features.plans()
+    plans = pipe.method.features.plans()
     known = {part.attribute for plan in plans for one in plan.templates for part in one.parts}
     if pipe.crf.templates is None:
         raise ConfigError(
             f"--template {text}: this model was stored without the templates of its attributes, by an earlier release. "
             "Train it again."
         )
-    places = {
-        (block, one.name): (block, number)
-        for block, plan in enumerate(plans)
-        for number, one in enumerate(plan.templates)
-    }
+    each = ((block, number, one.name) for block, plan in enumerate(plans) for number, one in enumerate(plan.templates))
+    places = {(block, name): (block, number) for block, number, name in each}
     names = [one.name for one in parse([text], known | BUILT_IN)]
     missing = [name for name in names if not any((block, name) in places for block in (0, 1))]
     if missing:
@@ -183,12 +180,12 @@ def _names(
     format_name: str | None,
 ) -> dict[tuple[int, int], tuple[str, bool]]:
     """Return the names of the attributes of some weights, by block and number, and whether they have been found."""
-    crf, needed = pipe.crf, {w[:2] for w in weights}
+    keys, needed = pipe.crf.keys, {w[:2] for w in weights}
     if pipe.attribute_names:
-        sizes = 0, len(crf.keys[0])
+        sizes = 0, len(keys[0])
         return {(block, number): (pipe.attribute_names[sizes[block] + number], True) for block, number in needed}
     names = {one: (_nameless(pipe, *one), False) for one in needed}
-    wanted = tuple(np.zeros(len(keys), np.bool_) for keys in crf.keys)
+    wanted = np.zeros(len(keys[0]), np.bool_), np.zeros(len(keys[1]), np.bool_)
     for block, number in needed:
         wanted[block][number] = True
     reader = pipe.attribute_reader()
@@ -199,7 +196,7 @@ def _names(
             for batch in _batches(nlp, component, texts, format_name):
                 yield reader.active(batch)
 
-    for block, number, name in reader.find(sources(), (wanted[0], wanted[1])):
+    for block, number, name in reader.find(sources(), wanted):
         names[block, number] = name, True
     return names
 
@@ -214,7 +211,7 @@ def _nameless(pipe: CRFComponent, block: int, number: int) -> str:
 def _batches(nlp: Language, component: str, texts: Path, format_name: str | None) -> Iterator[list[Any]]:
     docs = (text.doc for text in read_texts(nlp, texts, format_name))
     with tqdm(unit=" texts", disable=None, leave=False, delay=2, desc=f"Names from {texts.name}") as bar:
-        while batch := list(islice(docs, BATCH)):
+        for batch in in_batches(docs, BATCH):
             yield run_between(nlp, batch, None, component)
             bar.update(len(batch))
 

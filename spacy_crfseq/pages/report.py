@@ -228,9 +228,8 @@ def _familiar(found: Findings, subject: Subject) -> Section:
             f"Which {what} the model met in training is told where the training corpus is given by --corpus.",
         )
     shared = sum(row.gold for row in found.familiar.values())
-    rows = [
-        (f"{name} ({row.gold / shared:.0%} of gold)" if shared else name, row) for name, row in found.familiar.items()
-    ]
+    each = found.familiar.items()
+    rows = [(f"{name} ({row.gold / shared:.0%} of gold)" if shared else name, row) for name, row in each]
     chart = charts.bar_chart([_bar(name, row.recall) for name, row in each], unit="%")
     about = f"By the text of {what} in {subject.corpus}, letter by letter."
     return title, frame.figure(chart, "Recall") + _score_table("", rows), about

@@ -47,8 +47,8 @@ def test_counts(look: Callable[..., Report]) -> None:
 def test_all_broken_lines_are_told(look: Callable[..., Report]) -> None:
     report = look(GOOD + "a b c\n\nBo O\nx\n\n" + GOOD)
     assert report.failed
-    assert report.n_errors["train"] == 2
-    assert [error.split(":")[1] for error in report.errors["train"]] == ["14", "17"]
+    assert report.errors["train"].count == 2
+    assert [error.split(":")[1] for error in report.errors["train"].first] == ["14", "17"]
     assert "2 lines cannot be read" in texts(report, "fail")
     assert len(report.parts["train"].lengths) == 4  # what can be read is counted
 
@@ -62,15 +62,15 @@ def test_undecodable_bytes_are_told_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "train.conll"
     path.write_bytes(GOOD.encode() + b"caf\xe9 O\n\n" + GOOD.encode() + b"th\xe9 O\n")
     report = debug_data(path, None, How(columns="word,ent"))
-    assert report.n_errors["train"] == 2
-    assert f"{path}:14: byte 3 of the line is not utf8" in report.errors["train"][0]
+    assert report.errors["train"].count == 2
+    assert f"{path}:14: byte 3 of the line is not utf8" in report.errors["train"].first[0]
 
 
 def test_conllu_errors_are_told(tmp_path: Path) -> None:
     row = "1\tAda\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n"
     path = write(tmp_path, f"{row}\n1\tAda\n\n{row}\n2{row[1:]}\n{row.replace('PROPN', 'NAME')}\n{row}", "train.conllu")
     report = debug_data(path)
-    assert [error.split(":")[1] for error in report.errors["train"]] == ["3", "7", "9"]
+    assert [error.split(":")[1] for error in report.errors["train"].first] == ["3", "7", "9"]
     assert len(report.parts["train"].lengths) == 3
 
 
