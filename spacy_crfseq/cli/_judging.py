@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import CrfError, DataError
 from ..evaluation.judged import Judged, Tokens, spans_of_tags
+from ..pages.marks import TextStyle
 from ..schemes import Span
 from ._components import run_between
 from ._texts import Text, texts_of
@@ -82,16 +83,12 @@ def judge(
     return Judged([tokens_of(doc) for doc in docs], gold, tags, scored, plain, temperature), answers
 
 
-def language_of(nlp: Language) -> tuple[str, str]:
-    """Return the code of a pipeline's language, and its direction: "ltr" or "rtl"."""
-    return nlp.lang or "", str(nlp.vocab.writing_system.get("direction", "ltr"))
-
-
-def displacy_colors() -> dict[str, str]:
-    """Return displaCy's colours of labels, with those that a user has registered."""
+def text_style(nlp: Language) -> TextStyle:
+    """Return how texts of a pipeline look, in displaCy's colours and those that a user has registered."""
     from spacy.displacy.render import EntityRenderer
 
-    return dict(EntityRenderer().colors)
+    direction = str(nlp.vocab.writing_system.get("direction", "ltr"))
+    return TextStyle(nlp.lang or "", direction, dict(EntityRenderer().colors))
 
 
 def in_batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

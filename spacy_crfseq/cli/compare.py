@@ -25,7 +25,7 @@ from ._app import crfseq_cli
 from ._components import crfs_of
 from ._console import CodeOption, load_code, printer, reported_errors
 from ._gold import format_of, names_of, read_gold
-from ._judging import displacy_colors, for_each_component, judge, language_of
+from ._judging import for_each_component, judge, text_style
 from ._options import AsJson, Components, Given, GoldFile, GoldFormat, Samples
 from ._outputs import check_output_file
 
@@ -131,9 +131,37 @@ def compare(
             f"{first} and {second} share no CRF component: they have {', '.join(pipes[0])} and {', '.join(pipes[1])}. "
             "Rename one of them (in config.cfg and its folder)."
         )
+    wanted = [{name: of[name] for name in shared} for of in pipes]
+    judged, docs = _judge_both(pipelines, wanted, file, kind, given)
+    doubts = _left_out(pipes, shared, models)
+    doubts += [told] if (told := bootstrap.doubt(len(docs))) else []
+    doubts += _different_tokens(pipelines, docs)
+    found = []
+    for name in shared:
+        if name in judged[0] and name in judged[1]:
+            doubts += _different_tasks(pipes[0][name], pipes[1][name])
+            found.append(comparison.compare(name, judged[0][name], judged[1][name], n_samples))
+    if not found:
+        raise DataError(f"{file} holds no gold annotation for {', '.join(shared)}. Check --format and --component.")
+    if output is not None:
+        from ..pages.compare import compare_page
+
+        about, style = (*models, str(file)), text_style(pipelines[0])
+        write_page(output, compare_page(about, found, doubts, style, n_shown=n_shown, n_samples=n_samples))
+    return Compared(found, doubts)
+
+
+def _judge_both(
+    pipelines: Sequence[Language],
+    pipes: Sequence[dict[str, CRFComponent]],
+    file: Path,
+    kind: str,
+    given: Sequence[str] | None,
+) -> tuple[list[dict[str, Judged]], list[Doc]]:
+    """Return the predictions of components that the file has gold annotation for, and its texts."""
     judged: list[dict[str, Judged]] = []
     docs: list[Doc] = []
-    with tqdm(total=2 * len(shared), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
+    with tqdm(total=2 * len(pipes[0]), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
 
         def work(pipe: CRFComponent, docs: list[Doc]) -> Judged:
             bar.set_description(pipe.name)
@@ -146,24 +174,8 @@ def compare(
                     warnings.simplefilter("ignore")
                 gold = read_gold(nlp, file, kind, given)
             docs = docs or [example.reference for example in gold.examples]
-            wanted = {name: of[name] for name in shared}
-            judged.append(for_each_component(nlp, wanted, gold.examples, work, required=False, skipped=DataError)[0])
-    doubts = _left_out(pipes, shared, models)
-    doubts += [told] if (told := bootstrap.doubt(len(docs))) else []
-    doubts += _different_tokens(pipelines, docs)
-    found = []
-    for name in shared:
-        if name in judged[0] and name in judged[1]:
-            doubts += _different_tasks(pipes[0][name], pipes[1][name])
-            found.append(comparison.compare(name, judged[0][name], judged[1][name], n_samples))
-    if not found:
-        raise DataError(f"{file} holds no gold annotation for {', '.join(shared)}. Check --format and --component.")
-    if output is not None:
-        from ..pages.compare import Subject, compare_page
-
-        subject = Subject(*models, str(file), *language_of(pipelines[0]), displacy_colors(), n_samples)
-        write_page(output, compare_page(subject, found, doubts, n_shown))
-    return Compared(found, doubts)
+            judged.append(for_each_component(nlp, of, gold.examples, work, required=False, skipped=DataError)[0])
+    return judged, docs
 
 
 # Doubts

@@ -29,7 +29,7 @@ from ..pages.frame import write_page
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
-from ._judging import first_texts, language_of
+from ._judging import first_texts, text_style
 from ._options import AsJson, Model, OneComponent, PageInstead, TextFormat, TextOrFile
 from ._outputs import check_output_file
 
@@ -134,7 +134,7 @@ def explain(
         for text, doc, here in zip(kept, docs, chosen, strict=True)
         if here
     ]
-    return Explained(str(model), name, *language_of(nlp), explained, more)
+    return Explained(str(model), name, text_style(nlp), explained, more)
 
 
 def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:

@@ -20,7 +20,7 @@ from ._app import crfseq_cli
 from ._components import crfs_of
 from ._console import CodeOption, load_code, printer, reported_errors
 from ._gold import ending_format, format_of, names_of, read_gold
-from ._judging import displacy_colors, for_each_component, gold_tags_of, judge, language_of
+from ._judging import for_each_component, gold_tags_of, judge, text_style
 from ._options import AsJson, Components, Given, GoldFile, GoldFormat, Model, Samples
 from ._outputs import check_output_file
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
     from ..evaluation.errors import Familiarity
-    from ..evaluation.report import Estimate, Findings, Weights
+    from ..evaluation.judged import Judged
+    from ..evaluation.report import Estimate, Findings, Sequences, Weights
+    from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
 
 LOG = "log.jsonl"
@@ -107,7 +109,7 @@ def report(
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
     from ..evaluation.bootstrap import doubt
-    from ..evaluation.report import Sequences, findings
+    from ..evaluation.report import findings
     from ..pages.report import Subject, report_page
 
     check_output_file(output, file, train, corpus)
@@ -116,10 +118,7 @@ def report(
         format_of(corpus, ending_format(corpus) or kind)
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
-    log = train or _log_beside(model)
-    curves = {name: [] if log is None else read_log(log, name) for name in pipes}
-    if train is not None and not any(curves.values()):
-        raise ConfigError(f"--train {train} tells nothing of {', '.join(pipes)}.")
+    curves = _curves(model, train, list(pipes))
     with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
         bar.set_description(f"reading {file.name}")
         examples = read_gold(nlp, file, kind, given).examples
@@ -128,15 +127,11 @@ def report(
 
         def look_at(pipe: CRFComponent, docs: list[Doc]) -> Findings:
             bar.set_description(pipe.name)
+            known = None if seen is None else corpus_familiarity(pipe, seen)
             judged, answers = judge(pipe, examples, docs)
-            offsets = answers.offsets
-            sure = np.zeros(len(offsets) - 1)
-            if judged.temperature is not None:
-                sure = answers.posterior.log_probabilities(answers.all_labels)
             found = findings(
-                pipe.name, judged, Sequences(offsets, answers.doc_offsets, sure), _weights(pipe),
-                known=None if seen is None else corpus_familiarity(pipe, seen), curve=curves[pipe.name],
-                n_worst=n_worst, n_samples=n_samples,
+                pipe.name, judged, _sequences(judged, answers), _weights(pipe),
+                known=known, curve=curves[pipe.name], n_worst=n_worst, n_samples=n_samples,
             )  # fmt: skip
             bar.update()
             return found
@@ -148,9 +143,18 @@ def report(
         print(f"Left out: {reason}", file=sys.stderr)
     if told := doubt(len(examples)):
         print(f"Warning: {told}", file=sys.stderr)
-    subject = Subject(str(model), str(file), str(corpus or ""), *language_of(nlp), displacy_colors(), n_samples)
+    subject = Subject(str(model), str(file), str(corpus or ""), text_style(nlp), n_samples)
     write_page(output, report_page(subject, list(results.values())))
     return list(results.values())
+
+
+def _sequences(judged: Judged, answers: Answers) -> Sequences:
+    from ..evaluation.report import Sequences
+
+    sure = np.zeros(len(answers.offsets) - 1)
+    if judged.temperature is not None:
+        sure = answers.posterior.log_probabilities(answers.all_labels)
+    return Sequences(answers.offsets, answers.doc_offsets, sure)
 
 
 def _weights(pipe: CRFComponent) -> Weights:
@@ -182,6 +186,16 @@ def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example]) -> Famil
     return Familiarity.of(pairs())
 
 
+def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the iterations of components in a log of `fit`, or in the one beside the model, if it is there."""
+    beside = Path(model).parent / LOG
+    log = train or (beside if Path(model).is_dir() and beside.is_file() else None)
+    curves = {name: [] if log is None else read_log(log, name) for name in names}
+    if train is not None and not any(curves.values()):
+        raise ConfigError(f"--train {train} tells nothing of {', '.join(names)}.")
+    return curves
+
+
 def read_log(path: Path, component: str) -> list[dict[str, Any]]:
     """Return what the log of `fit` tells of a component.
 
@@ -201,11 +215,6 @@ def read_log(path: Path, component: str) -> list[dict[str, Any]]:
         if entry["component"] == component:
             entries.append(entry)
     return entries
-
-
-def _log_beside(model: str | Path) -> Path | None:
-    log = Path(model).parent / LOG
-    return log if Path(model).is_dir() and log.is_file() else None
 
 
 def _interval(score: Estimate) -> str:

@@ -13,11 +13,11 @@ import typer
 from tqdm import tqdm
 
 from ..pages.frame import write_page
-from ..pages.show import Entry, Subject, show_page
+from ..pages.show import Entry, show_page
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import CodeOption, load_code, printer, reported_errors
-from ._judging import displacy_colors, first_texts, in_batches, language_of, tokens_of
+from ._judging import first_texts, in_batches, text_style, tokens_of
 from ._options import Model, OneComponent, TextFormat, TextOrFile
 from ._outputs import check_output_file
 
@@ -95,8 +95,7 @@ def show(
         for batch in in_batches(kept, BATCH):
             entries += _entries(nlp, name, pipe, batch)
             bar.update(len(batch))
-    about = Subject(str(model), name, *language_of(nlp), displacy_colors(), _unit(source, format_name))
-    write_page(output, show_page(about, entries))
+    write_page(output, show_page(str(model), name, entries, text_style(nlp), _unit(source, format_name)))
     return Shown(len(kept), sum(len(entry.spans) for entry in entries), more)
 
 

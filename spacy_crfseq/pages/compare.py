@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,38 +12,40 @@ from ..evaluation.judged import moved, shown_part, within
 from . import charts, frame
 from .charts import Bar
 from .frame import Markup
-from .marks import STYLE, Marker, article, side
+from .marks import STYLE, Marker, TextStyle, article, side
 
 
-class Subject(NamedTuple):
-    """What the page is about: names of two models and a file, the language of the texts, and colours of labels."""
+def compare_page(
+    about: tuple[str, str, str],
+    components: Sequence[Comparison],
+    doubts: Sequence[str],
+    style: TextStyle,
+    *,
+    n_shown: int,
+    n_samples: int,
+) -> str:
+    """Return the page as HTML.
 
-    first: str
-    second: str
-    file: str
-    lang: str
-    direction: str
-    colors: Mapping[str, str]
-    n_samples: int
-
-
-def compare_page(subject: Subject, components: Sequence[Comparison], doubts: Sequence[str], n_shown: int) -> str:
-    """Return the page as HTML, with `n_shown` of the texts that got better, and of the others."""
+    about (tuple[str, str, str]): Names of the two pipelines, and of the file.
+    n_shown (int): How many to show of the texts that got better, and of the others.
+    n_samples (int): Samples behind the intervals.
+    """
+    first, second, file = about
     warned = "".join(f"<p><strong>{frame.text(f'Mind: {doubt}')}</strong></p>" for doubt in doubts)
     return frame.page(
         "Two pipelines compared",
-        warned + "".join(_component(one, n_shown, subject) for one in components),
-        about=f"A is {subject.first}, B is {subject.second}, on {subject.file}: {components[0].texts:,} texts. Scores "
-        f"are in per cent, intervals are the middle 95 % of {subject.n_samples:,} samples of the texts; p tells how "
+        warned + "".join(_component(one, n_shown, style) for one in components),
+        about=f"A is {first}, B is {second}, on {file}: {components[0].texts:,} texts. Scores "
+        f"are in per cent, intervals are the middle 95 % of {n_samples:,} samples of the texts; p tells how "
         "often chance alone makes a difference as large (paired bootstrap, Berg-Kirkpatrick et al. 2012, both "
         "directions; not corrected for the number of labels).",
-        lang=subject.lang,
-        direction=subject.direction,
+        lang=style.lang,
+        direction=style.direction,
         style=STYLE,
     )
 
 
-def _component(one: Comparison, n_shown: int, subject: Subject) -> str:
+def _component(one: Comparison, n_shown: int, style: TextStyle) -> str:
     rows = one.rows()
     cells = [_cells(line) for _, _, line in rows]
     more = len(one.labels) + 1 - len(rows)
@@ -63,7 +64,7 @@ def _component(one: Comparison, n_shown: int, subject: Subject) -> str:
     body = frame.section(one.name, "".join(parts))
     for title, how_many, changes in one.changes(n_shown):
         about = f"{how_many}. What they do not agree on is marked."
-        body = Markup(body + frame.section(f"{one.name}: {title} in B", _texts(changes, subject), about))
+        body = Markup(body + frame.section(f"{one.name}: {title} in B", _texts(changes, style), about))
     return body
 
 
@@ -76,8 +77,8 @@ def _bar(name: str, line: Line) -> Bar:
     return Bar(name, value, None, low, high) if np.isfinite(low) else Bar(name, value)
 
 
-def _texts(changes: Sequence[Change], subject: Subject) -> str:
-    marker = Marker(Counter(span.label for change in changes for span in change.odd), subject.colors, subject.direction)
+def _texts(changes: Sequence[Change], style: TextStyle) -> str:
+    marker = Marker(Counter(span.label for change in changes for span in change.odd), style)
     return "".join(_article(marker, change) for change in changes)
 
 

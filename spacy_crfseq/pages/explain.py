@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import frame
-from .marks import strength
+from .marks import TextStyle, strength
 
 if TYPE_CHECKING:
     from ..pipeline.explanation import Contribution, Explanation, TokenExplanation
@@ -56,14 +56,12 @@ class Explained(NamedTuple):
     """What has been explained.
 
     model, component (str): Who predicts.
-    lang, direction (str): Of the texts.
     more (bool): Whether there are texts beyond the limit.
     """
 
     model: str
     component: str
-    lang: str
-    direction: str
+    style: TextStyle
     texts: list[ExplainedText]
     more: bool
 
@@ -116,7 +114,7 @@ def name_of(part: Contribution, one: TokenExplanation, words: Sequence[str]) -> 
 
 def explain_page(found: Explained, number: int) -> str:
     """Return the page as HTML, with `number` contributions to each label."""
-    language = f' lang="{escape(found.lang)}" dir="{escape(found.direction)}"'
+    language = f' lang="{escape(found.style.lang)}" dir="{escape(found.style.direction)}"'
     sections = [
         _section(f"t{i}", f"Line {one.line}" if len(found.texts) > 1 else "The text", one.explanation, number, language)
         for i, one in enumerate(found.texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
+from typing import NamedTuple
 
 from ..evaluation.judged import Tokens
 from .frame import Markup, text
@@ -34,16 +35,22 @@ mark i { font-style: normal; font-weight: 400; }
 """
 
 
+class TextStyle(NamedTuple):
+    """How texts look: their language's code, "ltr" or "rtl", and known colours of labels in capitals."""
+
+    lang: str = ""
+    direction: str = "ltr"
+    colors: Mapping[str, str] = {}
+
+
 class Marker:
     """Marks spans in texts.
 
-    known (Mapping[str, str]): Colours of labels in capitals, such as displaCy's.
     colors (dict[str, str]): The colour of each label.
-    direction (str): "ltr" or "rtl".
     """
 
-    def __init__(self, labels: Iterable[str], known: Mapping[str, str], direction: str = "ltr") -> None:
-        self.colors, self.direction = _colors(known, labels), direction
+    def __init__(self, labels: Iterable[str], style: TextStyle) -> None:
+        self.colors, self.direction = _colors(style.colors, labels), style.direction
 
     def marked(self, tokens: Tokens, spans: Iterable[tuple[int, int, str, float | None]]) -> Markup:
         """Return a text with spans marked: start, end, label, and the probability, None for what is certain."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..evaluation.report import Estimate, Findings, Row, Sentence, kind_totals, 
 from . import charts, frame
 from .charts import Bar, Series
 from .frame import Markup
-from .marks import STYLE, Marker, article, rounded, side
+from .marks import STYLE, Marker, TextStyle, article, rounded, side
 from .top import GROUPS
 
 MOST_LABELS = 30
@@ -46,16 +46,12 @@ class Subject(NamedTuple):
 
     model, file (str): Their names.
     corpus (str): The training corpus; empty if there is none.
-    lang, direction (str): Of the texts.
-    colors (Mapping[str, str]): Of labels, as `Marker` has them.
     """
 
     model: str
     file: str
     corpus: str
-    lang: str
-    direction: str
-    colors: Mapping[str, str]
+    style: TextStyle
     n_samples: int
 
 
@@ -70,8 +66,8 @@ def report_page(subject: Subject, components: Sequence[Findings]) -> str:
         (_overview(components) if several else "") + body,
         about=f"{subject.model} on {subject.file}: {texts:,} texts, {tokens:,} tokens. Behind a score: the middle 95 % "
         f"of {subject.n_samples:,} samples of the texts, drawn with replacement.",
-        lang=subject.lang,
-        direction=subject.direction,
+        lang=subject.style.lang,
+        direction=subject.style.direction,
         style=STYLE + "td small { color: var(--soft); margin-inline-start: .4em; }\n"
         "@media (max-width: 40rem) { td small { display: block; margin: 0; } "
         "th, td { padding-inline: .4rem; } td:first-child { white-space: normal; min-width: 4.5rem; } }\n",
@@ -329,7 +325,7 @@ def _worst(found: Findings, subject: Subject) -> Section:
         return "Sentences", "", "There is no mistake."
     counts = Counter(span.label for one in found.worst for span in one.gold)
     counts.update(span.label for one in found.worst for span, _ in one.found)
-    marker = Marker(counts, subject.colors, subject.direction)
+    marker = Marker(counts, subject.style)
     what, marked = "spans", "gold above predicted"
     if found.unit == "tokens":
         what, marked = "tags", "of wrong tokens, the gold tag above, the predicted one below"

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..evaluation.judged import Tokens
 from . import frame
-from .marks import STYLE, Marker, article, rounded
-
-
-class Subject(NamedTuple):
-    """What the page is about: a model, one of its components, the language of the texts, and colours of labels.
-
-    unit (str): What the texts' numbers count, "line" or "text".
-    """
-
-    model: str
-    component: str
-    lang: str
-    direction: str
-    colors: Mapping[str, str]
-    unit: str
+from .marks import STYLE, Marker, TextStyle, article, rounded
 
 
 class Entry(NamedTuple):
@@ -37,24 +23,27 @@ class Entry(NamedTuple):
     probability: float
 
 
-def show_page(subject: Subject, entries: Sequence[Entry]) -> str:
-    """Return the page as HTML."""
+def show_page(model: str, component: str, entries: Sequence[Entry], style: TextStyle, unit: str = "text") -> str:
+    """Return the page as HTML.
+
+    unit (str): What the texts' numbers count, "line" or "text".
+    """
     counts = Counter(label for entry in entries for _, _, label, _ in entry.spans)
-    marker = Marker(counts, subject.colors, subject.direction)
+    marker = Marker(counts, style)
     articles = (
         article(
-            frame.Markup(f"{subject.unit} {entry.number}, probability {rounded(entry.probability)}"),
+            frame.Markup(f"{unit} {entry.number}, probability {rounded(entry.probability)}"),
             marker.marked(entry.tokens, entry.spans),
         )
         for entry in entries
     )
     return frame.page(
-        f"How sure {subject.component} is",
+        f"How sure {component} is",
         "\n".join([marker.key(counts), *articles]),
-        about=f"{subject.model}: {len(entries):,} texts, {sum(counts.values()):,} predictions. The fuller the colour, "
+        about=f"{model}: {len(entries):,} texts, {sum(counts.values()):,} predictions. The fuller the colour, "
         "the more probable. Beside a label: the probability of exactly this stretch and label; above a text: that its "
         "whole labelling is right.",
-        lang=subject.lang,
-        direction=subject.direction,
+        lang=style.lang,
+        direction=style.direction,
         style=STYLE + "body { max-width: 52rem; }\n",
     )

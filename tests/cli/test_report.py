@@ -55,12 +55,9 @@ def test_scores_are_those_of_evaluate(made: Any, trained: Path, corpus: Corpus) 
         per_type = {label: row.f1.value for label, row in found[name].labels.items()}
         assert per_type == pytest.approx({label: row["f"] for label, row in metrics[f"{prefix}_per_type"].items()})
         assert whole.gold == sum(row.gold for row in found[name].labels.values())
-    for one in found.values():
-        for row in one.labels.values():
-            for estimate in (row.precision, row.recall, row.f1):
-                if estimate.value is not None:
-                    assert 0 <= estimate.low <= estimate.value + 1e-9
-                    assert estimate.value - 1e-9 <= estimate.high <= 1
+    rows = [row for one in found.values() for row in one.labels.values()]
+    for value, low, high in (estimate for row in rows for estimate in (row.precision, row.recall, row.f1)):
+        assert value is None or 0 <= low <= value + 1e-9 <= high + 2e-9 <= 1 + 2e-9
 
 
 def test_kinds_and_confusions_add_up(made: Any) -> None:
@@ -199,20 +196,9 @@ def test_every_wrong_span_of_a_sentence_is_marked(made: Any) -> None:
 # Other models, and what is refused
 
 
-def test_a_model_without_probabilities(corpus: Corpus, tmp_path: Path) -> None:
-    nlp = spacy.blank("xx")
-    local = {
-        "loss": {"@crf_losses": "spacy_crfseq.LocalLog.v1"},
-        "decoder": {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"},
-    }
-    nlp.add_pipe("crf_ner", config=local)
-    nlp.initialize(lambda: list(read_examples(nlp, corpus.train, "conll2003")))
-    pipe = pipe_of(nlp, "crf_ner")
-    pipe.fit()
-    nlp.to_disk(tmp_path / "local")
-    (one,) = report(tmp_path / "local", corpus.dev, tmp_path / "page.html", "conll2003")
-    metrics = evaluate(tmp_path / "local", corpus.dev, "conll2003").metrics
-    assert one.whole.f1.value == pytest.approx(metrics["ents_f"])
+def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Path) -> None:
+    (one,) = report(local, corpus.dev, tmp_path / "page.html", "conll2003")
+    assert one.whole.f1.value == pytest.approx(evaluate(local, corpus.dev, "conll2003").metrics["ents_f"])
     assert one.certainty is None
     assert "normalised at each token" in (tmp_path / "page.html").read_text()
     assert one.as_json()["calibration"] is None
@@ -237,9 +223,8 @@ def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None
     assert (one.labels, one.worst, one.confusions) == ({}, [], [])
     json.dumps(one.as_json(), allow_nan=False)
     assert not re.search(r"\bnan\b", page.read_text())
-    (same,) = compare(
-        model, model, tmp_path / "dull.conll", "conll2002", components=["crf_ner"], output=page
-    ).components
+    done = compare(model, model, tmp_path / "dull.conll", "conll2002", components=["crf_ner"], output=page)
+    (same,) = done.components
     assert np.isnan(same.whole.difference)
     json.dumps(same.as_json(5), allow_nan=False)
     assert not re.search(r"\bnan\b", page.read_text())
@@ -269,9 +254,8 @@ def test_refused(file: str, options: list[str], message: str, run: Run, trained:
 
 def test_components_without_gold_annotation_are_named(run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "tags.conll").write_text("Ada NNP B-PER\nsees VBZ O\na DT O\ndog NN O\n\n" * 3)
-    result = run(
-        "report", trained / "model-best", tmp_path / "tags.conll", "-f", "conll2002", "-o", tmp_path / "p.html"
-    )
+    options = ["-f", "conll2002", "-o", tmp_path / "p.html"]
+    result = run("report", trained / "model-best", tmp_path / "tags.conll", *options)
     assert result.exit_code == 0, result.stderr
     assert "Left out: Component 'crf_chunker'" in result.stderr
     assert "crf_chunker" not in result.stdout

@@ -14,10 +14,10 @@ from spacy.language import Language
 from spacy.tokens import DocBin
 
 from spacy_crfseq.cli import show
-from spacy_crfseq.cli._judging import displacy_colors
+from spacy_crfseq.cli._judging import text_style
 from spacy_crfseq.evaluation.judged import Tokens
-from spacy_crfseq.pages.marks import PALETTE, strength
-from spacy_crfseq.pages.show import Entry, Subject, show_page
+from spacy_crfseq.pages.marks import PALETTE, TextStyle, strength
+from spacy_crfseq.pages.show import Entry, show_page
 from tests.html import Page
 from tests.pipeline import helpers
 
@@ -84,7 +84,7 @@ def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
 def test_foreign_signs_are_escaped() -> None:
     words = ["<b>", "Tom", "&", "Ann", "</article>"]
     entry = Entry(1, Tokens(words, [True] * 5), [(1, 4, "<i>&{x}", 0.5)], 0.25)
-    html = show_page(Subject("{0}<model>", "<ner>", "en", "ltr", {}, "text"), [entry])
+    html = show_page("{0}<model>", "<ner>", [entry], TextStyle())
     found = Marked(html)
     assert found.marks[0]["text"] == "Tom & Ann"
     assert found.marks[0]["label"] == "<i>&{x} 0.50"
@@ -128,11 +128,11 @@ def test_other_components(run: Run, trained: Path, tmp_path: Path, component: st
     assert "Choose one: --component crf_chunker or crf_ner" in several.stderr
 
 
-def test_every_label_has_a_colour_of_its_own() -> None:
+def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
     labels = ["LOC", "MISC", "ORG", "PER", *(f"L{i}" for i in range(len(PALETTE) - 4))]
     spans = [(i, i + 1, label, 1.0) for i, label in enumerate(labels)]
     entry = Entry(1, Tokens(labels, [True] * len(labels)), spans, 1.0)
-    html = show_page(Subject("model", "ner", "en", "ltr", displacy_colors(), "text"), [entry])
+    html = show_page("model", "ner", [entry], text_style(nlp))
     colors = [mark["style"].rsplit(",", 1)[1] for mark in Marked(html).marks]
     assert len(set(colors)) == len(labels)
 
