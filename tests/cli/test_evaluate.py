@@ -117,11 +117,6 @@ def test_command_prints_a_report_and_writes_metrics(run: Run, trained: Path, cor
     assert [path.name for path in output.parent.iterdir()] == ["metrics.json"]
 
 
-def test_json_on_stdout(run: Run, trained: Path, corpus: Any) -> None:
-    result = run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--json")
-    assert json.loads(result.stdout)["spans_chunks_f"] > 0.5
-
-
 def test_tags_are_given_where_only_features_need_them(
     run: Run, configure: Any, paths: list[str], corpus: Any, tmp_path: Path
 ) -> None:
