@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,3 +26,13 @@ OneComponent = Annotated[
 Samples = Annotated[int, typer.Option(min=1, help="Samples of the texts, for intervals and p values")]
 PageInstead = Annotated[Path | None, typer.Option("--output", "-o", help="HTML file to write instead")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead")]
+
+
+def number(what: str, least: int = 1) -> Any:
+    """Return the option -n, which says how many of something are shown or kept."""
+    return typer.Option("--number", "-n", min=least, help=what)
+
+
+def output(what: str) -> Any:
+    """Return the option -o for what a command writes."""
+    return typer.Option("--output", "-o", help=what)

@@ -21,11 +21,11 @@ from tqdm import tqdm
 from ..errors import ConfigError, DataError, suggest
 from ..files import replacing
 from ..training import active as measures
+from . import _options as options
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import INTERRUPTED, CodeOption, load_code, printer, reported_errors
 from ._judging import in_batches
-from ._options import Model, OneComponent, TextFormat
 from ._outputs import STDOUT, check_output_file
 from ._texts import HELP, Text, read_texts
 
@@ -39,9 +39,9 @@ BATCH = 128
 
 @crfseq_cli.command("active")
 def active_cli(
-    model: Model,
+    model: options.Model,
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],
-    format_: TextFormat = None,
+    format_: options.TextFormat = None,
     by: Annotated[
         str,
         typer.Option(
@@ -49,10 +49,10 @@ def active_cli(
             "total-token-entropy, nbest-entropy"
         ),
     ] = "entropy",
-    component: OneComponent = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Texts to keep")] = 100,
+    component: options.OneComponent = None,
+    number: Annotated[int, options.number("Texts to keep")] = 100,
     nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
-    output: Annotated[str, typer.Option("--output", "-o", help="JSONL file, or - for stdout")] = STDOUT,
+    output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
     code: CodeOption = None,
 ) -> None:
     """Choose the texts whose annotation would teach the model most.

@@ -20,12 +20,12 @@ from tqdm import tqdm
 
 from ..errors import ConfigError, DataError
 from ..files import replace_folder, write_json
+from . import _options as options
 from ._app import crfseq_cli
 from ._components import crfs_of
 from ._console import CodeOption, load_code, printer, reported_errors
 from ._gold import names_of, read_gold
 from ._judging import for_each_component, judge
-from ._options import AsJson, Components, Given, GoldFile, GoldFormat, Model
 from ._outputs import check_output_pipeline
 
 if TYPE_CHECKING:
@@ -41,19 +41,17 @@ FEW = 100
 
 @crfseq_cli.command("calibrate")
 def calibrate_cli(
-    model: Model,
-    file: GoldFile,
-    format_: GoldFormat = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the calibrated pipeline [MODEL itself]")
-    ] = None,
-    component: Components = None,
+    model: options.Model,
+    file: options.GoldFile,
+    format_: options.GoldFormat = None,
+    output: Annotated[Path | None, options.output("Folder for the calibrated pipeline [MODEL itself]")] = None,
+    component: options.Components = None,
     bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
     equal_mass: Annotated[
         bool, typer.Option("--equal-mass", help="Bins of equally many predictions instead of equal width")
     ] = False,
-    given: Given = None,
-    as_json: AsJson = False,
+    given: options.Given = None,
+    as_json: options.AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Let probabilities mean what they say: of the spans with probability 0.8, eight in ten should be right.

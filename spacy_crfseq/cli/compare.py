@@ -21,12 +21,12 @@ from tqdm import tqdm
 from ..errors import ConfigError, DataError
 from ..evaluation.comparison import MOST_LABELS
 from ..pages.frame import write_page
+from . import _options as options
 from ._app import crfseq_cli
 from ._components import crfs_of
 from ._console import CodeOption, load_code, printer, reported_errors
 from ._gold import format_of, names_of, read_gold
 from ._judging import for_each_component, judge, text_style
-from ._options import AsJson, Components, Given, GoldFile, GoldFormat, Samples
 from ._outputs import check_output_file
 
 if TYPE_CHECKING:
@@ -48,16 +48,14 @@ MOST_WORDS = 40
 def compare_cli(
     first: Annotated[str, typer.Argument(metavar="A", help="Folder or package name of a trained pipeline")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another one")],
-    file: GoldFile,
-    format_: GoldFormat = None,
-    component: Components = None,
-    number: Annotated[
-        int, typer.Option("--number", "-n", min=0, help="Texts to show of those that got better, and of the others")
-    ] = 5,
-    samples: Samples = 1000,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML file for the comparison")] = None,
-    given: Given = None,
-    as_json: AsJson = False,
+    file: options.GoldFile,
+    format_: options.GoldFormat = None,
+    component: options.Components = None,
+    number: Annotated[int, options.number("Texts to show of those that got better, and of the others", least=0)] = 5,
+    samples: options.Samples = 1000,
+    output: Annotated[Path | None, options.output("HTML file for the comparison")] = None,
+    given: options.Given = None,
+    as_json: options.AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Compare two pipelines on the same texts: scores side by side, what got better and what worse.

@@ -15,11 +15,11 @@ from ..errors import ConfigError, DataError
 from ..files import write_json
 from ..formats import PRESETS
 from ..schemes import Span
+from . import _options as options
 from ._app import crfseq_cli
 from ._columns import SPAN_COLUMNS, chunks_key, missing_columns, predicted_columns
 from ._console import CodeOption, load_code, printer, reported_errors
 from ._gold import file_columns, format_of, names_of, read_gold
-from ._options import AsJson, Given, GoldFormat, Model
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -33,12 +33,12 @@ WARM_UP = 32
 
 @crfseq_cli.command("evaluate")
 def evaluate_cli(
-    model: Model,
+    model: options.Model,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Corpus file")],
-    format_: GoldFormat = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file for the scores")] = None,
-    given: Given = None,
-    as_json: AsJson = False,
+    format_: options.GoldFormat = None,
+    output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
+    given: options.Given = None,
+    as_json: options.AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Score a pipeline on a corpus file, as conlleval does, and measure its speed.

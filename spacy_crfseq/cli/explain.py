@@ -26,11 +26,11 @@ from ..pages.explain import (
     unknown_words,
 )
 from ..pages.frame import write_page
+from . import _options as options
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
 from ._judging import first_texts, text_style
-from ._options import AsJson, Model, OneComponent, PageInstead, TextFormat, TextOrFile
 from ._outputs import check_output_file
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ OUTSIDE, SURE = "O", 0.95
 
 @crfseq_cli.command("explain")
 def explain_cli(
-    model: Model,
-    source: TextOrFile,
-    format_: TextFormat = None,
-    component: OneComponent = None,
+    model: options.Model,
+    source: options.TextOrFile,
+    format_: options.TextFormat = None,
+    component: options.OneComponent = None,
     tokens: Annotated[
         list[str] | None,
         typer.Option("--token", "-t", help="Token to explain: a word, or a number from 0 on; may be repeated [all]"),
@@ -59,12 +59,10 @@ def explain_cli(
     label: Annotated[
         str | None, typer.Option("--label", "-l", help="Why not this label? [compare with the second most probable]")
     ] = None,
-    number: Annotated[
-        int | None, typer.Option("--number", "-n", min=1, help=f"Contributions to each label [{SHOWN}; in JSON all]")
-    ] = None,
+    number: Annotated[int | None, options.number(f"Contributions to each label [{SHOWN}; in JSON all]")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Texts of a file to explain, from the first on")] = 10,
-    output: PageInstead = None,
-    as_json: AsJson = False,
+    output: options.PageInstead = None,
+    as_json: options.AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Tell which features and transitions make each label, and by how much it wins.

@@ -16,12 +16,12 @@ from tqdm import tqdm
 from ..errors import ConfigError, FormatError
 from ..formats import read_lines
 from ..pages.frame import write_page
+from . import _options as options
 from ._app import crfseq_cli
 from ._components import crfs_of
 from ._console import CodeOption, load_code, printer, reported_errors
 from ._gold import ending_format, format_of, names_of, read_gold
 from ._judging import for_each_component, gold_tags_of, judge, text_style
-from ._options import AsJson, Components, Given, GoldFile, GoldFormat, Model, Samples
 from ._outputs import check_output_file
 
 if TYPE_CHECKING:
@@ -40,21 +40,21 @@ LOG = "log.jsonl"
 
 @crfseq_cli.command("report")
 def report_cli(
-    model: Model,
-    file: GoldFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")] = Path("report.html"),
-    format_: GoldFormat = None,
+    model: options.Model,
+    file: options.GoldFile,
+    output: Annotated[Path, options.output("HTML file to write")] = Path("report.html"),
+    format_: options.GoldFormat = None,
     train: Annotated[
         Path | None, typer.Option("--train", help=f"Log of the training [{LOG} in the folder that holds MODEL]")
     ] = None,
     corpus: Annotated[
         Path | None, typer.Option(help="Training corpus, to tell what was seen in training from what was not")
     ] = None,
-    component: Components = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=0, help="Sentences to show")] = 30,
-    samples: Samples = 1000,
-    given: Given = None,
-    as_json: AsJson = False,
+    component: options.Components = None,
+    number: Annotated[int, options.number("Sentences to show", least=0)] = 30,
+    samples: options.Samples = 1000,
+    given: options.Given = None,
+    as_json: options.AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
@@ -105,7 +105,7 @@ def report(
     corpus (Path | None): Training corpus.
     components (Sequence[str]): Names; if there are none, all CRFs that the file has gold annotation for.
     n_worst (int): Sentences to show.
-    n_samples (int): Samples of the bootstrap.
+    n_samples (int): options.Samples of the bootstrap.
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
     from ..evaluation.bootstrap import doubt

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import spacy
-import typer
 from tqdm import tqdm
 
 from ..pages.frame import write_page
 from ..pages.show import Entry, show_page
+from . import _options as options
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import CodeOption, load_code, printer, reported_errors
 from ._judging import first_texts, in_batches, text_style, tokens_of
-from ._options import Model, OneComponent, TextFormat, TextOrFile
 from ._outputs import check_output_file
 
 if TYPE_CHECKING:
@@ -33,12 +32,12 @@ BATCH = 100
 
 @crfseq_cli.command("show")
 def show_cli(
-    model: Model,
-    source: TextOrFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")],
-    format_: TextFormat = None,
-    component: OneComponent = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Texts to show, from the first on")] = 100,
+    model: options.Model,
+    source: options.TextOrFile,
+    output: Annotated[Path, options.output("HTML file to write")],
+    format_: options.TextFormat = None,
+    component: options.OneComponent = None,
+    number: Annotated[int, options.number("Texts to show, from the first on")] = 100,
     code: CodeOption = None,
 ) -> None:
     """Make a page that shows entities or chunks, each shaded by its probability.

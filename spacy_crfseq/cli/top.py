@@ -19,11 +19,11 @@ from wasabi.tables import table as text_table
 from ..errors import ConfigError, suggest
 from ..pages.frame import write_page
 from ..pages.top import Group, NamedWeight, Top, template_cells, top_page
+from . import _options as options
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
 from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
 from ._judging import in_batches
-from ._options import AsJson, Model, PageInstead, TextFormat
 from ._outputs import check_output_file
 from ._texts import read_texts
 
@@ -47,7 +47,7 @@ NAMELESS = "(no name)"
 
 @crfseq_cli.command("top")
 def top_cli(
-    model: Model,
+    model: options.Model,
     component: Annotated[
         str | None, typer.Option("--component", "-p", help="CRF component to look into [the only one]")
     ] = None,
@@ -57,15 +57,13 @@ def top_cli(
     template: Annotated[
         str | None, typer.Option("--template", "-t", help='Weights of this template only, such as "LOWER[-1]"')
     ] = None,
-    number: Annotated[
-        int | None, typer.Option("--number", "-n", min=1, help=f"Weights of each sign [{SHOWN}; on a page {ON_PAGE}]")
-    ] = None,
+    number: Annotated[int | None, options.number(f"Weights of each sign [{SHOWN}; on a page {ON_PAGE}]")] = None,
     texts: Annotated[
         Path | None, typer.Option(help="File of texts to find names of attributes in, such as the training corpus")
     ] = None,
-    format_: TextFormat = None,
-    output: PageInstead = None,
-    as_json: AsJson = False,
+    format_: options.TextFormat = None,
+    output: options.PageInstead = None,
+    as_json: options.AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Show the largest weights of each label, the transitions, and what each template holds.
