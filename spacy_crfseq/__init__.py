@@ -3,7 +3,7 @@
 ``nlp.add_pipe("crf_ner")``, ``"crf_tagger"`` and ``"crf_chunker"`` are found through entry points; nothing has to be
 imported.  The rooms of the package, from the ground up: `types` and `errors`, `registry`, `schemes`, `kernels`
 (numba), the plug-ins (`losses`, `regularizers`, `optimizers`, `decoders`, `features`, `extrinsic`), `model`,
-`training`, `pipeline` (spaCy) and `cli`.
+`training` and `evaluation`, `pipeline` (spaCy), `pages` and `cli`.
 """
 
 __version__ = "0.1.0"

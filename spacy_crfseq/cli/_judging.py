@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import CrfError, DataError
 from ..evaluation.judged import Judged, Tokens, spans_of_tags
-from ..pages.marks import TextStyle
 from ..schemes import Span
 from ._components import run_between
 from ._texts import Text, texts_of
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
+    from ..pages.marks import TextStyle
     from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
 
@@ -86,6 +86,8 @@ def judge(
 def text_style(nlp: Language) -> TextStyle:
     """Return how texts of a pipeline look, in displaCy's colours and those that a user has registered."""
     from spacy.displacy.render import EntityRenderer
+
+    from ..pages.marks import TextStyle
 
     direction = str(nlp.vocab.writing_system.get("direction", "ltr"))
     return TextStyle(nlp.lang or "", direction, dict(EntityRenderer().colors))

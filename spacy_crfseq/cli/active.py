@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from ..errors import ConfigError, DataError, suggest
-from ..files import replacing
-from ..training import active as measures
+from ..evaluation import active as measures
+from ..files import write_text
 from . import _options as options
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
@@ -219,6 +219,5 @@ def _write(output: str, tasks: Sequence[dict[str, Any]]) -> None:
     lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in tasks)
     if output == STDOUT:
         sys.stdout.write(lines)
-        return
-    with replacing(Path(output)) as temporary:
-        temporary.write_text(lines, encoding="utf8")
+    else:
+        write_text(Path(output), lines)

@@ -19,8 +19,7 @@ import typer
 from tqdm import tqdm
 
 from ..errors import ConfigError, DataError
-from ..evaluation.comparison import MOST_LABELS
-from ..pages.frame import write_page
+from ..files import write_text
 from . import _options as options
 from ._app import crfseq_cli
 from ._components import crfs_of
@@ -145,7 +144,7 @@ def compare(
         from ..pages.compare import compare_page
 
         about, style = (*models, str(file)), text_style(pipelines[0])
-        write_page(output, compare_page(about, found, doubts, style, n_shown=n_shown, n_samples=n_samples))
+        write_text(output, compare_page(about, found, doubts, style, n_shown=n_shown, n_samples=n_samples))
     return Compared(found, doubts)
 
 
@@ -218,7 +217,8 @@ def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:
 def _print(one: Comparison, n_shown: int) -> None:
     say = printer()
     say.divider(one.name)
-    rows, more = one.rows(), len(one.labels) - MOST_LABELS
+    rows = one.rows()
+    more = len(one.labels) + 1 - len(rows)
     say.table(
         [(name, n, *line.cells()) for name, n, line in rows],
         header=("", "gold", "A", "B", "B - A", "95 %", "p"),

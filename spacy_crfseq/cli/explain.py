@@ -15,17 +15,7 @@ import typer
 from wasabi.util import color, supports_ansi
 
 from ..errors import ConfigError
-from ..pages.explain import (
-    Explained,
-    ExplainedText,
-    against_rival,
-    changes_words,
-    explain_page,
-    name_of,
-    probability_words,
-    unknown_words,
-)
-from ..pages.frame import write_page
+from ..files import write_text
 from . import _options as options
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
@@ -36,6 +26,7 @@ from ._outputs import check_output_file
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from ..pages.explain import Explained, ExplainedText
     from ..pipeline.explanation import TokenExplanation
 
 SHOWN, ON_PAGE = 5, 8
@@ -85,7 +76,9 @@ def explain_cli(
         check_output_file(output, source)
         found = explain(model, source, format_, component=component, tokens=tokens or (), against=label, limit=limit)
         if output is not None:
-            write_page(output, explain_page(found, number or ON_PAGE))
+            from ..pages.explain import explain_page
+
+            write_text(output, explain_page(found, number or ON_PAGE))
         if as_json:
             print(json.dumps([_to_json(one, number) for one in found.texts], indent=2, ensure_ascii=False))
         elif output is not None:
@@ -116,6 +109,8 @@ def explain(
     against (str | None): The label to compare with; None for the second most probable one.
     RAISES CrfError: If there is no such component, label or token, no probabilities, or no text.
     """
+    from ..pages.explain import Explained, ExplainedText
+
     nlp = spacy.load(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
     kept, more = first_texts(nlp, source, format_name, limit)
@@ -160,6 +155,8 @@ def _lines(found: ExplainedText, number: int, *, several: bool, brief: bool) -> 
 
     brief (bool): Whether to leave out what makes a token surely be outside of spans.
     """
+    from ..pages.explain import name_of
+
     explanation, pretty = found.explanation, sys.stdout.isatty()
     wide = get_terminal_size().columns if pretty else sys.maxsize
     names = (
@@ -188,6 +185,8 @@ def _surely_outside(one: TokenExplanation) -> bool:
 
 def _outside(tokens: Sequence[TokenExplanation], wide: int) -> str:
     """Return a line on neighbours that are outside of spans."""
+    from ..pages.explain import probability_words
+
     least = probability_words(min(one.probability for one in tokens))
     end = f"  {OUTSIDE} {least}" if len(tokens) == 1 or least.startswith(">") else f"  {OUTSIDE} {least} or more"
     return cut(" ".join(one.text for one in tokens), wide - len(end)) + end
@@ -197,6 +196,8 @@ def _token_lines(
     one: TokenExplanation, words: Sequence[str], number: int, room: int, wide: int, pretty: bool
 ) -> list[str]:
     """Return the lines about a token."""
+    from ..pages.explain import against_rival, changes_words, name_of, probability_words, unknown_words
+
     head = f"{one.text}  {one.label} {probability_words(one.probability)}"
     lines = ["", _painted(head, pretty, bold=True) + f"   {against_rival(one)}"]
     lines += [cut(f"  {note}", wide) for note in (changes_words(one, words),) if note]

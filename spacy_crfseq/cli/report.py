@@ -14,8 +14,8 @@ import typer
 from tqdm import tqdm
 
 from ..errors import ConfigError, FormatError
+from ..files import write_text
 from ..formats import read_lines
-from ..pages.frame import write_page
 from . import _options as options
 from ._app import crfseq_cli
 from ._components import crfs_of
@@ -105,7 +105,7 @@ def report(
     corpus (Path | None): Training corpus.
     components (Sequence[str]): Names; if there are none, all CRFs that the file has gold annotation for.
     n_worst (int): Sentences to show.
-    n_samples (int): options.Samples of the bootstrap.
+    n_samples (int): Samples of the bootstrap.
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
     from ..evaluation.bootstrap import doubt
@@ -144,7 +144,7 @@ def report(
     if told := doubt(len(examples)):
         print(f"Warning: {told}", file=sys.stderr)
     subject = Subject(str(model), str(file), str(corpus or ""), text_style(nlp), n_samples)
-    write_page(output, report_page(subject, list(results.values())))
+    write_text(output, report_page(subject, list(results.values())))
     return list(results.values())
 
 

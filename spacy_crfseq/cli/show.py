@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import spacy
 from tqdm import tqdm
 
-from ..pages.frame import write_page
-from ..pages.show import Entry, show_page
+from ..files import write_text
 from . import _options as options
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
@@ -23,6 +22,7 @@ from ._outputs import check_output_file
 if TYPE_CHECKING:
     from spacy.language import Language
 
+    from ..pages.show import Entry
     from ..pipeline.component import CRFComponent
     from ._texts import Text
 
@@ -85,6 +85,8 @@ def show(
     component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
     RAISES CrfError: If there is no such component, it has no probabilities, or there is no text.
     """
+    from ..pages.show import show_page
+
     check_output_file(output, source)
     nlp = spacy.load(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
@@ -94,11 +96,13 @@ def show(
         for batch in in_batches(kept, BATCH):
             entries += _entries(nlp, name, pipe, batch)
             bar.update(len(batch))
-    write_page(output, show_page(str(model), name, entries, text_style(nlp), _unit(source, format_name)))
+    write_text(output, show_page(str(model), name, entries, text_style(nlp), _unit(source, format_name)))
     return Shown(len(kept), sum(len(entry.spans) for entry in entries), more)
 
 
 def _entries(nlp: Language, name: str, pipe: CRFComponent, texts: Sequence[Text]) -> list[Entry]:
+    from ..pages.show import Entry
+
     docs = run_between(nlp, [text.doc for text in texts], None, name)
     answers = pipe.ask(docs, preset=True)
     whole = answers.log_probabilities().tolist()

@@ -17,8 +17,7 @@ from tqdm import tqdm
 from wasabi.tables import table as text_table
 
 from ..errors import ConfigError, suggest
-from ..pages.frame import write_page
-from ..pages.top import Group, NamedWeight, Top, template_cells, top_page
+from ..files import write_text
 from . import _options as options
 from ._app import crfseq_cli
 from ._components import one_crf_of, run_between
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
     from ..analysis.weights import TemplateWeights, Weight
+    from ..pages.top import Group, NamedWeight, Top
     from ..pipeline.component import CRFComponent
     from ..pipeline.naming import BothActive
     from ..types import Floats
@@ -86,7 +86,9 @@ def top_cli(
             model, component=component, label=label, template=template, number=shown, texts=texts, format_name=format_
         )
         if output is not None:
-            write_page(output, top_page(found))
+            from ..pages.top import top_page
+
+            write_text(output, top_page(found))
         if as_json:
             print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
             return
@@ -116,6 +118,7 @@ def top(
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
     from ..analysis.weights import entries, largest_weights, weights_by_template
+    from ..pages.top import Group, NamedWeight, Top
     from ..pipeline.given import numbers_of
 
     nlp = spacy.load(model)
@@ -257,6 +260,8 @@ def _side_by_side(group: Group, wide: int, *, with_label: bool) -> list[str]:
 
 def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floats, wide: int) -> list[str]:
     """Return a table of transitions, or the largest where it would be wider than the terminal."""
+    from ..pages.top import Group, NamedWeight
+
     margin = max(map(len, before))
     if margin + (CELL + 1) * len(after) <= min(wide, 200):
         cells = [[cut(name, CELL) for name in after]]
@@ -272,6 +277,8 @@ def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floa
 
 
 def _template_lines(rows: Sequence[TemplateWeights], wide: int) -> list[str]:
+    from ..pages.top import template_cells
+
     header = ("template", "attributes", "weights", "nonzero", "%", "squares")
     data = [template_cells(row) for row in rows]
     room = max(20, wide - sum(max(len(row[i]) for row in [header, *data]) + 2 for i in range(1, 6)))

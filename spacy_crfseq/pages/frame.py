@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from html import escape
-from pathlib import Path
-
-from ..files import replacing
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f26; --soft: #59616d; --line: #d5d9df; --grid: #e8eaee;
@@ -121,12 +118,6 @@ def page(title: str, body: str, *, about: str = "", lang: str = "en", direction:
         about=_about(about),
         body=body,
     )
-
-
-def write_page(path: Path, html: str) -> None:
-    """Write a document to a file; what was at `path` stays until the new one is complete."""
-    with replacing(path) as temporary:
-        temporary.write_text(html, encoding="utf8")
 
 
 def section(title: str, body: str, about: str = "", *, anchor: str = "") -> Markup:
