@@ -19,7 +19,6 @@ from .errors import ConfigError, DataError, suggest
 from .prf import PRF, prf
 from .types import MISSING, Constraints
 
-BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 IntegerArray = NDArray[np.integer[Any]]
 
@@ -248,7 +247,9 @@ def spans_of(label_ids: IntegerArray, offsets: IntegerArray, table: TagTable) ->
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != size:
         raise DataError(f"The offsets must run from 0 to the number of labels, {size}.")
     prefix, kind = table.take(label_ids)
-    before, same = _neighbours(prefix, kind, offsets)
+    before, same = np.zeros_like(prefix), np.zeros(size, dtype=np.bool_)
+    before[1:], same[1:] = prefix[:-1], kind[1:] == kind[:-1]
+    before[offsets[offsets < size]] = _O
     within = prefix != _O
     fresh = (prefix == _B) | (prefix == _U) | (before == _O) | (before >= _L) | ~same
     begins = within & fresh
@@ -284,18 +285,6 @@ def _begins(previous: str, tag: str) -> bool:
     before, before_type = split_tag(previous)
     prefix, label = split_tag(tag)
     return prefix in ("B", "U") or before in ("O", "L", "U") or label != before_type
-
-
-def _neighbours(
-    prefix: NDArray[np.int8], kind: NDArray[np.int32], offsets: IntegerArray
-) -> tuple[NDArray[np.int8], BoolArray]:
-    """Return the prefix before each token ("O" before a first one) and whether the types are equal."""
-    before = np.zeros_like(prefix)
-    before[1:] = prefix[:-1]
-    before[offsets[offsets < len(prefix)]] = _O
-    same = np.zeros(len(prefix), dtype=np.bool_)
-    same[1:] = kind[1:] == kind[:-1]
-    return before, same
 
 
 def _prefixes(length: int, scheme: str, adjacent: bool) -> str:

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spacy import util
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-
     from ..analysis.templates import TemplateUse
     from ..evaluation.corpus_findings import Finding
     from ..pipeline.component import CRFComponent
@@ -56,10 +54,11 @@ class Component(NamedTuple):
 
     def dead(self) -> list[str]:
         """Return the templates that tell nothing."""
-        return [use.name for use in self.templates if use.is_dead(self.n_tokens) or self._reads_unset(use.name)]
-
-    def _reads_unset(self, name: str) -> bool:
-        return any(part.partition("[")[0] in self.unset for part in name.split("|"))
+        return [
+            use.name
+            for use in self.templates
+            if use.is_dead(self.n_tokens) or any(part.partition("[")[0] in self.unset for part in use.name.split("|"))
+        ]
 
 
 class Expense(NamedTuple):
@@ -159,19 +158,13 @@ _ASSIGNS = {"token.tag": "TAG", "token.pos": "POS", "token.morph": "MORPH", "tok
 
 def _set_before(setup: Setup, name: str) -> set[str]:
     """Return the columns that components set in training before a component learns from them."""
-    nlp, annotating = setup.nlp, setup.training["annotating_components"]
-    columns: set[str] = set()
+    nlp, columns = setup.nlp, set[str]()
     for earlier in nlp.pipe_names[: nlp.pipe_names.index(name)]:
-        if earlier in annotating:
-            columns |= _sets(nlp, earlier)
+        if earlier in setup.training["annotating_components"]:
+            annotation = getattr(nlp.get_pipe(earlier), "annotation", None)
+            assigned = (_ASSIGNS.get(key, "") for key in nlp.get_pipe_meta(earlier).assigns)
+            columns |= set(assigned) if annotation is None else set(annotation.writes)
     return columns
-
-
-def _sets(nlp: Language, name: str) -> set[str]:
-    annotation = getattr(nlp.get_pipe(name), "annotation", None)
-    if annotation is not None:
-        return set(annotation.writes)
-    return {_ASSIGNS[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNS}
 
 
 def findings_of_components(components: Mapping[str, Component]) -> list[Finding]:

@@ -71,8 +71,11 @@ def active_cli(
         load_code(code)
         check_output_file(output, texts)
         chosen = active(model, texts, format_, by=by, component=component, number=number, nbest=nbest)
-        _write(output, chosen.tasks)
-        if output != STDOUT:
+        lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
+        if output == STDOUT:
+            sys.stdout.write(lines)
+        else:
+            write_text(Path(output), lines)
             printer().good(f"Saved {len(chosen.tasks):,} of {chosen.seen:,} texts to {output}")
     if chosen.interrupted:
         print(f"\nInterrupted: the choice is among the first {chosen.seen:,} texts.", file=sys.stderr)
@@ -213,11 +216,3 @@ def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str
         for start, end, label, probability in spans
     ]
     return {"text": doc.text, "tokens": tokens, "spans": found, "meta": meta}
-
-
-def _write(output: str, tasks: Sequence[dict[str, Any]]) -> None:
-    lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in tasks)
-    if output == STDOUT:
-        sys.stdout.write(lines)
-    else:
-        write_text(Path(output), lines)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ..evaluation.calibration import Bin, Calibration, Certainty
+    from ..evaluation.calibration import Calibration, Certainty
     from ..pipeline.component import CRFComponent
 
 FEW = 100
@@ -219,7 +219,10 @@ def _print(done: Done, target: Path) -> None:
         say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
         for when, section in (("before", before), ("after", after)):
             say.table(
-                [_bin_cells(part) for part in section.bins],
+                [
+                    (f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", *(f"{n:.3f}" for n in part[3:]))
+                    for part in section.bins
+                ],
                 header=(f"{when}: probability", unit, "mean", "right"),
                 aligns=("l", *"rrr"),
                 divider=True,
@@ -233,10 +236,6 @@ def _print(done: Done, target: Path) -> None:
             divider=True,
         )
     say.good(f"Saved the temperature of {', '.join(done.results)} to {target}")
-
-
-def _bin_cells(part: Bin) -> tuple[str, ...]:
-    return f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", f"{part.predicted:.3f}", f"{part.correct:.3f}"
 
 
 def _label_cells(label: str, before: Calibration, after: Calibration) -> list[str]:

@@ -7,7 +7,7 @@ at template by template, and its optimizers are tried on samples.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -247,15 +247,12 @@ def _source(config_path: Path) -> Source:
             labels.append(settings.get("attr") or COLUMN_OF[factory])
         if factory == "crf_chunker":
             key = settings.get("spans_key", key)
+    columns = tuple(block.get("columns", ("word", "tag", "chunk")))
+    scheme, encoding = block.get("scheme", "IOB2"), block.get("encoding", "utf8")
     layouts = {
-        "spacy_crfseq.ConllReader.v1": _columns_layout(block),
+        "spacy_crfseq.ConllReader.v1": Preset(CUSTOM, columns, scheme, encoding, columns[-1]),
         "spacy_crfseq.ConlluReader.v1": get_preset("conllu"),
         "spacy.Corpus.v1": DOCS,
     }
     strict = block.get("on_invalid", "error") == "error" and "spacy_crfseq.ConllReader" in block.get("@readers", "")
     return Source(layouts.get(block.get("@readers")), strict, tuple(labels) or None, key)
-
-
-def _columns_layout(block: Mapping[str, Any]) -> Preset:
-    columns = tuple(block.get("columns", ("word", "tag", "chunk")))
-    return Preset(CUSTOM, columns, block.get("scheme", "IOB2"), block.get("encoding", "utf8"), columns[-1])

@@ -109,14 +109,11 @@ def _scored_columns(nlp: Language, kind: str, columns: Sequence[str], given: Seq
     scored = [name for name in wanted if name in predicted]
     if not scored:
         raise ConfigError(
-            f"Nothing to score: the pipeline {list(nlp.pipe_names)} predicts {_listed(sorted(predicted))}, but "
-            f"the columns of {kind} that it has to predict are {_listed(wanted)}. Check --format and --given."
+            f"Nothing to score: the pipeline {list(nlp.pipe_names)} predicts {', '.join(sorted(predicted)) or 'none'}, "
+            f"but the columns of {kind} that it has to predict are {', '.join(wanted) or 'none'}. Check --format and "
+            "--given."
         )
     return scored
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
 
 
 def run_pipeline(nlp: Language, examples: Sequence[Example]) -> float:
@@ -149,38 +146,30 @@ def _evaluation(
     tokens = sum(len(example.predicted) for example in examples)
     counts = {name: _count(examples, name, key) for name in scored}
     speed = {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / seconds if seconds else 0.0}
-    parts = [_section(name, found, titled=len(counts) > 1) for name, found in counts.items()]
+    parts = []
+    for name, found in counts.items():
+        title = f"{name}\n" if len(counts) > 1 or name not in SPAN_COLUMNS else ""
+        parts.append(title + found.report(spans=name in SPAN_COLUMNS))
     parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
     metrics = {**kept, "token_label_acc": counts[main].accuracy, **speed}
     return Evaluation(metrics, "\n\n".join(parts))
 
 
-def _section(name: str, counts: SpanCounts, titled: bool) -> str:
-    if name in SPAN_COLUMNS:
-        return f"{name}\n{counts.report()}" if titled else counts.report()
-    head = f"processed {counts.tokens} tokens; correct: {counts.right}."
-    return f"{name}\n{head}\naccuracy: {100 * counts.accuracy:6.2f}%"
-
-
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
     from ..evaluation.conlleval import SpanCounts
 
-    counts = SpanCounts()
+    counts, attribute = SpanCounts(), name if name == "morph" else f"{name}_"
     for example in examples:
         if name in SPAN_COLUMNS:
             known = [name == "chunk" or token.ent_iob != 0 for token in example.reference]
             counts.add(_spans(example.reference, name, key), _spans(example.predicted, name, key), known)
             continue
-        gold, found = _values(example.reference, name), _values(example.predicted, name)
+        gold, found = (
+            [str(getattr(token, attribute)) for token in doc] for doc in (example.reference, example.predicted)
+        )
         counts.tokens += sum(map(bool, gold))
         counts.right += sum(bool(a) and a == b for a, b in zip(gold, found, strict=True))
     return counts
-
-
-def _values(doc: Doc, name: str) -> list[str]:
-    if name == "morph":
-        return [str(token.morph) for token in doc]
-    return [getattr(token, f"{name}_") for token in doc]
 
 
 def _spans(doc: Doc, name: str, key: str) -> list[Span]:

@@ -185,7 +185,10 @@ def _names(
     if pipe.attribute_names:
         sizes = 0, len(keys[0])
         return {(block, number): (pipe.attribute_names[sizes[block] + number], True) for block, number in needed}
-    names = {one: (_nameless(pipe, *one), False) for one in needed}
+    names = dict.fromkeys(needed, (NAMELESS, False))
+    if (templates := pipe.crf.templates) is not None:
+        plans = pipe.method.features.plans()
+        names = {(b, i): (f"{plans[b].templates[templates[b][i]].name} {NAMELESS}", False) for b, i in needed}
     wanted = np.zeros(len(keys[0]), np.bool_), np.zeros(len(keys[1]), np.bool_)
     for block, number in needed:
         wanted[block][number] = True
@@ -200,13 +203,6 @@ def _names(
     for block, number, name in reader.find(sources(), wanted):
         names[block, number] = name, True
     return names
-
-
-def _nameless(pipe: CRFComponent, block: int, number: int) -> str:
-    templates = pipe.crf.templates
-    if templates is None:
-        return NAMELESS
-    return f"{pipe.method.features.plans()[block].templates[templates[block][number]].name} {NAMELESS}"
 
 
 def _batches(nlp: Language, component: str, texts: Path, format_name: str | None) -> Iterator[list[Any]]:

@@ -139,13 +139,16 @@ class Comparison(NamedTuple):
 
 def compare(name: str, first: Judged, second: Judged, n_samples: int) -> Comparison:
     """Return what compares two predictions; `n_samples` for the intervals."""
+
+    def f1_by_label(counts: Values) -> Values:
+        return rates_by_label(counts)[..., 2::3]
+
     labels = sorted({*first.labels, *second.labels})
     counts = [span_counts(one.gold, one.found, labels) for one in (first, second)]
     whole = [one.token_counts for one in (first, second)] if first.plain else [each.sum(1) for each in counts]
-    of_labels = _lines([each.reshape(len(each), -1) for each in counts], _f1_by_label, n_samples)
-    right = [
-        [set(gold) & set(found) for gold, found in zip(one.gold, one.found, strict=True)] for one in (first, second)
-    ]
+    of_labels = _lines([each.reshape(len(each), -1) for each in counts], f1_by_label, n_samples)
+    sides = [zip(one.gold, one.found, strict=True) for one in (first, second)]
+    right = [[set(gold) & set(found) for gold, found in side] for side in sides]
     n_texts = len(first.texts)
     wrong = [np.array([one.mistakes(i) for i in range(n_texts)], np.int64) for one in (first, second)]
     fewer = wrong[0] - wrong[1]
@@ -155,7 +158,7 @@ def compare(name: str, first: Judged, second: Judged, n_samples: int) -> Compari
         unit=first.unit,
         score="accuracy" if first.plain else "F1",
         texts=n_texts,
-        whole=_lines(whole, accuracy if first.plain else _f1_by_label, n_samples)[0],
+        whole=_lines(whole, accuracy if first.plain else f1_by_label, n_samples)[0],
         labels=dict(zip(labels, of_labels, strict=True)),
         gold=dict(zip(labels, counts[0].sum(0)[:, 2].tolist(), strict=True)),
         only_first=sum(len(a - b) for a, b in zip(*right, strict=True)),
@@ -173,10 +176,6 @@ def _lines(counts: Sequence[NDArray[np.int64]], score: bootstrap.Score, n_sample
     difference = bootstrap.compare(first, second, score, n_samples)
     scores = [score(each.sum(0).astype(np.float64)) for each in counts]
     return [Line(*map(float, each)) for each in zip(*scores, *difference, strict=True)]
-
-
-def _f1_by_label(counts: Values) -> Values:
-    return rates_by_label(counts)[..., 2::3]
 
 
 def _change(i: int, first: Judged, second: Judged, fewer: int) -> Change:

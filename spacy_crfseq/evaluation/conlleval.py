@@ -43,8 +43,10 @@ class SpanCounts:
         """The share of tokens with the right tag."""
         return self.right / self.tokens if self.tokens else 0.0
 
-    def report(self) -> str:
-        """Return the text that conlleval prints."""
+    def report(self, *, spans: bool = True) -> str:
+        """Return the text that conlleval prints; without spans, how many tags are right."""
+        if not spans:
+            return f"processed {self.tokens} tokens; correct: {self.right}.\naccuracy: {100 * self.accuracy:6.2f}%"
         gold, found, correct = (sum(counts.values()) for counts in (self.gold, self.found, self.correct))
         head = f"processed {self.tokens} tokens with {gold} phrases; found: {found} phrases; correct: {correct}."
         total = f"accuracy: {100 * self.accuracy:6.2f}%; {_scores(gold, found, correct)}"

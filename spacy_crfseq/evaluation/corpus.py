@@ -165,8 +165,8 @@ def _add(part: Part, sentence: Sentence) -> None:
     if len(words) > part.longest[0]:
         part.longest = len(words), sentence.line
     for i, word in enumerate(words):
-        if len(word) > LONG_TOKEN or word.isspace() or "\ufffd" in word:
-            part.odd.add(sentence.line + i, _odd(word))
+        if odd := _odd(word):
+            part.odd.add(sentence.line + i, odd)
     for name, column in part.columns.items():
         _add_labels(column, name, sentence)
     _compare(part, sentence)
@@ -177,7 +177,7 @@ def _odd(word: str) -> str:
         return f"a token of white space, {word!r}"
     if "\ufffd" in word:
         return f"{word!r} holds a character that could not be decoded"
-    return f"a token of {len(word)} characters, {word[:30]!r}..."
+    return f"a token of {len(word)} characters, {word[:30]!r}..." if len(word) > LONG_TOKEN else ""
 
 
 def _add_labels(column: Column, name: str, sentence: Sentence) -> None:

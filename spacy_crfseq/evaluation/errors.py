@@ -75,15 +75,11 @@ def _distance(gold: Span, found: Span) -> tuple[int, int]:
     return KINDS.index(BOUNDARY if gold.label == found.label else BOTH), -shared
 
 
-def _own_label(text: int, span: Span) -> str:
-    return span.label
-
-
 def span_counts(
     gold: Sequence[Iterable[Span]],
     found: Sequence[Iterable[Span]],
     labels: Sequence[str],
-    label_of: Callable[[int, Span], str] = _own_label,
+    label_of: Callable[[int, Span], str] = lambda _, span: span.label,
 ) -> NDArray[np.int64]:
     """Return for each of N texts and L labels how many spans are right, found, and in the gold standard [N, L, 3].
 

@@ -187,6 +187,7 @@ def findings(
     n_worst, n_samples (int): Sentences to show, and samples for intervals.
     """
     tags, table = judged.tag_confusion()
+    by_tag = Counter({(tags[i], tags[j]): n for i, row in enumerate(table.tolist()) for j, n in enumerate(row)})
     pairs = judged.pairs()
     (whole,) = _rows(judged.counts.sum(1, keepdims=True), n_samples)
     return Findings(
@@ -200,7 +201,7 @@ def findings(
         kinds={} if judged.plain else {label: dict(found) for label, found in kinds_by_label(pairs).items()},
         tags=tags,
         tag_confusion=table,
-        confusions=_table_confusions(tags, table) if judged.plain else _confusions(span_confusion(pairs)),
+        confusions=_confusions(by_tag, MOST_CONFUSIONS) if judged.plain else _confusions(span_confusion(pairs)),
         familiar=None if known is None else _familiar(judged, known, n_samples),
         certainty=judged.certainty(),
         templates=weights.templates,
@@ -234,14 +235,9 @@ def _rows(counts: NDArray[np.int64], n_samples: int) -> list[Row]:
     return [Row(gold, found, right, *estimates[3 * i : 3 * i + 3]) for i, (right, found, gold) in enumerate(totals)]
 
 
-def _confusions(table: Counter[tuple[str, str]]) -> list[tuple[str, str, int]]:
-    wrong = sorted((-n, a, b) for (a, b), n in table.items() if a != b)
-    return [(a, b, -n) for n, a, b in wrong]
-
-
-def _table_confusions(tags: Sequence[str], table: NDArray[np.int64]) -> list[tuple[str, str, int]]:
-    places = np.argwhere(table > 0).tolist()
-    return _confusions(Counter({(tags[i], tags[j]): int(table[i, j]) for i, j in places}))[:MOST_CONFUSIONS]
+def _confusions(table: Counter[tuple[str, str]], most: int | None = None) -> list[tuple[str, str, int]]:
+    wrong = sorted((-n, a, b) for (a, b), n in table.items() if a != b and n)
+    return [(a, b, -n) for n, a, b in wrong[:most]]
 
 
 def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, Row]:

@@ -71,8 +71,8 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False,
     shown = [one._replace(points=_usable(one, log_x, log_y and not one.right)) for one in series]
     left, right = [one for one in shown if not one.right], [one for one in shown if one.right]
     top, bottom = 24.0, HEIGHT - 40
-    y_scale = scale(_ys(left or right), bottom, top, log=log_y and bool(left))
-    right_scale = scale(_ys(right), bottom, top) if right and left else y_scale
+    y_scale = scale([py for one in left or right for _, py in one.points], bottom, top, log=log_y and bool(left))
+    right_scale = scale([py for one in right for _, py in one.points], bottom, top) if right and left else y_scale
     named = not right and (len(shown) > 1 or any(one.name not in (y, "") for one in shown))
     names = [shortened(one.name, 130) for one in shown] if named else []
     labels = right_scale.labels if right else names
@@ -99,10 +99,6 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False,
 def _usable(series: Series, log_x: bool, log_y: bool) -> list[tuple[float, float]]:
     finite = [(x, y) for x, y in series.points if isfinite(x) and isfinite(y)]
     return [(x, y) for x, y in finite if (x > 0 or not log_x) and (y > 0 or not log_y)]
-
-
-def _ys(series: Sequence[Series]) -> list[float]:
-    return [y for one in series for _, y in one.points]
 
 
 def _curve(at: Sequence[tuple[float, float]], i: int) -> str:
