@@ -10,7 +10,6 @@ import json
 import sys
 import warnings
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -70,10 +69,9 @@ def compare_cli(
     with reported_errors():
         load_code(code)
         check_output_file(output, file)
-        wanted = component or []
         done = compare(
-            first, second, file, format_, components=wanted, given=names_of(given), n_samples=samples, output=output,
-            n_shown=number,
+            first, second, file, format_, components=component or [], given=names_of(given), n_samples=samples,
+            output=output, n_shown=number,
         )  # fmt: skip
         for doubt in done.doubts:
             print(f"Warning: {doubt}", file=sys.stderr)
@@ -187,15 +185,14 @@ def _left_out(pipes: Sequence[dict[str, CRFComponent]], shared: Sequence[str], m
 
 
 def _different_tokens(pipelines: Sequence[Language], docs: Sequence[Doc]) -> list[str]:
-    texts = [doc.text for doc in islice(docs, TOKENISED)]
+    texts = [doc.text for doc in docs[:TOKENISED]]
     one, other = ([[token.text for token in nlp.make_doc(text)] for text in texts] for nlp in pipelines)
     differ = sum(a != b for a, b in zip(one, other, strict=True))
-    if not differ:
-        return []
-    return [
+    doubt = (
         f"the pipelines tokenise {differ} of the first {len(texts)} texts differently. Here both get the tokens of the "
         "file; on raw text they differ by more than what is shown."
-    ]
+    )
+    return [doubt] if differ else []
 
 
 def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:

@@ -164,9 +164,8 @@ def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
             known = [name == "chunk" or token.ent_iob != 0 for token in example.reference]
             counts.add(_spans(example.reference, name, key), _spans(example.predicted, name, key), known)
             continue
-        gold, found = (
-            [str(getattr(token, attribute)) for token in doc] for doc in (example.reference, example.predicted)
-        )
+        docs = example.reference, example.predicted
+        gold, found = ([str(getattr(token, attribute)) for token in doc] for doc in docs)
         counts.tokens += sum(map(bool, gold))
         counts.right += sum(bool(a) and a == b for a, b in zip(gold, found, strict=True))
     return counts

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ..evaluation.errors import Familiarity
     from ..evaluation.judged import Judged
-    from ..evaluation.report import Estimate, Findings, Sequences, Weights
+    from ..evaluation.report import Findings, Sequences, Weights
     from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
 
@@ -79,8 +79,9 @@ def report_cli(
             print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
             return
         for one in found:
-            score, what = one.main_score
-            told = "no score" if score.value is None else f"{what} {100 * score.value:.2f}{_interval(score)}"
+            (value, *ends), what = one.main_score
+            interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)
+            told = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
             print(f"{one.name}: {told}")
         printer().good(f"Saved {output}")
 
@@ -215,11 +216,3 @@ def read_log(path: Path, component: str) -> list[dict[str, Any]]:
         if entry["component"] == component:
             entries.append(entry)
     return entries
-
-
-def _interval(score: Estimate) -> str:
-    return (
-        f" ({100 * score.low:.2f} to {100 * score.high:.2f})"
-        if score.low is not None and score.high is not None
-        else ""
-    )

@@ -85,13 +85,7 @@ def interval(
 
 
 def compare(
-    first: ArrayLike,
-    second: ArrayLike,
-    score: Score,
-    n_samples: int = SAMPLES,
-    *,
-    level: float = LEVEL,
-    seed: int = 0,
+    first: ArrayLike, second: ArrayLike, score: Score, n_samples: int = SAMPLES, *, seed: int = 0
 ) -> Difference:
     """Return how much higher the second of two systems scores on the same texts.
 
@@ -106,7 +100,7 @@ def compare(
     sums = resampled(np.concatenate([a, b], axis=1), n_samples, seed)
     moved = score(sums[:, a.shape[1] :]) - score(sums[:, : a.shape[1]])
     observed = score(b.sum(0)) - score(a.sum(0))
-    low, high = _percentiles(moved, level, len(a))
+    low, high = _percentiles(moved, LEVEL, len(a))
     # differences of equal scores are equal only up to rounding; a sample without a score tells nothing against chance
     far = ~(np.abs(moved - observed) < np.abs(observed) - 1e-12) | (len(a) < TEXTS)
     return Difference(observed, low, high, (1 + far.sum(0)) / (1 + n_samples))

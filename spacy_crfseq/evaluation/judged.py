@@ -83,13 +83,8 @@ class Judged:
     @cached_property
     def token_counts(self) -> NDArray[np.int64]:
         """Of each text, the tokens with the right tag, and all whose gold tag is known [N, 2]."""
-        each = zip(self.gold_tags, self.tags, strict=True)
-        return np.array(
-            [
-                (sum(a == b for a, b in zip(gold, tags, strict=True)), sum(tag is not None for tag in gold))
-                for gold, tags in each
-            ]
-        )
+        each = [list(zip(gold, tags, strict=True)) for gold, tags in zip(self.gold_tags, self.tags, strict=True)]
+        return np.array([(sum(a == b for a, b in text), sum(a is not None for a, _ in text)) for text in each])
 
     def pairs(self) -> list[Pair]:
         """Return gold and found spans in pairs, text by text."""
