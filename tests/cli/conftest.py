@@ -102,6 +102,15 @@ def write_config(
     return path
 
 
+def assert_refused(result: Any, *messages: str) -> None:
+    """Check that a command ended with a message to its user, and printed nothing else."""
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    for message in messages:
+        assert message in result.stderr
+
+
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     folder = tmp_path_factory.mktemp("corpus")

@@ -20,6 +20,7 @@ from spacy_crfseq.cli import active
 from spacy_crfseq.cli.active import MEASURES, Best, task_of
 from spacy_crfseq.pipeline.component import CRFComponent
 from tests import reference
+from tests.cli.conftest import assert_refused
 from tests.pipeline import helpers
 
 Run = Callable[..., Any]
@@ -224,11 +225,7 @@ def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, mo
     ],
 )
 def test_refused(options: list[str], message: str, run: Run, trained: Path, texts: Path) -> None:
-    result = run("active", trained / "model-best", texts, *options)
-    assert result.exit_code == 1
-    assert isinstance(result.exception, SystemExit)
-    assert result.stdout == ""
-    assert message in result.stderr
+    assert_refused(run("active", trained / "model-best", texts, *options), message)
 
 
 @pytest.mark.parametrize(
@@ -247,17 +244,13 @@ def test_refused(options: list[str], message: str, run: Run, trained: Path, text
 def test_broken_files(name: str, content: bytes, message: str, run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     out = tmp_path / "out.jsonl"
-    result = run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner", "-o", out)
-    assert result.exit_code == 1
-    assert message in result.stderr
+    assert_refused(run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner", "-o", out), message)
     assert not out.exists()
 
 
 @pytest.mark.parametrize("command", [["active"], ["show", "-o", "page.html"]])
 def test_a_model_without_probabilities(command: list[str], run: Run, local: Path, texts: Path) -> None:
-    result = run(*command, local, texts)
-    assert result.exit_code == 1
-    assert "normalised at each token" in result.stderr
+    assert_refused(run(*command, local, texts), "normalised at each token")
 
 
 def test_sentences_of_a_corpus(run: Run, trained: Path, tmp_path: Path) -> None:

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 import spacy
-from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.cli import calibrate
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.evaluation.calibration import calibration
-from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, write_corpus
+from tests.cli.conftest import Corpus, assert_refused, write_corpus
+from tests.pipeline import helpers
 
 Run = Callable[..., Any]
 NAMES = ["crf_tagger", "crf_chunker", "crf_ner"]
@@ -46,12 +45,6 @@ def ner(trained: Path, tmp_path: Path) -> Path:
     return tmp_path / "ner"
 
 
-def pipe_of(nlp: Language, name: str) -> CRFComponent:
-    pipe = nlp.get_pipe(name)
-    assert isinstance(pipe, CRFComponent)
-    return pipe
-
-
 def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, corpus: Corpus) -> None:
     result = run("calibrate", copy, corpus.dev, "--format", "conll2003")
     assert result.exit_code == 0, result.stderr
@@ -63,7 +56,7 @@ def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, c
         before, after = settings(trained / "model-best", name), settings(copy, name)
         assert before.pop("temperature") == 1.0
         fitted = after.pop("temperature")
-        assert fitted == pytest.approx(pipe_of(nlp, name).cfg["temperature"])
+        assert fitted == pytest.approx(helpers.pipe_of(nlp, name).cfg["temperature"])
         assert fitted != 1.0
         assert before == after
         assert f"Saved the temperature of {', '.join(NAMES)}" in result.stdout
@@ -87,7 +80,7 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -
 def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
     """Counted anew, token by token, from what the pipeline says of single documents."""
     nlp = spacy.load(ner)
-    pipe = pipe_of(nlp, "crf_ner")
+    pipe = helpers.pipe_of(nlp, "crf_ner")
     result = run("calibrate", ner, corpus.dev, "-f", "conll2003", "--bins", "4", "--json")
     assert result.exit_code == 0, result.stderr
     figures = json.loads(result.stdout)["crf_ner"]
@@ -117,7 +110,7 @@ def test_a_component_that_is_too_sure(ner: Path, corpus: Corpus) -> None:
     """Scores three times too large get a temperature three times as high."""
     first = calibrate(ner, corpus.dev, "conll2003").results["crf_ner"]
     nlp = spacy.load(ner)
-    pipe = pipe_of(nlp, "crf_ner")
+    pipe = helpers.pipe_of(nlp, "crf_ner")
     pipe.set_parameters(3 * pipe.crf.theta)
     assert pipe.cfg["temperature"] == 1.0, "it was fitted to other parameters"
     nlp.to_disk(ner)
@@ -153,7 +146,7 @@ def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: C
     DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
     of_docs = run("calibrate", copy, tmp_path / "dev.spacy", "--json")
     assert of_docs.exit_code == 0, of_docs.stderr
-    pipe_of(nlp, "crf_ner").cfg["temperature"] = 1.0
+    helpers.pipe_of(nlp, "crf_ner").cfg["temperature"] = 1.0
     nlp.to_disk(copy)
     of_columns = run("calibrate", copy, corpus.dev, "--format", "conll2003", "--json")
     assert json.loads(of_docs.stdout) == json.loads(of_columns.stdout)
@@ -195,14 +188,6 @@ def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str
 
 
 # What is refused
-
-
-def assert_refused(result: Any, *messages: str) -> None:
-    assert result.exit_code == 1
-    assert isinstance(result.exception, SystemExit)
-    assert result.stdout == ""
-    for message in messages:
-        assert message in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import spacy
 
 from spacy_crfseq.cli import compare, evaluate
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, write_corpus
+from tests.cli.conftest import Corpus, assert_refused, write_corpus
 from tests.html import Page
 
 Run = Callable[..., Any]
@@ -124,7 +124,8 @@ def test_refused(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: 
     nlp = spacy.load(models[1], exclude=["crf_tagger"])
     nlp.rename_pipe("crf_ner", "ner")
     nlp.to_disk(tmp_path / "named")
-    named = run("compare", tmp_path / "named", models[0], corpus.dev, "-f", "conll2003")
-    assert named.exit_code == 1
-    assert "share no CRF component: they have ner and crf_tagger, crf_ner" in named.stderr
+    assert_refused(
+        run("compare", tmp_path / "named", models[0], corpus.dev, "-f", "conll2003"),
+        "share no CRF component: they have ner and crf_tagger, crf_ner",
+    )
     assert "Give --format" in run("compare", *models, corpus.dev).stderr

@@ -13,6 +13,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq import registry
 from spacy_crfseq.cli.debug_data import How, Report, debug_data
+from tests.cli.conftest import assert_refused
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
 
@@ -225,9 +226,7 @@ def test_exit_code_tells_that_training_cannot_work(run: Callable[..., Any], tmp_
 
 
 def test_the_layout_must_be_known(run: Callable[..., Any], tmp_path: Path) -> None:
-    result = run("debug-data", write(tmp_path, GOOD))
-    assert result.exit_code == 1
-    assert "It looks like --format iob (word ent)" in result.stderr
+    assert_refused(run("debug-data", write(tmp_path, GOOD)), "It looks like --format iob (word ent)")
     assert run("debug-data", tmp_path / "none.spacy").exit_code == 1
     no_docs = write(tmp_path, GOOD, "train.spacy")
     assert "no file in spaCy's binary format" in run("debug-data", no_docs).stdout

@@ -17,6 +17,7 @@ from spacy_crfseq.cli import explain
 from spacy_crfseq.cli._console import cut_name
 from spacy_crfseq.cli.explain import _lines
 from spacy_crfseq.pages.explain import against_rival, explain_page
+from tests.cli.conftest import assert_refused
 from tests.html import Page
 from tests.terminal import run_on_terminal
 
@@ -168,7 +169,4 @@ def test_pages_of_other_texts(trained: Path) -> None:
     ],
 )
 def test_refused(run: Run, trained: Path, arguments: tuple[str, ...], message: str) -> None:
-    result = run("explain", trained / "model-best", *arguments)
-    assert result.exit_code == 1
-    assert message in result.stderr
-    assert result.stdout == ""
+    assert_refused(run("explain", trained / "model-best", *arguments), message)

@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
-from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.cli import calibrate, compare, evaluate, report
 from spacy_crfseq.cli._judging import judge
 from spacy_crfseq.evaluation.judged import LONGEST
 from spacy_crfseq.evaluation.report import Findings
-from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, write_corpus
+from tests.cli.conftest import Corpus, assert_refused, write_corpus
 from tests.html import Page
+from tests.pipeline import helpers
 
 Run = Callable[..., Any]
 
@@ -34,12 +33,6 @@ def made(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory
     found = report(trained / "model-best", corpus.dev, output, "conll2003", corpus=corpus.train, n_samples=200)
     assert [path.name for path in output.parent.iterdir()] == ["page.html"]
     return {one.name: one for one in found}, output.read_text(encoding="utf8")
-
-
-def pipe_of(nlp: Language, name: str) -> CRFComponent:
-    pipe = nlp.get_pipe(name)
-    assert isinstance(pipe, CRFComponent)
-    return pipe
 
 
 # Figures
@@ -108,7 +101,7 @@ def test_probabilities_are_those_of_calibrate(made: Any, trained: Path, corpus: 
 
 
 def test_weights_and_log_are_those_of_the_model(made: Any, trained: Path) -> None:
-    pipe = pipe_of(spacy.load(trained / "model-best"), "crf_ner")
+    pipe = helpers.pipe_of(spacy.load(trained / "model-best"), "crf_ner")
     one = made[0]["crf_ner"]
     assert sum(row.weights for row in one.templates) == pipe.size.weights
     names, table = one.transitions
@@ -208,7 +201,7 @@ def test_unknown_tokens_do_not_count(trained: Path, tmp_path: Path) -> None:
     nlp = spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"])
     (tmp_path / "part.conll").write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP O\nOslo NNP B-NP -\n. . O O\n\n")
     examples = list(read_examples(nlp, tmp_path / "part.conll", "conll2003"))
-    judged, _ = judge(pipe_of(nlp, "crf_ner"), examples, [example.predicted for example in examples])
+    judged, _ = judge(helpers.pipe_of(nlp, "crf_ner"), examples, [example.predicted for example in examples])
     assert judged.token_counts.tolist() == [[3, 3]]
     assert [span.label for span in judged.found[0]] == ["PER"]
     assert len(judged.probabilities[0]) == 1
@@ -246,9 +239,9 @@ def test_refused(file: str, options: list[str], message: str, run: Run, trained:
     (tmp_path / "blind.conll").write_text("Ada NNP -\n\n")
     (tmp_path / "other.jsonl").write_text('{"component": "x", "iteration": 1, "objective": 2.0}\n')
     options = [str(tmp_path / one) if "." in one else one for one in options]
-    result = run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html")
-    assert result.exit_code == 1
-    assert message in result.stderr
+    assert_refused(
+        run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html"), message
+    )
     assert not (tmp_path / "page.html").exists()
 
 

@@ -18,6 +18,7 @@ from spacy_crfseq.cli._judging import text_style
 from spacy_crfseq.evaluation.judged import Tokens
 from spacy_crfseq.pages.marks import PALETTE, TextStyle, strength
 from spacy_crfseq.pages.show import Entry, show_page
+from tests.cli.conftest import assert_refused
 from tests.html import Page
 from tests.pipeline import helpers
 
@@ -123,9 +124,9 @@ def test_other_components(run: Run, trained: Path, tmp_path: Path, component: st
         assert [(mark["text"], mark["label"].split()[0]) for mark in marks] == [
             ("Ada", "NP"), ("sees", "VP"), ("a dog", "NP"), ("in", "PP"), ("Oslo", "NP"),
         ]  # fmt: skip
-    several = run("show", trained / "model-best", "Ada", "-o", out)
-    assert several.exit_code == 1
-    assert "Choose one: --component crf_chunker or crf_ner" in several.stderr
+    assert_refused(
+        run("show", trained / "model-best", "Ada", "-o", out), "Choose one: --component crf_chunker or crf_ner"
+    )
 
 
 def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
@@ -155,9 +156,10 @@ def test_shades(one: float, other: float) -> None:
     ],
 )
 def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Path) -> None:
-    result = run("show", model, source and (tmp_path / source if "." in source else source), "-o", tmp_path / "p.html")
-    assert result.exit_code == 1
-    assert message in result.stderr
+    assert_refused(
+        run("show", model, source and (tmp_path / source if "." in source else source), "-o", tmp_path / "p.html"),
+        message,
+    )
     assert not (tmp_path / "p.html").exists()
 
 
@@ -165,9 +167,7 @@ def test_corpora(run: Run, model: Path, tmp_path: Path) -> None:
     """Their words are shown, also of files whose name tells nothing; what their layout is must be said."""
     corpus, out = tmp_path / "eng.testb", tmp_path / "page.html"
     corpus.write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
-    unclear = run("show", model, corpus, "-o", out)
-    assert unclear.exit_code == 1
-    assert "Give --format: txt, jsonl, spacy, conll2000" in unclear.stderr
+    assert_refused(run("show", model, corpus, "-o", out), "Give --format: txt, jsonl, spacy, conll2000")
     assert not out.exists()
     assert run("show", model, corpus, "-f", "conll2002", "-o", out).exit_code == 0
     assert [text.split() for text in Marked(out.read_text(encoding="utf8")).texts] == [["Ada", "sings"], ["Oslo"]]

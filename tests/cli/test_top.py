@@ -16,6 +16,7 @@ from spacy.language import Language
 from spacy_crfseq.cli import top
 from spacy_crfseq.cli.top import NAMELESS, _lines
 from spacy_crfseq.pages.top import NamedWeight, Top
+from tests.cli.conftest import assert_refused
 from tests.html import Page
 from tests.pipeline import helpers
 
@@ -194,9 +195,9 @@ def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> N
     assert [row.template for row in found.templates] == ["unknown", "", ""]
     nameless = {one.attribute for one in weights_of(found) if not one.known}
     assert nameless == {NAMELESS}
-    refused = run("top", tmp_path / "model", "--template", "LOWER")
-    assert refused.exit_code == 1
-    assert "stored without the templates of its attributes" in refused.stderr
+    assert_refused(
+        run("top", tmp_path / "model", "--template", "LOWER"), "stored without the templates of its attributes"
+    )
 
 
 @pytest.mark.parametrize(
@@ -211,10 +212,7 @@ def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> N
     ],
 )
 def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str) -> None:
-    result = run("top", model, *arguments)
-    assert result.exit_code == 1
-    assert message in result.stderr
-    assert result.stdout == ""
+    assert_refused(run("top", model, *arguments), message)
 
 
 def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
@@ -223,6 +221,4 @@ def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
     assert crf.templates is not None
     crf.templates[0][0] = 200
     nlp.to_disk(tmp_path / "model")
-    result = run("top", tmp_path / "model")
-    assert result.exit_code == 1
-    assert "attributes of templates that are not there" in result.stderr
+    assert_refused(run("top", tmp_path / "model"), "attributes of templates that are not there")
