@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
     from ..evaluation.calibration import Calibration, Certainty
+    from ..evaluation.judged import Judged
     from ..pipeline.component import CRFComponent
 
 FEW = 100
@@ -68,8 +69,10 @@ def calibrate_cli(
     """
     with reported_errors():
         load_code(code)
-        table, names = Table(bins, equal_mass), names_of(given)
-        done = calibrate(model, file, format_, output=output, components=component or [], table=table, given=names)
+        done = calibrate(
+            model, file, format_, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
+            given=names_of(given),
+        )  # fmt: skip
         for name, reason in done.skipped.items():
             print(f"{name} is left as it is. {reason}", file=sys.stderr)
         for name, result in done.results.items():
@@ -83,16 +86,6 @@ def calibrate_cli(
             print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
         else:
             _print(done, output or Path(model))
-
-
-class Table(NamedTuple):
-    """How to make reliability tables."""
-
-    n_bins: int = 10
-    equal_mass: bool = False
-
-
-DEFAULT_TABLE = Table()
 
 
 class Result(NamedTuple):
@@ -132,13 +125,15 @@ def calibrate(
     *,
     output: Path | None = None,
     components: Sequence[str] = (),
-    table: Table = DEFAULT_TABLE,
+    n_bins: int = 10,
+    equal_mass: bool = False,
     given: Sequence[str] | None = None,
 ) -> Done:
     """Fit the temperature of components on an annotated file and store it with the model.
 
     output (Path | None): Folder for the pipeline; None to replace the settings of the components in `model`.
     components (Sequence[str]): Names; if there are none, all CRFs that have probabilities and gold annotation.
+    n_bins, equal_mass: Of the reliability tables.
     format_name, given: As `read_gold` has them.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
@@ -149,19 +144,21 @@ def calibrate(
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
     examples = read_gold(nlp, file, format_name, given).examples
-    done = Done(
-        *for_each_component(
-            nlp, pipes, examples, lambda pipe, docs: _calibrated(pipe, examples, docs, table), required=bool(components)
-        )
-    )
+
+    def work(pipe: CRFComponent, docs: list[Doc]) -> Result:
+        before, after = _calibrated(pipe, examples, docs)
+        tables = [one.certainty(n_bins, equal_mass=equal_mass) for one in (before, after)]
+        return Result(before.unit, *(table for table in tables if table is not None))
+
+    done = Done(*for_each_component(nlp, pipes, examples, work, required=bool(components)))
     if not done.results:
         raise ConfigError("\n".join(["No component can be calibrated.", *done.skipped.values()]))
     _store(nlp.path, output, {name: result.after.temperature for name, result in done.results.items()})
     return done
 
 
-def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc], table: Table) -> Result:
-    """Fit the temperature of a component and return what it does, without changing anything.
+def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]) -> tuple[Judged, Judged]:
+    """Fit the temperature of a component and return its predictions without and with it, without changing anything.
 
     RAISES CrfError: If the component has no probabilities, or there is nothing to judge its predictions by.
     """
@@ -182,9 +179,7 @@ def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]
             return answers.probabilities_at(temperature)[judged.known]
 
         temperature = round(fit_temperature(probabilities_at, judged.certainties()[1]), 4)
-    after, _ = judge(pipe, examples, docs, pipe.ask(docs, preset=True, temperature=temperature))
-    sections = [one.certainty(table.n_bins, equal_mass=table.equal_mass) for one in (judged, after)]
-    return Result(judged.unit, *(section for section in sections if section is not None))
+    return judged, judge(pipe, examples, docs, pipe.ask(docs, preset=True, temperature=temperature))[0]
 
 
 def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> None:

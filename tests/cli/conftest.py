@@ -102,6 +102,12 @@ def write_config(
     return path
 
 
+def worked(result: Any) -> Any:
+    """Return what came of a command that did not fail."""
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
 def assert_refused(result: Any, *messages: str) -> None:
     """Check that a command ended with a message to its user, and printed nothing else."""
     assert result.exit_code == 1

@@ -20,7 +20,7 @@ from spacy_crfseq.cli import active
 from spacy_crfseq.cli.active import MEASURES, Best, task_of
 from spacy_crfseq.pipeline.component import CRFComponent
 from tests import reference
-from tests.cli.conftest import assert_refused
+from tests.cli.conftest import assert_refused, worked
 from tests.pipeline import helpers
 
 Run = Callable[..., Any]
@@ -102,8 +102,7 @@ def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_pat
     docs = list(tagger.pipe([nlp.make_doc(text) for text in TEXTS]))  # type: ignore[attr-defined]
     values = MEASURES["entropy"](ner.ask(docs), 0)  # type: ignore[attr-defined]
     out = tmp_path / "out.jsonl"
-    result = run("active", trained / "model-best", texts, "--component", "crf_ner", "-n", "3", "-o", out)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("active", trained / "model-best", texts, "--component", "crf_ner", "-n", "3", "-o", out))
     assert f"Saved 3 of 5 texts to {out}" in result.stdout
     tasks = [json.loads(line) for line in out.read_text(encoding="utf8").splitlines()]
     order = np.argsort(-values)[:3]
@@ -116,8 +115,7 @@ def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_pat
 
 @pytest.mark.parametrize("by", [name for name in MEASURES if name != "entropy"])
 def test_other_measures(run: Run, trained: Path, texts: Path, by: str) -> None:
-    result = run("active", trained / "model-best", texts, "--component", "crf_chunker", "--by", by)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("active", trained / "model-best", texts, "--component", "crf_chunker", "--by", by))
     scores = [json.loads(line)["meta"]["score"] for line in result.stdout.splitlines()]
     assert len(scores) == 5
     assert scores == sorted(scores, reverse=True)
@@ -172,8 +170,7 @@ def test_files_of_all_kinds(run: Run, trained: Path, texts: Path, tmp_path: Path
     (tmp_path / "texts.jsonl").write_text("\n".join([*lines, ""]), encoding="utf8")
     found = []
     for name in ("texts.txt", "docs.spacy", "texts.jsonl"):
-        result = run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner")
-        assert result.exit_code == 0, result.stderr
+        result = worked(run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner"))
         found.append([json.loads(line) for line in result.stdout.splitlines()])
     for tasks in found[1:]:
         assert [task["spans"] for task in tasks] == [task["spans"] for task in found[0]]

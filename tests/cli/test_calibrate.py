@@ -16,7 +16,7 @@ from spacy_crfseq.cli import calibrate
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.evaluation.calibration import calibration
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, assert_refused, write_corpus
+from tests.cli.conftest import Corpus, assert_refused, worked, write_corpus
 from tests.pipeline import helpers
 
 Run = Callable[..., Any]
@@ -46,8 +46,7 @@ def ner(trained: Path, tmp_path: Path) -> Path:
 
 
 def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, corpus: Corpus) -> None:
-    result = run("calibrate", copy, corpus.dev, "--format", "conll2003")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("calibrate", copy, corpus.dev, "--format", "conll2003"))
     old, new = contents(trained / "model-best"), contents(copy)
     assert old.keys() == new.keys()
     assert {name for name in old if old[name] != new[name]} == {f"{name}/cfg" for name in NAMES}
@@ -65,8 +64,7 @@ def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, c
 def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     model = trained / "model-best"
     before = contents(model)
-    result = run("calibrate", model, corpus.dev, "-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "new")
-    assert result.exit_code == 0, result.stderr
+    worked(run("calibrate", model, corpus.dev, "-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "new"))
     assert contents(model) == before
     assert settings(tmp_path / "new", "crf_ner")["temperature"] != 1.0
     assert settings(tmp_path / "new", "crf_tagger")["temperature"] == 1.0
@@ -81,8 +79,7 @@ def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
     """Counted anew, token by token, from what the pipeline says of single documents."""
     nlp = spacy.load(ner)
     pipe = helpers.pipe_of(nlp, "crf_ner")
-    result = run("calibrate", ner, corpus.dev, "-f", "conll2003", "--bins", "4", "--json")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("calibrate", ner, corpus.dev, "-f", "conll2003", "--bins", "4", "--json"))
     figures = json.loads(result.stdout)["crf_ner"]
     assert figures["unit"] == "spans"
     for when in ("before", "after"):
@@ -144,8 +141,7 @@ def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: C
     nlp = spacy.load(copy)
     docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
     DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
-    of_docs = run("calibrate", copy, tmp_path / "dev.spacy", "--json")
-    assert of_docs.exit_code == 0, of_docs.stderr
+    of_docs = worked(run("calibrate", copy, tmp_path / "dev.spacy", "--json"))
     helpers.pipe_of(nlp, "crf_ner").cfg["temperature"] = 1.0
     nlp.to_disk(copy)
     of_columns = run("calibrate", copy, corpus.dev, "--format", "conll2003", "--json")
@@ -211,8 +207,7 @@ def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
     blind = [copy, tmp_path / "blind.conll", "-f", "conll2002"]
     assert_refused(run("calibrate", *blind, "-p", "crf_ner"), "'crf_ner': the file holds no gold annotation for it")
     # with several components, those that can be judged are, and the others are named
-    result = run("calibrate", *blind)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("calibrate", *blind))
     assert "crf_ner is left as it is. Component 'crf_ner': the file holds no gold" in result.stderr
     assert "crf_chunker is left as it is" in result.stderr
     assert settings(copy, "crf_ner")["temperature"] == 1.0 != settings(copy, "crf_tagger")["temperature"]

@@ -13,7 +13,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq import registry
 from spacy_crfseq.cli.debug_data import How, Report, debug_data
-from tests.cli.conftest import assert_refused
+from tests.cli.conftest import assert_refused, worked
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
 
@@ -206,8 +206,7 @@ def test_a_config_that_cannot_work_fails(corpus: Any, configure: Callable[..., P
 
 def test_command(corpus: Any, run: Callable[..., Any], configure: Callable[..., Path], tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
-    result = run("debug-data", corpus.train, "--dev", corpus.dev, "--config", config)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("debug-data", corpus.train, "--dev", corpus.dev, "--config", config))
     assert result.stderr == ""
     for text in ("ent: 3 labels", "crf_ner: 36 templates", "Cost of crfseq fit here", "What to fix", "MB of memory"):
         assert text in result.stdout

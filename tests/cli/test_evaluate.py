@@ -19,7 +19,7 @@ from spacy_crfseq.evaluation.conlleval import SpanCounts
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span as TagSpan
 from spacy_crfseq.schemes import decode_lenient
-from tests.cli.conftest import assert_refused
+from tests.cli.conftest import assert_refused, worked
 
 Run = Callable[..., Any]
 
@@ -110,8 +110,7 @@ def test_report_agrees_with_the_metrics(trained: Path, corpus: Any) -> None:
 
 def test_command_prints_a_report_and_writes_metrics(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
     output = tmp_path / "new" / "metrics.json"
-    result = run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--output", output)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--output", output))
     assert "phrases; correct:" in result.stdout
     assert f"Saved the scores to {output}" in result.stdout
     assert json.loads(output.read_text())["ents_f"] > 0.5
@@ -123,7 +122,7 @@ def test_tags_are_given_where_only_features_need_them(
 ) -> None:
     block = '[components.crf_chunker.features]\n@crf_features = "spacy_crfseq.Templates.v1"\ntemplates = ["TAG[0]"]\n'
     config = configure(tmp_path / "c.cfg", "crf_chunker", components=block, given='["tag"]')
-    assert run("fit", config, "--output", tmp_path / "out", *paths).exit_code == 0
+    worked(run("fit", config, "--output", tmp_path / "out", *paths))
     model = tmp_path / "out/model-best"
     dev = columns_of(corpus.dev, tmp_path / "dev.txt", (0, 1, 2))
     given = evaluate(model, dev, "conll2000").metrics
@@ -176,8 +175,7 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
     nlp = spacy.load(model)
     docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
     DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
-    found = run("evaluate", model, tmp_path / "dev.spacy", "--json")
-    assert found.exit_code == 0, found.stderr
+    found = worked(run("evaluate", model, tmp_path / "dev.spacy", "--json"))
     metrics, expected = json.loads(found.stdout), evaluate(model, corpus.dev, "conll2003").metrics
     assert {**metrics, **_speed(expected)} == expected
     DocBin(docs=[Doc(nlp.vocab, words=["no", "annotation"])]).to_disk(tmp_path / "bare.spacy")

@@ -17,7 +17,7 @@ from spacy_crfseq.cli import explain
 from spacy_crfseq.cli._console import cut_name
 from spacy_crfseq.cli.explain import _lines
 from spacy_crfseq.pages.explain import against_rival, explain_page
-from tests.cli.conftest import assert_refused
+from tests.cli.conftest import assert_refused, worked
 from tests.html import Page
 from tests.terminal import run_on_terminal
 
@@ -32,8 +32,7 @@ def tokens_of(html: str) -> list[str]:
 @pytest.mark.parametrize("component", ["crf_tagger", "crf_chunker", "crf_ner"])
 def test_a_text(run: Run, trained: Path, component: str) -> None:
     model = trained / "model-best"
-    result = run("explain", model, TEXT, "--component", component)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("explain", model, TEXT, "--component", component))
     (found,) = explain(model, TEXT, component=component).texts
     heads = re.findall(r"^(\S+)  (\S+) [<>]?\d\.\d\d   (.*)$", result.stdout, re.MULTILINE)
     assert [(word, label) for word, label, _ in heads] == list(
@@ -54,8 +53,7 @@ def test_contributions_in_the_terminal_sum_to_the_margin(run: Run, trained: Path
 
 
 def test_why_not(run: Run, trained: Path) -> None:
-    result = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "-t", "5", "-l", "ORG")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "-t", "5", "-l", "ORG"))
     assert re.search(r"^Oslo .* over .-ORG ", result.stdout, re.MULTILINE)
     impossible = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "-t", "Ada", "-l", "L-PER")
     assert "L-PER is impossible: no labelling" in impossible.stdout

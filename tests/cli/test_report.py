@@ -19,7 +19,7 @@ from spacy_crfseq.cli._judging import judge
 from spacy_crfseq.evaluation.judged import LONGEST
 from spacy_crfseq.evaluation.report import Findings
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, assert_refused, write_corpus
+from tests.cli.conftest import Corpus, assert_refused, worked, write_corpus
 from tests.html import Page
 from tests.pipeline import helpers
 
@@ -150,8 +150,7 @@ def test_long_documents_are_shown_in_part(trained: Path, corpus: Corpus, tmp_pat
 
 def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     options = ["-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "page.html", "--samples", "50", "-n", "3"]
-    result = run("report", trained / "model-best", corpus.dev, *options, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("report", trained / "model-best", corpus.dev, *options, "--json"))
     figures = json.loads(result.stdout)["crf_ner"]
     assert set(figures["all"]) == {"gold", "found", "right", "precision", "recall", "f1"}
     assert len(figures["worst"]) == 3
@@ -248,7 +247,6 @@ def test_refused(file: str, options: list[str], message: str, run: Run, trained:
 def test_components_without_gold_annotation_are_named(run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "tags.conll").write_text("Ada NNP B-PER\nsees VBZ O\na DT O\ndog NN O\n\n" * 3)
     options = ["-f", "conll2002", "-o", tmp_path / "p.html"]
-    result = run("report", trained / "model-best", tmp_path / "tags.conll", *options)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("report", trained / "model-best", tmp_path / "tags.conll", *options))
     assert "Left out: Component 'crf_chunker'" in result.stderr
     assert "crf_chunker" not in result.stdout

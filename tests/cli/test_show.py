@@ -18,7 +18,7 @@ from spacy_crfseq.cli._judging import text_style
 from spacy_crfseq.evaluation.judged import Tokens
 from spacy_crfseq.pages.marks import PALETTE, TextStyle, strength
 from spacy_crfseq.pages.show import Entry, show_page
-from tests.cli.conftest import assert_refused
+from tests.cli.conftest import assert_refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
 
@@ -65,8 +65,7 @@ def model(nlp: Language, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    result = run("show", model, TEXT, "--output", out)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("show", model, TEXT, "--output", out))
     assert f"Saved {out}: 1 texts, 3 spans" in result.stdout
     found = Marked(out.read_text(encoding="utf8"))
     doc = nlp.make_doc(TEXT)
@@ -169,7 +168,7 @@ def test_corpora(run: Run, model: Path, tmp_path: Path) -> None:
     corpus.write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
     assert_refused(run("show", model, corpus, "-o", out), "Give --format: txt, jsonl, spacy, conll2000")
     assert not out.exists()
-    assert run("show", model, corpus, "-f", "conll2002", "-o", out).exit_code == 0
+    worked(run("show", model, corpus, "-f", "conll2002", "-o", out))
     assert [text.split() for text in Marked(out.read_text(encoding="utf8")).texts] == [["Ada", "sings"], ["Oslo"]]
     unknown = run("show", model, corpus, "-f", "conl2000", "-o", out)
     assert "Did you mean 'conll2000'?" in unknown.stderr

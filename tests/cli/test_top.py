@@ -16,7 +16,7 @@ from spacy.language import Language
 from spacy_crfseq.cli import top
 from spacy_crfseq.cli.top import NAMELESS, _lines
 from spacy_crfseq.pages.top import NamedWeight, Top
-from tests.cli.conftest import assert_refused
+from tests.cli.conftest import assert_refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
 
@@ -84,8 +84,7 @@ def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[
 
 
 def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
-    result = run("top", model, "-n", "3")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("top", model, "-n", "3"))
     found = top(model, number=3)
     assert [line for line in result.stdout.splitlines() if line in found.labels] == found.labels
     first = found.groups[0]
