@@ -128,11 +128,10 @@ def report(
 
         def look_at(pipe: CRFComponent, docs: list[Doc]) -> Findings:
             bar.set_description(pipe.name)
-            known = None if seen is None else corpus_familiarity(pipe, seen)
             judged, answers = judge(pipe, examples, docs)
             found = findings(
-                pipe.name, judged, _sequences(judged, answers), _weights(pipe),
-                known=known, curve=curves[pipe.name], n_worst=n_worst, n_samples=n_samples,
+                pipe.name, judged, _sequences(judged, answers), _weights(pipe), curve=curves[pipe.name],
+                known=corpus_familiarity(pipe, seen), n_worst=n_worst, n_samples=n_samples,
             )  # fmt: skip
             bar.update()
             return found
@@ -172,11 +171,14 @@ def _weights(pipe: CRFComponent) -> Weights:
     return Weights(weights_by_template(pipe.crf, pipe.method.features.plans()), (list(pipe.tags), steps))
 
 
-def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example]) -> Familiarity:
-    """Return the texts of the gold spans of a corpus, or of a tagger the words, with their labels."""
+def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -> Familiarity | None:
+    """Return the texts of the gold spans of a corpus, if there is one, or of a tagger the words, with their labels."""
     from ..evaluation.errors import Familiarity
     from ..evaluation.judged import spans_of_tags
     from ..evaluation.report import text_of
+
+    if examples is None:
+        return None
 
     def pairs() -> Iterator[tuple[str, str]]:
         for example in examples:
