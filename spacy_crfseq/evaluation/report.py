@@ -132,10 +132,7 @@ class Findings(NamedTuple):
             "familiar": self.familiar and {name: row.as_json() for name, row in self.familiar.items()},
             "calibration": self.certainty and self.certainty.as_json(),
             "templates": [row._asdict() for row in self.templates],
-            "transitions": {
-                "labels": names,
-                "weights": [[finite(value) for value in row] for row in weights.tolist()],
-            },
+            "transitions": {"labels": names, "weights": [[finite(value) for value in row] for row in weights.tolist()]},
             "log": self.curve,
             "worst": [
                 {
