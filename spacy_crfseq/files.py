@@ -14,8 +14,13 @@ from typing import Any
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON; what was at `path` stays until the new file is complete."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8; what was at `path` stays until the new file is complete."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf8")
+        temporary.write_text(text, encoding="utf8")
 
 
 @contextmanager

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ConfigError, DataError, suggest
+from .prf import PRF, prf
 from .types import MISSING, Constraints
 
-BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 IntegerArray = NDArray[np.integer[Any]]
 
@@ -51,17 +51,6 @@ class SpanArrays(NamedTuple):
     start: IntArray
     end: IntArray
     type: IntArray
-
-
-class PRF(NamedTuple):
-    """Precision, recall and F1 (0.0 where nothing was there to divide by), with the counts behind them."""
-
-    precision: float
-    recall: float
-    f1: float
-    tp: int
-    fp: int
-    fn: int
 
 
 @lru_cache(maxsize=8192)
@@ -184,14 +173,6 @@ def _marks(length: int, label: str, scheme: str, adjacent: bool) -> tuple[str, .
     return tuple(f"{prefix}-{label}" for prefix in _prefixes(length, scheme, adjacent))
 
 
-def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
-    """Return the tags that mark in scheme `target` the spans that `tags` mark in scheme `source`.
-
-    Raises DataError where `tags` breaks `source`, ConfigError where a scheme is unknown or marks no spans.
-    """
-    return encode(decode(tags, source), len(tags), target)
-
-
 def tags_of(types: Iterable[str], scheme: str) -> list[str]:
     """Return every tag of a scheme over the types: "O" first, then type by type.  Plain tags are the types.
 
@@ -220,13 +201,8 @@ def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
         outside[:] = [label == OUTSIDE for label in labels]
         for i, (before, label) in enumerate(parts):
             inside[i] = [before in "BI" and prefix in "IL" and other == label for prefix, other in parts]
-    return Constraints(
-        np.array(start, dtype=np.bool_),
-        np.array(step, dtype=np.bool_).reshape(size, size),
-        np.array(end, dtype=np.bool_),
-        inside,
-        outside,
-    )
+    steps = np.array(step, np.bool_).reshape(size, size)
+    return Constraints(np.array(start, np.bool_), steps, np.array(end, np.bool_), inside, outside)
 
 
 class TagTable:
@@ -234,8 +210,6 @@ class TagTable:
 
     labels (list[str]): The labels.
     types (list[str]): The types, in the order of their first label.
-    prefix (int8 [L]): Each label's prefix as its index in "OBILU".
-    type (int32 [L]): Each label's index into `types`, -1 for "O".
 
     Raises DataError naming a label that is no tag of the scheme, ConfigError where the scheme is unknown or
     marks no spans.
@@ -247,26 +221,15 @@ class TagTable:
         # One row more than there are labels, an "O": MISSING is -1 and indexes it without a special case.
         parts = [split_tag(label) for label in [*labels, OUTSIDE]]
         self.labels = list(labels)
-        self.scheme = scheme
         self.types = list(dict.fromkeys(label for _, label in parts if label))
         index = {label: i for i, label in enumerate(self.types)}
         self._prefix = np.array([_CODES[prefix] for prefix, _ in parts], dtype=np.int8)
         self._type = np.array([index.get(label, -1) for _, label in parts], dtype=np.int32)
 
-    @property
-    def prefix(self) -> NDArray[np.int8]:
-        """Each label's prefix as its index in "OBILU", int8 [L]."""
-        return self._prefix[:-1]
-
-    @property
-    def type(self) -> NDArray[np.int32]:
-        """Each label's index into `types`, -1 for "O", int32 [L]."""
-        return self._type[:-1]
-
     def take(self, label_ids: IntegerArray) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-        """Return prefix codes int8 [T] and types int32 [T] of label ids [T]; MISSING reads as "O".
+        """Return prefixes, as indices in "OBILU", and types, as indices into `types`, of label ids, all [T].
 
-        Raises DataError on an id that is neither MISSING nor below L.
+        MISSING reads as "O", whose type is -1.  Raises DataError on an id that is neither MISSING nor below L.
         """
         if len(label_ids) and not (label_ids.min() >= MISSING and label_ids.max() < len(self.labels)):
             raise DataError(f"A label id is outside -1..{len(self.labels) - 1}.")
@@ -284,7 +247,9 @@ def spans_of(label_ids: IntegerArray, offsets: IntegerArray, table: TagTable) ->
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != size:
         raise DataError(f"The offsets must run from 0 to the number of labels, {size}.")
     prefix, kind = table.take(label_ids)
-    before, same = _neighbours(prefix, kind, offsets)
+    before, same = np.zeros_like(prefix), np.zeros(size, dtype=np.bool_)
+    before[1:], same[1:] = prefix[:-1], kind[1:] == kind[:-1]
+    before[offsets[offsets < size]] = _O
     within = prefix != _O
     fresh = (prefix == _B) | (prefix == _U) | (before == _O) | (before >= _L) | ~same
     begins = within & fresh
@@ -298,12 +263,7 @@ def spans_of(label_ids: IntegerArray, offsets: IntegerArray, table: TagTable) ->
     return SpanArrays(sequence, start, end, kind[start].astype(np.int64))
 
 
-def span_f1(
-    predicted: IntegerArray,
-    gold: IntegerArray,
-    offsets: IntegerArray,
-    table: TagTable,
-) -> PRF:
+def span_f1(predicted: IntegerArray, gold: IntegerArray, offsets: IntegerArray, table: TagTable) -> PRF:
     """Score predicted label ids [T] against gold ones [T] by exact spans, as conlleval does over all types.
 
     offsets (integer [N+1]): Bounds of the sequences.  A missing gold label (-1) acts as "O".
@@ -316,16 +276,7 @@ def span_f1(
     i = np.flatnonzero(partner[found.start] >= 0)
     j = partner[found.start[i]]
     hit = (found.end[i] == wanted.end[j]) & (found.type[i] == wanted.type[j])
-    tp = int(np.count_nonzero(hit))
-    return prf(tp, len(found.start) - tp, len(wanted.start) - tp)
-
-
-def prf(tp: int, fp: int, fn: int) -> PRF:
-    """Return precision, recall and F1 of counts; each is 0.0 where its denominator is."""
-    precision = tp / (tp + fp) if tp + fp else 0.0
-    recall = tp / (tp + fn) if tp + fn else 0.0
-    f1 = 2 * tp / (2 * tp + fp + fn) if tp else 0.0
-    return PRF(precision, recall, f1, tp, fp, fn)
+    return prf(int(np.count_nonzero(hit)), len(found.start), len(wanted.start))
 
 
 @lru_cache(maxsize=65536)
@@ -334,18 +285,6 @@ def _begins(previous: str, tag: str) -> bool:
     before, before_type = split_tag(previous)
     prefix, label = split_tag(tag)
     return prefix in ("B", "U") or before in ("O", "L", "U") or label != before_type
-
-
-def _neighbours(
-    prefix: NDArray[np.int8], kind: NDArray[np.int32], offsets: IntegerArray
-) -> tuple[NDArray[np.int8], BoolArray]:
-    """Return the prefix before each token ("O" before a first one) and whether the types are equal."""
-    before = np.zeros_like(prefix)
-    before[1:] = prefix[:-1]
-    before[offsets[offsets < len(prefix)]] = _O
-    same = np.zeros(len(prefix), dtype=np.bool_)
-    same[1:] = kind[1:] == kind[:-1]
-    return before, same
 
 
 def _prefixes(length: int, scheme: str, adjacent: bool) -> str:

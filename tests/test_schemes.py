@@ -15,7 +15,6 @@ from spacy_crfseq.schemes import (
     PRF,
     Span,
     TagTable,
-    convert,
     decode,
     decode_lenient,
     encode,
@@ -36,9 +35,8 @@ TYPES = ("A", "B-x", "O")
 def span_lists(draw: st.DrawFn) -> tuple[list[Span], int]:
     """Spans that do not overlap, in order, and a sequence length that holds them."""
     spans, position = [], 0
-    for gap, width, label in draw(
-        st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from(TYPES)), max_size=6)
-    ):
+    one = st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from(TYPES))
+    for gap, width, label in draw(st.lists(one, max_size=6)):
         spans.append(Span(position + gap, position + gap + width, label))
         position += gap + width
     return spans, position + draw(st.integers(0, 2))
@@ -63,12 +61,9 @@ def test_example_table(scheme: str) -> None:
     assert find_invalid(TABLE[scheme].split(), scheme) is None
 
 
-@pytest.mark.parametrize(
-    ("tag", "parts"),
-    [("O", ("O", "")), ("B-NP", ("B", "NP")), ("U-a-b-", ("U", "a-b-")), ("I-O", ("I", "O"))],
-)
-def test_split_tag(tag: str, parts: tuple[str, str]) -> None:
-    assert split_tag(tag) == parts
+def test_split_tag() -> None:
+    found = [split_tag(tag) for tag in ("O", "B-NP", "U-a-b-", "I-O")]
+    assert found == [("O", ""), ("B", "NP"), ("U", "a-b-"), ("I", "O")]
 
 
 @pytest.mark.parametrize("tag", ["", "B", "B-", "NP", "X-NP", "-", "O-NP", "BI-NP", "b-NP"])
@@ -80,21 +75,12 @@ def test_split_tag_refuses(tag: str) -> None:
 @pytest.mark.parametrize(
     ("tags", "scheme", "index"),
     [
-        ("O I-A", "IOB2", 1),
-        ("I-A", "IOB2", 0),
-        ("B-A I-B", "IOB2", 1),
-        ("B-A U-A", "IOB2", 1),
-        ("B-A O", "BILUO", 1),
-        ("B-A I-A", "BILUO", 1),
-        ("U-A L-A", "BILUO", 1),
-        ("B-A L-B", "BILUO", 1),
-        ("B-A I-A B-A", "BILUO", 2),
-        ("O L-A", "IOB1", 1),
-        ("I-A B-B B-B O I-A", "IOB1", None),
+        ("O I-A", "IOB2", 1), ("I-A", "IOB2", 0), ("B-A I-B", "IOB2", 1), ("B-A U-A", "IOB2", 1), ("O ?", "IOB2", 1),
+        ("B-A O", "BILUO", 1), ("B-A I-A", "BILUO", 1), ("U-A L-A", "BILUO", 1), ("B-A L-B", "BILUO", 1),
+        ("B-A I-A B-A", "BILUO", 2), ("O L-A", "IOB1", 1), ("I-A B-B B-B O I-A", "IOB1", None),
         ("what ever", "plain", None),
-        ("O ?", "IOB2", 1),
     ],
-)
+)  # fmt: skip
 def test_find_invalid(tags: str, scheme: str, index: int | None) -> None:
     assert find_invalid(tags.split(), scheme) == index
 
@@ -129,16 +115,9 @@ def test_decode_lenient(tags: str, spans: list[tuple[int, int, str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "spans",
-    [
-        [Span(0, 2, "A"), Span(1, 3, "A")],
-        [Span(0, 4, "A")],
-        [Span(-1, 1, "A")],
-        [Span(1, 1, "A")],
-        [Span(0, 1, "")],
-    ],
+    "spans", [[(0, 2, "A"), (1, 3, "A")], [(0, 4, "A")], [(-1, 1, "A")], [(1, 1, "A")], [(0, 1, "")]]
 )
-def test_encode_refuses(spans: list[Span]) -> None:
+def test_encode_refuses(spans: list[tuple[int, int, str]]) -> None:
     with pytest.raises(DataError):
         encode(spans, 3, "IOB2")
 
@@ -146,11 +125,7 @@ def test_encode_refuses(spans: list[Span]) -> None:
 def test_scheme_names_are_checked() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'BILUO'"):
         tags_of(["A"], "BILOU")
-    for call in (
-        lambda: encode([], 1, "plain"),
-        lambda: decode(["A"], "plain"),
-        lambda: TagTable(["A"], "plain"),
-    ):
+    for call in (lambda: encode([], 1, "plain"), lambda: decode(["A"], "plain"), lambda: TagTable(["A"], "plain")):
         with pytest.raises(ConfigError, match="no spans"):
             call()
 
@@ -202,12 +177,6 @@ def test_encode_decode_round_trip(example: tuple[list[Span], int], scheme: str) 
     assert decode(tags, scheme) == decode_lenient(tags) == spans
 
 
-@given(span_lists(), st.sampled_from(SPAN_SCHEMES), st.sampled_from(SPAN_SCHEMES))
-def test_convert_round_trip(example: tuple[list[Span], int], source: str, target: str) -> None:
-    tags = encode(*example, source)
-    assert convert(convert(tags, source, target), target, source) == tags
-
-
 @given(span_lists())
 def test_iob2_reads_the_same_as_iob1(example: tuple[list[Span], int]) -> None:
     tags = encode(*example, "IOB2")
@@ -224,7 +193,7 @@ def test_walks_through_the_transition_table_decode(data: st.DataObject, scheme: 
     while walk and not table.end[walk[-1]]:  # B or I of BILUO: the last of its type's labels but one closes it
         walk.append(int(np.flatnonzero(table.step[walk[-1]])[-1]))
     tags = [labels[i] for i in walk]
-    assert encode(decode(tags, scheme), len(tags), "IOB2") == convert(tags, scheme, "IOB2")
+    assert decode(tags, scheme) == decode_lenient(tags)
 
 
 @given(any_tags(), st.sampled_from(SPAN_SCHEMES))
@@ -272,31 +241,29 @@ def test_span_f1_agrees_with_sets(sequences: list[list[int]], random: Random) ->
     predicted, offsets = flatten(sequences)
     score = span_f1(predicted, flatten(other)[0], offsets, TagTable(LABELS, "BILUO"))
     found, wanted = set(slow_spans(sequences)), set(slow_spans(other))
-    assert (score.tp, score.fp, score.fn) == (len(found & wanted), len(found - wanted), len(wanted - found))
-    assert score.f1 == pytest.approx(2 * score.tp / max(len(found) + len(wanted), 1))
+    right = len(found & wanted)
+    assert score == pytest.approx(
+        (right / max(len(found), 1), right / max(len(wanted), 1), 2 * right / max(len(found) + len(wanted), 1))
+    )
 
 
 def test_span_f1_by_hand() -> None:
     labels = ["O", "B-A", "I-A"]
     score = span_f1(np.array([1, 2, 0, 1]), np.array([1, 2, 1, 0]), np.array([0, 3, 4]), TagTable(labels, "IOB2"))
-    assert score == PRF(0.5, 0.5, 0.5, 1, 1, 1)
+    assert score == PRF(0.5, 0.5, 0.5)
 
 
 def test_tag_table_arrays() -> None:
     table = TagTable(["I-A", "O", "B-B"], "IOB2")
-    assert (table.prefix.tolist(), table.type.tolist(), table.types) == ([2, 0, 1], [0, -1, 1], ["A", "B"])
-    assert (table.prefix.dtype, table.type.dtype) == (np.int8, np.int32)
+    prefix, kind = table.take(np.array([0, 1, 2, -1]))
+    assert (prefix.tolist(), kind.tolist(), table.types) == ([2, 0, 1, 0], [0, -1, 1, -1], ["A", "B"])
+    assert (prefix.dtype, kind.dtype) == (np.int8, np.int32)
 
 
 @pytest.mark.parametrize(("ids", "offsets"), [([2], [0, 1]), ([-2], [0, 1]), ([0, 0], [0, 1]), ([0], [])])
 def test_spans_of_refuses(ids: list[int], offsets: list[int]) -> None:
     with pytest.raises(DataError):
         spans_of(np.array(ids), np.array(offsets, dtype=np.int64), TagTable(["O", "B-A"], "IOB2"))
-
-
-def test_span_f1_refuses_other_lengths() -> None:
-    with pytest.raises(DataError, match="offsets"):
-        span_f1(np.array([0, 1]), np.array([0]), np.array([0, 2]), TagTable(["O", "B-A"], "IOB2"))
 
 
 def test_may_follow_refuses_foreign_tags_on_both_sides() -> None:

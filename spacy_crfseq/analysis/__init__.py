@@ -1,1 +1,1 @@
-"""What can be told of a model, of predictions, of a corpus: contributions, errors, intervals, counts; without spaCy."""
+"""What can be told of a model: contributions, weights, templates; without spaCy."""

@@ -1,4 +1,4 @@
-"""What ``crfseq debug-data`` tells of a config: what its features do on a corpus, and what training costs."""
+"""What the features of a config do on a corpus, and what training on it costs, for ``crfseq debug-data``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spacy import util
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-
-    from ..analysis.corpus import Finding
     from ..analysis.templates import TemplateUse
+    from ..evaluation.corpus_findings import Finding
     from ..pipeline.component import CRFComponent
     from ..training.cost import Cost
     from .fit import Setup
@@ -38,12 +36,29 @@ class Component(NamedTuple):
     unset: list[str]
     cost: Cost | None
 
+    @property
+    def attributes(self) -> int:
+        """All of them together."""
+        return sum(use.attributes for use in self.templates)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it in a form that JSON knows."""
+        return {
+            "labels": self.n_labels,
+            "attributes": self.attributes,
+            "templates": [use._asdict() for use in self.templates],
+            "dead": self.dead(),
+            "unset_columns": self.unset,
+            "cost": self.cost and {**self.cost._asdict(), "seconds": self.cost.seconds},
+        }
+
     def dead(self) -> list[str]:
         """Return the templates that tell nothing."""
-        return [use.name for use in self.templates if use.is_dead(self.n_tokens) or self._reads_unset(use.name)]
-
-    def _reads_unset(self, name: str) -> bool:
-        return any(part.partition("[")[0] in self.unset for part in name.split("|"))
+        return [
+            use.name
+            for use in self.templates
+            if use.is_dead(self.n_tokens) or any(part.partition("[")[0] in self.unset for part in use.name.split("|"))
+        ]
 
 
 class Expense(NamedTuple):
@@ -143,47 +158,37 @@ _ASSIGNS = {"token.tag": "TAG", "token.pos": "POS", "token.morph": "MORPH", "tok
 
 def _set_before(setup: Setup, name: str) -> set[str]:
     """Return the columns that components set in training before a component learns from them."""
-    nlp, annotating = setup.nlp, setup.training["annotating_components"]
-    columns: set[str] = set()
+    nlp, columns = setup.nlp, set[str]()
     for earlier in nlp.pipe_names[: nlp.pipe_names.index(name)]:
-        if earlier in annotating:
-            columns |= _sets(nlp, earlier)
+        if earlier in setup.training["annotating_components"]:
+            annotation = getattr(nlp.get_pipe(earlier), "annotation", None)
+            assigned = (_ASSIGNS.get(key, "") for key in nlp.get_pipe_meta(earlier).assigns)
+            columns |= set(assigned) if annotation is None else set(annotation.writes)
     return columns
-
-
-def _sets(nlp: Language, name: str) -> set[str]:
-    annotation = getattr(nlp.get_pipe(name), "annotation", None)
-    if annotation is not None:
-        return set(annotation.writes)
-    return {_ASSIGNS[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNS}
 
 
 def findings_of_components(components: Mapping[str, Component]) -> list[Finding]:
     """Return what is to be known and mended about components."""
-    from ..analysis.corpus import Finding
+    from ..evaluation.corpus_findings import Finding
 
     found = []
     for name, component in components.items():
         if component.unset:
-            found.append(
-                Finding(
-                    "warn",
-                    f"{name} reads {', '.join(component.unset)}, which nothing sets: list the component that does in "
-                    "[training] annotating_components, or the column under `given` of the corpus reader, or take other "
-                    "features.",
-                )
+            text = (
+                f"{name} reads {', '.join(component.unset)}, which nothing sets: list the component that does in "
+                "[training] annotating_components, or the column under `given` of the corpus reader, or take other "
+                "features."
             )
-        dead = component.dead()
+            found.append(Finding("warn", text))
+        dead, cost = component.dead(), component.cost
         if dead:
             found.append(Finding("warn", f"{name}: {len(dead)} templates tell nothing here: {', '.join(dead)}."))
-        if component.cost is not None and component.cost.bounded:
-            found.append(
-                Finding(
-                    "warn",
-                    f"{name}: the optimizer did not converge on a sample; its costs are those of all of its "
-                    f"{component.cost.iterations:,} iterations. Give it fewer, or --patience.",
-                )
+        if cost is not None and cost.bounded:
+            text = (
+                f"{name}: the optimizer did not converge on a sample; its costs are those of all of its "
+                f"{cost.iterations:,} iterations. Give it fewer, or --patience."
             )
+            found.append(Finding("warn", text))
         if not dead and not component.unset:
             found.append(Finding("good", f"{name}: all {len(component.templates)} templates tell something"))
     return found

@@ -9,7 +9,6 @@ import heapq
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -20,14 +19,16 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from ..corpora.layouts import TEXTS_FILE_HELP as HELP
-from ..corpora.layouts import TEXTS_HELP as FORMAT_HELP
 from ..corpora.outputs import STDOUT, check_output_file
 from ..errors import ConfigError, DataError, suggest
-from ..files import replacing
+from ..evaluation import active as measures
+from ..files import write_text
 from ..pipeline.select import one_crf_of, run_between
 from ..pipeline.texts import Text, read_texts
+from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, CodeOption, load_code, printer, reported_errors
+from ._judging import in_batches
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -39,9 +40,9 @@ BATCH = 128
 
 @crfseq_cli.command("active")
 def active_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    model: options.Model,
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],
-    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
+    format_: options.TextFormat = None,
     by: Annotated[
         str,
         typer.Option(
@@ -49,12 +50,10 @@ def active_cli(
             "total-token-entropy, nbest-entropy"
         ),
     ] = "entropy",
-    component: Annotated[
-        str | None, typer.Option("--component", "-p", help="CRF component to ask [the only one that predicts spans]")
-    ] = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Texts to keep")] = 100,
+    component: options.OneComponent = None,
+    number: Annotated[int, options.number("Texts to keep")] = 100,
     nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
-    output: Annotated[str, typer.Option("--output", "-o", help="JSONL file, or - for stdout")] = STDOUT,
+    output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
     code: CodeOption = None,
 ) -> None:
     """Choose the texts whose annotation would teach the model most.
@@ -73,8 +72,11 @@ def active_cli(
         load_code(code)
         check_output_file(output, texts)
         chosen = active(model, texts, format_, by=by, component=component, number=number, nbest=nbest)
-        _write(output, chosen.tasks)
-        if output != STDOUT:
+        lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
+        if output == STDOUT:
+            sys.stdout.write(lines)
+        else:
+            write_text(Path(output), lines)
             printer().good(f"Saved {len(chosen.tasks):,} of {chosen.seen:,} texts to {output}")
     if chosen.interrupted:
         print(f"\nInterrupted: the choice is among the first {chosen.seen:,} texts.", file=sys.stderr)
@@ -119,7 +121,7 @@ def active(
     interrupted = False
     try:
         with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
-            for batch in _batches(read_texts(nlp, texts, format_name)):
+            for batch in in_batches(read_texts(nlp, texts, format_name), BATCH):
                 docs = run_between(nlp, [text.doc for text in batch], None, name)
                 answers = pipe.ask(docs, preset=True)
                 values = MEASURES[by](answers, nbest)
@@ -135,51 +137,21 @@ def active(
 # Measures
 
 
-def _least_confidence(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    from ..training.active import least_confidence
-
-    return least_confidence(answers.log_probabilities())
+def _each(measure: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.float64]:
+    return np.array([float(measure(item)) for item in items])
 
 
-def _margin(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    from ..training.active import margin
-
-    return np.array([margin(_logs(labellings)) for labellings in answers.nbest(2)])
-
-
-def _token_entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    from ..training.active import token_entropies
-
-    return np.array([token_entropies(marginals).mean() for marginals in answers.marginals()])
-
-
-def _total_token_entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    from ..training.active import token_entropies
-
-    return np.array([token_entropies(marginals).sum() for marginals in answers.marginals()])
-
-
-def _nbest_entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    from ..training.active import list_entropy
-
-    return np.array([list_entropy(_logs(labellings)) for labellings in answers.nbest(nbest)])
-
-
-def _entropy(answers: Answers, nbest: int) -> NDArray[np.float64]:
-    return answers.entropies()
-
-
-def _logs(labellings: Sequence[Any]) -> list[float]:
-    return [labelling.log_probability for labelling in labellings]
+def _logs(answers: Answers, n: int) -> Iterator[list[float]]:
+    return ([labelling.log_probability for labelling in labellings] for labellings in answers.nbest(n))
 
 
 MEASURES: Mapping[str, Callable[[Answers, int], NDArray[np.float64]]] = {
-    "entropy": _entropy,
-    "least-confidence": _least_confidence,
-    "margin": _margin,
-    "token-entropy": _token_entropy,
-    "total-token-entropy": _total_token_entropy,
-    "nbest-entropy": _nbest_entropy,
+    "entropy": lambda answers, _: answers.entropies(),
+    "least-confidence": lambda answers, _: measures.least_confidence(answers.log_probabilities()),
+    "margin": lambda answers, _: _each(measures.margin, _logs(answers, 2)),
+    "token-entropy": lambda answers, _: _each(lambda p: measures.token_entropies(p).mean(), answers.marginals()),
+    "total-token-entropy": lambda answers, _: _each(lambda p: measures.token_entropies(p).sum(), answers.marginals()),
+    "nbest-entropy": lambda answers, nbest: _each(measures.list_entropy, _logs(answers, nbest)),
 }
 """Functions from answers and the length of an N-best list to a value for each Doc, larger where it would teach more."""
 
@@ -216,12 +188,6 @@ class Best:
         return [task for *_, task in sorted(self._heap, reverse=True)]
 
 
-def _batches(texts: Iterable[Text]) -> Iterator[list[Text]]:
-    stream = iter(texts)
-    while batch := list(islice(stream, BATCH)):
-        yield batch
-
-
 # What annotation tools read
 
 
@@ -251,12 +217,3 @@ def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str
         for start, end, label, probability in spans
     ]
     return {"text": doc.text, "tokens": tokens, "spans": found, "meta": meta}
-
-
-def _write(output: str, tasks: Sequence[dict[str, Any]]) -> None:
-    lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in tasks)
-    if output == STDOUT:
-        sys.stdout.write(lines)
-        return
-    with replacing(Path(output)) as temporary:
-        temporary.write_text(lines, encoding="utf8")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -18,21 +18,23 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from ..corpora.layouts import FORMAT_HELP
 from ..corpora.outputs import check_output_pipeline
-from ..errors import ConfigError, CrfError, DataError
+from ..errors import ConfigError, DataError
 from ..files import replace_folder, write_json
-from ..pipeline.gold_files import GIVEN_HELP, names_of, read_gold
-from ..pipeline.select import crfs_of, run_between
+from ..pipeline.gold_files import names_of, read_gold
+from ..pipeline.select import crfs_of
+from . import _options as options
 from ._app import crfseq_cli
 from ._console import CodeOption, load_code, printer, reported_errors
+from ._judging import for_each_component, judge
 
 if TYPE_CHECKING:
+    from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ..pipeline.answers import Answers
+    from ..evaluation.calibration import Calibration, Certainty
+    from ..evaluation.judged import Judged
     from ..pipeline.component import CRFComponent
-    from ..training.calibration import Bin, Calibration
 
 FEW = 100
 """Predictions below which a temperature is a guess: its standard error is then near a tenth of it, or more."""
@@ -40,22 +42,17 @@ FEW = 100
 
 @crfseq_cli.command("calibrate")
 def calibrate_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
-    file: Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")],
-    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the calibrated pipeline [MODEL itself]")
-    ] = None,
-    component: Annotated[
-        list[str] | None,
-        typer.Option("--component", "-p", help="Component to calibrate, may be given more than once [all it can]"),
-    ] = None,
+    model: options.Model,
+    file: options.GoldFile,
+    format_: options.GoldFormat = None,
+    output: Annotated[Path | None, options.output("Folder for the calibrated pipeline [MODEL itself]")] = None,
+    component: options.Components = None,
     bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
     equal_mass: Annotated[
         bool, typer.Option("--equal-mass", help="Bins of equally many predictions instead of equal width")
     ] = False,
-    given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON instead of the report")] = False,
+    given: options.Given = None,
+    as_json: options.AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Let probabilities mean what they say: of the spans with probability 0.8, eight in ten should be right.
@@ -72,8 +69,10 @@ def calibrate_cli(
     """
     with reported_errors():
         load_code(code)
-        table, names = Table(bins, equal_mass), names_of(given)
-        done = calibrate(model, file, format_, output=output, components=component or [], table=table, given=names)
+        done = calibrate(
+            model, file, format_, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
+            given=names_of(given),
+        )  # fmt: skip
         for name, reason in done.skipped.items():
             print(f"{name} is left as it is. {reason}", file=sys.stderr)
         for name, result in done.results.items():
@@ -86,40 +85,7 @@ def calibrate_cli(
         if as_json:
             print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
         else:
-            _tell(done, output or Path(model))
-
-
-class Table(NamedTuple):
-    """How to make reliability tables."""
-
-    n_bins: int = 10
-    equal_mass: bool = False
-
-
-DEFAULT_TABLE = Table()
-
-
-class Section(NamedTuple):
-    """How well probabilities fit at a temperature.
-
-    bins (list[Bin]): The reliability table.
-    whole (Calibration): Of all predictions.
-    labels (dict[str, Calibration]): Of the predictions of each label.
-    """
-
-    temperature: float
-    bins: list[Bin]
-    whole: Calibration
-    labels: dict[str, Calibration]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures in a form that JSON knows."""
-        return {
-            "temperature": self.temperature,
-            **self.whole._asdict(),
-            "bins": [part._asdict() for part in self.bins],
-            "labels": {label: figures._asdict() for label, figures in self.labels.items()},
-        }
+            _print(done, output or Path(model))
 
 
 class Result(NamedTuple):
@@ -129,12 +95,16 @@ class Result(NamedTuple):
     """
 
     unit: str
-    before: Section
-    after: Section
+    before: Certainty
+    after: Certainty
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures in a form that JSON knows."""
-        return {"unit": self.unit, "before": self.before.as_json(), "after": self.after.as_json()}
+        sections = {
+            name: {**one.as_json(), "labels": {label: each._asdict() for label, each in one.labels.items()}}
+            for name, one in (("before", self.before), ("after", self.after))
+        }
+        return {"unit": self.unit, **sections}
 
 
 class Done(NamedTuple):
@@ -155,13 +125,15 @@ def calibrate(
     *,
     output: Path | None = None,
     components: Sequence[str] = (),
-    table: Table = DEFAULT_TABLE,
+    n_bins: int = 10,
+    equal_mass: bool = False,
     given: Sequence[str] | None = None,
 ) -> Done:
     """Fit the temperature of components on an annotated file and store it with the model.
 
     output (Path | None): Folder for the pipeline; None to replace the settings of the components in `model`.
     components (Sequence[str]): Names; if there are none, all CRFs that have probabilities and gold annotation.
+    n_bins, equal_mass: Of the reliability tables.
     format_name, given: As `read_gold` has them.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
@@ -172,168 +144,93 @@ def calibrate(
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
     examples = read_gold(nlp, file, format_name, given).examples
-    done = Done({}, {})
-    before: str | None = None
-    for name, pipe in pipes.items():
-        for example, doc in zip(examples, run_between(nlp, [e.predicted for e in examples], before, name), strict=True):
-            example.predicted = doc
-        before = name
-        try:
-            done.results[name] = _calibrated(pipe, examples, table)
-        except CrfError as error:
-            if components or len(pipes) == 1:
-                raise
-            done.skipped[name] = str(error)
+
+    def work(pipe: CRFComponent, docs: list[Doc]) -> Result:
+        before, after = _calibrated(pipe, examples, docs)
+        tables = [one.certainty(n_bins, equal_mass=equal_mass) for one in (before, after)]
+        return Result(before.unit, *(table for table in tables if table is not None))
+
+    done = Done(*for_each_component(nlp, pipes, examples, work, required=bool(components)))
     if not done.results:
         raise ConfigError("\n".join(["No component can be calibrated.", *done.skipped.values()]))
     _store(nlp.path, output, {name: result.after.temperature for name, result in done.results.items()})
     return done
 
 
-def _calibrated(pipe: CRFComponent, examples: Sequence[Example], table: Table) -> Result:
-    """Fit the temperature of a component and return what it does, without changing anything.
+def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]) -> tuple[Judged, Judged]:
+    """Fit the temperature of a component and return its predictions without and with it, without changing anything.
 
     RAISES CrfError: If the component has no probabilities, or there is nothing to judge its predictions by.
     """
-    from ..training.calibration import fit_temperature
+    from ..evaluation.calibration import fit_temperature
     from ..training.compatibility import check_global
 
     check_global(pipe.name, pipe.method.loss, "a temperature")
-    docs = [example.predicted for example in examples]
-    answers = pipe.ask(docs, preset=True)
-    judged = _judge(pipe, answers, examples)
+    judged, answers = judge(pipe, examples, docs)
+    if not judged.known.any():
+        raise DataError(
+            f"Component {pipe.name!r} predicts no spans in the {len(examples)} documents of the file, so nothing tells "
+            "how good its probabilities are. Check that it is trained for such texts, or give more of them."
+        )
     with tqdm(disable=None, leave=False, file=sys.stderr, desc=f"{pipe.name}: temperatures") as bar:
 
         def probabilities_at(temperature: float) -> NDArray[np.float64]:
             bar.update()
             return answers.probabilities_at(temperature)[judged.known]
 
-        temperature = round(fit_temperature(probabilities_at, judged.right), 4)
-    after = pipe.ask(docs, preset=True, temperature=temperature)
-    sections = (
-        _section(judged, answers, table),
-        _section(_judge(pipe, after, examples), after, table),
-    )
-    return Result("tokens" if pipe.annotation.scheme is None else "spans", *sections)
-
-
-class Judged(NamedTuple):
-    """Predictions of a component [S], and which of them are right.
-
-    known (bool [S]): Whether gold annotation tells of them; the others are left out of the following.
-    right (bool [known]): Whether they are right.
-    labels (str [known]): Their labels.
-    """
-
-    known: NDArray[np.bool_]
-    right: NDArray[np.bool_]
-    labels: NDArray[np.str_]
-
-
-def _judge(pipe: CRFComponent, answers: Answers, examples: Sequence[Example]) -> Judged:
-    """Compare predicted spans, or the tags of a tagger, with gold ones.
-
-    RAISES DataError: If there are none, or no gold annotation.
-    """
-    from ._judged import gold_spans, known_gold_tags, no_gold
-
-    known, right, labels = [], [], []
-    some_gold = False
-    for scored, example in zip(answers.spans(), examples, strict=True):
-        tags = known_gold_tags(pipe, example)
-        some_gold = some_gold or any(tag is not None for tag in tags)
-        gold = set(gold_spans(tags, plain=pipe.annotation.scheme is None))
-        for start, end, label, _ in scored:
-            known.append(None not in tags[start:end])
-            if known[-1]:
-                right.append((start, end, label) in gold)
-                labels.append(label)
-    if not some_gold:
-        raise no_gold(pipe)
-    if not right:
-        raise DataError(
-            f"Component {pipe.name!r} predicts no spans in the {len(examples)} documents of the file, so nothing tells "
-            "how good its probabilities are. Check that it is trained for such texts, or give more of them."
-        )
-    return Judged(np.array(known, np.bool_), np.array(right, np.bool_), np.array(labels, np.str_))
-
-
-def _section(judged: Judged, answers: Answers, table: Table) -> Section:
-    from ..training.calibration import calibration, reliability
-
-    p = answers.all_probabilities[judged.known]
-    n_bins, options = table.n_bins, {"equal_mass": table.equal_mass}
-
-    def of(label: str) -> Calibration:
-        here = judged.labels == label
-        return calibration(p[here], judged.right[here], n_bins, **options)
-
-    return Section(
-        answers.posterior.temperature,
-        reliability(p, judged.right, n_bins, **options),
-        calibration(p, judged.right, n_bins, **options),
-        {str(label): of(label) for label in np.unique(judged.labels)},
-    )
+        temperature = round(fit_temperature(probabilities_at, judged.certainties()[1]), 4)
+    return judged, judge(pipe, examples, docs, pipe.ask(docs, preset=True, temperature=temperature))[0]
 
 
 def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> None:
     """Write the temperatures to the settings of components, in a copy of the pipeline if `output` is given."""
-    if output is None:
-        _set(model, temperatures)
-        return
+    from ..pipeline.storage import read_settings
+
+    def write(folder: Path) -> None:
+        for name, temperature in temperatures.items():
+            file = folder / name / "cfg"
+            write_json(file, {**read_settings(file), "temperature": temperature})
 
     def copy(folder: Path) -> None:
         shutil.copytree(model, folder)
-        _set(folder, temperatures)
+        write(folder)
 
-    replace_folder(output, copy)
-
-
-def _set(model: Path, temperatures: dict[str, float]) -> None:
-    from ..pipeline.storage import read_settings
-
-    for name, temperature in temperatures.items():
-        file = model / name / "cfg"
-        write_json(file, {**read_settings(file), "temperature": temperature})
+    if output is None:
+        write(model)
+    else:
+        replace_folder(output, copy)
 
 
 # The report
 
 
-def _tell(done: Done, target: Path) -> None:
-    """Say what `calibrate` did."""
-    say = printer()
+def _print(done: Done, target: Path) -> None:
+    from ..evaluation.calibration import calibration
+
+    say, none = printer(), calibration([], [])
     for name, (unit, before, after) in done.results.items():
         change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
         say.divider(name)
         say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
         for when, section in (("before", before), ("after", after)):
             say.table(
-                [_bin_cells(part) for part in section.bins],
+                [
+                    (f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", *(f"{n:.3f}" for n in part[3:]))
+                    for part in section.bins
+                ],
                 header=(f"{when}: probability", unit, "mean", "right"),
                 aligns=("l", *"rrr"),
                 divider=True,
             )
+        labels = sorted({*before.labels, *after.labels})
+        rows = [_label_cells(one, before.labels.get(one, none), after.labels.get(one, none)) for one in labels]
         say.table(
-            [_label_cells(*row) for row in _label_rows(before, after)],
+            [*rows, _label_cells("all", before.whole, after.whole)],
             header=("label", unit, "right", "mean", "", "ECE", "", "Brier", ""),
             aligns=("l", *"rrrlrlrl"),
             divider=True,
         )
     say.good(f"Saved the temperature of {', '.join(done.results)} to {target}")
-
-
-def _bin_cells(part: Bin) -> tuple[str, ...]:
-    return f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", f"{part.predicted:.3f}", f"{part.correct:.3f}"
-
-
-def _label_rows(before: Section, after: Section) -> Iterator[tuple[str, Calibration, Calibration]]:
-    from ..training.calibration import calibration
-
-    none = calibration([], [])
-    for label in sorted({*before.labels, *after.labels}):
-        yield label, before.labels.get(label, none), after.labels.get(label, none)
-    yield "all", before.whole, after.whole
 
 
 def _label_cells(label: str, before: Calibration, after: Calibration) -> list[str]:

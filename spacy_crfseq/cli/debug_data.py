@@ -7,34 +7,36 @@ at template by template, and its optimizers are tried on samples.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from spacy import util
 
-from ..corpora import CUSTOM, DOCBIN, Preset, Sentence, check_file, guess, read_columns, read_conllu
+from ..corpora import CUSTOM, DOCBIN, Preset, Sentence, check_file, get_preset, guess, read_columns, read_conllu
 from ..corpora.layouts import COLUMNS_HELP, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
 from ..corpora.presets import DOCS
-from ..errors import CrfError, DataError, FormatError
+from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..pipeline.texts import load_docs
-from ..schemes import Span, encode
+from ..schemes import encode
 from ._app import crfseq_cli
 from ._console import FAILED, CodeOption, load_code, reported_errors
-from ._debug_tables import tell
-from ._prospects import Component, Expense, findings_of_components, look_at_config
+from ._debug_report import Errors, Report, print_report
+from ._options import AsJson
+from ._prospects import Component, findings_of_components, look_at_config
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..analysis.corpus import Finding, Part
+    from ..evaluation.corpus import Part
+    from ..evaluation.corpus_findings import Finding
 
 LABELS = ("tag", "pos", "chunk", "ent")
 """Columns that hold labels, where no config says which are learnt."""
 SPANS = ("chunk", "ent")
-SHOWN = 10
-"""Errors of a file, and of each kind of trouble, that are shown."""
+COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
+"""What the components of a factory learn, if not told otherwise."""
 
 
 @crfseq_cli.command("debug-data")
@@ -50,7 +52,7 @@ def debug_data_cli(
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
     cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON")] = False,
+    as_json: AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Look into a corpus before training: labels, mistakes, what dev shares with it, features, costs.
@@ -70,12 +72,11 @@ def debug_data_cli(
     """
     with reported_errors(config):
         load_code(code)
-        how = How(config, format_, columns, scheme, cost)
-        report = debug_data(file, dev, how)
+        report = debug_data(file, dev, How(config, format_, columns, scheme, cost))
         if as_json:
             print(json.dumps(report.as_json(), indent=2))
         else:
-            tell(report)
+            print_report(report)
     if report.failed:
         raise typer.Exit(FAILED)
 
@@ -88,54 +89,6 @@ class How(NamedTuple):
     columns: str | None = None
     scheme: str | None = None
     cost: bool = True
-
-
-class Report(NamedTuple):
-    """All that was found.
-
-    parts (dict[str, Part]): "train" and, if given, "dev".
-    errors (dict[str, list[str]]): Broken lines of each part; `n_errors` is how many there are.
-    """
-
-    layout: Preset
-    files: dict[str, Path]
-    parts: dict[str, Part]
-    errors: dict[str, list[str]]
-    n_errors: dict[str, int]
-    components: dict[str, Component]
-    expense: Expense | None
-    findings: list[Finding]
-
-    @property
-    def failed(self) -> bool:
-        """Whether training cannot work."""
-        return any(finding.severity == "fail" for finding in self.findings)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return all of it in a form that JSON knows."""
-        from ..analysis.corpus import as_json
-
-        components = {
-            name: {
-                "labels": component.n_labels,
-                "attributes": sum(use.attributes for use in component.templates),
-                "templates": [use._asdict() for use in component.templates],
-                "dead": component.dead(),
-                "unset_columns": component.unset,
-                "cost": component.cost and {**component.cost._asdict(), "seconds": component.cost.seconds},
-            }
-            for name, component in self.components.items()
-        }
-        return {
-            "layout": {"name": self.layout.name, "columns": self.layout.columns, "scheme": self.layout.scheme},
-            "files": {name: str(path) for name, path in self.files.items()},
-            "parts": {name: as_json(part) for name, part in self.parts.items()},
-            "errors": {name: {"count": self.n_errors[name], "first": self.errors[name]} for name in self.errors},
-            "components": components,
-            "cost": self.expense and self.expense._asdict(),
-            "findings": [finding._asdict() for finding in self.findings],
-            "ok": not self.failed,
-        }
 
 
 class Source(NamedTuple):
@@ -159,7 +112,8 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     RAISES CrfError: If there is no such file or config, or nothing tells the layout; what is wrong in the files is in
         the report.
     """
-    from ..analysis import corpus
+    from ..evaluation.corpus import overlap
+    from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
 
     how = how or How()
     source = _source(how.config) if how.config else Source()
@@ -167,58 +121,43 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     layout = corpus_layout(file, how.format_name, how.columns, how.scheme) if explicit else source.layout
     assert layout is not None
     files = {"train": file, **({"dev": dev} if dev else {})}
-    parts, errors, counts = {}, {}, {}
+    parts, broken = {}, {}
     findings: list[Finding] = []
     for name, path in files.items():
         check_file(path)
-        broken = _Errors()
-        parts[name] = _count(path, layout, source, broken)
-        errors[name], counts[name] = broken.first, broken.count
-        findings += _of_errors(path, layout, broken)
+        broken[name] = Errors()
+        parts[name] = _count(path, layout, source, broken[name])
+        findings += _of_errors(path, layout, broken[name])
         if parts[name].lengths:
-            where = _where(path, layout)
-            findings += corpus.findings_of(parts[name], where, strict=source.strict, learnt=name == "train")
-        elif not broken.count:
-            findings.append(corpus.Finding("fail", f"{path}: no sentence in the file."))
-    if "dev" in parts and parts["train"].lengths and parts["dev"].lengths:
-        findings += corpus.overlap_findings(corpus.overlap(parts["train"], parts["dev"]))
+            findings += findings_of(parts[name], _where(path, layout), strict=source.strict, learnt=name == "train")
+        elif not broken[name].count:
+            findings.append(Finding("fail", f"{path}: no sentence in the file."))
+    if all(parts[name].lengths for name in files) and dev:
+        findings += overlap_findings(overlap(parts["train"], parts["dev"]))
     components: dict[str, Component] = {}
     expense = None
     if how.config and any(finding.severity == "fail" for finding in findings):
-        findings.append(corpus.Finding("warn", f"{how.config}: features and costs were not looked at; mend the rest."))
+        findings.append(Finding("warn", f"{how.config}: features and costs were not looked at; mend the rest."))
     elif how.config:
         try:
             components, expense = look_at_config(how.config, file, dev, how.cost)
             findings += findings_of_components(components)
         except CrfError as error:
-            findings.append(corpus.Finding("fail", f"{how.config}: {error}"))
-    return Report(layout, files, parts, errors, counts, components, expense, findings)
+            findings.append(Finding("fail", f"{how.config}: {error}"))
+    return Report(layout, files, parts, broken, components, expense, findings)
 
 
 # Reading
 
 
-class _Errors:
-    """What is wrong with the lines of a file."""
-
-    def __init__(self) -> None:
-        self.count, self.first = 0, list[str]()
-
-    def __call__(self, error: CrfError) -> None:
-        self.count += 1
-        if len(self.first) < SHOWN:
-            self.first.append(str(error))
-
-
-def _count(path: Path, layout: Preset, source: Source, broken: _Errors) -> Part:
+def _count(path: Path, layout: Preset, source: Source, broken: Errors) -> Part:
     """Return the counts of a file, what cannot be read left out."""
-    from ..analysis.corpus import PLAIN, count
+    from ..evaluation.corpus import PLAIN, count
 
     wanted = source.labels or tuple(name for name in LABELS if name in layout.columns)
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
-    part = count(
-        _sentences(path, layout, source.key, broken), {name: scheme if name in SPANS else PLAIN for name in wanted}
-    )
+    schemes = {name: scheme if name in SPANS else PLAIN for name in wanted}
+    part = count(_sentences(path, layout, source.key, broken), schemes)
     if source.labels is None:  # what a format may hold and this file does not is no mistake
         unused = [name for name, column in part.columns.items() if not column.labels]
         for name in unused if len(unused) < len(part.columns) else ():
@@ -226,7 +165,7 @@ def _count(path: Path, layout: Preset, source: Source, broken: _Errors) -> Part:
     return part
 
 
-def _sentences(path: Path, layout: Preset, key: str, broken: _Errors) -> Iterator[Sentence]:
+def _sentences(path: Path, layout: Preset, key: str, broken: Errors) -> Iterator[Sentence]:
     try:
         if layout.name == DOCBIN:
             yield from _of_docs(path, key, broken)
@@ -238,7 +177,7 @@ def _sentences(path: Path, layout: Preset, key: str, broken: _Errors) -> Iterato
         broken(error)
 
 
-def _of_docs(path: Path, key: str, broken: _Errors) -> Iterator[Sentence]:
+def _of_docs(path: Path, key: str, broken: Errors) -> Iterator[Sentence]:
     """Yield the sequences of the Docs of a file, the number of the Doc as their line."""
     from spacy.vocab import Vocab
 
@@ -259,38 +198,33 @@ def _of_docs(path: Path, key: str, broken: _Errors) -> Iterator[Sentence]:
 
 def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
     n = len(doc)
-    known: Any = {name: list(spans) for name, spans in (("ent", doc.ents), ("chunk", doc.spans.get(key, [])))}
-    tags = {
-        name: encode([Span(span.start, span.end, span.label_) for span in spans], n, "BILUO")
-        for name, spans in known.items()
-    }
+
+    def tags_of(spans: Any) -> list[str]:
+        return encode([(span.start, span.end, span.label_) for span in spans], n, "BILUO")
+
     return {
         "tag": [token.tag_ for token in doc],
         "pos": [token.pos_ for token in doc],
         "morph": [str(token.morph) for token in doc],
-        "chunk": tags["chunk"] if key in doc.spans else [""] * n,
-        "ent": ["" if token.ent_iob == 0 else tag for token, tag in zip(doc, tags["ent"], strict=True)],
+        "chunk": tags_of(doc.spans[key]) if key in doc.spans else [""] * n,
+        "ent": ["" if token.ent_iob == 0 else tag for token, tag in zip(doc, tags_of(doc.ents), strict=True)],
     }
 
 
-def _where(path: Path, layout: Preset) -> Any:
-    if layout.name == DOCBIN:
-        return lambda line: f"{path}, doc {line}" if line else str(path)
-    return lambda line: f"{path}:{line}" if line else str(path)
+def _where(path: Path, layout: Preset) -> Callable[[int], str]:
+    between = ", doc " if layout.name == DOCBIN else ":"
+    return lambda line: f"{path}{between}{line}" if line else str(path)
 
 
-def _of_errors(path: Path, layout: Preset, broken: _Errors) -> list[Finding]:
-    from ..analysis.corpus import Finding
+def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
+    from ..evaluation.corpus_findings import Finding
 
     if not broken.count:
         return []
     text = f"{path}: {broken.count:,} lines cannot be read, listed above." if broken.count > 1 else broken.first[0]
     seems = guess(path) if layout.name != DOCBIN else None
-    if (
-        seems is not None
-        and broken.count > 1
-        and (seems.name, len(seems.columns)) != (layout.name, len(layout.columns))
-    ):
+    alike = seems is None or (seems.name, len(seems.columns)) == (layout.name, len(layout.columns))
+    if seems is not None and broken.count > 1 and not alike:
         text += f" It was read as {as_options(layout)}, but looks like {as_options(seems)} ({' '.join(seems.columns)})."
     return [Finding("fail", text)]
 
@@ -300,41 +234,26 @@ def _source(config_path: Path) -> Source:
 
     RAISES ConfigError: If there is no such config.
     """
-    from ..errors import ConfigError
-
     if not config_path.is_file():
         raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
     config = util.load_config(config_path, interpolate=False)
     block: Any = config
     for name in config.get("training", {}).get("train_corpus", "corpora.train").split("."):
         block = block.get(name, {})
-    components = config.get("components", {})
     labels, key = [], "chunks"
     for name in config.get("nlp", {}).get("pipeline", []):
-        settings = components.get(name, {})
+        settings = config.get("components", {}).get(name, {})
         factory = settings.get("factory")
-        if factory == "crf_tagger":
-            labels.append(settings.get("attr", "tag"))
-        elif factory == "crf_chunker":
-            labels.append("chunk")
+        if factory in COLUMN_OF:
+            labels.append(settings.get("attr") or COLUMN_OF[factory])
+        if factory == "crf_chunker":
             key = settings.get("spans_key", key)
-        elif factory == "crf_ner":
-            labels.append("ent")
+    columns = tuple(block.get("columns", ("word", "tag", "chunk")))
+    scheme, encoding = block.get("scheme", "IOB2"), block.get("encoding", "utf8")
     layouts = {
-        "spacy_crfseq.ConllReader.v1": _columns_layout(block),
-        "spacy_crfseq.ConlluReader.v1": _preset("conllu"),
+        "spacy_crfseq.ConllReader.v1": Preset(CUSTOM, columns, scheme, encoding, columns[-1]),
+        "spacy_crfseq.ConlluReader.v1": get_preset("conllu"),
         "spacy.Corpus.v1": DOCS,
     }
     strict = block.get("on_invalid", "error") == "error" and "spacy_crfseq.ConllReader" in block.get("@readers", "")
     return Source(layouts.get(block.get("@readers")), strict, tuple(labels) or None, key)
-
-
-def _preset(name: str) -> Preset:
-    from ..corpora import get_preset
-
-    return get_preset(name)
-
-
-def _columns_layout(block: Mapping[str, Any]) -> Preset:
-    columns = tuple(block.get("columns", ("word", "tag", "chunk")))
-    return Preset(CUSTOM, columns, block.get("scheme", "IOB2"), block.get("encoding", "utf8"), columns[-1])

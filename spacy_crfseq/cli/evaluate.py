@@ -12,12 +12,13 @@ import spacy
 import typer
 
 from ..corpora import PRESETS, SPAN_COLUMNS
-from ..corpora.layouts import FORMAT_HELP, file_columns
+from ..corpora.layouts import file_columns
 from ..errors import ConfigError, DataError
 from ..files import write_json
 from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
-from ..pipeline.gold_files import GIVEN_HELP, format_of, names_of, read_gold
+from ..pipeline.gold_files import format_of, names_of, read_gold
 from ..schemes import Span
+from . import _options as options
 from ._app import crfseq_cli
 from ._console import CodeOption, load_code, printer, reported_errors
 
@@ -26,19 +27,19 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ._conlleval import SpanCounts
+    from ..evaluation.conlleval import SpanCounts
 
 WARM_UP = 32
 
 
 @crfseq_cli.command("evaluate")
 def evaluate_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    model: options.Model,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Corpus file")],
-    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file for the scores")] = None,
-    given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON instead of the report")] = False,
+    format_: options.GoldFormat = None,
+    output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
+    given: options.Given = None,
+    as_json: options.AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Score a pipeline on a corpus file, as conlleval does, and measure its speed.
@@ -109,14 +110,11 @@ def _scored_columns(nlp: Language, kind: str, columns: Sequence[str], given: Seq
     scored = [name for name in wanted if name in predicted]
     if not scored:
         raise ConfigError(
-            f"Nothing to score: the pipeline {list(nlp.pipe_names)} predicts {_listed(sorted(predicted))}, but "
-            f"the columns of {kind} that it has to predict are {_listed(wanted)}. Check --format and --given."
+            f"Nothing to score: the pipeline {list(nlp.pipe_names)} predicts {', '.join(sorted(predicted)) or 'none'}, "
+            f"but the columns of {kind} that it has to predict are {', '.join(wanted) or 'none'}. Check --format and "
+            "--given."
         )
     return scored
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
 
 
 def run_pipeline(nlp: Language, examples: Sequence[Example]) -> float:
@@ -149,38 +147,29 @@ def _evaluation(
     tokens = sum(len(example.predicted) for example in examples)
     counts = {name: _count(examples, name, key) for name in scored}
     speed = {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / seconds if seconds else 0.0}
-    parts = [_section(name, found, titled=len(counts) > 1) for name, found in counts.items()]
+    parts = []
+    for name, found in counts.items():
+        title = f"{name}\n" if len(counts) > 1 or name not in SPAN_COLUMNS else ""
+        parts.append(title + found.report(spans=name in SPAN_COLUMNS))
     parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
     metrics = {**kept, "token_label_acc": counts[main].accuracy, **speed}
     return Evaluation(metrics, "\n\n".join(parts))
 
 
-def _section(name: str, counts: SpanCounts, titled: bool) -> str:
-    if name in SPAN_COLUMNS:
-        return f"{name}\n{counts.report()}" if titled else counts.report()
-    head = f"processed {counts.tokens} tokens; correct: {counts.right}."
-    return f"{name}\n{head}\naccuracy: {100 * counts.accuracy:6.2f}%"
-
-
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
-    from ._conlleval import SpanCounts
+    from ..evaluation.conlleval import SpanCounts
 
-    counts = SpanCounts()
+    counts, attribute = SpanCounts(), name if name == "morph" else f"{name}_"
     for example in examples:
         if name in SPAN_COLUMNS:
             known = [name == "chunk" or token.ent_iob != 0 for token in example.reference]
             counts.add(_spans(example.reference, name, key), _spans(example.predicted, name, key), known)
             continue
-        gold, found = _values(example.reference, name), _values(example.predicted, name)
+        docs = example.reference, example.predicted
+        gold, found = ([str(getattr(token, attribute)) for token in doc] for doc in docs)
         counts.tokens += sum(map(bool, gold))
         counts.right += sum(bool(a) and a == b for a, b in zip(gold, found, strict=True))
     return counts
-
-
-def _values(doc: Doc, name: str) -> list[str]:
-    if name == "morph":
-        return [str(token.morph) for token in doc]
-    return [getattr(token, f"{name}_") for token in doc]
 
 
 def _spans(doc: Doc, name: str, key: str) -> list[Span]:

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import spacy
 import typer
 from tqdm import tqdm
 
-from ..corpora.layouts import FORMAT_HELP
+from ..corpora import read_lines
 from ..corpora.layouts import told_by_ending as ending_format
 from ..corpora.outputs import check_output_file
-from ..errors import ConfigError, CrfError
-from ..files import replacing
-from ..pipeline.gold_files import GIVEN_HELP, format_of, names_of, read_gold
-from ..pipeline.select import crfs_of, run_between
+from ..errors import ConfigError, FormatError
+from ..files import write_text
+from ..pipeline.gold_files import format_of, names_of, read_gold
+from ..pipeline.select import crfs_of
+from . import _options as options
 from ._app import crfseq_cli
 from ._console import CodeOption, load_code, printer, reported_errors
+from ._judging import for_each_component, gold_tags_of, judge, text_style
 
 if TYPE_CHECKING:
-    from ._findings import Estimate, Findings
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+    from ..evaluation.errors import Familiarity
+    from ..evaluation.judged import Judged
+    from ..evaluation.report import Findings, Sequences, Weights
+    from ..pipeline.answers import Answers
+    from ..pipeline.component import CRFComponent
 
 LOG = "log.jsonl"
 """The log of `fit`, which lies beside the models."""
@@ -31,24 +41,21 @@ LOG = "log.jsonl"
 
 @crfseq_cli.command("report")
 def report_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
-    file: Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")] = Path("report.html"),
-    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
+    model: options.Model,
+    file: options.GoldFile,
+    output: Annotated[Path, options.output("HTML file to write")] = Path("report.html"),
+    format_: options.GoldFormat = None,
     train: Annotated[
         Path | None, typer.Option("--train", help=f"Log of the training [{LOG} in the folder that holds MODEL]")
     ] = None,
     corpus: Annotated[
         Path | None, typer.Option(help="Training corpus, to tell what was seen in training from what was not")
     ] = None,
-    component: Annotated[
-        list[str] | None,
-        typer.Option("--component", "-p", help="CRF component to report on, may be given more than once [all]"),
-    ] = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=0, help="Sentences to show")] = 30,
-    samples: Annotated[int, typer.Option(min=1, help="Samples of the texts, for the intervals of scores")] = 1000,
-    given: Annotated[str | None, typer.Option(help=GIVEN_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON, too")] = False,
+    component: options.Components = None,
+    number: Annotated[int, options.number("Sentences to show", least=0)] = 30,
+    samples: options.Samples = 1000,
+    given: options.Given = None,
+    as_json: options.AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
@@ -62,29 +69,20 @@ def report_cli(
           --format conll2003 \\
           --corpus train.conll --output report.html
     """
-    from ._findings import main_score
-
     with reported_errors():
         load_code(code)
         found = report(
-            model,
-            file,
-            output,
-            format_,
-            train=train,
-            corpus=corpus,
-            components=component or [],
-            given=names_of(given),
-            n_worst=number,
-            n_samples=samples,
-        )
+            model, file, output, format_, train=train, corpus=corpus, components=component or [],
+            given=names_of(given), n_worst=number, n_samples=samples,
+        )  # fmt: skip
         if as_json:
             figures = {one.name: one.as_json() for one in found}
             print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
             return
         for one in found:
-            score, what = main_score(one)
-            told = "no score" if score.value is None else f"{what} {100 * score.value:.2f}{_interval(score)}"
+            (value, *ends), what = one.main_score
+            interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)
+            told = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
             print(f"{one.name}: {told}")
         printer().good(f"Saved {output}")
 
@@ -112,10 +110,9 @@ def report(
     n_samples (int): Samples of the bootstrap.
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
-    from ..analysis.bootstrap import doubt
-    from ._findings import corpus_familiarity, findings, read_log
-    from ._judged import Judged
-    from ._report_page import Subject, report_page
+    from ..evaluation.bootstrap import doubt
+    from ..evaluation.report import findings
+    from ..pages.report import Subject, report_page
 
     check_output_file(output, file, train, corpus)
     kind = format_of(file, format_name)
@@ -123,56 +120,102 @@ def report(
         format_of(corpus, ending_format(corpus) or kind)
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
-    log = train or _log_beside(model)
-    curves = {name: [] if log is None else read_log(log, name) for name in pipes}
-    if train is not None and not any(curves.values()):
-        raise ConfigError(f"--train {train} tells nothing of {', '.join(pipes)}.")
-    found: list[Findings] = []
-    reasons: list[str] = []
-    with tqdm(total=1 + 2 * len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
+    curves = _curves(model, train, list(pipes))
+    with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
         bar.set_description(f"reading {file.name}")
         examples = read_gold(nlp, file, kind, given).examples
         seen = None if corpus is None else read_gold(nlp, corpus, ending_format(corpus) or kind, given).examples
         bar.update()
-        before: str | None = None
-        docs = [example.predicted for example in examples]
-        for name, pipe in pipes.items():
-            bar.set_description(name)
-            docs = run_between(nlp, docs, before, name)
-            before = name
+
+        def look_at(pipe: CRFComponent, docs: list[Doc]) -> Findings:
+            bar.set_description(pipe.name)
+            judged, answers = judge(pipe, examples, docs)
+            found = findings(
+                pipe.name, judged, _sequences(judged, answers), _weights(pipe), curve=curves[pipe.name],
+                known=corpus_familiarity(pipe, seen), n_worst=n_worst, n_samples=n_samples,
+            )  # fmt: skip
             bar.update()
-            try:
-                judged = Judged(pipe, examples, docs)
-            except CrfError as error:
-                if components or len(pipes) == 1:
-                    raise
-                reasons.append(str(error))
-                continue
-            known = None if seen is None else corpus_familiarity(pipe, seen)
-            curve = curves[name]
-            found.append(findings(pipe, judged, known=known, curve=curve, n_worst=n_worst, n_samples=n_samples))
-            bar.update()
-    if not found:
-        raise ConfigError("\n".join(["There is no component to report on.", *reasons]))
-    for reason in reasons:
+            return found
+
+        results, reasons = for_each_component(nlp, pipes, examples, look_at, required=bool(components))
+    if not results:
+        raise ConfigError("\n".join(["There is no component to report on.", *reasons.values()]))
+    for reason in reasons.values():
         print(f"Left out: {reason}", file=sys.stderr)
     if told := doubt(len(examples)):
         print(f"Warning: {told}", file=sys.stderr)
-    direction = nlp.vocab.writing_system.get("direction", "ltr")
-    subject = Subject(str(model), str(file), str(corpus or ""), nlp.lang or "", direction, n_samples)
-    with replacing(output) as temporary:
-        temporary.write_text(report_page(subject, found), encoding="utf8")
-    return found
+    subject = Subject(str(model), str(file), str(corpus or ""), text_style(nlp), n_samples)
+    write_text(output, report_page(subject, list(results.values())))
+    return list(results.values())
 
 
-def _log_beside(model: str | Path) -> Path | None:
-    log = Path(model).parent / LOG
-    return log if Path(model).is_dir() and log.is_file() else None
+def _sequences(judged: Judged, answers: Answers) -> Sequences:
+    from ..evaluation.report import Sequences
+
+    sure = np.zeros(len(answers.offsets) - 1)
+    if judged.temperature is not None:
+        sure = answers.posterior.log_probabilities(answers.all_labels)
+    return Sequences(answers.offsets, answers.doc_offsets, sure)
 
 
-def _interval(score: Estimate) -> str:
-    return (
-        f" ({100 * score.low:.2f} to {100 * score.high:.2f})"
-        if score.low is not None and score.high is not None
-        else ""
-    )
+def _weights(pipe: CRFComponent) -> Weights:
+    """Return the weights of templates, and of transitions, nan where the scheme forbids them."""
+    from ..analysis.weights import weights_by_template
+    from ..evaluation.report import Weights
+
+    views, n = pipe.crf.views, len(pipe.tags)
+    rules = pipe.annotation.constraints(pipe.tags)
+    steps = np.full((n + 1, n + 1), np.nan)
+    steps[:n, :n] = np.where(rules.step, views.transitions, np.nan)
+    steps[n, :n] = np.where(rules.start, views.start, np.nan)
+    steps[:n, n] = np.where(rules.end, views.end, np.nan)
+    return Weights(weights_by_template(pipe.crf, pipe.method.features.plans()), (list(pipe.tags), steps))
+
+
+def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -> Familiarity | None:
+    """Return the texts of the gold spans of a corpus, if there is one, or of a tagger the words, with their labels."""
+    from ..evaluation.errors import Familiarity
+    from ..evaluation.judged import spans_of_tags
+    from ..evaluation.report import text_of
+
+    if examples is None:
+        return None
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        for example in examples:
+            words = [token.text for token in example.reference]
+            for span in spans_of_tags(gold_tags_of(pipe, example), plain=pipe.annotation.scheme is None):
+                yield text_of(words, span), span.label
+
+    return Familiarity.of(pairs())
+
+
+def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the iterations of components in a log of `fit`, or in the one beside the model, if it is there."""
+    beside = Path(model).parent / LOG
+    log = train or (beside if Path(model).is_dir() and beside.is_file() else None)
+    curves = {name: [] if log is None else read_log(log, name) for name in names}
+    if train is not None and not any(curves.values()):
+        raise ConfigError(f"--train {train} tells nothing of {', '.join(names)}.")
+    return curves
+
+
+def read_log(path: Path, component: str) -> list[dict[str, Any]]:
+    """Return what the log of `fit` tells of a component.
+
+    RAISES FormatError: If the file is no such log.
+    """
+    entries = []
+    advice = "--train takes the log.jsonl that fit writes."
+    for number, line in read_lines(path, "utf8"):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except ValueError as error:
+            raise FormatError(path, number, f"no JSON ({error}). {advice}") from error
+        if not isinstance(entry, dict) or not {"component", "iteration", "objective"} <= entry.keys():
+            raise FormatError(path, number, f"no iteration of a training. {advice}")
+        if entry["component"] == component:
+            entries.append(entry)
+    return entries

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
 from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import spacy
-import typer
 from tqdm import tqdm
 
-from ..corpora.layouts import TEXTS_HELP as FORMAT_HELP
 from ..corpora.outputs import check_output_file
-from ..errors import DataError
-from ..files import replacing
+from ..files import write_text
 from ..pipeline.select import one_crf_of, run_between
-from ..pipeline.texts import Text, texts_of
+from . import _options as options
 from ._app import crfseq_cli
 from ._console import CodeOption, load_code, printer, reported_errors
+from ._judging import first_texts, in_batches, text_style, tokens_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from ..pipeline.answers import Scored
+    from ..pages.show import Entry
     from ..pipeline.component import CRFComponent
+    from ..pipeline.texts import Text
 
 BATCH = 100
 """Texts to ask about at a time."""
@@ -35,14 +32,12 @@ BATCH = 100
 
 @crfseq_cli.command("show")
 def show_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
-    source: Annotated[str, typer.Argument(metavar="TEXT|FILE", help="File of texts, or a text itself")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")],
-    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
-    component: Annotated[
-        str | None, typer.Option("--component", "-p", help="CRF component to show [the only one that predicts spans]")
-    ] = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Texts to show, from the first on")] = 100,
+    model: options.Model,
+    source: options.TextOrFile,
+    output: Annotated[Path, options.output("HTML file to write")],
+    format_: options.TextFormat = None,
+    component: options.OneComponent = None,
+    number: Annotated[int, options.number("Texts to show, from the first on")] = 100,
     code: CodeOption = None,
 ) -> None:
     """Make a page that shows entities or chunks, each shaded by its probability.
@@ -75,14 +70,6 @@ class Shown(NamedTuple):
     more: bool
 
 
-class Entry(NamedTuple):
-    """A text, the spans predicted in it, and the probability that all of them are right and none is missing."""
-
-    text: Text
-    spans: list[Scored]
-    probability: float
-
-
 def show(
     model: str | Path,
     source: str | Path,
@@ -98,30 +85,29 @@ def show(
     component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
     RAISES CrfError: If there is no such component, it has no probabilities, or there is no text.
     """
+    from ..pages.show import show_page
+
     check_output_file(output, source)
     nlp = spacy.load(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    texts = list(islice(texts_of(nlp, source, format_name), number + 1))
-    if not texts:
-        raise DataError(f"{str(source)!r} holds no text.")
-    kept = texts[:number]
+    kept, more = first_texts(nlp, source, format_name, number)
     entries: list[Entry] = []
     with tqdm(total=len(kept), disable=None, leave=False, file=sys.stderr, desc=name, delay=1) as bar:
-        for first in range(0, len(kept), BATCH):
-            portion = kept[first : first + BATCH]
-            entries += _entries(nlp, name, pipe, portion)
-            bar.update(len(portion))
-    with replacing(output) as temporary:
-        temporary.write_text(page(nlp, name, str(model), entries, _unit(source, format_name)), encoding="utf8")
-    return Shown(len(kept), sum(len(entry.spans) for entry in entries), len(texts) > number)
+        for batch in in_batches(kept, BATCH):
+            entries += _entries(nlp, name, pipe, batch)
+            bar.update(len(batch))
+    write_text(output, show_page(str(model), name, entries, text_style(nlp), _unit(source, format_name)))
+    return Shown(len(kept), sum(len(entry.spans) for entry in entries), more)
 
 
 def _entries(nlp: Language, name: str, pipe: CRFComponent, texts: Sequence[Text]) -> list[Entry]:
+    from ..pages.show import Entry
+
     docs = run_between(nlp, [text.doc for text in texts], None, name)
     answers = pipe.ask(docs, preset=True)
     whole = answers.log_probabilities().tolist()
     return [
-        Entry(text._replace(doc=doc), spans, exp(min(0.0, logarithm)))
+        Entry(text.line, tokens_of(doc), spans, exp(min(0.0, logarithm)))
         for text, doc, spans, logarithm in zip(texts, docs, answers.spans(), whole, strict=True)
     ]
 
@@ -130,35 +116,3 @@ def _unit(source: str | Path, format_name: str | None) -> str:
     """Return what `Text.line` counts in a source."""
     kind = format_name or Path(source).suffix[1:]
     return "line" if kind in ("txt", "jsonl") else "text"
-
-
-# The page
-
-
-def page(nlp: Language, component: str, model: str, entries: Sequence[Entry], unit: str = "text") -> str:
-    """Return the page as HTML.
-
-    unit (str): What the texts' numbers count, "line" or "text".
-    """
-    from ..pages import frame
-    from ._marks import STYLE, Marker, article, rounded
-
-    counts = Counter(span.label for entry in entries for span in entry.spans)
-    marker = Marker(counts, nlp.vocab.writing_system.get("direction", "ltr"))
-    articles = (
-        article(
-            frame.Markup(f"{unit} {entry.text.line}, probability {rounded(entry.probability)}"),
-            marker.marked(entry.text.doc, entry.spans),
-        )
-        for entry in entries
-    )
-    return frame.page(
-        f"How sure {component} is",
-        "\n".join([marker.key(counts), *articles]),
-        about=f"{model}: {len(entries):,} texts, {sum(counts.values()):,} predictions. The fuller the colour, "
-        "the more probable. Beside a label: the probability of exactly this stretch and label; above a text: that its "
-        "whole labelling is right.",
-        lang=nlp.lang or "",
-        direction=marker.direction,
-        style=STYLE + "body { max-width: 52rem; }\n",
-    )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import spacy
@@ -16,19 +16,21 @@ import typer
 from tqdm import tqdm
 from wasabi.tables import table as text_table
 
-from ..corpora.layouts import TEXTS_HELP as FORMAT_HELP
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, suggest
-from ..files import replacing
+from ..files import write_text
 from ..pipeline.select import one_crf_of, run_between
 from ..pipeline.texts import read_texts
+from . import _options as options
 from ._app import crfseq_cli
 from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
+from ._judging import in_batches
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
     from ..analysis.weights import TemplateWeights, Weight
+    from ..pages.top import Group, NamedWeight, Top
     from ..pipeline.component import CRFComponent
     from ..pipeline.feature_names import BothActive
     from ..types import Floats
@@ -45,7 +47,7 @@ NAMELESS = "(no name)"
 
 @crfseq_cli.command("top")
 def top_cli(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
+    model: options.Model,
     component: Annotated[
         str | None, typer.Option("--component", "-p", help="CRF component to look into [the only one]")
     ] = None,
@@ -55,15 +57,13 @@ def top_cli(
     template: Annotated[
         str | None, typer.Option("--template", "-t", help='Weights of this template only, such as "LOWER[-1]"')
     ] = None,
-    number: Annotated[
-        int | None, typer.Option("--number", "-n", min=1, help=f"Weights of each sign [{SHOWN}; on a page {ON_PAGE}]")
-    ] = None,
+    number: Annotated[int | None, options.number(f"Weights of each sign [{SHOWN}; on a page {ON_PAGE}]")] = None,
     texts: Annotated[
         Path | None, typer.Option(help="File of texts to find names of attributes in, such as the training corpus")
     ] = None,
-    format_: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML file to write instead")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
+    format_: options.TextFormat = None,
+    output: options.PageInstead = None,
+    as_json: options.AsJson = False,
     code: CodeOption = None,
 ) -> None:
     """Show the largest weights of each label, the transitions, and what each template holds.
@@ -86,7 +86,9 @@ def top_cli(
             model, component=component, label=label, template=template, number=shown, texts=texts, format_name=format_
         )
         if output is not None:
-            write_page(output, found)
+            from ..pages.top import top_page
+
+            write_text(output, top_page(found))
         if as_json:
             print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
             return
@@ -96,100 +98,6 @@ def top_cli(
             print("\n".join(_lines(found)))
         if advice := found.advice():
             printer().info(advice)
-
-
-class NamedWeight(NamedTuple):
-    """A weight in words.
-
-    before (str): The label before, of a feature of label pairs; else empty.
-    attribute (str): Its name, such as ``LOWER[-1]=the``.
-    known (bool): Whether the name has been found; else the template stands there, as far as that is known.
-    """
-
-    label: str
-    before: str
-    attribute: str
-    known: bool
-    weight: float
-
-
-class Group(NamedTuple):
-    """The largest weights of a label, or of a template.
-
-    title (str): The label or template.
-    positive, negative (list[NamedWeight]): Largest absolute value first.
-    """
-
-    title: str
-    positive: list[NamedWeight]
-    negative: list[NamedWeight]
-
-
-class Top(NamedTuple):
-    """What a model has learnt.
-
-    groups (list[Group]): Of all labels, or of what was asked for.
-    by_label (bool): Whether a group is a label; else it is a template.
-    labels (list[str]): All labels.
-    transitions (Floats | None): From the label of a row to that of a column; one more row for the start and one more
-        column for the end, where the model learns their scores.  Nan for scores that are not learnt.  None where a part
-        of the model was asked for.
-    templates (list[TemplateWeights]): All templates; empty where a part of the model was asked for.
-    has_texts (bool): Whether texts were given to find names in.
-    """
-
-    model: str
-    component: str
-    groups: list[Group]
-    by_label: bool
-    labels: list[str]
-    transitions: Floats | None
-    templates: list[TemplateWeights]
-    has_texts: bool
-
-    @property
-    def steps(self) -> tuple[list[str], list[str]]:
-        """The names of the rows and columns of `transitions`."""
-        size = 0 if self.transitions is None else len(self.transitions)
-        return [*self.labels, "start"][:size], [*self.labels, "end"][:size]
-
-    def advice(self) -> str:
-        """Return how many attributes have no name, and what to do; empty where all have one."""
-        weights = [one for group in self.groups for one in (*group.positive, *group.negative)]
-        nameless = sum(not one.known for one in weights)
-        if not nameless:
-            return ""
-        what = (
-            "They do not occur in the texts given: give the training corpus by --texts"
-            if self.has_texts
-            else "Give texts that have them, such as the training corpus, by --texts"
-        )
-        return (
-            f"{nameless:,} of the {len(weights):,} weights shown have no name: the model holds hashes only. {what}, "
-            "or train with keep_names = true."
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return lists and dictionaries that JSON can hold."""
-        steps = None
-        if self.transitions is not None:
-            before, after = self.steps
-            steps = {
-                name: {other: value for other, value in zip(after, row, strict=True) if value == value}
-                for name, row in zip(before, self.transitions.tolist(), strict=True)
-            }
-        return {
-            "model": self.model,
-            "component": self.component,
-            "weights": {
-                group.title: {
-                    sign: [one._asdict() for one in getattr(group, sign)] for sign in ("positive", "negative")
-                }
-                for group in self.groups
-            },
-            "transitions": steps,
-            "templates": [one._asdict() for one in self.templates],
-        }
 
 
 def top(
@@ -210,6 +118,7 @@ def top(
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
     from ..analysis.weights import entries, largest_weights, weights_by_template
+    from ..pages.top import Group, NamedWeight, Top
     from ..pipeline.labels import numbers_of
 
     nlp = spacy.load(model)
@@ -244,19 +153,15 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
     from ..features.attributes import BUILT_IN
     from ..features.templates import parse
 
-    features = pipe.method.features
-    plans = features.plans()
+    plans = pipe.method.features.plans()
     known = {part.attribute for plan in plans for one in plan.templates for part in one.parts}
     if pipe.crf.templates is None:
         raise ConfigError(
             f"--template {text}: this model was stored without the templates of its attributes, by an earlier release. "
             "Train it again."
         )
-    places = {
-        (block, one.name): (block, number)
-        for block, plan in enumerate(plans)
-        for number, one in enumerate(plan.templates)
-    }
+    each = ((block, number, one.name) for block, plan in enumerate(plans) for number, one in enumerate(plan.templates))
+    places = {(block, name): (block, number) for block, number, name in each}
     names = [one.name for one in parse([text], known | BUILT_IN)]
     missing = [name for name in names if not any((block, name) in places for block in (0, 1))]
     if missing:
@@ -276,14 +181,17 @@ def _names(
     format_name: str | None,
 ) -> dict[tuple[int, int], tuple[str, bool]]:
     """Return the names of the attributes of some weights, by block and number, and whether they have been found."""
-    crf, needed = pipe.crf, {w[:2] for w in weights}
+    keys, needed = pipe.crf.keys, {w[:2] for w in weights}
     if pipe.doc_model.attribute_names:
-        sizes = 0, len(crf.keys[0])
+        sizes = 0, len(keys[0])
         return {
             (block, number): (pipe.doc_model.attribute_names[sizes[block] + number], True) for block, number in needed
         }
-    names = {one: (_nameless(pipe, *one), False) for one in needed}
-    wanted = tuple(np.zeros(len(keys), np.bool_) for keys in crf.keys)
+    names = dict.fromkeys(needed, (NAMELESS, False))
+    if (templates := pipe.crf.templates) is not None:
+        plans = pipe.method.features.plans()
+        names = {(b, i): (f"{plans[b].templates[templates[b][i]].name} {NAMELESS}", False) for b, i in needed}
+    wanted = np.zeros(len(keys[0]), np.bool_), np.zeros(len(keys[1]), np.bool_)
     for block, number in needed:
         wanted[block][number] = True
     reader = pipe.doc_model.attribute_reader()
@@ -294,22 +202,15 @@ def _names(
             for batch in _batches(nlp, component, texts, format_name):
                 yield reader.active(batch)
 
-    for block, number, name in reader.find(sources(), (wanted[0], wanted[1])):
+    for block, number, name in reader.find(sources(), wanted):
         names[block, number] = name, True
     return names
-
-
-def _nameless(pipe: CRFComponent, block: int, number: int) -> str:
-    templates = pipe.crf.templates
-    if templates is None:
-        return NAMELESS
-    return f"{pipe.method.features.plans()[block].templates[templates[block][number]].name} {NAMELESS}"
 
 
 def _batches(nlp: Language, component: str, texts: Path, format_name: str | None) -> Iterator[list[Any]]:
     docs = (text.doc for text in read_texts(nlp, texts, format_name))
     with tqdm(unit=" texts", disable=None, leave=False, delay=2, desc=f"Names from {texts.name}") as bar:
-        while batch := list(islice(docs, BATCH)):
+        for batch in in_batches(docs, BATCH):
             yield run_between(nlp, batch, None, component)
             bar.update(len(batch))
 
@@ -333,123 +234,52 @@ def _lines(found: Top) -> list[str]:
     wide = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     lines: list[str] = []
     for group in found.groups:
-        lines += ["", group.title]
-        lines += _pairs(group, wide, with_label=not found.by_label)
+        lines += ["", group.title, *_side_by_side(group, wide, with_label=not found.by_label)]
     if found.transitions is not None:
         lines += ["", "Transitions, from the label of the row to that of the column", ""]
-        lines += _transition_lines(found, wide)
+        lines += _transition_lines(*found.steps, found.transitions, wide)
     if found.templates:
         lines += ["", "Weights by template", "", *_template_lines(found.templates, wide)]
     return [*lines, ""]
 
 
-def _pairs(group: Group, wide: int, *, with_label: bool) -> list[str]:
+def _side_by_side(group: Group, wide: int, *, with_label: bool) -> list[str]:
     """Return positive and negative weights side by side."""
-    left, right = ([_words(one, with_label) for one in side] for side in (group.positive, group.negative))
-    if not left and not right:
+    words = [one.words(with_label) for one in (*group.positive, *group.negative)]
+    if not words:
         return ["  no weight other than zero"]
-    room = min(max(map(len, [*left, *right])), max(16, (wide - 2 * 12) // 2))
-    lines = []
-    for i in range(max(len(left), len(right))):
-        cells = []
-        for side, words in ((group.positive, left), (group.negative, right)):
-            if i < len(words):
-                cells.append(f"{side[i].weight:+8.3f}  {cut_name(words[i], room):{room}}")
-            else:
-                cells.append(" " * (10 + room))
-        lines.append("  ".join(cells).rstrip())
-    return lines
+    room = min(max(map(len, words)), max(16, (wide - 2 * 12) // 2))
+
+    def cell(one: NamedWeight | None) -> str:
+        return f"{one.weight:+8.3f}  {cut_name(one.words(with_label), room):{room}}" if one else " " * (10 + room)
+
+    return ["  ".join(map(cell, pair)).rstrip() for pair in zip_longest(group.positive, group.negative)]
 
 
-def _words(one: NamedWeight, with_label: bool) -> str:
-    label = f"{one.before} -> {one.label}" if one.before else one.label
-    return f"{one.attribute}  {label}".lstrip() if with_label or one.before else one.attribute
+def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floats, wide: int) -> list[str]:
+    """Return a table of transitions, or the largest where it would be wider than the terminal."""
+    from ..pages.top import Group, NamedWeight
 
-
-def _transition_lines(found: Top, wide: int) -> list[str]:
-    assert found.transitions is not None
-    names = found.steps
-    margin = max(map(len, names[0]))
-    if margin + (CELL + 1) * len(names[1]) <= min(wide, 200):
-        header = " " * margin + "".join(f" {cut(name, CELL):>{CELL}}" for name in names[1])
-        rows = [
-            f"{name:{margin}}" + "".join(f" {_cell(value):>{CELL}}" for value in row)
-            for name, row in zip(names[0], found.transitions.tolist(), strict=True)
-        ]
-        return [header, *rows]
-    order = np.argsort(-np.abs(np.nan_to_num(found.transitions)).ravel(), kind="stable")
-    places = np.stack(np.unravel_index(order, found.transitions.shape), axis=1).tolist()
-    all_of = [NamedWeight(names[1][j], names[0][i], "", True, float(found.transitions[i, j])) for i, j in places]
+    margin = max(map(len, before))
+    if margin + (CELL + 1) * len(after) <= min(wide, 200):
+        cells = [[cut(name, CELL) for name in after]]
+        cells += [["." if value != value else f"{value:.2f}" for value in row] for row in weights.tolist()]
+        rows = zip(["", *before], cells, strict=True)
+        return [f"{name:{margin}}" + "".join(f" {cell:>{CELL}}" for cell in row) for name, row in rows]
+    order = np.argsort(-np.abs(np.nan_to_num(weights)).ravel(), kind="stable")
+    places = np.stack(np.unravel_index(order, weights.shape), axis=1).tolist()
+    all_of = [NamedWeight(after[j], before[i], "", True, float(weights[i, j])) for i, j in places]
     best = [[one for one in all_of if sign * one.weight > 0][: 4 * SHOWN] for sign in (1, -1)]
-    lines = _pairs(Group("", *best), wide, with_label=False)
+    lines = _side_by_side(Group("", *best), wide, with_label=False)
     return [*lines, "", "  The largest; a page has them all: --output page.html"]
 
 
-def _cell(value: float) -> str:
-    return "." if value != value else f"{value:.2f}"
-
-
 def _template_lines(rows: Sequence[TemplateWeights], wide: int) -> list[str]:
+    from ..pages.top import template_cells
+
     header = ("template", "attributes", "weights", "nonzero", "%", "squares")
-    data = [_template_cells(row) for row in rows]
+    data = [template_cells(row) for row in rows]
     room = max(20, wide - sum(max(len(row[i]) for row in [header, *data]) + 2 for i in range(1, 6)))
     cells = [(cut(row[0], room), *row[1:]) for row in data]
     shown = text_table(cells, header=header, aligns=("l", *"rrrrr"), divider=True, spacing=2, max_col=10**6)
     return str(shown).strip("\n").split("\n")
-
-
-def _template_cells(row: TemplateWeights) -> tuple[str, ...]:
-    name = {"transitions": "(transitions)", "boundaries": "(start and end)"}.get(row.kind, row.template)
-    return (
-        f"{name} (with the label before)" if row.kind == "pair" else name,
-        f"{row.attributes:,}",
-        f"{row.weights:,}",
-        f"{row.nonzero:,}",
-        f"{100 * row.density:.1f}",
-        f"{row.squares:,.1f}",
-    )
-
-
-# The page
-
-
-def write_page(output: Path, found: Top) -> None:
-    """Write a page with the weights."""
-    with replacing(output) as temporary:
-        temporary.write_text(page(found), encoding="utf8")
-
-
-def page(found: Top) -> str:
-    """Return the page as HTML."""
-    from ..pages import frame
-    from ..pages.charts import heat_map
-
-    parts = []
-    if found.transitions is not None:
-        chart = heat_map(*found.steps, found.transitions, diverging=True, row="from", column="to")
-        about = "What a step from the label of the row to that of the column adds to the score."
-        parts.append(frame.section("Transitions", chart, about))
-    if found.templates:
-        header = ("template", "attributes", "weights", "nonzero", "%", "sum of squares")
-        parts.append(
-            frame.section(
-                "Weights by template",
-                frame.table(header, [_template_cells(row) for row in found.templates], range(1, 6)),
-                "How many values each template has in the model, and what is left of their weights.",
-            )
-        )
-    for group in found.groups:
-        sides = [
-            _side(title, side, with_label=not found.by_label)
-            for title, side in (("for", group.positive), ("against", group.negative))
-        ]
-        parts.append(frame.section(group.title, frame.columns(*sides)))
-    about = f"{found.model}: the largest weights of its features. {found.advice()}".strip()
-    return frame.page(f"What {found.component} has learnt", "".join(parts), about=about)
-
-
-def _side(title: str, weights: Iterable[NamedWeight], *, with_label: bool) -> str:
-    from ..pages.frame import table
-
-    rows = [(f"{one.weight:+.3f}", _words(one, with_label)) for one in weights]
-    return table(("weight", title), rows, (0,))

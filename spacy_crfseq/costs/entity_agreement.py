@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ConfigError
+from ..prf import f1_of
 from ..types import CostFunction, Evidence
 
 
@@ -47,11 +48,7 @@ class EntityAgreement:
             doc = annotated(tags)
             found = _tags(doc)
             errors = float(sum(found[t] != gold_tags[t] for t in known))
-            if not self.f1:
-                return errors
-            spans = _spans(doc, known)
-            total = len(spans) + len(gold_spans)
-            return errors + (1 - 2 * len(spans & gold_spans) / total if total else 0.0)
+            return errors + (1 - f1_of(_spans(doc, known), gold_spans)) if self.f1 else errors
 
         return cost
 

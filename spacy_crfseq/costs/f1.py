@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import ConfigError
+from ..prf import f1_of
 from ..schemes import OUTSIDE, decode_lenient
 from ..types import CostFunction, Evidence
 
@@ -34,8 +35,6 @@ class F1:
             known = list(tags)
             for t in unknown:
                 known[t] = OUTSIDE
-            found = set(decode_lenient(known))
-            total = len(found) + len(wanted)
-            return 1 - 2 * len(found & wanted) / total if total else 0.0
+            return 1 - f1_of(set(decode_lenient(known)), wanted)
 
         return cost

@@ -1,1 +1,1 @@
-"""Scores of models and of corpora, and search over settings: what is computed about models, without spaCy."""
+"""How good predictions are, what is in a corpus, and search over settings, without spaCy and without printing."""

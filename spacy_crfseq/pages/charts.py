@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import pairwise
 from math import isfinite, sqrt
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from ..evaluation.calibration import Bin
 from ._axes import EM, Scale, number, scale, shortened, width
 from .frame import Markup
 
@@ -58,21 +59,6 @@ class Bar(NamedTuple):
     high: float | None = None
 
 
-class ReliabilityBin(Protocol):
-    """Predictions of like probability, as `training.calibration.Bin` has them."""
-
-    @property
-    def low(self) -> float: ...  # noqa: D102
-    @property
-    def high(self) -> float: ...  # noqa: D102
-    @property
-    def total(self) -> int: ...  # noqa: D102
-    @property
-    def predicted(self) -> float: ...  # noqa: D102
-    @property
-    def correct(self) -> float: ...  # noqa: D102
-
-
 # Curves
 
 
@@ -85,48 +71,34 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False,
     shown = [one._replace(points=_usable(one, log_x, log_y and not one.right)) for one in series]
     left, right = [one for one in shown if not one.right], [one for one in shown if one.right]
     top, bottom = 24.0, HEIGHT - 40
-    y_scale = scale(_ys(left or right), bottom, top, log=log_y and bool(left))
-    right_scale = scale(_ys(right), bottom, top) if right and left else y_scale
+    y_scale = scale([py for one in left or right for _, py in one.points], bottom, top, log=log_y and bool(left))
+    right_scale = scale([py for one in right for _, py in one.points], bottom, top) if right and left else y_scale
     named = not right and (len(shown) > 1 or any(one.name not in (y, "") for one in shown))
     names = [shortened(one.name, 130) for one in shown] if named else []
     labels = right_scale.labels if right else names
     margin = max(map(width, labels), default=0) + (12 if labels else 0)
     x0, x1 = max(map(width, y_scale.labels), default=0) + 10, WIDTH - max(margin, 12)
     x_scale = scale([px for one in shown for px, _ in one.points], x0, x1, log=log_x, count=6, wide=False)
+    places = [[(x_scale(px), (right_scale if one.right else y_scale)(py)) for px, py in one.points] for one in shown]
     parts = [_grid(y_scale, x0, x1), _bottom_axis(x_scale, x0, x1, bottom, x)]
     if right:
-        parts.append(_right_ticks(right_scale, x1))
-        parts.append(
-            _text(x1 + margin, 12, ", ".join(one.name for one in right), "end f2" if len(right) == 1 else "end")
-        )
+        words = ", ".join(one.name for one in right)
+        parts += [_right_ticks(right_scale, x1), _text(x1 + margin, 12, words, "end f2" if len(right) == 1 else "end")]
     parts.append(_text(0, 12, y, "f1" if right and len(left) == 1 else "soft"))
-    ends = []
-    for i, one in enumerate(shown):
-        place = right_scale if one.right else y_scale
-        at = [(x_scale(px), place(py)) for px, py in one.points]
-        parts.append(_curve(at, i) if one.joined else "")
-        parts.append(_dots(one, at, i, x, y))
-        ends.append(at[-1][1] if at else bottom)
-    if named:
-        parts += [
-            _text(x1 + 8, place + 4, name, f"f{_color(i)}")
-            for i, (name, place) in enumerate(zip(names, _apart(ends, top, bottom), strict=True))
-        ]
-    if not any(one.points for one in shown):
+    for i, (one, at) in enumerate(zip(shown, places, strict=True)):
+        parts += [_curve(at, i) if one.joined else "", _dots(one, at, i, x, y)]
+    ends = _apart([at[-1][1] if at else bottom for at in places], top, bottom)
+    parts += [
+        _text(x1 + 8, end + 4, name, f"f{_color(i)}") for i, (name, end) in enumerate(zip(names, ends, strict=False))
+    ]
+    if not any(places):
         parts.append(_text((x0 + x1) / 2, (top + bottom) / 2, "nothing to show", "soft mid"))
     return _svg(WIDTH, HEIGHT, f"{y} by {x}: {', '.join(one.name for one in shown)}", parts)
 
 
 def _usable(series: Series, log_x: bool, log_y: bool) -> list[tuple[float, float]]:
-    return [
-        (x, y)
-        for x, y in series.points
-        if isfinite(x) and isfinite(y) and (x > 0 or not log_x) and (y > 0 or not log_y)
-    ]
-
-
-def _ys(series: Sequence[Series]) -> list[float]:
-    return [y for one in series for _, y in one.points]
+    finite = [(x, y) for x, y in series.points if isfinite(x) and isfinite(y)]
+    return [(x, y) for x, y in finite if (x > 0 or not log_x) and (y > 0 or not log_y)]
 
 
 def _curve(at: Sequence[tuple[float, float]], i: int) -> str:
@@ -175,16 +147,11 @@ def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
     values = [v for bar in bars for v in (0.0, bar.value, bar.part, bar.low, bar.high) if v is not None]
     values.append(100.0 if unit == "%" else 0.0)
     place = scale(values, x0, x1, count=max(2, int((x1 - x0) / 60)), wide=False)
+    each = enumerate(zip(bars, words, strict=True))
     parts = [_vertical_grid(place, top, bottom)]
-    parts += [
-        _bar(bar, word, place, top + step * i, x0, x1, unit)
-        for i, (bar, word) in enumerate(zip(bars, words, strict=True))
-    ]
+    parts += [_bar(bar, word, place, (top + step * i, x0, x1), unit) for i, (bar, word) in each]
     parts.append(f'<line class="axis" x1="{place(0):.1f}" x2="{place(0):.1f}" y1="{top}" y2="{bottom}"/>')
-    parts += [
-        _text(place(tick), bottom + 15, label, "soft mid")
-        for tick, label in zip(place.ticks, place.labels, strict=True)
-    ]
+    parts.append(_tick_labels(place, bottom + 15))
     parts.append(_text(WIDTH, bottom + 15, unit, "soft end") if unit else "")
     return _svg(WIDTH, bottom + 22, f"{unit}: {', '.join(bar.name for bar in bars)}", parts)
 
@@ -193,33 +160,30 @@ def _bar_words(bars: Sequence[Bar], unit: str) -> list[str]:
     """Return what is written behind bars, all values with as many decimals as the one that needs most."""
     plain = [number(bar.value) for bar in bars]
     decimals = max((len(word.partition(".")[2]) for word in plain if "e" not in word), default=0)
-    alike = [
-        word if "e" in word or not isfinite(bar.value) else number(bar.value, least=decimals)
-        for word, bar in zip(plain, bars, strict=True)
-    ]
-    return [
-        f"{word}{unit}" if bar.part is None else f"{number(bar.part)} of {word}{unit}"
-        for word, bar in zip(alike, bars, strict=True)
-    ]
+    words = []
+    for bar, word in zip(bars, plain, strict=True):
+        alike = word if "e" in word or not isfinite(bar.value) else number(bar.value, least=decimals)
+        words.append(f"{alike}{unit}" if bar.part is None else f"{number(bar.part)} of {alike}{unit}")
+    return words
 
 
-def _bar(bar: Bar, words: str, place: Scale, y: float, x0: float, x1: float, unit: str) -> str:
+def _bar(bar: Bar, words: str, place: Scale, box: tuple[float, float, float], unit: str) -> str:
+    y, x0, x1 = box
+    name = _text(x0 - 8, y + 15, shortened(bar.name, 170), "end")
     if not isfinite(bar.value):
-        return _text(x0 - 8, y + 15, shortened(bar.name, 170), "end")
+        return name
     interval = ""
     told = f"{bar.name}: {words} {unit if unit != '%' else ''}".rstrip()
     if bar.low is not None and bar.high is not None:
         a, b, middle = place(bar.low), place(bar.high), y + 11
-        interval = (
-            f'<path class="whisker" d="M{a:.1f} {middle}H{b:.1f}M{a:.1f} {middle - 4}v8M{b:.1f} {middle - 4}v8"/>'
-        )
+        path = f"M{a:.1f} {middle}H{b:.1f}M{a:.1f} {middle - 4}v8M{b:.1f} {middle - 4}v8"
+        interval = f'<path class="whisker" d="{path}"/>'
         told += f", interval {number(bar.low)} to {number(bar.high)}"
     color = "f2" if bar.value < 0 else "f1"
     whole = _rect(place(0), place(bar.value), y + 4, 14, "whole" if bar.part is not None else color)
     part = _rect(place(0), place(bar.part), y + 4, 14, color) if bar.part is not None else ""
     return (
-        f"<g>{_rect(x0, x1, y, 22, 'hit')}{_text(x0 - 8, y + 15, shortened(bar.name, 170), 'end')}"
-        f"{whole}{part}{interval}"
+        f"<g>{_rect(x0, x1, y, 22, 'hit')}{name}{whole}{part}{interval}"
         f"{_text(WIDTH, y + 15, words, 'end')}<title>{escape(told)}</title></g>"
     )
 
@@ -229,6 +193,11 @@ def _vertical_grid(place: Scale, top: float, bottom: float) -> str:
         f'<line class="grid" x1="{place(tick):.1f}" x2="{place(tick):.1f}" y1="{top}" y2="{bottom}"/>'
         for tick in place.ticks
     )
+
+
+def _tick_labels(place: Scale, y: float) -> str:
+    labels = zip(place.ticks, place.labels, strict=True)
+    return "".join(_text(place(tick), y, label, "soft mid") for tick, label in labels)
 
 
 # Cells
@@ -311,7 +280,7 @@ def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
 # Probabilities
 
 
-def reliability(bins: Sequence[ReliabilityBin]) -> Markup:
+def reliability(bins: Sequence[Bin]) -> Markup:
     """Return a reliability diagram: how many predictions of each probability are right, and how many there are.
 
     On the dashed line probabilities mean what they say.  Whiskers are 95 % intervals of Wilson (1927).
@@ -327,16 +296,13 @@ def reliability(bins: Sequence[ReliabilityBin]) -> Markup:
     parts.append(_curve([(across(part.predicted), up(part.correct)) for part in bins], 0))
     parts += [_reliability_bin(part, across, up, low, 34 * part.total / most) for part in bins]
     parts.append(f'<line class="axis" x1="{x0}" x2="{x1}" y1="{low}" y2="{low}"/>')
-    parts += [
-        _text(across(tick), bottom + 15, label, "soft mid")
-        for tick, label in zip(across.ticks, across.labels, strict=True)
-    ]
-    parts += [_text(0, 12, "share that is right", "soft"), _text(x1, low + 15, "probability", "soft end")]
-    parts.append(_text(x0, low + 15, f"predictions, at most {most:,}", "soft"))
+    parts += [_tick_labels(across, bottom + 15), _text(0, 12, "share that is right", "soft")]
+    parts += [_text(x1, low + 15, "probability", "soft end")]
+    parts += [_text(x0, low + 15, f"predictions, at most {most:,}", "soft")]
     return _svg(x1 + 12, low + 20, "share of right predictions by probability", parts)
 
 
-def _reliability_bin(part: ReliabilityBin, across: Scale, up: Scale, ground: float, high: float) -> str:
+def _reliability_bin(part: Bin, across: Scale, up: Scale, ground: float, high: float) -> str:
     """Return a point with its interval, and a bar on the ground for how many predictions it stands for."""
     x, y = across(part.predicted), up(part.correct)
     lower, upper = (up(end) for end in _wilson(part.correct, part.total))

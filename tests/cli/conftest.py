@@ -154,6 +154,15 @@ def write_config(
     return path
 
 
+def assert_refused(result: Any, *messages: str) -> None:
+    """Check that a command ended with a message to its user, and printed nothing else."""
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    for message in messages:
+        assert message in result.stderr
+
+
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     folder = tmp_path_factory.mktemp("corpus")
@@ -218,3 +227,20 @@ def trained(
     assert result.exit_code == 0, result.stderr
     (folder / "stdout.txt").write_text(result.stdout, encoding="utf8")
     return folder / "out"
+
+
+@pytest.fixture(scope="session")
+def local(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recognizer that is normalised at each token, and so has no probabilities."""
+    import spacy
+
+    from spacy_crfseq.pipeline.readers import read_examples
+
+    nlp = spacy.blank("xx")
+    loss, decoder = {"@crf_losses": "spacy_crfseq.LocalLog.v1"}, {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"}
+    pipe: Any = nlp.add_pipe("crf_ner", config={"loss": loss, "decoder": decoder})
+    nlp.initialize(lambda: list(read_examples(nlp, corpus.train, "conll2003")))
+    pipe.fit()
+    folder = tmp_path_factory.mktemp("local") / "model"
+    nlp.to_disk(folder)
+    return folder

@@ -18,9 +18,9 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.cli import active
 from spacy_crfseq.cli.active import MEASURES, Best, task_of
-from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline.component import CRFComponent
 from tests import reference
+from tests.cli.conftest import assert_refused, worked
 from tests.pipeline import helpers
 
 Run = Callable[..., Any]
@@ -36,12 +36,9 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def tiny() -> Language:
     """A model with exact numbers that is far from sure."""
-    nlp = helpers.blank(
+    return helpers.trained(
         "crf_ner", precision="float64", regularizer={"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}
     )
-    nlp.initialize(lambda: helpers.examples(nlp))
-    helpers.pipe_of(nlp).fit()
-    return nlp
 
 
 @pytest.fixture
@@ -105,8 +102,7 @@ def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_pat
     docs = list(tagger.pipe([nlp.make_doc(text) for text in TEXTS]))  # type: ignore[attr-defined]
     values = MEASURES["entropy"](ner.ask(docs), 0)  # type: ignore[attr-defined]
     out = tmp_path / "out.jsonl"
-    result = run("active", trained / "model-best", texts, "--component", "crf_ner", "-n", "3", "-o", out)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("active", trained / "model-best", texts, "--component", "crf_ner", "-n", "3", "-o", out))
     assert f"Saved 3 of 5 texts to {out}" in result.stdout
     tasks = [json.loads(line) for line in out.read_text(encoding="utf8").splitlines()]
     order = np.argsort(-values)[:3]
@@ -119,8 +115,7 @@ def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_pat
 
 @pytest.mark.parametrize("by", [name for name in MEASURES if name != "entropy"])
 def test_other_measures(run: Run, trained: Path, texts: Path, by: str) -> None:
-    result = run("active", trained / "model-best", texts, "--component", "crf_chunker", "--by", by)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("active", trained / "model-best", texts, "--component", "crf_chunker", "--by", by))
     scores = [json.loads(line)["meta"]["score"] for line in result.stdout.splitlines()]
     assert len(scores) == 5
     assert scores == sorted(scores, reverse=True)
@@ -175,8 +170,7 @@ def test_files_of_all_kinds(run: Run, trained: Path, texts: Path, tmp_path: Path
     (tmp_path / "texts.jsonl").write_text("\n".join([*lines, ""]), encoding="utf8")
     found = []
     for name in ("texts.txt", "docs.spacy", "texts.jsonl"):
-        result = run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner")
-        assert result.exit_code == 0, result.stderr
+        result = worked(run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner"))
         found.append([json.loads(line) for line in result.stdout.splitlines()])
     for tasks in found[1:]:
         assert [task["spans"] for task in tasks] == [task["spans"] for task in found[0]]
@@ -228,57 +222,32 @@ def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, mo
     ],
 )
 def test_refused(options: list[str], message: str, run: Run, trained: Path, texts: Path) -> None:
-    result = run("active", trained / "model-best", texts, *options)
-    assert result.exit_code == 1
-    assert isinstance(result.exception, SystemExit)
-    assert result.stdout == ""
-    assert message in result.stderr
+    assert_refused(run("active", trained / "model-best", texts, *options), message)
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("name", "content", "message"),
     [
-        ('{"text": "cut', "texts.jsonl:3: no JSON"),
-        ("[1, 2]", 'texts.jsonl:3: expected an object with a string under "text"'),
-        ('{"txt": "Ada"}', 'texts.jsonl:3: expected an object with a string under "text"'),
-        ('{"text": 3}', 'texts.jsonl:3: expected an object with a string under "text"'),
-        ('{"text": "Ada", "meta": "x"}', 'texts.jsonl:3: expected an object under "meta"'),
+        ("a.jsonl", b'{"text": "Ada"}\n\n{"text": "cut', "a.jsonl:3: no JSON"),
+        ("a.jsonl", b"[1, 2]", 'a.jsonl:1: expected an object with a string under "text"'),
+        ("a.jsonl", b'{"txt": "Ada"}', 'a.jsonl:1: expected an object with a string under "text"'),
+        ("a.jsonl", b'{"text": 3}', 'a.jsonl:1: expected an object with a string under "text"'),
+        ("a.jsonl", b'{"text": "Ada", "meta": "x"}', 'a.jsonl:1: expected an object under "meta"'),
+        ("foreign.spacy", b"no docs", "binary format"),
+        ("latin.txt", "ni\xf1o\n".encode("latin-1"), "latin.txt:1: byte 2"),
+        ("empty.txt", b"\n\n", "holds no text"),
     ],
 )
-def test_broken_lines(line: str, message: str, run: Run, trained: Path, tmp_path: Path) -> None:
-    (tmp_path / "texts.jsonl").write_text(f'{{"text": "Ada sees a dog ."}}\n\n{line}\n')
+def test_broken_files(name: str, content: bytes, message: str, run: Run, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
     out = tmp_path / "out.jsonl"
-    result = run("active", trained / "model-best", tmp_path / "texts.jsonl", "--component", "crf_ner", "-o", out)
-    assert result.exit_code == 1
-    assert message in result.stderr
+    assert_refused(run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner", "-o", out), message)
     assert not out.exists()
 
 
-def test_a_model_without_probabilities(run: Run, texts: Path, tmp_path: Path) -> None:
-    local = {"loss": {"@crf_losses": "spacy_crfseq.LocalLog.v1"}}
-    nlp = helpers.trained(**local, decoder={"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"})
-    nlp.to_disk(tmp_path / "model")
-    for command in (["active"], ["show", "-o", tmp_path / "page.html"]):
-        result = run(*command, tmp_path / "model", texts)
-        assert result.exit_code == 1
-        assert "normalised at each token" in result.stderr
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_other_files(run: Run, trained: Path, tmp_path: Path) -> None:
-    model = trained / "model-best"
-    with pytest.raises(FormatError, match="no such file"):
-        active(model, tmp_path / "none.txt", component="crf_ner")
-    (tmp_path / "foreign.spacy").write_bytes(b"no docs")
-    with pytest.raises(FormatError, match="binary format"):
-        active(model, tmp_path / "foreign.spacy", component="crf_ner")
-    (tmp_path / "latin.txt").write_bytes("ni\xf1o\n".encode("latin-1"))
-    with pytest.raises(FormatError, match=r"latin\.txt:1: byte 2"):
-        active(model, tmp_path / "latin.txt", component="crf_ner")
-    (tmp_path / "empty.txt").write_text("\n\n")
-    result = run("active", model, tmp_path / "empty.txt", "--component", "crf_ner")
-    assert result.exit_code == 1
-    assert "holds no text" in result.stderr
+@pytest.mark.parametrize("command", [["active"], ["show", "-o", "page.html"]])
+def test_a_model_without_probabilities(command: list[str], run: Run, local: Path, texts: Path) -> None:
+    assert_refused(run(*command, local, texts), "normalised at each token")
 
 
 def test_sentences_of_a_corpus(run: Run, trained: Path, tmp_path: Path) -> None:

@@ -13,13 +13,14 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq import registry
 from spacy_crfseq.cli.debug_data import How, Report, debug_data
+from tests.cli.conftest import assert_refused, worked
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
 
 
 def write(folder: Path, text: str, name: str = "train.conll") -> Path:
     path = folder / name
-    path.write_bytes(text.encode("utf8") if isinstance(text, str) else text)
+    path.write_text(text, encoding="utf8")
     return path
 
 
@@ -47,80 +48,77 @@ def test_counts(look: Callable[..., Report]) -> None:
 def test_all_broken_lines_are_told(look: Callable[..., Report]) -> None:
     report = look(GOOD + "a b c\n\nBo O\nx\n\n" + GOOD)
     assert report.failed
-    assert report.n_errors["train"] == 2
-    assert [error.split(":")[1] for error in report.errors["train"]] == ["14", "17"]
+    assert report.errors["train"].count == 2
+    assert [error.split(":")[1] for error in report.errors["train"].first] == ["14", "17"]
     assert "2 lines cannot be read" in texts(report, "fail")
     assert len(report.parts["train"].lengths) == 4  # what can be read is counted
 
 
-def test_wrong_columns_get_a_hint(look: Callable[..., Report]) -> None:
-    report = look("Ada NNP B-PER\nlives VBZ O\n\n" * 9)
-    assert "looks like --format conll2002" in texts(report, "fail")
-
-
-def test_undecodable_bytes_are_told_line_by_line(tmp_path: Path) -> None:
+def test_undecodable_bytes_and_conllu_errors_are_told_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "train.conll"
     path.write_bytes(GOOD.encode() + b"caf\xe9 O\n\n" + GOOD.encode() + b"th\xe9 O\n")
-    report = debug_data(path, None, How(columns="word,ent"))
-    assert report.n_errors["train"] == 2
-    assert f"{path}:14: byte 3 of the line is not utf8" in report.errors["train"][0]
-
-
-def test_conllu_errors_are_told(tmp_path: Path) -> None:
+    errors = debug_data(path, None, How(columns="word,ent")).errors["train"]
+    assert errors.count == 2
+    assert f"{path}:14: byte 3 of the line is not utf8" in errors.first[0]
     row = "1\tAda\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n"
     path = write(tmp_path, f"{row}\n1\tAda\n\n{row}\n2{row[1:]}\n{row.replace('PROPN', 'NAME')}\n{row}", "train.conllu")
     report = debug_data(path)
-    assert [error.split(":")[1] for error in report.errors["train"]] == ["3", "7", "9"]
+    assert [error.split(":")[1] for error in report.errors["train"].first] == ["3", "7", "9"]
     assert len(report.parts["train"].lengths) == 3
 
 
-def test_invalid_tags(look: Callable[..., Report]) -> None:
-    report = look(GOOD * 30 + "Oslo I-LOC\n\n")
-    assert not report.failed
-    assert "1 of 61 sequences have tags that are not valid IOB2" in texts(report, "warn")
-    assert "train.conll:391: tag 'I-LOC' may not be the first" in texts(report, "warn")
-    assert "another scheme" in texts(look("Oslo I-LOC\n\n" * 9), "warn")
-    assert look("Oslo X-LOC\n\n").failed
+OTHER = GOOD.replace("B-LOC", "B-ORG")
+NEW = "Karl B-PER\nsold O\na O\nblue O\nmap O\n\n"
+LONG = "x" * 90 + " O\n\n" + "a O\n" * 300
 
 
-def test_nothing_annotated(look: Callable[..., Report]) -> None:
-    assert "ent: nothing is annotated" in texts(look("Oslo O\n\n"), "fail")
-    assert look("\n\n").failed
-    assert "all tokens have the label 'NN'" in texts(look("a NN\nb NN\n\n", columns="word,tag"), "warn")
-
-
-def test_labels_that_need_a_look(look: Callable[..., Report]) -> None:
-    report = look(GOOD * 5 + "Lima B-Loc\n\n", GOOD + "Acme B-ORG\n\n")
-    warned = texts(report, "warn")
-    assert "1 label on fewer than 5 spans: Loc (1)" in warned
-    assert "labels differ by case only: LOC, Loc" in warned
-    assert "1 label in dev only, which can never be predicted: ORG" in warned
-
-
-def test_leakage_and_conflicts(look: Callable[..., Report]) -> None:
-    other = GOOD.replace("B-LOC", "B-ORG")
-    report = look(GOOD + other, GOOD)
-    warned = texts(report, "warn")
-    assert "2 of 2 dev sentences of 5 tokens or more are in train, too (100.0 %)" in warned
-    assert "1 repeated sentence labelled differently" in warned
-    assert "train.conll:14: 'Ada lives in Oslo .' has other labels than 1" in warned
-    assert "0 of 1 dev sentences" in texts(look(GOOD, "Karl B-PER\nsold O\na O\nblue O\nmap O\n\n"), "good")
+@pytest.mark.parametrize(
+    ("train", "dev", "columns", "severity", "messages"),
+    [
+        (GOOD * 30 + "Oslo I-LOC\n\n", None, "word,ent", "warn", [
+            "1 of 61 sequences have tags that are not valid IOB2",
+            "train.conll:391: tag 'I-LOC' may not be the first",
+        ]),
+        ("Oslo I-LOC\n\n" * 9, None, "word,ent", "warn", ["another scheme"]),
+        ("Oslo X-LOC\n\n", None, "word,ent", "fail", ["tags that are none of IOB2"]),
+        ("Oslo O\n\n", None, "word,ent", "fail", ["ent: nothing is annotated"]),
+        ("\n\n", None, "word,ent", "fail", ["no sentence in the file"]),
+        ("a NN\nb NN\n\n", None, "word,tag", "warn", ["all tokens have the label 'NN'"]),
+        ("Ada NNP B-PER\nlives VBZ O\n\n" * 9, None, "word,ent", "fail", ["looks like --format conll2002"]),
+        (GOOD * 5 + "Lima B-Loc\n\n", GOOD + "Acme B-ORG\n\n", "word,ent", "warn", [
+            "1 label on fewer than 5 spans: Loc (1)",
+            "labels differ by case only: LOC, Loc",
+            "1 label in dev only, which can never be predicted: ORG",
+        ]),
+        (GOOD + OTHER, GOOD, "word,ent", "warn", [
+            "2 of 2 dev sentences of 5 tokens or more are in train, too (100.0 %)",
+            "1 repeated sentence labelled differently",
+            "train.conll:14: 'Ada lives in Oslo .' has other labels than 1",
+        ]),
+        (GOOD, NEW, "word,ent", "good", ["0 of 1 dev sentences"]),
+        (GOOD * 20 + LONG, None, "word,ent", "warn", [
+            "a token of 90 characters",
+            "train.conll:263: a sequence of 300 tokens",
+        ]),
+        ("a O\n" * 300, None, "word,ent", "warn", ["sequences are long"]),
+    ],
+)  # fmt: skip
+def test_findings(
+    look: Callable[..., Report], train: str, dev: str | None, columns: str, severity: str, messages: list[str]
+) -> None:
+    report = look(train, dev, columns=columns)
+    assert report.failed == bool(texts(report, "fail"))
+    for message in messages:
+        assert message in texts(report, severity)
 
 
 def test_what_dev_shares(look: Callable[..., Report]) -> None:
-    from spacy_crfseq.analysis.corpus import overlap
+    from spacy_crfseq.evaluation.corpus import overlap
 
     report = look(GOOD, "Ada B-LOC\n\nBo B-PER\n\nLima B-LOC\nAda O\n\n")
     shared = overlap(report.parts["train"], report.parts["dev"])
     assert shared.seen_spans["ent"] == (1, 1, 1)
     assert shared.unseen_words == pytest.approx(1 / 4)
-
-
-def test_odd_tokens_and_long_sequences(look: Callable[..., Report]) -> None:
-    warned = texts(look(GOOD * 20 + "x" * 90 + " O\n\n" + "a O\n" * 300), "warn")
-    assert "a token of 90 characters" in warned
-    assert "train.conll:263: a sequence of 300 tokens" in warned
-    assert "sequences are long" in texts(look("a O\n" * 300), "warn")
 
 
 def test_docs(tmp_path: Path) -> None:
@@ -208,8 +206,7 @@ def test_a_config_that_cannot_work_fails(corpus: Any, configure: Callable[..., P
 
 def test_command(corpus: Any, run: Callable[..., Any], configure: Callable[..., Path], tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
-    result = run("debug-data", corpus.train, "--dev", corpus.dev, "--config", config)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("debug-data", corpus.train, "--dev", corpus.dev, "--config", config))
     assert result.stderr == ""
     for text in ("ent: 3 labels", "crf_ner: 36 templates", "Cost of crfseq fit here", "What to fix", "MB of memory"):
         assert text in result.stdout
@@ -228,9 +225,7 @@ def test_exit_code_tells_that_training_cannot_work(run: Callable[..., Any], tmp_
 
 
 def test_the_layout_must_be_known(run: Callable[..., Any], tmp_path: Path) -> None:
-    result = run("debug-data", write(tmp_path, GOOD))
-    assert result.exit_code == 1
-    assert "It looks like --format iob (word ent)" in result.stderr
+    assert_refused(run("debug-data", write(tmp_path, GOOD)), "It looks like --format iob (word ent)")
     assert run("debug-data", tmp_path / "none.spacy").exit_code == 1
     no_docs = write(tmp_path, GOOD, "train.spacy")
     assert "no file in spaCy's binary format" in run("debug-data", no_docs).stdout

@@ -13,12 +13,13 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_crfseq.cli import evaluate
-from spacy_crfseq.cli._conlleval import SpanCounts
 from spacy_crfseq.errors import DataError
+from spacy_crfseq.evaluation.conlleval import SpanCounts
 from spacy_crfseq.pipeline.columns import chunks_key, predicted_columns
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span as TagSpan
 from spacy_crfseq.schemes import decode_lenient
+from tests.cli.conftest import assert_refused, worked
 
 Run = Callable[..., Any]
 
@@ -109,17 +110,11 @@ def test_report_agrees_with_the_metrics(trained: Path, corpus: Any) -> None:
 
 def test_command_prints_a_report_and_writes_metrics(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
     output = tmp_path / "new" / "metrics.json"
-    result = run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--output", output)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--output", output))
     assert "phrases; correct:" in result.stdout
     assert f"Saved the scores to {output}" in result.stdout
     assert json.loads(output.read_text())["ents_f"] > 0.5
     assert [path.name for path in output.parent.iterdir()] == ["metrics.json"]
-
-
-def test_json_on_stdout(run: Run, trained: Path, corpus: Any) -> None:
-    result = run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--json")
-    assert json.loads(result.stdout)["spans_chunks_f"] > 0.5
 
 
 def test_tags_are_given_where_only_features_need_them(
@@ -127,7 +122,7 @@ def test_tags_are_given_where_only_features_need_them(
 ) -> None:
     block = '[components.crf_chunker.features]\n@crf_features = "spacy_crfseq.Templates.v1"\ntemplates = ["TAG[0]"]\n'
     config = configure(tmp_path / "c.cfg", "crf_chunker", components=block, given='["tag"]')
-    assert run("fit", config, "--output", tmp_path / "out", *paths).exit_code == 0
+    worked(run("fit", config, "--output", tmp_path / "out", *paths))
     model = tmp_path / "out/model-best"
     dev = columns_of(corpus.dev, tmp_path / "dev.txt", (0, 1, 2))
     given = evaluate(model, dev, "conll2000").metrics
@@ -180,8 +175,7 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
     nlp = spacy.load(model)
     docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
     DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
-    found = run("evaluate", model, tmp_path / "dev.spacy", "--json")
-    assert found.exit_code == 0, found.stderr
+    found = worked(run("evaluate", model, tmp_path / "dev.spacy", "--json"))
     metrics, expected = json.loads(found.stdout), evaluate(model, corpus.dev, "conll2003").metrics
     assert {**metrics, **_speed(expected)} == expected
     DocBin(docs=[Doc(nlp.vocab, words=["no", "annotation"])]).to_disk(tmp_path / "bare.spacy")
@@ -189,11 +183,12 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
 
 
 def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    result = run("evaluate", trained / "model-best", corpus.dev)
-    assert result.exit_code == 1
-    assert "the ending '.conll' does not tell what this file is" in result.stderr
-    assert "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob." in result.stderr
-    assert "It looks like --format conll2003 (word tag chunk ent)." in result.stderr
+    assert_refused(
+        run("evaluate", trained / "model-best", corpus.dev),
+        "the ending '.conll' does not tell what this file is",
+        "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob.",
+        "It looks like --format conll2003 (word tag chunk ent).",
+    )
     (tmp_path / "dev").write_text("")
     assert "no ending tells" in run("evaluate", trained / "model-best", tmp_path / "dev").stderr
     DocBin().to_disk(tmp_path / "empty.spacy")
@@ -213,35 +208,28 @@ def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corp
     ],
 )
 def test_refused(model: str, file: str, layout: str, message: str, run: Run, trained: Path, corpus: Any) -> None:
-    result = run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout)
-    assert result.exit_code == 1
-    assert isinstance(result.exception, SystemExit)
-    assert message in result.stderr
-    assert result.stdout == ""
+    assert_refused(run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout), message)
 
 
 def test_nothing_to_score(run: Run, corpus: Any, tmp_path: Path) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("sentencizer")
     nlp.to_disk(tmp_path / "model")
-    result = run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003")
-    assert result.exit_code == 1
-    assert "Nothing to score: the pipeline ['sentencizer'] predicts none" in result.stderr
+    assert_refused(
+        run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003"),
+        "Nothing to score: the pipeline ['sentencizer'] predicts none",
+    )
 
 
 def test_untrained_and_damaged_models(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("crf_ner")
     nlp.to_disk(tmp_path / "model")
-    result = run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003")
-    assert result.exit_code == 1
-    assert "has no model yet" in result.stderr
+    assert_refused(run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003"), "has no model yet")
     spacy.load(trained / "model-best").to_disk(tmp_path / "cut")
     weights = tmp_path / "cut/crf_ner/model"
     weights.write_bytes(weights.read_bytes()[:100])
-    result = run("evaluate", tmp_path / "cut", corpus.dev, "--format", "conll2003")
-    assert result.exit_code == 1
-    assert str(weights) in result.stderr
+    assert_refused(run("evaluate", tmp_path / "cut", corpus.dev, "--format", "conll2003"), str(weights))
 
 
 @Language.component("cli_test_merge")

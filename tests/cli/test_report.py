@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
-from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.cli import calibrate, compare, evaluate, report
-from spacy_crfseq.cli._findings import LONGEST, Findings
-from spacy_crfseq.cli._judged import Judged
-from spacy_crfseq.pipeline.component import CRFComponent
+from spacy_crfseq.cli._judging import judge
+from spacy_crfseq.evaluation.judged import LONGEST
+from spacy_crfseq.evaluation.report import Findings
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, write_corpus
+from tests.cli.conftest import Corpus, assert_refused, worked, write_corpus
+from tests.html import Page
+from tests.pipeline import helpers
 
 Run = Callable[..., Any]
 
@@ -32,12 +33,6 @@ def made(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory
     found = report(trained / "model-best", corpus.dev, output, "conll2003", corpus=corpus.train, n_samples=200)
     assert [path.name for path in output.parent.iterdir()] == ["page.html"]
     return {one.name: one for one in found}, output.read_text(encoding="utf8")
-
-
-def pipe_of(nlp: Language, name: str) -> CRFComponent:
-    pipe = nlp.get_pipe(name)
-    assert isinstance(pipe, CRFComponent)
-    return pipe
 
 
 # Figures
@@ -53,12 +48,9 @@ def test_scores_are_those_of_evaluate(made: Any, trained: Path, corpus: Corpus) 
         per_type = {label: row.f1.value for label, row in found[name].labels.items()}
         assert per_type == pytest.approx({label: row["f"] for label, row in metrics[f"{prefix}_per_type"].items()})
         assert whole.gold == sum(row.gold for row in found[name].labels.values())
-    for one in found.values():
-        for row in one.labels.values():
-            for estimate in (row.precision, row.recall, row.f1):
-                if estimate.value is not None:
-                    assert 0 <= estimate.low <= estimate.value + 1e-9
-                    assert estimate.value - 1e-9 <= estimate.high <= 1
+    rows = [row for one in found.values() for row in one.labels.values()]
+    for value, low, high in (estimate for row in rows for estimate in (row.precision, row.recall, row.f1)):
+        assert value is None or 0 <= low <= value + 1e-9 <= high + 2e-9 <= 1 + 2e-9
 
 
 def test_kinds_and_confusions_add_up(made: Any) -> None:
@@ -109,7 +101,7 @@ def test_probabilities_are_those_of_calibrate(made: Any, trained: Path, corpus: 
 
 
 def test_weights_and_log_are_those_of_the_model(made: Any, trained: Path) -> None:
-    pipe = pipe_of(spacy.load(trained / "model-best"), "crf_ner")
+    pipe = helpers.pipe_of(spacy.load(trained / "model-best"), "crf_ner")
     one = made[0]["crf_ner"]
     assert sum(row.weights for row in one.templates) == pipe.doc_model.size.weights
     names, table = one.transitions
@@ -149,17 +141,16 @@ def test_long_documents_are_shown_in_part(trained: Path, corpus: Corpus, tmp_pat
     (one,) = report(tmp_path / "ner", tmp_path / "long.spacy", tmp_path / "page.html")
     (worst,) = one.worst
     assert worst.cut
-    assert len(worst.doc) == LONGEST < one.tokens
+    assert len(worst.tokens.words) == LONGEST < one.tokens
     for span in worst.gold:
-        assert worst.doc[span.start : span.end].text in long.text
+        assert " ".join(worst.tokens.words[span.start : span.end]) in long.text
     assert one.familiar is None
     assert "--corpus" in (tmp_path / "page.html").read_text()
 
 
 def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     options = ["-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "page.html", "--samples", "50", "-n", "3"]
-    result = run("report", trained / "model-best", corpus.dev, *options, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("report", trained / "model-best", corpus.dev, *options, "--json"))
     figures = json.loads(result.stdout)["crf_ner"]
     assert set(figures["all"]) == {"gold", "found", "right", "precision", "recall", "f1"}
     assert len(figures["worst"]) == 3
@@ -176,20 +167,12 @@ def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_pat
 
 def test_the_page_is_whole_by_itself(made: Any) -> None:
     _, page = made
-    assert not re.search(r"https?:|src=|@import|url\(|<script|<link", page)
+    assert Page(page).seen.count("h1") == 1
     assert "nan" not in re.sub(r">[^<]*<", "><", page)
     for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
         ET.fromstring(svg)
-    for heading in (
-        "Scores",
-        "Kinds of errors",
-        "Confusion",
-        "Seen and unseen",
-        "Probabilities",
-        "Training",
-        "Weights",
-    ):
-        assert f"crf_ner: {heading}" in page
+    for title in ("Scores", "Kinds of errors", "Confusion", "Seen and unseen", "Probabilities", "Training", "Weights"):
+        assert f"crf_ner: {title}" in page
     assert page.count('href="#crf_') == 3
     assert len(page) < 3_000_000
 
@@ -205,20 +188,9 @@ def test_every_wrong_span_of_a_sentence_is_marked(made: Any) -> None:
 # Other models, and what is refused
 
 
-def test_a_model_without_probabilities(corpus: Corpus, tmp_path: Path) -> None:
-    nlp = spacy.blank("xx")
-    local = {
-        "loss": {"@crf_losses": "spacy_crfseq.LocalLog.v1"},
-        "decoder": {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"},
-    }
-    nlp.add_pipe("crf_ner", config=local)
-    nlp.initialize(lambda: list(read_examples(nlp, corpus.train, "conll2003")))
-    pipe = pipe_of(nlp, "crf_ner")
-    pipe.fit()
-    nlp.to_disk(tmp_path / "local")
-    (one,) = report(tmp_path / "local", corpus.dev, tmp_path / "page.html", "conll2003")
-    metrics = evaluate(tmp_path / "local", corpus.dev, "conll2003").metrics
-    assert one.whole.f1.value == pytest.approx(metrics["ents_f"])
+def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Path) -> None:
+    (one,) = report(local, corpus.dev, tmp_path / "page.html", "conll2003")
+    assert one.whole.f1.value == pytest.approx(evaluate(local, corpus.dev, "conll2003").metrics["ents_f"])
     assert one.certainty is None
     assert "normalised at each token" in (tmp_path / "page.html").read_text()
     assert one.as_json()["calibration"] is None
@@ -228,7 +200,7 @@ def test_unknown_tokens_do_not_count(trained: Path, tmp_path: Path) -> None:
     nlp = spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"])
     (tmp_path / "part.conll").write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP O\nOslo NNP B-NP -\n. . O O\n\n")
     examples = list(read_examples(nlp, tmp_path / "part.conll", "conll2003"))
-    judged = Judged(pipe_of(nlp, "crf_ner"), examples, [example.predicted for example in examples])
+    judged, _ = judge(helpers.pipe_of(nlp, "crf_ner"), examples, [example.predicted for example in examples])
     assert judged.token_counts.tolist() == [[3, 3]]
     assert [span.label for span in judged.found[0]] == ["PER"]
     assert len(judged.probabilities[0]) == 1
@@ -243,9 +215,8 @@ def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None
     assert (one.labels, one.worst, one.confusions) == ({}, [], [])
     json.dumps(one.as_json(), allow_nan=False)
     assert not re.search(r"\bnan\b", page.read_text())
-    (same,) = compare(
-        model, model, tmp_path / "dull.conll", "conll2002", components=["crf_ner"], output=page
-    ).components
+    done = compare(model, model, tmp_path / "dull.conll", "conll2002", components=["crf_ner"], output=page)
+    (same,) = done.components
     assert np.isnan(same.whole.difference)
     json.dumps(same.as_json(5), allow_nan=False)
     assert not re.search(r"\bnan\b", page.read_text())
@@ -267,17 +238,15 @@ def test_refused(file: str, options: list[str], message: str, run: Run, trained:
     (tmp_path / "blind.conll").write_text("Ada NNP -\n\n")
     (tmp_path / "other.jsonl").write_text('{"component": "x", "iteration": 1, "objective": 2.0}\n')
     options = [str(tmp_path / one) if "." in one else one for one in options]
-    result = run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html")
-    assert result.exit_code == 1
-    assert message in result.stderr
+    assert_refused(
+        run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html"), message
+    )
     assert not (tmp_path / "page.html").exists()
 
 
 def test_components_without_gold_annotation_are_named(run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "tags.conll").write_text("Ada NNP B-PER\nsees VBZ O\na DT O\ndog NN O\n\n" * 3)
-    result = run(
-        "report", trained / "model-best", tmp_path / "tags.conll", "-f", "conll2002", "-o", tmp_path / "p.html"
-    )
-    assert result.exit_code == 0, result.stderr
+    options = ["-f", "conll2002", "-o", tmp_path / "p.html"]
+    result = worked(run("report", trained / "model-best", tmp_path / "tags.conll", *options))
     assert "Left out: Component 'crf_chunker'" in result.stderr
     assert "crf_chunker" not in result.stdout

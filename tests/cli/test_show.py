@@ -4,53 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import DocBin
 
 from spacy_crfseq.cli import show
-from spacy_crfseq.cli._marks import PALETTE, strength
-from spacy_crfseq.cli.show import Entry, page
-from spacy_crfseq.pipeline.answers import Scored
-from spacy_crfseq.pipeline.texts import Text
+from spacy_crfseq.cli._judging import text_style
+from spacy_crfseq.evaluation.judged import Tokens
+from spacy_crfseq.pages.marks import PALETTE, TextStyle, strength
+from spacy_crfseq.pages.show import Entry, show_page
+from tests.cli.conftest import assert_refused, worked
+from tests.html import Page
 from tests.pipeline import helpers
 
 Run = Callable[..., Any]
 TEXT = "Anna saw New York in Oslo ."
 
 
-class Page(HTMLParser):
-    """The marks of a page, its texts without them, and tags that do not match."""
-
-    VOID = ("meta", "br")
+class Marked(Page):
+    """A page whose marks and texts without them are kept."""
 
     def __init__(self, html: str) -> None:
-        super().__init__()
         self.marks: list[dict[str, Any]] = []
         self.texts: list[str] = []
-        self.links: list[str] = []
-        self.open: list[str] = []
-        self.feed(html)
-        assert self.open == []
+        super().__init__(html)
+        assert self.links == []
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.links += [value for name, value in attrs if name in ("href", "src", "srcset", "action")]
-        if tag not in self.VOID:
-            self.open.append(tag)
+        super().handle_starttag(tag, attrs)
         if tag == "mark":
             self.marks.append({**dict(attrs), "text": "", "label": ""})
         if tag == "article":
             self.texts.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
         if "b" in self.open:
@@ -75,10 +65,9 @@ def model(nlp: Language, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    result = run("show", model, TEXT, "--output", out)
-    assert result.exit_code == 0, result.stderr
+    result = worked(run("show", model, TEXT, "--output", out))
     assert f"Saved {out}: 1 texts, 3 spans" in result.stdout
-    found = Page(out.read_text(encoding="utf8"))
+    found = Marked(out.read_text(encoding="utf8"))
     doc = nlp.make_doc(TEXT)
     spans = helpers.pipe_of(nlp).ask([doc]).spans()[0]
     assert [mark["text"] for mark in found.marks] == [doc[span.start : span.end].text for span in spans]
@@ -92,20 +81,11 @@ def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     assert " ".join(found.texts[0].split()) == TEXT
 
 
-def test_the_page_asks_nothing_of_the_net(run: Run, model: Path, tmp_path: Path) -> None:
-    assert run("show", model, TEXT, "-o", tmp_path / "page.html").exit_code == 0
-    html = (tmp_path / "page.html").read_text(encoding="utf8")
-    assert Page(html).links == []
-    for word in ("http:", "https:", "url(", "@import", "<script", "<link"):
-        assert word not in html
-
-
-def test_foreign_signs_are_escaped(nlp: Language) -> None:
+def test_foreign_signs_are_escaped() -> None:
     words = ["<b>", "Tom", "&", "Ann", "</article>"]
-    doc = spacy.tokens.Doc(nlp.vocab, words=words)
-    entry = Entry(Text(doc, 1, {}), [Scored(1, 4, "<i>&{x}", 0.5)], 0.25)
-    html = page(nlp, "<ner>", "{0}<model>", [entry])
-    found = Page(html)
+    entry = Entry(1, Tokens(words, [True] * 5), [(1, 4, "<i>&{x}", 0.5)], 0.25)
+    html = show_page("{0}<model>", "<ner>", [entry], TextStyle())
+    found = Marked(html)
     assert found.marks[0]["text"] == "Tom & Ann"
     assert found.marks[0]["label"] == "<i>&{x} 0.50"
     assert found.texts[0].split() == ["<b>", "Tom", "&", "Ann", "</article>"]
@@ -124,7 +104,7 @@ def test_files(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
         pages.append((tmp_path / "page.html").read_text(encoding="utf8"))
     assert pages[0].count("<small>line ") == pages[1].count("<small>text ") == 3
     assert pages[0].replace("<small>line ", "<small>text ") == pages[1]
-    assert len(Page(pages[0]).texts) == 3
+    assert len(Marked(pages[0]).texts) == 3
     result = run("show", model, tmp_path / "texts.txt", "-n", "2", "-o", tmp_path / "page.html")
     assert "2 texts" in result.stdout
     assert "the file has more" in result.stdout
@@ -136,24 +116,24 @@ def test_other_components(run: Run, trained: Path, tmp_path: Path, component: st
     out = tmp_path / "page.html"
     result = run("show", trained / "model-best", "Ada sees a dog in Oslo .", "--component", component, "-o", out)
     assert result.exit_code == 0, result.stderr
-    marks = Page(out.read_text(encoding="utf8")).marks
+    marks = Marked(out.read_text(encoding="utf8")).marks
     if component == "crf_tagger":
         assert [mark["text"] for mark in marks] == ["Ada", "sees", "a", "dog", "in", "Oslo", "."]
     else:
         assert [(mark["text"], mark["label"].split()[0]) for mark in marks] == [
             ("Ada", "NP"), ("sees", "VP"), ("a dog", "NP"), ("in", "PP"), ("Oslo", "NP"),
         ]  # fmt: skip
-    several = run("show", trained / "model-best", "Ada", "-o", out)
-    assert several.exit_code == 1
-    assert "Choose one: --component crf_chunker or crf_ner" in several.stderr
+    assert_refused(
+        run("show", trained / "model-best", "Ada", "-o", out), "Choose one: --component crf_chunker or crf_ner"
+    )
 
 
 def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
     labels = ["LOC", "MISC", "ORG", "PER", *(f"L{i}" for i in range(len(PALETTE) - 4))]
-    doc = spacy.tokens.Doc(nlp.vocab, words=labels)
-    spans = [Scored(i, i + 1, label, 1.0) for i, label in enumerate(labels)]
-    html = page(nlp, "ner", "model", [Entry(Text(doc, 1, {}), spans, 1.0)])
-    colors = [mark["style"].rsplit(",", 1)[1] for mark in Page(html).marks]
+    spans = [(i, i + 1, label, 1.0) for i, label in enumerate(labels)]
+    entry = Entry(1, Tokens(labels, [True] * len(labels)), spans, 1.0)
+    html = show_page("model", "ner", [entry], text_style(nlp))
+    colors = [mark["style"].rsplit(",", 1)[1] for mark in Marked(html).marks]
     assert len(set(colors)) == len(labels)
 
 
@@ -175,9 +155,10 @@ def test_shades(one: float, other: float) -> None:
     ],
 )
 def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Path) -> None:
-    result = run("show", model, source and (tmp_path / source if "." in source else source), "-o", tmp_path / "p.html")
-    assert result.exit_code == 1
-    assert message in result.stderr
+    assert_refused(
+        run("show", model, source and (tmp_path / source if "." in source else source), "-o", tmp_path / "p.html"),
+        message,
+    )
     assert not (tmp_path / "p.html").exists()
 
 
@@ -185,11 +166,9 @@ def test_corpora(run: Run, model: Path, tmp_path: Path) -> None:
     """Their words are shown, also of files whose name tells nothing; what their layout is must be said."""
     corpus, out = tmp_path / "eng.testb", tmp_path / "page.html"
     corpus.write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
-    unclear = run("show", model, corpus, "-o", out)
-    assert unclear.exit_code == 1
-    assert "Give --format: txt, jsonl, spacy, conll2000" in unclear.stderr
+    assert_refused(run("show", model, corpus, "-o", out), "Give --format: txt, jsonl, spacy, conll2000")
     assert not out.exists()
-    assert run("show", model, corpus, "-f", "conll2002", "-o", out).exit_code == 0
-    assert [text.split() for text in Page(out.read_text(encoding="utf8")).texts] == [["Ada", "sings"], ["Oslo"]]
+    worked(run("show", model, corpus, "-f", "conll2002", "-o", out))
+    assert [text.split() for text in Marked(out.read_text(encoding="utf8")).texts] == [["Ada", "sings"], ["Oslo"]]
     unknown = run("show", model, corpus, "-f", "conl2000", "-o", out)
     assert "Did you mean 'conll2000'?" in unknown.stderr

@@ -10,7 +10,7 @@ largest overlap first; what is left is missed or spurious.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -76,15 +76,21 @@ def _distance(gold: Span, found: Span) -> tuple[int, int]:
 
 
 def span_counts(
-    gold: Sequence[Iterable[Span]], found: Sequence[Iterable[Span]], labels: Sequence[str]
+    gold: Sequence[Iterable[Span]],
+    found: Sequence[Iterable[Span]],
+    labels: Sequence[str],
+    label_of: Callable[[int, Span], str] = lambda _, span: span.label,
 ) -> NDArray[np.int64]:
-    """Return for each of N texts and L labels how many spans are right, found, and in the gold standard [N, L, 3]."""
+    """Return for each of N texts and L labels how many spans are right, found, and in the gold standard [N, L, 3].
+
+    label_of (Callable): Maps the number of a text and a span in it to the label under which the span counts.
+    """
     counts = np.zeros((len(gold), len(labels), 3), np.int64)
     number = {label: i for i, label in enumerate(labels)}
     for i, (there, guessed) in enumerate(zip(gold, found, strict=True)):
         for place, spans in enumerate((set(there) & set(guessed), set(guessed), set(there))):
             for span in spans:
-                counts[i, number[span.label], place] += 1
+                counts[i, number[label_of(i, span)], place] += 1
     return counts
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.analysis.errors import (
+from spacy_crfseq.evaluation.errors import (
     BOTH,
     BOUNDARY,
     LABEL,
@@ -81,10 +81,7 @@ def test_one_of_each_kind():
     found = [Span(0, 2, "A"), Span(3, 5, "B"), Span(7, 9, "A"), Span(11, 13, "B"), Span(15, 16, "B")]
     pairs = pair_spans(gold, found)
     assert [pair.kind for pair in pairs] == [RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS]
-    assert kinds_by_label(pairs) == {
-        "A": {RIGHT: 1, LABEL: 1, BOUNDARY: 1, BOTH: 1},
-        "B": {MISSED: 1, SPURIOUS: 1},
-    }
+    assert kinds_by_label(pairs) == {"A": {RIGHT: 1, LABEL: 1, BOUNDARY: 1, BOTH: 1}, "B": {MISSED: 1, SPURIOUS: 1}}
     assert span_confusion(pairs) == {("A", "A"): 2, ("A", "B"): 2, ("B", NOTHING): 1, (NOTHING, "B"): 1}
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.training.calibration import (
+from spacy_crfseq.evaluation.calibration import (
     SMALLEST,
     Bin,
     calibration,

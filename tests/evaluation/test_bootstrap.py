@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.analysis import bootstrap
-from spacy_crfseq.analysis.bootstrap import compare, interval, prf, prf_by_label, resampled
 from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.evaluation import bootstrap
+from spacy_crfseq.evaluation.bootstrap import compare, interval, resampled
+from spacy_crfseq.prf import rates as prf
+from spacy_crfseq.prf import rates_by_label as prf_by_label
 
 
 def slow_samples(counts, n_samples, seed):

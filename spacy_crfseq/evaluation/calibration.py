@@ -9,7 +9,7 @@ probabilities less extreme, below 1 more, and the most probable labelling stays 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,19 +21,14 @@ Values = NDArray[np.float64]
 SPREAD = 1.0
 """Standard deviation of the normal prior on log T: worth less than one prediction, it keeps the temperature of a small
 sample finite where all is right, or all is wrong."""
-
 HOTTEST = 3.0
 """Temperatures between exp(-3) and exp(3) are looked at."""
-
 GRID = 13
 """Temperatures to begin the search with, equally far apart in log T; the loss need not have a single valley."""
-
 TOLERANCE = 1e-3
 """Of log T, a thousandth part of the temperature."""
-
 SMALLEST = 1e-7
 """Probabilities are kept this far from 0 and 1 in logarithms: scores have single precision."""
-
 SLACK = 1e-4
 """How far sums in single precision may carry a probability beyond 0 and 1."""
 
@@ -73,6 +68,25 @@ class Calibration(NamedTuple):
     log_loss: float
 
 
+class Certainty(NamedTuple):
+    """How far probabilities at a temperature can be believed.
+
+    bins (list[Bin]): The reliability table.
+    whole (Calibration): Of all predictions.
+    labels (dict[str, Calibration]): Of the predictions of each label.
+    """
+
+    temperature: float
+    bins: list[Bin]
+    whole: Calibration
+    labels: dict[str, Calibration]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures in a form that JSON knows, without those of single labels."""
+        whole = {name: None if value != value else value for name, value in self.whole._asdict().items()}
+        return {"temperature": self.temperature, **whole, "bins": [part._asdict() for part in self.bins]}
+
+
 def reliability(
     probabilities: ArrayLike, correct: ArrayLike, n_bins: int = 10, *, equal_mass: bool = False
 ) -> list[Bin]:
@@ -92,12 +106,10 @@ def reliability(
     numbers = np.searchsorted(edges[1:-1], p, side="left")
     counts = np.bincount(numbers, minlength=len(edges) - 1)
     sums, hits = (np.bincount(numbers, values, len(counts)) for values in (p, right))
-    return [
-        Bin(
-            float(edges[b]), float(edges[b + 1]), int(counts[b]), float(sums[b] / counts[b]), float(hits[b] / counts[b])
-        )
-        for b in np.flatnonzero(counts)
-    ]
+    filled = np.flatnonzero(counts)
+    total = counts[filled]
+    columns = edges[filled], edges[filled + 1], total, sums[filled] / total, hits[filled] / total
+    return [Bin(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _equal_mass_edges(p: Values, n_bins: int) -> Values:
@@ -162,12 +174,10 @@ def golden_section(function: Callable[[float], float], low: float, high: float, 
     while high - low > tolerance:
         if at_left <= at_right:
             high, right, at_right = right, left, at_left
-            left = high - share * (high - low)
-            at_left = function(left)
+            at_left = function(left := high - share * (high - low))
         else:
             low, left, at_left = left, right, at_right
-            right = low + share * (high - low)
-            at_right = function(right)
+            at_right = function(right := low + share * (high - low))
     return (low + high) / 2
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.analysis.corpus import COMPARED, count, lengths_of, overlap
 from spacy_crfseq.analysis.templates import template_uses
 from spacy_crfseq.corpora import Sentence
 from spacy_crfseq.errors import DataError
+from spacy_crfseq.evaluation.corpus import COMPARED, count, lengths_of, overlap
 from spacy_crfseq.features.encoder import Columns, Encoder
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse
@@ -59,7 +59,6 @@ def test_what_two_parts_share(train: list[list[tuple[str, str]]], dev: list[list
     texts = [[tuple(word for word, _ in rows) for rows in corpus] for corpus in (train, dev)]
     both = [text for text in texts[1] if text in texts[0]]
     assert shared.same == sum(len(text) >= COMPARED for text in both)
-    assert shared.short == sum(len(text) < COMPARED for text in both)
     assert shared.compared == sum(len(text) >= COMPARED for text in texts[1])
     assert sum(shared.seen_spans["ent"]) == sum(parts[1].columns["ent"].labels.values())
     assert set(shared.new_labels["ent"]) == set(parts[1].columns["ent"].labels) - set(parts[0].columns["ent"].labels)

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..schemes import OUTSIDE, Span, prf
+from ..prf import prf
+from ..schemes import OUTSIDE, Span
 
 
 @dataclass
@@ -42,8 +43,10 @@ class SpanCounts:
         """The share of tokens with the right tag."""
         return self.right / self.tokens if self.tokens else 0.0
 
-    def report(self) -> str:
-        """Return the text that conlleval prints."""
+    def report(self, *, spans: bool = True) -> str:
+        """Return the text that conlleval prints; without spans, how many tags are right."""
+        if not spans:
+            return f"processed {self.tokens} tokens; correct: {self.right}.\naccuracy: {100 * self.accuracy:6.2f}%"
         gold, found, correct = (sum(counts.values()) for counts in (self.gold, self.found, self.correct))
         head = f"processed {self.tokens} tokens with {gold} phrases; found: {found} phrases; correct: {correct}."
         total = f"accuracy: {100 * self.accuracy:6.2f}%; {_scores(gold, found, correct)}"
@@ -56,10 +59,8 @@ class SpanCounts:
 
 
 def _scores(gold: int, found: int, correct: int) -> str:
-    scores = prf(correct, found - correct, gold - correct)
-    return (
-        f"precision: {100 * scores.precision:6.2f}%; recall: {100 * scores.recall:6.2f}%; FB1: {100 * scores.f1:6.2f}"
-    )
+    precision, recall, f1 = (100 * score for score in prf(correct, found, gold))
+    return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
 
 
 def _tags(spans: Iterable[Span], length: int) -> list[str]:

@@ -85,13 +85,7 @@ def interval(
 
 
 def compare(
-    first: ArrayLike,
-    second: ArrayLike,
-    score: Score,
-    n_samples: int = SAMPLES,
-    *,
-    level: float = LEVEL,
-    seed: int = 0,
+    first: ArrayLike, second: ArrayLike, score: Score, n_samples: int = SAMPLES, *, seed: int = 0
 ) -> Difference:
     """Return how much higher the second of two systems scores on the same texts.
 
@@ -106,7 +100,7 @@ def compare(
     sums = resampled(np.concatenate([a, b], axis=1), n_samples, seed)
     moved = score(sums[:, a.shape[1] :]) - score(sums[:, : a.shape[1]])
     observed = score(b.sum(0)) - score(a.sum(0))
-    low, high = _percentiles(moved, level, len(a))
+    low, high = _percentiles(moved, LEVEL, len(a))
     # differences of equal scores are equal only up to rounding; a sample without a score tells nothing against chance
     far = ~(np.abs(moved - observed) < np.abs(observed) - 1e-12) | (len(a) < TEXTS)
     return Difference(observed, low, high, (1 + far.sum(0)) / (1 + n_samples))
@@ -121,21 +115,6 @@ def doubt(n_texts: int) -> str:
         f"{how_many} only, and samples are drawn of whole texts: intervals and p values cannot be relied on. Give "
         "more, or cut documents into sentences."
     )
-
-
-def prf(counts: Values) -> Values:
-    """Return precision, recall and F1 [..., 3] of counts [..., 3]: right, found, in the gold standard.
-
-    nan where nothing is found, or there is nothing to find; F1 only where neither is.
-    """
-    right, found, gold = np.moveaxis(counts, -1, 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.stack([right / found, right / gold, 2 * right / (found + gold)], axis=-1)
-
-
-def prf_by_label(counts: Values) -> Values:
-    """Return `prf` of each label as one row [..., 3 L], counts likewise [..., 3 L]."""
-    return prf(counts.reshape(*counts.shape[:-1], -1, 3)).reshape(counts.shape)
 
 
 def _percentiles(values: Values, level: float, n_texts: int) -> tuple[Values, Values]:

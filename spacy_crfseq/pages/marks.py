@@ -1,30 +1,21 @@
-"""Texts with marked spans, by displaCy: a colour for each label, the fuller the more probable."""
+"""Texts with marked spans as displaCy shows them: a colour for each label, the fuller the more probable."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
-from ..pages.frame import Markup, text
-
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
+from ..evaluation.judged import Tokens
+from .frame import Markup, text
 
 PALETTE = ("#feca74", "#8db9ff", "#f59ab5", "#8fd694", "#c887fb", "#ffe066", "#7aecec", "#ff9561", "#aa9cfc", "#c9b79c")
-"""Colours of labels that displaCy has none for, as far as they are free."""
+"""Colours of labels that have none elsewhere, as far as they are free."""
 SAME = {"PER": "PERSON"}
 """Labels by other names."""
 PALEST = 0.12
 """What is left of a colour where the probability is next to nothing."""
 LEGEND = (0.3, 0.5, 0.7, 0.9, 0.99, 1.0)
-
-SPAN = (
-    '<mark style="background: linear-gradient(rgba(255,255,255,{veil}) 0 0), {bg}" title="{told}">'
-    "{text}<b>{label}{score}</b>{kb_link}</mark>"
-)
-"""displaCy's template of an entity: the veil lets its colour through as far as the model is sure."""
 
 STYLE = """
 ul.key { display: flex; flex-wrap: wrap; gap: .375rem; list-style: none; margin: 0 0 .5rem; padding: 0; }
@@ -44,41 +35,46 @@ mark i { font-style: normal; font-weight: 400; }
 """
 
 
+class TextStyle(NamedTuple):
+    """How texts look: their language's code, "ltr" or "rtl", and known colours of labels in capitals."""
+
+    lang: str = ""
+    direction: str = "ltr"
+    colors: Mapping[str, str] = {}
+
+
 class Marker:
     """Marks spans in texts.
 
     colors (dict[str, str]): The colour of each label.
-    direction (str): "ltr" or "rtl".
     """
 
-    def __init__(self, labels: Iterable[str], direction: str = "ltr") -> None:
-        from spacy.displacy.render import EntityRenderer
+    def __init__(self, labels: Iterable[str], style: TextStyle) -> None:
+        self.colors, self.direction = _colors(style.colors, labels), style.direction
 
-        self._renderer: Any = EntityRenderer({"template": SPAN})
-        self.colors = _colors(self._renderer.colors, labels)
-        self._renderer.colors = {label.upper(): color for label, color in self.colors.items()}
-        self.direction = direction
+    def marked(self, tokens: Tokens, spans: Iterable[tuple[int, int, str, float | None]]) -> Markup:
+        """Return a text with spans marked: start, end, label, and the probability, None for what is certain."""
+        parts, done = [], 0
+        for start, end, label, p in spans:
+            gap = " " if tokens.spaces[end - 1] else ""
+            words = _text(tokens, start, end).removesuffix(gap)
+            parts += [_lines(_text(tokens, done, start)), self._mark(words, label, p), gap]
+            done = end
+        parts.append(_lines(_text(tokens, done, len(tokens.words))))
+        return Markup(
+            f'<div class="entities" style="line-height: 2.5; direction: {self.direction}">{"".join(parts)}</div>'
+        )
 
-    def marked(self, doc: Doc, spans: Iterable[tuple[int, int, str, float | None]]) -> Markup:
-        """Return a Doc's text with spans marked: start, end, label, and the probability, None for what is certain."""
-        marks = [
-            {
-                "start": doc[start].idx,
-                "end": doc[end - 1].idx + len(doc[end - 1]),
-                "label": label,
-                "params": {
-                    "label": text(label),
-                    "told": text(label if p is None else f"{label}, probability {p:.4f}"),
-                    "veil": f"{0 if p is None else 1 - strength(p):.3f}",
-                    "score": "" if p is None else f" <i>{rounded(p)}</i>",
-                },
-            }
-            for start, end, label, p in spans
-        ]
-        parsed = {"text": doc.text, "ents": marks, "settings": {"direction": self.direction}}
-        return Markup(self._renderer.render([parsed]))
+    def _mark(self, words: str, label: str, p: float | None) -> str:
+        # the veil lets the colour through as far as the model is sure
+        told = label if p is None else f"{label}, probability {p:.4f}"
+        score = "" if p is None else f" <i>{rounded(p)}</i>"
+        return (
+            f'<mark style="{_background(self.colors[label], 1.0 if p is None else p)}" title="{text(told)}">'
+            f"{text(words)}<b>{text(label)}{score}</b></mark>"
+        )
 
-    def key(self, counts: Mapping[str, int] | Counter[str]) -> Markup:
+    def key(self, counts: Mapping[str, int]) -> Markup:
         """Return what the colours mean, with the number of spans of each label."""
         shades = "".join(f'<li style="{_background("#8d99a6", p)}">{p:g}</li>' for p in LEGEND)
         labels = "".join(
@@ -89,6 +85,15 @@ class Marker:
             f'<ul class="key"><li class="name">Probability</li>{shades}</ul>\n'
             f'<ul class="key"><li class="name">Labels</li>{labels}</ul>\n'
         )
+
+
+def _text(tokens: Tokens, begin: int, end: int) -> str:
+    part = tokens.part(begin, end)
+    return "".join(f"{word} " if space else word for word, space in zip(*part, strict=True))
+
+
+def _lines(words: str) -> str:
+    return text(words).replace("\n", "<br>")
 
 
 def article(about: str, *texts: str) -> Markup:
@@ -112,7 +117,7 @@ def rounded(probability: float) -> Markup:
 
 
 def _colors(known: Mapping[str, str], labels: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each label: displaCy's, or one of ours."""
+    """Return a colour for each label: a known one, or one of ours."""
     names = {label: SAME.get(label.upper(), label.upper()) for label in sorted(labels)}
     colors = {label: known[name] for label, name in names.items() if name in known}
     free: Sequence[str] = [color for color in PALETTE if color not in colors.values()] or PALETTE

@@ -1,0 +1,172 @@
+"""What ``crfseq debug-data`` found, as JSON and as tables: counts, templates and costs, then what to fix."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..corpora import Preset
+from ..errors import CrfError
+from ._console import cut, printer
+from ._prospects import Component, Expense
+
+if TYPE_CHECKING:
+    from ..evaluation.corpus import Lengths, Part
+    from ..evaluation.corpus_findings import Finding
+
+SHOWN = 10
+"""Errors of a file that are shown."""
+LABEL_ROWS = 50
+TEMPLATE = 32
+"""Characters of a template's name, so that the table fits into a terminal."""
+MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}
+"""In the place of wasabi's colours and marks, where there is no terminal."""
+
+
+class Errors:
+    """What is wrong with the lines of a file: how many there are, and the first."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, list[str]()
+
+    def __call__(self, error: CrfError) -> None:
+        self.count += 1
+        if len(self.first) < SHOWN:
+            self.first.append(str(error))
+
+
+class Report(NamedTuple):
+    """All that was found.
+
+    parts (dict[str, Part]): "train" and, if given, "dev".
+    errors (dict[str, Errors]): Broken lines of each part.
+    """
+
+    layout: Preset
+    files: dict[str, Path]
+    parts: dict[str, Part]
+    errors: dict[str, Errors]
+    components: dict[str, Component]
+    expense: Expense | None
+    findings: list[Finding]
+
+    @property
+    def failed(self) -> bool:
+        """Whether training cannot work."""
+        return any(finding.severity == "fail" for finding in self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it in a form that JSON knows."""
+        return {
+            "layout": {"name": self.layout.name, "columns": self.layout.columns, "scheme": self.layout.scheme},
+            "files": {name: str(path) for name, path in self.files.items()},
+            "parts": {name: part.as_json() for name, part in self.parts.items()},
+            "errors": {name: {"count": one.count, "first": one.first} for name, one in self.errors.items()},
+            "components": {name: component.as_json() for name, component in self.components.items()},
+            "cost": self.expense and self.expense._asdict(),
+            "findings": [finding._asdict() for finding in self.findings],
+            "ok": not self.failed,
+        }
+
+
+def print_report(report: Report) -> None:
+    """Print a report."""
+    say = printer()
+    _print_corpus(say, report)
+    for name in report.parts["train"].columns:
+        _print_labels(say, report, name)
+    for name, component in report.components.items():
+        _print_component(say, name, component)
+    if report.expense is not None:
+        _print_cost(say, report)
+    for name, errors in report.errors.items():
+        if errors.count > 1:
+            say.divider(f"{report.files[name]}: {errors.count:,} lines cannot be read")
+            print(*errors.first, *(["..."] if errors.count > len(errors.first) else []), sep="\n")
+    say.divider("What to fix")
+    for severity in ("fail", "warn", "good"):
+        for finding in report.findings:
+            if finding.severity == severity:
+                _print_finding(finding)
+
+
+def _print_finding(finding: Finding) -> None:
+    if sys.stdout.isatty():
+        getattr(printer(), finding.severity)(finding.text)
+    else:
+        print(MARKS[finding.severity], finding.text)
+    for place in finding.places:
+        print(f"       {place}")
+
+
+def _print_corpus(say: Any, report: Report) -> None:
+    from ..evaluation.corpus import lengths_of, overlap
+
+    whole = {name: part for name, part in report.parts.items() if part.lengths}
+    if not whole:
+        return
+    say.divider("Corpus")
+    cells: dict[str, Callable[[Part, Lengths], str]] = {
+        "sequences": lambda part, _: f"{len(part.lengths):,}",
+        "tokens": lambda part, _: f"{part.tokens:,}",
+        "distinct words": lambda part, _: f"{len(part.words):,}",
+        "tokens of a sequence, median": lambda _, lengths: f"{lengths.median:.0f}",
+        "95 % have at most": lambda _, lengths: f"{lengths.most:.0f}",
+        "longest": lambda _, lengths: f"{lengths.longest:,}",
+        "repeated sentences": lambda part, _: f"{part.repeated:,}",
+    }
+    each = [(part, lengths_of(part)) for part in whole.values()]
+    rows = [(name, *(cell(*one) for one in each)) for name, cell in cells.items()]
+    if len(whole) == 2:
+        shared = overlap(whole["train"], whole["dev"])
+        rows.append(("tokens of words not in train", "", f"{100 * shared.unseen_words:.1f} %"))
+        for name, (same, other, never) in shared.seen_spans.items():
+            total = max(1, same + other + never)
+            for text, number in ((f"{name} spans seen in train", same), ("seen as another type only", other)):
+                rows.append((text, "", f"{100 * number / total:.0f} %"))
+    say.table(rows, header=("", *whole), aligns=("l", *"r" * len(whole)), divider=True)
+
+
+def _print_labels(say: Any, report: Report, name: str) -> None:
+    columns = {part: counts.columns[name] for part, counts in report.parts.items() if name in counts.columns}
+    train = columns["train"]
+    labels = list(dict.fromkeys(label for column in columns.values() for label, _ in column.labels.most_common()))
+    say.divider(f"{name}: {len(labels)} labels")
+    rows = [(label, *(f"{column.labels[label]:,}" for column in columns.values())) for label in labels[:LABEL_ROWS]]
+    say.table(rows, header=(train.unit, *columns), aligns=("l", *"r" * len(columns)), divider=True)
+    if len(labels) > LABEL_ROWS:
+        print(f"... and {len(labels) - LABEL_ROWS} more")
+
+
+def _print_component(say: Any, name: str, component: Component) -> None:
+    say.divider(f"{name}: {len(component.templates)} templates, {component.attributes:,} attributes")
+    dead = set(component.dead())
+    rows = [
+        (
+            cut(use.name, TEMPLATE) if sys.stdout.isatty() else use.name,
+            f"{use.attributes:,}",
+            f"{100 * use.once / max(1, use.attributes):.0f} %",
+            f"{100 * use.tokens / max(1, component.n_tokens):.0f} %",
+            "tells nothing" if use.name in dead else "",
+        )
+        for use in component.templates
+    ]
+    header = ("template", "attributes", "on one token", "fires on", "")
+    say.table(rows, header=header, aligns=("l", "r", "r", "r", "l"), divider=True)
+
+
+def _print_cost(say: Any, report: Report) -> None:
+    assert report.expense is not None
+    say.divider("Cost of crfseq fit here")
+    rows = [("reading and encoding", "", "", f"{report.expense.encoding:.1f} s")]
+    for name, component in report.components.items():
+        cost = component.cost
+        if cost is not None:
+            count = f"{'at most' if cost.bounded else 'about'} {cost.iterations:,} iterations"
+            times = f"{cost.iteration_seconds:.2f} s", f"{cost.seconds:.1f} s"
+            rows.append((f"{name}, {cost.n_parameters:,} weights", count, *times))
+    memory = "" if report.expense.megabytes is None else f"{report.expense.megabytes:,.0f} MB of memory"
+    rows.append(("together", memory, "", f"{report.expense.encoding + report.expense.training:.0f} s"))
+    say.table(rows, aligns=("l", "r", "r", "r"))

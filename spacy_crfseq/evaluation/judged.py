@@ -1,0 +1,154 @@
+"""Predicted spans beside the gold annotation of the same texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schemes import OUTSIDE, Span, decode_lenient
+from .calibration import Calibration, Certainty, calibration, reliability
+from .errors import Pair, confusion, pair_spans, span_counts
+
+LONGEST = 80
+"""Tokens of a text that are shown."""
+BEFORE = 10
+"""Of a longer one, tokens shown before the first mistake."""
+
+
+class Tokens(NamedTuple):
+    """The words of a text, or of a part of it, and whether a space stands behind each."""
+
+    words: list[str]
+    spaces: list[bool]
+
+    def part(self, begin: int, end: int) -> Tokens:
+        """Return the tokens from `begin` on, up to `end`."""
+        return Tokens(self.words[begin:end], self.spaces[begin:end])
+
+
+@dataclass
+class Judged:
+    """What a component predicts for N texts, and what is right.
+
+    Whatever touches a token whose gold tag is not known is left out.  A tagger's spans are its tokens.
+
+    gold_tags (list[list[str | None]]), tags (list[list[str]]): Of each token of each text, gold and predicted.
+    scored (list[list[tuple[Span, float]]]): The predicted spans of each text with their probabilities, nan without.
+    plain (bool): Whether labels are tags of tokens and make up no spans.
+    temperature (float | None): That of the probabilities; None where there are none.
+    known (bool [S]): Which of all predicted spans are judged.
+    gold, found (list[list[Span]]): Of each text; `probabilities` are those of `found`.
+    """
+
+    texts: Sequence[Tokens]
+    gold_tags: list[list[str | None]]
+    tags: list[list[str]]
+    scored: list[list[tuple[Span, float]]]
+    plain: bool
+    temperature: float | None
+
+    def __post_init__(self) -> None:
+        self.gold = [spans_of_tags(tags, plain=self.plain) for tags in self.gold_tags]
+        self.found: list[list[Span]] = []
+        self.probabilities: list[list[float]] = []
+        known: list[bool] = []
+        for scored, gold in zip(self.scored, self.gold_tags, strict=True):
+            judged = [None not in gold[span.start : span.end] for span, _ in scored]
+            kept = [one for one, is_known in zip(scored, judged, strict=True) if is_known]
+            self.found.append([span for span, _ in kept])
+            self.probabilities.append([p for _, p in kept])
+            known += judged
+        self.known = np.array(known, np.bool_)
+
+    @property
+    def unit(self) -> str:
+        """What is counted: "spans" or "tokens"."""
+        return "tokens" if self.plain else "spans"
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The labels that there are, gold or found."""
+        return sorted({span.label for spans in (*self.gold, *self.found) for span in spans})
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Of each text and label, how many spans are right, found, and gold [N, L, 3]."""
+        return span_counts(self.gold, self.found, self.labels)
+
+    @cached_property
+    def token_counts(self) -> NDArray[np.int64]:
+        """Of each text, the tokens with the right tag, and all whose gold tag is known [N, 2]."""
+        each = [list(zip(gold, tags, strict=True)) for gold, tags in zip(self.gold_tags, self.tags, strict=True)]
+        return np.array([(sum(a == b for a, b in text), sum(a is not None for a, _ in text)) for text in each])
+
+    def pairs(self) -> list[Pair]:
+        """Return gold and found spans in pairs, text by text."""
+        each = zip(self.gold, self.found, strict=True)
+        return [pair for gold, found in each for pair in pair_spans(gold, found)]
+
+    def tag_confusion(self) -> tuple[list[str], NDArray[np.int64]]:
+        """Return all tags, and how often a gold one (row) was predicted as one (column)."""
+        gold = [tag for tags in self.gold_tags for tag in tags]
+        found = [tag for tags in self.tags for tag in tags]
+        names = sorted({*(tag for tag in gold if tag is not None), *found})
+        number: dict[str | None, int] = {None: -1, **{name: i for i, name in enumerate(names)}}
+        return names, confusion([number[tag] for tag in gold], [number[tag] for tag in found], len(names))
+
+    def certainties(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the probability of each found span of all texts, and whether it is right."""
+        gold = map(set, self.gold)
+        right = [span in there for there, found in zip(gold, self.found, strict=True) for span in found]
+        return np.array([p for each in self.probabilities for p in each]), np.array(right, np.bool_)
+
+    def certainty(self, n_bins: int = 10, *, equal_mass: bool = False) -> Certainty | None:
+        """Return how far the probabilities can be believed, None where there are none; options of `reliability`."""
+        if self.temperature is None:
+            return None
+        p, right = self.certainties()
+        labels = np.array([span.label for found in self.found for span in found], np.str_)
+
+        def of(here: NDArray[np.bool_]) -> Calibration:
+            return calibration(p[here], right[here], n_bins, equal_mass=equal_mass)
+
+        return Certainty(
+            self.temperature,
+            reliability(p, right, n_bins, equal_mass=equal_mass),
+            of(np.ones(len(p), np.bool_)),
+            {str(label): of(labels == label) for label in np.unique(labels)},
+        )
+
+    def mistakes(self, text: int, begin: int = 0, end: int | None = None) -> int:
+        """Return how many spans of a text, or a stretch of it, only one side has; of a tagger, the wrong tokens."""
+        end = len(self.tags[text]) if end is None else end
+        gold, found = (set(within(spans[text], begin, end)) for spans in (self.gold, self.found))
+        return len(gold - found) if self.plain else len(gold ^ found)
+
+
+def spans_of_tags(tags: Sequence[str | None], *, plain: bool) -> list[Span]:
+    """Return the spans that the tags of a text make up; of plain tags, its tokens."""
+    if plain:
+        return [Span(i, i + 1, tag) for i, tag in enumerate(tags) if tag is not None]
+    return decode_lenient([tag or OUTSIDE for tag in tags])
+
+
+def within(spans: Sequence[Span], begin: int, end: int) -> list[Span]:
+    """Return the spans that lie in a stretch of a text."""
+    return [span for span in spans if begin <= span.start and span.end <= end]
+
+
+def moved(span: Span, begin: int) -> Span:
+    """Return a span as counted from token `begin` on."""
+    return Span(span.start - begin, span.end - begin, span.label)
+
+
+def shown_part(begin: int, end: int, first: int) -> tuple[int, int]:
+    """Return the ends of the tokens to show of those from `begin` to `end`: of many, those around token `first`."""
+    if end - begin <= LONGEST:
+        return begin, end
+    begin = max(begin, first - BEFORE)
+    return begin, min(end, begin + LONGEST)

@@ -1,0 +1,295 @@
+"""The figures of a report on one component: scores, errors, probabilities, weights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..prf import accuracy, rates_by_label
+from ..schemes import Span
+from .bootstrap import Interval, interval
+from .calibration import Certainty
+from .errors import FAMILIAR, NOTHING, Familiarity, kinds_by_label, span_confusion, span_counts
+from .judged import Judged, Tokens, moved, shown_part, within
+
+if TYPE_CHECKING:
+    from ..analysis.weights import TemplateWeights
+
+MOST_CONFUSIONS = 30
+
+
+class Estimate(NamedTuple):
+    """A score, None where nothing was there to divide by, and the interval that the bootstrap gives."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Row(NamedTuple):
+    """Scores of some spans, or tokens: of a label, or of all.
+
+    gold, found, right (int): How many there are, were predicted, and both.
+    """
+
+    gold: int
+    found: int
+    right: int
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures in a form that JSON knows."""
+        counts = {"gold": self.gold, "found": self.found, "right": self.right}
+        return {**counts, **{name: getattr(self, name)._asdict() for name in ("precision", "recall", "f1")}}
+
+
+class Sentence(NamedTuple):
+    """A sentence with mistakes.
+
+    text (int): Which text of the file it is in, from 1.
+    tokens (Tokens): Its tokens, or some of them.
+    cut (bool): Whether these are some of them.
+    gold (list[Span]): Of a tagger, those tokens that are wrong.
+    found (list): Likewise, each with its probability, None where there are none.
+    wrong (int): Gold spans not found, and found ones that are not right.
+    probability (float | None): That the whole labelling is right.
+    """
+
+    text: int
+    tokens: Tokens
+    cut: bool
+    gold: list[Span]
+    found: list[tuple[Span, float | None]]
+    wrong: int
+    probability: float | None
+
+
+class Findings(NamedTuple):
+    """What a report tells of a component.
+
+    unit (str): "spans", or "tokens" of a tagger.
+    texts, tokens (int): What was judged.
+    accuracy (Estimate): Share of tokens with the right tag.
+    whole (Row): Of all labels together.
+    labels (dict[str, Row]): Of each.
+    kinds (dict[str, dict[str, int]]): Of each label, how many spans are of each kind; empty for taggers.
+    tags (list[str]): All tags.
+    tag_confusion (NDArray): Gold tags (rows) predicted as tags (columns).
+    confusions (list): Most frequent ones: gold label, predicted label ("" for nothing), how often.
+    familiar (dict[str, Row] | None): Of what was seen in training, and of what was not; None if nothing tells.
+    certainty (Certainty | None): None without probabilities.
+    templates (list[TemplateWeights]): Weights by template.
+    transitions (tuple): Names of labels, weights from each (rows, then the start) to each (columns, then the end); nan
+        where the scheme forbids it.
+    curve (list[dict]): Iterations of the training log.
+    worst (list[Sentence]): Sentences with most mistakes.
+    """
+
+    name: str
+    unit: str
+    texts: int
+    tokens: int
+    accuracy: Estimate
+    whole: Row
+    labels: dict[str, Row]
+    kinds: dict[str, dict[str, int]]
+    tags: list[str]
+    tag_confusion: NDArray[np.int64]
+    confusions: list[tuple[str, str, int]]
+    familiar: dict[str, Row] | None
+    certainty: Certainty | None
+    templates: list[TemplateWeights]
+    transitions: tuple[list[str], NDArray[np.float64]]
+    curve: list[dict[str, Any]]
+    worst: list[Sentence]
+
+    @property
+    def main_score(self) -> tuple[Estimate, str]:
+        """The score that counts, and its name."""
+        return (self.whole.f1, "F1") if self.unit == "spans" else (self.accuracy, "accuracy")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures in a form that JSON knows."""
+        names, weights = self.transitions
+        return {
+            "unit": self.unit,
+            "texts": self.texts,
+            "tokens": self.tokens,
+            "accuracy": self.accuracy._asdict(),
+            "all": self.whole.as_json(),
+            "labels": {label: row.as_json() for label, row in self.labels.items()},
+            "errors": self.kinds,
+            "tags": self.tags,
+            "tag_confusion": self.tag_confusion.tolist(),
+            "confusions": [{"gold": a or None, "found": b or None, "count": n} for a, b, n in self.confusions],
+            "familiar": self.familiar and {name: row.as_json() for name, row in self.familiar.items()},
+            "calibration": self.certainty and self.certainty.as_json(),
+            "templates": [row._asdict() for row in self.templates],
+            "transitions": {"labels": names, "weights": [[finite(value) for value in row] for row in weights.tolist()]},
+            "log": self.curve,
+            "worst": [
+                {
+                    "text": one.text,
+                    "words": one.tokens.words,
+                    "gold": [list(span) for span in one.gold],
+                    "found": [[*span, p] for span, p in one.found],
+                    "probability": one.probability,
+                }
+                for one in self.worst
+            ],
+        }
+
+
+class Weights(NamedTuple):
+    """Those of a model, as `Findings` has them."""
+
+    templates: list[TemplateWeights]
+    transitions: tuple[list[str], NDArray[np.float64]]
+
+
+class Sequences(NamedTuple):
+    """The N sequences that M texts consist of.
+
+    offsets [N + 1], text_offsets [M + 1]: Tokens.
+    log_probabilities [N]: Of their predicted labels; 0 where there are no probabilities.
+    """
+
+    offsets: NDArray[Any]
+    text_offsets: NDArray[Any]
+    log_probabilities: NDArray[np.float64]
+
+
+def findings(
+    name: str,
+    judged: Judged,
+    sequences: Sequences,
+    weights: Weights,
+    *,
+    known: Familiarity | None,
+    curve: list[dict[str, Any]],
+    n_worst: int,
+    n_samples: int,
+) -> Findings:
+    """Return the figures of a component.
+
+    known (Familiarity | None): What the training corpus holds.
+    curve (list[dict]): Iterations of the training log.
+    n_worst, n_samples (int): Sentences to show, and samples for intervals.
+    """
+    tags, table = judged.tag_confusion()
+    by_tag = Counter({(tags[i], tags[j]): n for i, row in enumerate(table.tolist()) for j, n in enumerate(row)})
+    pairs = judged.pairs()
+    (whole,) = _rows(judged.counts.sum(1, keepdims=True), n_samples)
+    return Findings(
+        name=name,
+        unit=judged.unit,
+        texts=len(judged.texts),
+        tokens=int(judged.token_counts[:, 1].sum()),
+        accuracy=_estimates(interval(judged.token_counts, accuracy, n_samples))[0],
+        whole=whole,
+        labels=dict(zip(judged.labels, _rows(judged.counts, n_samples), strict=True)),
+        kinds={} if judged.plain else {label: dict(found) for label, found in kinds_by_label(pairs).items()},
+        tags=tags,
+        tag_confusion=table,
+        confusions=_confusions(by_tag, MOST_CONFUSIONS) if judged.plain else _confusions(span_confusion(pairs)),
+        familiar=None if known is None else _familiar(judged, known, n_samples),
+        certainty=judged.certainty(),
+        templates=weights.templates,
+        transitions=weights.transitions,
+        curve=curve,
+        worst=_worst(judged, sequences, n_worst),
+    )
+
+
+def text_of(words: Sequence[str], span: Span) -> str:
+    """Return the text of a span as `Familiarity` knows it."""
+    return " ".join(words[span.start : span.end])
+
+
+def finite(value: float) -> float | None:
+    """Return a number, None for nan and infinity, which JSON does not know."""
+    return float(value) if np.isfinite(value) else None
+
+
+def _estimates(found: Interval) -> list[Estimate]:
+    columns = (np.atleast_1d(part).tolist() for part in found)
+    return [Estimate(*map(finite, each)) for each in zip(*columns, strict=True)]
+
+
+def _rows(counts: NDArray[np.int64], n_samples: int) -> list[Row]:
+    """Return the scores of each of L labels; counts [N, L, 3]."""
+    if not counts.shape[1]:
+        return []
+    estimates = _estimates(interval(counts.reshape(len(counts), -1), rates_by_label, n_samples))
+    totals = counts.sum(0).tolist()
+    return [Row(gold, found, right, *estimates[3 * i : 3 * i + 3]) for i, (right, found, gold) in enumerate(totals)]
+
+
+def _confusions(table: Counter[tuple[str, str]], most: int | None = None) -> list[tuple[str, str, int]]:
+    wrong = sorted((-n, a, b) for (a, b), n in table.items() if a != b and n)
+    return [(a, b, -n) for n, a, b in wrong[:most]]
+
+
+def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, Row]:
+    """Return the scores of spans, or words, by whether the training corpus has them."""
+
+    def status(text: int, span: Span) -> str:
+        return known.status(text_of(judged.texts[text].words, span), span.label)
+
+    counts = span_counts(judged.gold, judged.found, FAMILIAR, status)
+    return dict(zip(FAMILIAR, _rows(counts, n_samples), strict=True))
+
+
+def _worst(judged: Judged, sequences: Sequences, number: int) -> list[Sentence]:
+    """Return the sentences with most mistakes, first those that the model was surest of."""
+    offsets, starts = sequences.offsets, sequences.text_offsets
+    homes = (np.searchsorted(starts, offsets[:-1], side="right") - 1).tolist()
+    ranked = []
+    for n, (begin, end) in enumerate(pairwise(offsets.tolist())):
+        first = int(starts[homes[n]])
+        wrong = judged.mistakes(homes[n], begin - first, end - first)
+        if wrong:
+            ranked.append((-wrong, -float(sequences.log_probabilities[n]), n, begin - first, end - first))
+    return [
+        _sentence(judged, homes[n], begin, end, -wrong, None if judged.temperature is None else float(np.exp(-cost)))
+        for wrong, cost, n, begin, end in sorted(ranked)[:number]
+    ]
+
+
+def _sentence(judged: Judged, home: int, begin: int, end: int, wrong: int, probability: float | None) -> Sentence:
+    odd = set(within(judged.gold[home], begin, end)) ^ set(within(judged.found[home], begin, end))
+    first, last = shown_part(begin, end, min(span.start for span in odd))
+    p_of = dict(zip(judged.found[home], judged.probabilities[home], strict=True))
+
+    def shown(spans: Sequence[Span]) -> list[Span]:
+        return [span for span in within(spans, first, last) if not judged.plain or span in odd]
+
+    return Sentence(
+        text=home + 1,
+        tokens=judged.texts[home].part(first, last),
+        cut=last - first < end - begin,
+        gold=[moved(span, first) for span in shown(judged.gold[home])],
+        found=[
+            (moved(span, first), None if judged.temperature is None else p_of[span])
+            for span in shown(judged.found[home])
+        ],
+        wrong=wrong,
+        probability=probability,
+    )
+
+
+def kind_totals(kinds: dict[str, dict[str, int]]) -> Counter[str]:
+    """Return how many spans of all labels are of each kind."""
+    return sum(map(Counter, kinds.values()), Counter())
+
+
+def shown_label(label: str) -> str:
+    """Return a label of a table of spans, or words for nothing."""
+    return "nothing" if label == NOTHING else label

@@ -1,0 +1,93 @@
+"""The page of ``crfseq compare``: differences with their intervals, and texts that two pipelines label differently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..evaluation.comparison import Change, Comparison, Line
+from ..evaluation.judged import moved, shown_part, within
+from . import charts, frame
+from .charts import Bar
+from .frame import Markup
+from .marks import STYLE, Marker, TextStyle, article, side
+
+
+def compare_page(
+    about: tuple[str, str, str],
+    components: Sequence[Comparison],
+    doubts: Sequence[str],
+    style: TextStyle,
+    *,
+    n_shown: int,
+    n_samples: int,
+) -> str:
+    """Return the page as HTML.
+
+    about (tuple[str, str, str]): Names of the two pipelines, and of the file.
+    n_shown (int): How many to show of the texts that got better, and of the others.
+    n_samples (int): Samples behind the intervals.
+    """
+    first, second, file = about
+    warned = "".join(f"<p><strong>{frame.text(f'Mind: {doubt}')}</strong></p>" for doubt in doubts)
+    return frame.page(
+        "Two pipelines compared",
+        warned + "".join(_component(one, n_shown, style) for one in components),
+        about=f"A is {first}, B is {second}, on {file}: {components[0].texts:,} texts. Scores "
+        f"are in per cent, intervals are the middle 95 % of {n_samples:,} samples of the texts; p tells how "
+        "often chance alone makes a difference as large (paired bootstrap, Berg-Kirkpatrick et al. 2012, both "
+        "directions; not corrected for the number of labels).",
+        lang=style.lang,
+        direction=style.direction,
+        style=STYLE,
+    )
+
+
+def _component(one: Comparison, n_shown: int, style: TextStyle) -> str:
+    rows = one.rows()
+    cells = [_cells(line) for _, _, line in rows]
+    more = len(one.labels) + 1 - len(rows)
+    caption = "B less A, in points" + (f"; {more} rarer labels are left out" if more else "")
+    a, b, *change, p = cells[0]
+    parts = [
+        frame.facts([(f"{one.score} of A", a), (f"{one.score} of B", b), ("Difference", *change), ("p", p)]),
+        frame.figure(charts.bar_chart([_bar(name, line) for name, _, line in rows], unit="points"), caption),
+        frame.table(
+            ("", "Gold", "A", "B", "B \u2212 A", "95 %", "p"),
+            [(name, n, *row) for (name, n, _), row in zip(rows, cells, strict=True)],
+            range(1, 7),
+        ),
+        Markup(f"<p>{frame.text(one.in_words())}</p>"),
+    ]
+    body = frame.section(one.name, "".join(parts))
+    for title, how_many, changes in one.changes(n_shown):
+        about = f"{how_many}. What they do not agree on is marked."
+        body = Markup(body + frame.section(f"{one.name}: {title} in B", _texts(changes, style), about))
+    return body
+
+
+def _cells(line: Line) -> list[str]:
+    return [cell.replace("-", "\u2212") for cell in line.cells()]
+
+
+def _bar(name: str, line: Line) -> Bar:
+    value, low, high = (round(100 * v, 2) for v in (line.difference, line.low, line.high))
+    return Bar(name, value, None, low, high) if np.isfinite(low) else Bar(name, value)
+
+
+def _texts(changes: Sequence[Change], style: TextStyle) -> str:
+    marker = Marker(Counter(span.label for change in changes for span in change.odd), style)
+    return "".join(_article(marker, change) for change in changes)
+
+
+def _article(marker: Marker, change: Change) -> Markup:
+    begin, end = shown_part(0, len(change.tokens.words), min(span.start for span in change.odd))
+    what = f"{abs(change.fewer)} {'fewer' if change.fewer > 0 else 'more'} mistakes"
+    tokens = change.tokens.part(begin, end)
+    sides = [
+        side(name, marker.marked(tokens, [(*moved(span, begin), None) for span in within(spans, begin, end)]))
+        for name, spans in change.sides()
+    ]
+    return article(f"text {change.number:,}, {what}", *sides)

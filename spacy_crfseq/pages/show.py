@@ -1,0 +1,49 @@
+"""The page of ``crfseq show``: texts with what is predicted in them, shaded by its probability."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..evaluation.judged import Tokens
+from . import frame
+from .marks import STYLE, Marker, TextStyle, article, rounded
+
+
+class Entry(NamedTuple):
+    """A text, the spans predicted in it, and the probability that all of them are right and none is missing.
+
+    spans (Sequence): Of each its start, end, label and probability.
+    """
+
+    number: int
+    tokens: Tokens
+    spans: Sequence[tuple[int, int, str, float]]
+    probability: float
+
+
+def show_page(model: str, component: str, entries: Sequence[Entry], style: TextStyle, unit: str = "text") -> str:
+    """Return the page as HTML.
+
+    unit (str): What the texts' numbers count, "line" or "text".
+    """
+    counts = Counter(label for entry in entries for _, _, label, _ in entry.spans)
+    marker = Marker(counts, style)
+    articles = (
+        article(
+            frame.Markup(f"{unit} {entry.number}, probability {rounded(entry.probability)}"),
+            marker.marked(entry.tokens, entry.spans),
+        )
+        for entry in entries
+    )
+    return frame.page(
+        f"How sure {component} is",
+        "\n".join([marker.key(counts), *articles]),
+        about=f"{model}: {len(entries):,} texts, {sum(counts.values()):,} predictions. The fuller the colour, "
+        "the more probable. Beside a label: the probability of exactly this stretch and label; above a text: that its "
+        "whole labelling is right.",
+        lang=style.lang,
+        direction=style.direction,
+        style=STYLE + "body { max-width: 52rem; }\n",
+    )

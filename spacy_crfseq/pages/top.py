@@ -1,0 +1,135 @@
+"""What ``crfseq top`` found, as values, and its page: the largest weights, transitions, and what templates hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import frame
+from .charts import heat_map
+
+if TYPE_CHECKING:
+    from ..analysis.weights import TemplateWeights
+    from ..types import Floats
+
+GROUPS = {"transitions": "(transitions)", "boundaries": "(start and end)"}
+"""Names of weights that belong to no template."""
+
+
+class NamedWeight(NamedTuple):
+    """A weight in words.
+
+    before (str): The label before, of a feature of label pairs; else empty.
+    attribute (str): Its name, such as ``LOWER[-1]=the``.
+    known (bool): Whether the name has been found; else the template stands there, as far as that is known.
+    """
+
+    label: str
+    before: str
+    attribute: str
+    known: bool
+    weight: float
+
+    def words(self, with_label: bool) -> str:
+        """Return what the weight belongs to."""
+        label = f"{self.before} -> {self.label}" if self.before else self.label
+        return f"{self.attribute}  {label}".lstrip() if with_label or self.before else self.attribute
+
+
+class Group(NamedTuple):
+    """The largest weights of a label, or of a template; largest absolute value first."""
+
+    title: str
+    positive: list[NamedWeight]
+    negative: list[NamedWeight]
+
+
+class Top(NamedTuple):
+    """What a model has learnt.
+
+    groups (list[Group]): Of all labels, or of what was asked for.
+    by_label (bool): Whether a group is a label; else it is a template.
+    labels (list[str]): All labels.
+    transitions (Floats | None): From the label of a row to that of a column; one more row for the start and one more
+        column for the end, where the model learns their scores.  Nan for scores that are not learnt.  None where a part
+        of the model was asked for.
+    templates (list[TemplateWeights]): All templates; empty where a part of the model was asked for.
+    has_texts (bool): Whether texts were given to find names in.
+    """
+
+    model: str
+    component: str
+    groups: list[Group]
+    by_label: bool
+    labels: list[str]
+    transitions: Floats | None
+    templates: list[TemplateWeights]
+    has_texts: bool
+
+    @property
+    def steps(self) -> tuple[list[str], list[str]]:
+        """The names of the rows and columns of `transitions`."""
+        size = 0 if self.transitions is None else len(self.transitions)
+        return [*self.labels, "start"][:size], [*self.labels, "end"][:size]
+
+    def advice(self) -> str:
+        """Return how many attributes have no name, and what to do; empty where all have one."""
+        weights = [one for group in self.groups for one in (*group.positive, *group.negative)]
+        nameless = sum(not one.known for one in weights)
+        if not nameless:
+            return ""
+        what = "Give texts that have them, such as the training corpus, by --texts"
+        if self.has_texts:
+            what = "They do not occur in the texts given: give the training corpus by --texts"
+        return (
+            f"{nameless:,} of the {len(weights):,} weights shown have no name: the model holds hashes only. {what}, "
+            "or train with keep_names = true."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return lists and dictionaries that JSON can hold."""
+        steps = None
+        if self.transitions is not None:
+            before, after = self.steps
+            steps = {
+                name: {other: value for other, value in zip(after, row, strict=True) if value == value}
+                for name, row in zip(before, self.transitions.tolist(), strict=True)
+            }
+        signs = ("positive", "negative")
+        return {
+            "model": self.model,
+            "component": self.component,
+            "weights": {
+                group.title: {sign: [one._asdict() for one in getattr(group, sign)] for sign in signs}
+                for group in self.groups
+            },
+            "transitions": steps,
+            "templates": [one._asdict() for one in self.templates],
+        }
+
+
+def template_cells(row: TemplateWeights) -> tuple[str, ...]:
+    """Return a template and its counts as the cells of a table."""
+    name = GROUPS.get(row.kind, row.template) + (" (with the label before)" if row.kind == "pair" else "")
+    return name, *(f"{n:,}" for n in row[2:5]), f"{100 * row.density:.1f}", f"{row.squares:,.1f}"
+
+
+def top_page(found: Top) -> str:
+    """Return the page as HTML."""
+    parts = []
+    if found.transitions is not None:
+        chart = heat_map(*found.steps, found.transitions, diverging=True, row="from", column="to")
+        about = "What a step from the label of the row to that of the column adds to the score."
+        parts.append(frame.section("Transitions", chart, about))
+    if found.templates:
+        header = ("template", "attributes", "weights", "nonzero", "%", "sum of squares")
+        table = frame.table(header, [template_cells(row) for row in found.templates], range(1, 6))
+        about = "How many values each template has in the model, and what is left of their weights."
+        parts.append(frame.section("Weights by template", table, about))
+    for group in found.groups:
+        sides = [
+            frame.table(("weight", title), [(f"{w.weight:+.3f}", w.words(not found.by_label)) for w in weights], (0,))
+            for title, weights in (("for", group.positive), ("against", group.negative))
+        ]
+        parts.append(frame.section(group.title, frame.columns(*sides)))
+    about = f"{found.model}: the largest weights of its features. {found.advice()}".strip()
+    return frame.page(f"What {found.component} has learnt", "".join(parts), about=about)
