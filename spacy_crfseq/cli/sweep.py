@@ -156,7 +156,7 @@ def sweep(
 
 def _carry_out(plan: Plan, output: Path) -> SweepOutcome:
     """Train what has no result yet."""
-    from ..evaluation.results_page import make_page
+    from ..pages.results import make_page
 
     journal = Journal(output / RESULTS)
     keys = {run.key for run in plan.runs}

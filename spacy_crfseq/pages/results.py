@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..pages.charts import Series, line_chart
-from ..pages.frame import columns, figure, page, section, table
-from .results import Result, cells
-from .search import Combination, show, varying
+from ..evaluation.results import Result, cells
+from ..evaluation.search import Combination, show, varying
+from .charts import Series, line_chart
+from .frame import columns, figure, page, section, table
 
 
 def make_page(
