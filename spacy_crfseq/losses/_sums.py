@@ -56,7 +56,7 @@ def _over_known(scores: Scores, batch: Batch, grad: Scores, cap: float) -> float
     if len(weights) >= MANY and len(scores.transitions) == 1:
         order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
         size = blocks.select(batch.offsets, batch.gold, weights, order, left)
-        loss = blocks.log_loss(*scores, batch.offsets, batch.gold, weights, *grad, order[:size], left, cap)
+        loss = blocks.log_loss(scores, batch.offsets, batch.gold, weights, grad, order[:size], left, cap)
         if not left.any():
             return float(loss)
         weights = np.where(left, weights, 0)
@@ -71,7 +71,7 @@ def over_positions(scores: Scores, batch: Batch, grad: Scores, cap: float) -> fl
     if len(weights) >= MANY and len(scores.transitions) == 1:
         order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
         size = blocks.select(batch.offsets, _ALL_KNOWN, weights, order, left)
-        loss = blocks.pointwise(*scores, batch.offsets, batch.gold, weights, *grad, order[:size], left, cap)
+        loss = blocks.pointwise(scores, batch.offsets, batch.gold, weights, grad, order[:size], left, cap)
         if not left.any():
             return float(loss)
         weights = np.where(left, weights, 0)

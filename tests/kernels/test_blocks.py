@@ -20,7 +20,7 @@ def in_blocks(problem: Problem, gradient: Scores) -> tuple[float, np.ndarray]:
     lengths = np.diff(offsets)[order[:size]]
     assert (np.diff(lengths) <= 0).all()
     assert (order[size:] == -1).all()
-    return blocks.log_loss(*problem.scores, *problem.batch[:3], *gradient, order[:size], left, 0.0), left
+    return blocks.log_loss(problem.scores, *problem.batch[:3], gradient, order[:size], left, 0.0), left
 
 
 @st.composite

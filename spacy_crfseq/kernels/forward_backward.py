@@ -1,0 +1,1 @@
+TINY, FAINT, LARGE = 1e-25, 1e-12, 1e18
