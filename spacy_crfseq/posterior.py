@@ -102,7 +102,7 @@ class Posterior(NamedTuple):
         first = 0
         for scores, offsets, tokens in self._constrained():
             log_z = np.empty(len(offsets) - 1)
-            lattice.posterior(*scores, offsets, out[tokens], log_z)
+            lattice.posterior(scores, offsets, out[tokens], log_z)
             check_possible(log_z, first)
             first += len(log_z)
         return out
@@ -114,7 +114,7 @@ class Posterior(NamedTuple):
         out = np.empty(len(labels))
         for scores, offsets, tokens in self._constrained():
             marginals = np.empty_like(scores.emissions)
-            lattice.posterior(*scores, offsets, marginals, np.empty(len(offsets) - 1))
+            lattice.posterior(scores, offsets, marginals, np.empty(len(offsets) - 1))
             out[tokens] = marginals[np.arange(len(marginals)), labels[tokens]]
         return np.minimum(out, 1.0)  # scores in float32 leave a rest
 
@@ -139,7 +139,7 @@ class Posterior(NamedTuple):
             here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
             begins, stops = starts[here] - tokens.start, ends[here] - tokens.start
             lattice.span_probabilities(
-                *scores, offsets, labels[tokens], begins, stops, self.constraints.inside, out[here]
+                scores, offsets, labels[tokens], begins, stops, self.constraints.inside, out[here]
             )
         return np.minimum(out, 1.0)  # scores in float32 leave a rest
 

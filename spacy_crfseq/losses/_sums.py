@@ -60,7 +60,7 @@ def _over_known(scores: Scores, batch: Batch, grad: Scores, cap: float) -> float
         if not left.any():
             return float(loss)
         weights = np.where(left, weights, 0)
-    return float(loss + lattice.log_loss(*scores, batch.offsets, batch.gold, weights, *grad, cap))
+    return float(loss + lattice.log_loss(scores, batch.offsets, batch.gold, weights, grad, cap))
 
 
 def over_positions(scores: Scores, batch: Batch, grad: Scores, cap: float) -> float:
@@ -75,4 +75,4 @@ def over_positions(scores: Scores, batch: Batch, grad: Scores, cap: float) -> fl
         if not left.any():
             return float(loss)
         weights = np.where(left, weights, 0)
-    return float(loss + lattice.pointwise(*scores, batch.offsets, batch.gold, weights, *grad, cap))
+    return float(loss + lattice.pointwise(scores, batch.offsets, batch.gold, weights, grad, cap))
