@@ -286,6 +286,17 @@ def _token_numbers(begins: Offsets, t: int, running: int, tokens: Offsets) -> No
 
 
 @kernel
+def _maxima(tile: Floats, n: int, tops: Floats) -> None:
+    """Write to tops [LANES] the maxima over the first n rows of tile [P, LANES], four rows at a time."""
+    for lane in range(LANES):
+        tops[lane] = tile[0, lane]
+    for k in range(1, n, 4):
+        a, b, c, d = tile[k], tile[min(k + 1, n - 1)], tile[min(k + 2, n - 1)], tile[min(k + 3, n - 1)]
+        for lane in range(LANES):
+            tops[lane] = max(tops[lane], max(max(a[lane], b[lane]), max(c[lane], d[lane])))
+
+
+@kernel
 def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, work: Work) -> None:
     """Load a block: its sequences, exp(score - max) of all tokens, and the sum of the maxima as log_z.
 
@@ -323,11 +334,7 @@ def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, wo
             if t + 1 == work.lengths[lane]:
                 for k in range(n):
                     tile[k, lane] += end[k]
-        for lane in range(LANES):
-            top = tile[0, lane]
-            for k in range(1, n):
-                top = max(top, tile[k, lane])
-            tops[lane] = top
+        _maxima(tile, n, tops)
         for lane in range(running):
             work.log_z[lane] += tops[lane]
         if emissions.itemsize == 4:
@@ -419,11 +426,7 @@ def _backward_without_weights(n: int, work: Work) -> None:
         for row in range(0, u.shape[1], PANEL):
             next_v_and_g(here, row, work.backward, after, used, (first, scale), (g[t], work.e[t], u[t]), total)
         used = n
-        for lane in range(LANES):
-            tops[lane] = 0
-        for k in range(n):
-            for lane in range(LANES):
-                tops[lane] = max(tops[lane], g[t, k, lane])
+        _maxima(g[t], n, tops)
         for lane in range(running):
             lost[lane] |= not (abs(total[lane] - 1) < 1e-2 and tops[lane] <= LARGE)
 
