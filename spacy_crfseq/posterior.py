@@ -160,7 +160,7 @@ class Posterior(NamedTuple):
             n = len(offsets) - 1
             exact = Scores(*(array.astype(np.float64) for array in scores))
             some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
-            kbest.best_labellings(*exact, offsets, some, best, log_z)
+            kbest.best_labellings(exact, offsets, some, best, log_z)
             check_possible(best[0], first)
             labels[:, tokens], values[:, first : first + n] = some, np.minimum(best - log_z, 0)  # 0 but for rounding
             first += n

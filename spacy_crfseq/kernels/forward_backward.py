@@ -14,6 +14,7 @@ from ..types import Floats, Ints, Offsets, Scores
 from . import log_space
 from ._jit import inlined, kernel
 from .math import capped, exponentiate, largest, longest, padded
+from .sequences import local_scores
 
 TINY = 1e-25
 """Below this an alpha that was rounded to zero (under 1e-38 in float32) could have mattered by more than 1e-12."""
@@ -90,9 +91,9 @@ def transition_potentials(transitions: Floats, forward: Floats, backward: Floats
 
 @inlined
 def fill_potentials(scores: Scores, gold: Ints, work: Work) -> float:
-    """Write exp(local score - max of the row), see `log_space.local_scores`; return the sum of the maxima."""
+    """Write exp(local score - max of the row), see `sequences.local_scores`; return the sum of the maxima."""
     local = work.potentials[: scores.emissions.shape[0]]
-    log_space.local_scores(scores, gold, local)
+    local_scores(scores, gold, local)
     total = 0.0
     for t in range(local.shape[0]):
         row = local[t]

@@ -36,8 +36,8 @@ from . import forward_backward as scaled
 from . import log_space
 from ._jit import inlined, kernel
 from .forward_backward import FAINT, HUGE, LARGE, Work, multiply, transition_potentials
-from .log_space import Spans, part
 from .math import capped
+from .sequences import Spans, add_counts, part, path_score
 
 
 class Sums(NamedTuple):
@@ -79,7 +79,7 @@ def expectations(
         here, d_here = part(scores, b, e), part(grad, b, e)
         factor, gold_log_sum, free = weights[s], 0.0, 0.0
         if missing == 0 and gold.shape[0] > 0:
-            gold_log_sum = _gold_score(here, gold[b:e])
+            gold_log_sum = path_score(here, gold[b:e])
         # with missing labels, that sum takes a pass too: before the others where phi' depends on it, and after them
         for turn in range(0 if missing > 0 and cap > 0 else 1, 3 if missing > 0 else 2):
             known, share, turn_cap = gold[b:e], 0.0, 0.0
@@ -97,35 +97,9 @@ def expectations(
         if gold.shape[0] == 0:
             log_z[s] = free
         elif missing == 0:
-            _subtract_gold(gold[b:e], scores.emissions.dtype.type(factor * slope), d_here)
+            add_counts(gold[b:e], scores.emissions.dtype.type(-factor * slope), d_here)
     scaled.add_shared_transitions(work, grad.transitions)
     return loss
-
-
-@inlined
-def _gold_score(scores: Scores, gold: Ints) -> float:
-    """Return the score of a fully labelled sequence."""
-    emissions, transitions, start, end = scores
-    length = emissions.shape[0]
-    score = np.float64(start[gold[0]]) + end[gold[length - 1]]
-    for t in range(length):
-        score += emissions[t, gold[t]]
-        if t > 0:
-            score += transitions[0 if transitions.shape[0] == 1 else t, gold[t - 1], gold[t]]
-    return score
-
-
-@inlined
-def _subtract_gold(gold: Ints, factor: float, grad: Scores) -> None:
-    """Subtract factor times the counts of a fully labelled sequence."""
-    d_emissions, d_transitions, d_start, d_end = grad
-    length = d_emissions.shape[0]
-    d_start[gold[0]] -= factor
-    d_end[gold[length - 1]] -= factor
-    for t in range(length):
-        d_emissions[t, gold[t]] -= factor
-        if t > 0:
-            d_transitions[0 if d_transitions.shape[0] == 1 else t, gold[t - 1], gold[t]] -= factor
 
 
 @inlined

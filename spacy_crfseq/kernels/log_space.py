@@ -6,70 +6,12 @@ sum_j exp(step_t(i, j) + local_t(j) + beta_t(j)), the local score excluded (Rabi
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from ..types import Bools, Floats, Ints, Offsets, Scores
+from ..types import Floats, Ints, Scores
 from ._jit import inlined, kernel
 from .math import capped, log_add, log_sum
-
-
-class Spans(NamedTuple):
-    """Spans [S] whose probabilities are wanted, in order.
-
-    labels (Ints): [T] as which they are labelled.
-    starts, ends (Offsets): [S] first tokens and tokens after the last.
-    inside (Bools): [L, L] whether the second label right after the first goes on with its span.
-    out (Floats): [S] float64, receives the probabilities.
-    """
-
-    labels: Ints
-    starts: Offsets
-    ends: Offsets
-    inside: Bools
-    out: Floats
-
-
-@inlined
-def part(scores: Scores, b: int, e: int) -> Scores:
-    """Return the scores of the tokens b..e-1, or their gradient."""
-    steps = scores.transitions
-    if steps.shape[0] > 1:
-        steps = steps[b:e]
-    return Scores(scores.emissions[b:e], steps, scores.start, scores.end)
-
-
-@kernel
-def local_scores(scores: Scores, gold: Ints, out: Floats) -> None:
-    """Write emissions plus start and end scores of one sequence to out [n, at least L], the rest minus infinity.
-
-    Unless gold is empty, labels other than a known gold label get minus infinity too.
-    """
-    emissions, _, start, end = scores
-    length, n = emissions.shape
-    for t in range(length):
-        row = out[t]
-        for k in range(n):
-            row[k] = emissions[t, k]
-        for k in range(n, row.shape[0]):
-            row[k] = -np.inf
-        if t == 0:
-            for k in range(n):
-                row[k] += start[k]
-        if t == length - 1:
-            for k in range(n):
-                row[k] += end[k]
-        if gold.shape[0] > 0 and gold[t] >= 0:
-            for k in range(n):
-                if k != gold[t]:
-                    row[k] = -np.inf
-
-
-@inlined
-def step_to(transitions: Floats, t: int) -> Floats:
-    """Return the scores [L, L] of the step to token t."""
-    return transitions[0 if transitions.shape[0] == 1 else t]
+from .sequences import Spans, local_scores, step_to
 
 
 @kernel

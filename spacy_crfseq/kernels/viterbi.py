@@ -11,133 +11,145 @@ many, and the result is the same.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ..types import Floats, Ints, Offsets
-from ._jit import kernel
+from ..types import Floats, Ints, Offsets, Scores
+from ._jit import inlined, kernel
+from .math import LANES, longest, padded
+from .sequences import add_counts, part, path_score
 
-LANES = 8
 GROUP = 4
 """Labels whose steps are compared at a time."""
 SAFETY = 1e-6
 """Relative; far above the rounding error of a difference of two scores."""
 
 
+class Work(NamedTuple):
+    """Work arrays for the longest sequence; rows of labels are padded to P.
+
+    best, reached (Floats): [longest, P] scores of the best path to each label, and the same without the label's own
+        emission, from which the way back is found.
+    steps, back (Floats): [L, P] shared transitions and their transpose; for per-position ones steps is work space.
+    bounds (Floats): [L, L] see `_fill_bounds`; a row is filled when it is needed, not a number in column 0 until then.
+    rows, lanes (Floats): [3, P] and [LANES] work space.
+    previous (Offsets): [L + GROUP] labels that may be predecessors; 0, 1, 2, ... where transitions are per position.
+    """
+
+    best: Floats
+    reached: Floats
+    steps: Floats
+    back: Floats
+    bounds: Floats
+    rows: Floats
+    lanes: Floats
+    previous: Offsets
+
+
+@inlined
+def _workspace(scores: Scores, offsets: Offsets) -> Work:
+    transitions, n, dtype = scores.transitions, scores.start.shape[0], scores.emissions.dtype
+    shape, square = (longest(offsets), padded(n)), (n, padded(n))
+    work = Work(
+        np.empty(shape, dtype),
+        np.empty(shape, dtype),
+        np.empty(square, dtype),
+        np.empty(square, dtype),
+        np.empty((n, n), dtype),
+        np.empty((3, square[1]), dtype),
+        np.empty(LANES, dtype),
+        np.empty(n + GROUP, np.int64),
+    )
+    for i in range(n + GROUP):
+        work.previous[i] = i
+    for i in range(n):
+        work.bounds[i, 0] = np.nan
+        for k in range(square[1]):
+            inside = transitions.shape[0] == 1 and k < n
+            work.steps[i, k] = transitions[0, i, k] if inside else -np.inf
+            work.back[i, k] = transitions[0, k, i] if inside else -np.inf
+    return work
+
+
 @kernel
-def best_paths(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    offsets: Offsets,
-    labels: Ints,
-    scores: Floats,
-) -> None:
+def best_paths(scores: Scores, offsets: Offsets, labels: Ints, best: Floats) -> None:
     """Write the best labels [T] and each best path's score [N] (float64, minus infinity where no path is allowed).
 
-    emissions [T, L], transitions [1 or T, L, L], start and end [L]; minus infinity forbids a label or a step.
+    Scores of minus infinity forbid a label or a step.
     """
-    n = emissions.shape[1]
-    padded = (n + LANES - 1) // LANES * LANES
-    longest = 0
-    for s in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    dtype = emissions.dtype
-    best, reached = np.empty((longest, padded), dtype), np.empty((longest, padded), dtype)
-    steps, back = np.empty((n, padded), dtype), np.empty((n, padded), dtype)
-    bounds = np.empty((n, n), dtype)
-    rows, lanes = np.empty((3, padded), dtype), np.empty(LANES, dtype)
-    previous = np.empty(n + GROUP, np.int64)
-    for i in range(n + GROUP):
-        previous[i] = i
-    shared = transitions.shape[0] == 1
-    for i in range(n):
-        bounds[i, 0] = np.nan
-        for k in range(padded):
-            inside = shared and k < n
-            steps[i, k] = transitions[0, i, k] if inside else -np.inf
-            back[i, k] = transitions[0, k, i] if inside else -np.inf
+    work = _workspace(scores, offsets)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        scores[s] = 0
+        best[s] = 0
         if e > b:
-            taken_out = _best_scores(
-                emissions, transitions, start, b, e, best, reached, steps, bounds, previous, rows, lanes
-            )
-            scores[s] = taken_out + _trace_back(transitions, end, b, e, best, reached, back, labels)
+            here = part(scores, b, e)
+            taken_out = _best_scores(here, work)
+            best[s] = taken_out + _trace_back(here.transitions, scores.end, work, labels[b:e])
+
+
+@inlined
+def _predecessors(transitions: Floats, t: int, top: int, before: Floats, work: Work) -> int:
+    """List the labels that may come before token t, the best of which is `top`; return their number.
+
+    The list is filled up to a multiple of `GROUP` with the last of them.
+    """
+    steps, bounds, previous, n = work.steps, work.bounds, work.previous, transitions.shape[1]
+    if transitions.shape[0] > 1:
+        for i in range(n):
+            for k in range(n):
+                steps[i, k] = transitions[t, i, k]
+        for i in range(n, n + GROUP - 1):
+            previous[i] = n - 1
+        return n
+    if np.isnan(bounds[top, 0]):
+        _fill_bounds(steps, top, bounds, work.rows[2], work.lanes)
+    m = 0
+    for i in range(n):
+        previous[m] = i
+        m += before[i] >= bounds[top, i]
+    for i in range(m, m + GROUP - 1):
+        previous[i] = previous[max(m - 1, 0)]
+    return m
 
 
 @kernel
-def _best_scores(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    b: int,
-    e: int,
-    best: Floats,
-    reached: Floats,
-    steps: Floats,
-    bounds: Floats,
-    previous: Offsets,
-    rows: Floats,
-    lanes: Floats,
-) -> float:
-    """Fill best [*, P] for the sequence of the tokens b..e-1; return what was taken out of its scores, in float64.
-
-    reached [*, P] receives each label's score without its own emission, from which the way back is found.
-    steps [L, P] holds shared transitions; for per-position ones it is work space.  bounds [L, L] is filled as it is
-    needed: not a number in column 0 means that a row has not been.  previous [L + GROUP] holds 0, 1, 2, ... where
-    transitions are per position.  rows [3, P] and lanes are work space.
-    """
-    n = emissions.shape[1]
-    padded = best.shape[1]
-    shared = transitions.shape[0] == 1
-    before, here = rows[0], rows[1]
+def _best_scores(scores: Scores, work: Work) -> float:
+    """Fill best and reached for one sequence; return what was taken out of its scores, in float64."""
+    emissions, transitions, start, _ = scores
+    (length, n), width = emissions.shape, work.best.shape[1]
+    before, here, steps, previous = work.rows[0], work.rows[1], work.steps, work.previous
     taken_out = 0.0
     top = int(np.int64(0))  # from a bare 0 numba would compile `_fill_bounds` for that constant, too
-    for k in range(padded):
+    for k in range(width):
         here[k] = -np.inf
     for k in range(n):
-        here[k] = emissions[b, k] + start[k]
-    for t in range(b, e):
-        if t > b:
-            for k in range(padded):
+        here[k] = emissions[0, k] + start[k]
+    for t in range(length):
+        if t > 0:
+            for k in range(width):
                 before[k] = here[k]
                 here[k] = -np.inf
-            m = n
-            if shared:
-                if np.isnan(bounds[top, 0]):
-                    _fill_bounds(steps, top, bounds, rows[2], lanes)
-                m = 0
-                for i in range(n):
-                    previous[m] = i
-                    m += before[i] >= bounds[top, i]
-                for i in range(m, m + GROUP - 1):
-                    previous[i] = previous[max(m - 1, 0)]
-            else:
-                for i in range(n):
-                    for k in range(n):
-                        steps[i, k] = transitions[t, i, k]
-                for i in range(n, n + GROUP - 1):
-                    previous[i] = n - 1
+            m = _predecessors(transitions, t, top, before, work)
+            # four predecessors at a time, so that a number of `here` is loaded and stored once for four
             for c in range(0, m, GROUP):
                 i, j, x, y = previous[c], previous[c + 1], previous[c + 2], previous[c + 3]
                 p, q, u, v = before[i], before[j], before[x], before[y]
-                for k in range(padded):
+                for k in range(width):
                     first, second = max(p + steps[i, k], q + steps[j, k]), max(u + steps[x, k], v + steps[y, k])
                     here[k] = max(here[k], max(first, second))
-            for k in range(padded):
-                reached[t - b, k] = here[k]
+            for k in range(width):
+                work.reached[t, k] = here[k]
             for k in range(n):
                 here[k] += emissions[t, k]
-        top = _first_largest(here, lanes)
+        top = _first_largest(here, work.lanes)
         largest = here[top]
         if largest > -np.inf:  # scores grow with the length, and float32 would lose the differences
             taken_out += largest
-            for k in range(padded):
+            for k in range(width):
                 here[k] -= largest
-        for k in range(padded):
-            best[t - b, k] = here[k]
+        for k in range(width):
+            work.best[t, k] = here[k]
     return taken_out
 
 
@@ -175,64 +187,38 @@ def _first_largest(values: Floats, lanes: Floats) -> int:
 
 
 @kernel
-def _trace_back(
-    transitions: Floats,
-    end: Floats,
-    b: int,
-    e: int,
-    best: Floats,
-    reached: Floats,
-    back: Floats,
-    labels: Ints,
-) -> float:
-    """Write the best labels of the tokens b..e-1, last one first; return the score of the last.
-
-    back [L, P] holds shared transitions, the label that comes second first.
-    """
-    n = end.shape[0]
-    shared = transitions.shape[0] == 1
-    last = e - b - 1
-    label = 0
+def _trace_back(transitions: Floats, end: Floats, work: Work, labels: Ints) -> float:
+    """Write the best labels of one sequence, last one first; return the score of the last."""
+    best, reached, back = work.best, work.reached, work.back
+    n, last, label = end.shape[0], labels.shape[0] - 1, 0
     for k in range(n):
         if best[last, k] + end[k] > best[last, label] + end[label]:
             label = k
     score = np.float64(best[last, label]) + end[label]
-    labels[e - 1] = label
+    labels[last] = label
     for t in range(last, 0, -1):
         wanted = reached[t, label]
         before = 0
-        if shared:
+        if transitions.shape[0] == 1:
             while before < n - 1 and best[t - 1, before] + back[label, before] != wanted:
                 before += 1
         else:
-            while before < n - 1 and best[t - 1, before] + transitions[b + t, before, label] != wanted:
+            while before < n - 1 and best[t - 1, before] + transitions[t, before, label] != wanted:
                 before += 1
         label = before
-        labels[b + t - 1] = label
+        labels[t - 1] = label
     return score
 
 
 @kernel
-def max_loss(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    offsets: Offsets,
-    gold: Ints,
-    weights: Floats,
-    cost: float,
-    d_emissions: Floats,
-    d_transitions: Floats,
-    d_start: Floats,
-    d_end: Floats,
-) -> float:
+def max_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, cost: float, grad: Scores) -> float:
     """Return the sum over sequences of ``weight * (max_y [score(y) + cost * errors(y)] - max_{z ~ gold} score(z))``.
 
     errors(y) counts the tokens whose known gold label y does not have, and z agrees with the known ones.  A
     subgradient, the counts of y less those of z, is added to the gradients, whose shapes are those of the scores; gold
     [T] is negative where missing, weights [N].
     """
+    emissions, transitions, start, end = scores
     n_tokens, n = emissions.shape
     raised, masked = emissions, emissions
     if cost > 0:
@@ -245,7 +231,8 @@ def max_loss(
                     raised[t, k] = emissions[t, k]
     best = np.empty(weights.shape[0])
     rival, target = np.empty(n_tokens, np.int32), gold
-    best_paths(raised, transitions, start, end, offsets, rival, best)
+    rival_scores = Scores(raised, transitions, start, end)
+    best_paths(rival_scores, offsets, rival, best)
     if n_tokens and gold.min() < 0:
         masked, target = emissions.copy(), np.empty(n_tokens, np.int32)
         for t in range(n_tokens):
@@ -253,7 +240,7 @@ def max_loss(
                 for k in range(n):
                     masked[t, k] = -np.inf
                 masked[t, gold[t]] = emissions[t, gold[t]]
-        best_paths(masked, transitions, start, end, offsets, target, best)
+        best_paths(Scores(masked, transitions, start, end), offsets, target, best)
         for t in range(n_tokens):
             if gold[t] >= 0:
                 target[t] = gold[t]
@@ -261,41 +248,15 @@ def max_loss(
     for s in range(weights.shape[0]):
         b, e = offsets[s], offsets[s + 1]
         if weights[s] != 0 and e > b:
-            above = _count(raised, transitions, start, end, b, e, rival, weights[s],
-                           d_emissions, d_transitions, d_start, d_end)  # fmt: skip
-            below = _count(emissions, transitions, start, end, b, e, target, -weights[s],
-                           d_emissions, d_transitions, d_start, d_end)  # fmt: skip
+            d_here = part(grad, b, e)
+            above = _count(part(rival_scores, b, e), rival[b:e], weights[s], d_here)
+            below = _count(part(scores, b, e), target[b:e], -weights[s], d_here)
             loss += weights[s] * (above - below)
     return loss
 
 
 @kernel
-def _count(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    b: int,
-    e: int,
-    labels: Ints,
-    weight: float,
-    d_emissions: Floats,
-    d_transitions: Floats,
-    d_start: Floats,
-    d_end: Floats,
-) -> float:
-    """Add weight times the counts of the labels of the tokens b..e-1; return their score, in float64."""
-    f = d_emissions.dtype.type(weight)
-    shared = transitions.shape[0] == 1
-    score = np.float64(start[labels[b]]) + end[labels[e - 1]]
-    d_start[labels[b]] += f
-    d_end[labels[e - 1]] += f
-    for t in range(b, e):
-        here = labels[t]
-        score += emissions[t, here]
-        d_emissions[t, here] += f
-        if t > b:
-            place = 0 if shared else t
-            score += transitions[place, labels[t - 1], here]
-            d_transitions[place, labels[t - 1], here] += f
-    return score
+def _count(scores: Scores, labels: Ints, weight: float, grad: Scores) -> float:
+    """Add weight times the counts of the labels of one sequence; return their score, in float64."""
+    add_counts(labels, scores.emissions.dtype.type(weight), grad)
+    return path_score(scores, labels)

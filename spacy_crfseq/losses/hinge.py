@@ -37,4 +37,4 @@ class Hinge:
         """Return the weighted sum over sequences and add a subgradient to `grad`."""
         from ..kernels import viterbi
 
-        return float(viterbi.max_loss(*scores, *batch[:3], self.cost, *grad))
+        return float(viterbi.max_loss(scores, *batch[:3], self.cost, grad))

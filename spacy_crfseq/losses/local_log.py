@@ -27,4 +27,4 @@ class LocalLog:
         """Return the weighted sum over sequences and add its gradient to `grad`."""
         from ..kernels import local
 
-        return float(local.log_loss(*scores, *batch[:3], *grad))
+        return float(local.log_loss(scores, *batch[:3], grad))

@@ -29,4 +29,4 @@ class Perceptron:
         """Return the weighted sum over sequences and add a subgradient to `grad`."""
         from ..kernels import viterbi
 
-        return float(viterbi.max_loss(*scores, *batch[:3], 0.0, *grad))
+        return float(viterbi.max_loss(scores, *batch[:3], 0.0, grad))
