@@ -176,7 +176,7 @@ class Posterior(NamedTuple):
         parts = [np.zeros(0)]
         for model, tokens in self._chains():
             parts.append(np.empty(len(model.offsets) - 1))
-            chain.log_probabilities(*model[:4], labels[tokens], parts[-1])
+            chain.log_probabilities(model, labels[tokens], parts[-1])
         return np.concatenate(parts)
 
     def entropies(self) -> NDArray[np.float64]:
@@ -186,7 +186,7 @@ class Posterior(NamedTuple):
         parts = [np.zeros(0)]
         for model, _ in self._chains():
             parts.append(np.empty(len(model.offsets) - 1))
-            chain.entropies(*model[:4], parts[-1])
+            chain.entropies(model, parts[-1])
         return np.concatenate(parts)
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
@@ -196,7 +196,7 @@ class Posterior(NamedTuple):
         out = np.empty((n, self.n_tokens), np.int32)
         for model, tokens in self._chains():
             part = np.empty((n, len(model.ahead)), np.int32)
-            chain.sample(*model[:4], rng.random((len(model.ahead), n)), part)
+            chain.sample(model, rng.random((len(model.ahead), n)), part)
             out[:, tokens] = part
         return out
 
