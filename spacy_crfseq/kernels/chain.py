@@ -305,7 +305,7 @@ def best_spans(chain: Chain, spans: SpanChain, outside: Bools, gain: float, cost
     see `Chain.log_z`.
     """
     labels, values = np.zeros(len(chain.ahead), np.int32), np.empty((3, *chain.ahead.shape))
-    table = Table(*values, np.full((*chain.ahead.shape, 2), -1, np.int32))
+    table = Table(values[0], values[1], values[2], np.full((*chain.ahead.shape, 2), -1, np.int32))
     search(chain, spans, outside, gain, cost, table, labels)
     return labels
 

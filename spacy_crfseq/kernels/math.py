@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..types import Floats, Offsets
@@ -27,7 +29,7 @@ def longest(offsets: Offsets) -> int:
 
 
 @inlined
-def exp32(x: float) -> float:
+def exp32(x: Any) -> Any:
     """Return the exponential of a float32 that is not positive; 0 below -87 and for what is not a number.
 
     x = m log 2 + r with a polynomial for e^r (Cephes, ``expf``, relative error 2e-7) and 2^m written into the exponent
