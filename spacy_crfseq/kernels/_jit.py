@@ -58,7 +58,7 @@ def kernel(function: Function) -> Function:
         return cast(Function, numba.njit(**OPTIONS)(function))
     # numba stamps a cached kernel with the file of the kernel alone.  These attributes are private; in a version of
     # numba without them a kernel stays cached when a callee in another file changes, which only developers do.
-    index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if hasattr(index, "_source_stamp"):
         index._source_stamp = (index._source_stamp, FOLDER_STAMP)
     return compiled

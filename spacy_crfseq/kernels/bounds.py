@@ -6,7 +6,7 @@ import numpy as np
 
 from ..types import Ints, Offsets
 from ._jit import inlined, kernel
-from .boosting import Numbers, Rows, Sums
+from .memory import Numbers, Rows, Sums
 
 Reach = tuple[Numbers, Numbers, Numbers]
 

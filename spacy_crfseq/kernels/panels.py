@@ -35,7 +35,7 @@ def _array(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     """Return the struct of an array, or a list of those of a tuple of arrays."""
     if isinstance(kind, types.BaseTuple):
         parts = cgutils.unpack_tuple(builder, value, len(kind))
-        return [_array(context, builder, one, number) for one, number in zip(kind, parts, strict=True)]
+        return [_array(context, builder, one, number) for one, number in zip(list(kind), parts, strict=True)]
     return context.make_array(kind)(context, builder, value)
 
 

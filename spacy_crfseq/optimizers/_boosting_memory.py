@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import boosting as kernels
-from ..kernels import bounds
+from ..kernels import bounds, memory
 from ..types import LikelihoodLoss, Objective, Occurrences, Offsets, RowBlock
 
 CANDIDATES = 4
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 class Memory:
     """What is remembered of the text between the rounds: see `kernels.boosting`.
 
-    data (kernels.Data): Weights, which are the state's and changed in place, scores and indices.
+    data (memory.Data): Weights, which are the state's and changed in place, scores and indices.
     owners (list): [T] for each group of rows, the sequence of a position, -1 for tokens that are none.
     shared (slice): Where transitions, start and end scores lie in theta.
     learnt (NDArray): [L * (L + 2)] which of them are learnt.
@@ -52,10 +52,10 @@ class Memory:
         1 - P(gold), and weight * phi.
     """
 
-    data: kernels.Data
-    chains: kernels.Chains
-    steps: kernels.Steps
-    sums: kernels.Sums
+    data: memory.Data
+    chains: memory.Chains
+    steps: memory.Steps
+    sums: memory.Sums
     occurrences: list[Occurrences]
     owners: list[NDArray[np.int32]]
     shared: slice
@@ -83,7 +83,7 @@ class Memory:
         """
         blocks, batch, index = objective.blocks, objective.batch, _Index.of(objective)
         n_labels, n_tokens, n_parameters = blocks[0].width, batch.n_tokens, len(theta)
-        rows = kernels.Rows(*_places(blocks), blocks[1].first)
+        rows = memory.Rows(*_places(blocks), blocks[1].first)
         n_rows, n_shared = len(rows.begin) - 1, n_labels * (n_labels + 2)
         low, high, lengths = np.zeros(n_parameters), np.zeros(n_parameters), np.zeros(n_rows)
         for block, on, owner, columns in zip(blocks, index.occurrences, index.owners, index.columns, strict=False):
@@ -94,23 +94,23 @@ class Memory:
         n_steps = longest if len(index.occurrences) > 1 else 1
         shared = slice(blocks[2].begin, blocks[2].end)
 
-        def chain(length: int) -> kernels.Chain:
-            return kernels.Chain(np.empty((length, n_labels)), np.empty((length, n_labels)), np.zeros(length))
+        def chain(length: int) -> memory.Chain:
+            return memory.Chain(np.empty((length, n_labels)), np.empty((length, n_labels)), np.zeros(length))
 
         def square() -> NDArray[np.float64]:
             return np.empty((n_steps, n_labels, n_labels))
 
         return cls(
-            data=kernels.Data(
+            data=memory.Data(
                 theta, rows, index.text(objective, by_sequence=by_sequence), np.empty((n_tokens, n_labels)),
                 shared.start, np.zeros(n_tokens, np.bool_),
             ),
-            chains=kernels.Chains(
+            chains=memory.Chains(
                 chain(n_tokens), chain(n_tokens if clamps else 0), chain(room), chain(room if clamps else 0),
                 np.zeros(room, np.bool_),
             ),
-            steps=kernels.Steps(square(), square(), np.empty(n_steps)),
-            sums=kernels.Sums(
+            steps=memory.Steps(square(), square(), np.empty(n_steps)),
+            sums=memory.Sums(
                 np.zeros((n_parameters, 2)), np.zeros((len(group_sizes), n_shared, 2)),
                 np.zeros(n_rows if by_sequence else 0), np.zeros(n_rows, np.bool_), groups,
             ),
@@ -144,7 +144,7 @@ class Memory:
         n_sequences = len(self.weights)
         self.nll, self.slopes, self.masses, self.values = (np.zeros(n_sequences) for _ in range(4))
         changed[:] = True
-        self._renew(objective, self.alive, kernels.Change(-1, 0, 0.0))
+        self._renew(objective, self.alive, memory.Change(-1, 0, 0.0))
         changed[:] = False
 
     def take(self, objective: Objective, step: Step) -> None:
@@ -165,7 +165,7 @@ class Memory:
         self.data.changed[positions] = True
         of_positions = owner[positions]
         sequences = of_positions[np.flatnonzero(np.diff(of_positions, prepend=-1))].astype(np.int64)
-        self._renew(objective, sequences, kernels.Change(before, column, float(step.by)))
+        self._renew(objective, sequences, memory.Change(before, column, float(step.by)))
         self.data.changed[positions] = False
 
     def take_longer(self, objective: Objective, step: Step, limit: float) -> None:
@@ -195,7 +195,7 @@ class Memory:
         tokens, owner = index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], self.owners[pair]
         return tokens[owner[tokens] >= 0], pair, owner
 
-    def _renew(self, objective: Objective, sequences: NDArray[np.int64], change: kernels.Change) -> None:
+    def _renew(self, objective: Objective, sequences: NDArray[np.int64], change: memory.Change) -> None:
         """Compute some sequences anew after a change."""
         for part in self._chunks(sequences):
             nll = np.empty(len(part))
@@ -344,7 +344,7 @@ class _Index(NamedTuple):
         occurrences = [objective.occurrences(block) for block in range(len(owners))]
         return cls(occurrences, owners, columns, partial, np.flatnonzero(alive))
 
-    def text(self, objective: Objective, *, by_sequence: bool) -> kernels.Text:
+    def text(self, objective: Objective, *, by_sequence: bool) -> memory.Text:
         """Return the tuple that kernels read."""
         blocks, offsets, state = objective.blocks, objective.batch.offsets, self.occurrences[0]
         pair_ptr, pair_ids = np.zeros(0, np.int64), np.zeros(0, np.int32)
@@ -353,7 +353,7 @@ class _Index(NamedTuple):
         held_ptr, held = np.zeros(len(offsets), np.int64), np.zeros(0, np.int32)
         if by_sequence:
             held_ptr, held = _held(self.occurrences, blocks, offsets)
-        return kernels.Text(
+        return memory.Text(
             offsets, self.columns[0], self.partial, state.ptr, state.ids, pair_ptr, pair_ids, held_ptr, held
         )
 

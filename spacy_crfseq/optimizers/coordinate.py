@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,25 +109,10 @@ class BlockCoordinateDescent:
         if not self.kappa > 0 or not min(self.tolerance, self.gradient_tolerance) >= 0:
             raise ConfigError(f"{name}: kappa must be positive, tolerance and gradient_tolerance 0 or more.")
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """What is asked of the objective."""
-        return frozenset({"log_likelihood"})
-
-    @property
-    def penalties(self) -> frozenset[str]:
-        """Regularizers it can minimise: elastic nets."""
-        return frozenset({"elastic"})
-
-    @property
-    def online(self) -> bool:
-        """False: every sweep needs all data."""
-        return False
-
-    @property
-    def _single(self) -> bool:
-        """Whether weights are visited one at a time."""
-        return False
+    needs: ClassVar[frozenset[str]] = frozenset({"log_likelihood"})
+    penalties: ClassVar[frozenset[str]] = frozenset({"elastic"})
+    online: ClassVar[bool] = False
+    _single: ClassVar[bool] = False  # whether weights are visited one at a time
 
     def start(self, theta: Floats) -> CoordinateState:
         """Return the state of a run that begins at `theta`."""
@@ -166,12 +151,12 @@ class BlockCoordinateDescent:
         if not len(state.factors):
             state.factors = np.full(len(state.theta) if self._single else work.n_rows, self.kappa)
         violation, visited = 0.0, 0
-        for pairs, order, low, high in work.chunks(state.rng if self.shuffle else None, self._single):
-            rows, factors = (work.pair if pairs else work.state), state.factors
-            if not self._single and pairs:
+        for rows, order, low, high in work.chunks(state.rng if self.shuffle else None, self._single):
+            factors = state.factors
+            if not self._single and rows.pairs:
                 factors = factors[work.n_state_rows :]
-            how = order, low, high, self._single, full
-            found = coordinate.sweep(work.chains, work.lattices, rows, pairs, *how, state.theta, factors, *strengths)
+            how = coordinate.Visit(order, low, high, self._single, full)
+            found = coordinate.sweep(work.chains, work.lattices, rows, how, state.theta, factors, strengths)
             violation, visited = violation + found[0], visited + found[1]
         return violation, visited
 
@@ -197,9 +182,7 @@ class CoordinateDescent(BlockCoordinateDescent):
     small problems, or few weights an attribute.  Settings and errors are those of `BlockCoordinateDescent`.
     """
 
-    @property
-    def _single(self) -> bool:
-        return True
+    _single: ClassVar[bool] = True
 
 
 NOWHERE = Occurrences(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32))
@@ -254,8 +237,8 @@ class _Work:
         if self.allowed is not None:
             self.lattices.emissions[~self.allowed] = -np.inf
         self.lattices.steps.fill(0)
-        for rows, pairs in ((self.state, False), (self.pair, True)):
-            coordinate.add_scores(self.lattices, rows, pairs, theta)
+        for rows in (self.state, self.pair):
+            coordinate.add_scores(self.lattices, rows, theta)
         return coordinate.begin(self.chains, self.lattices)
 
     def loss(self) -> float:
@@ -269,22 +252,22 @@ class _Work:
         from ..kernels import coordinate
 
         gradient, curvature = np.zeros_like(theta), np.zeros_like(theta)
-        for rows, pairs in ((self.state, False), (self.pair, True)):
-            coordinate.differentiate(self.chains, self.lattices, rows, pairs, theta, gradient, curvature)
+        for rows in (self.state, self.pair):
+            coordinate.differentiate(self.chains, self.lattices, rows, theta, gradient, curvature)
         gradient += strengths.l2 * theta + strengths.l1 * np.sign(theta)
         shrunk = np.sign(gradient) * np.maximum(np.abs(gradient) - strengths.l1, 0)
         return float(np.linalg.norm(np.where(theta == 0, shrunk, gradient)))
 
-    def chunks(self, rng: np.random.Generator | None, single: bool) -> Iterator[tuple[bool, Offsets, int, int]]:
-        """Yield (whether they score label pairs, numbers of rows, first and last column + 1) for each kernel call."""
-        for pairs, rows in ((False, self.state), (True, self.pair)):
+    def chunks(self, rng: np.random.Generator | None, single: bool) -> Iterator[tuple[Rows, Offsets, int, int]]:
+        """Yield (all rows of a kind, numbers of some, first and last column + 1) for each kernel call."""
+        for rows in (self.state, self.pair):
             costs = np.diff(rows.row_ptr) * (rows.width if single else 1)
             order = np.arange(len(costs)) if rng is None else rng.permutation(len(costs))
             chunk = np.cumsum(costs[order]) // CHUNK_TOKENS
             for part in np.split(order, np.flatnonzero(np.diff(chunk)) + 1):
                 pieces = min(rows.width, 1 + int(costs[part].sum()) // CHUNK_TOKENS) if single and len(part) == 1 else 1
                 for i in range(pieces):
-                    yield pairs, part, rows.width * i // pieces, rows.width * (i + 1) // pieces
+                    yield rows, part, rows.width * i // pieces, rows.width * (i + 1) // pieces
 
 
 def _kinds(batch: Batch) -> NDArray[np.int8]:
@@ -324,6 +307,7 @@ def _rows(block: RowBlock, on: Occurrences, more: list[_More], wanted: Bools | N
         np.concatenate(cols).astype(np.int32),
         _pointers(np.concatenate([sizes, [len(row.tokens) for row in more]])),
         np.concatenate([on.tokens[keep], *(row.tokens for row in more)]).astype(np.int64),
+        wanted is not None,
     )
 
 
