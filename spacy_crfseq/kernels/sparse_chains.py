@@ -131,6 +131,7 @@ class Work(NamedTuple):
 
 @inlined
 def workspace(chains: Chains, lattices: Lattices, width: int) -> Work:
+    """Return work arrays for the longest sequence and rows of some width."""
     longest, n = 1, chains.offsets.shape[0] - 1
     for s in range(n):
         longest = max(longest, chains.offsets[s + 1] - chains.offsets[s])
