@@ -11,13 +11,11 @@ many, and the result is the same.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..types import Floats, Ints, Offsets, Scores
-from ._jit import inlined, kernel
-from .math import LANES, longest, padded
+from ._jit import kernel
+from .math import LANES, longest
 from .sequences import add_counts, part, path_score
 
 GROUP = 4
@@ -26,130 +24,112 @@ SAFETY = 1e-6
 """Relative; far above the rounding error of a difference of two scores."""
 
 
-class Work(NamedTuple):
-    """Work arrays for the longest sequence; rows of labels are padded to P.
-
-    best, reached (Floats): [longest, P] scores of the best path to each label, and the same without the label's own
-        emission, from which the way back is found.
-    steps, back (Floats): [L, P] shared transitions and their transpose; for per-position ones steps is work space.
-    bounds (Floats): [L, L] see `_fill_bounds`; a row is filled when it is needed, not a number in column 0 until then.
-    rows, lanes (Floats): [3, P] and [LANES] work space.
-    previous (Offsets): [L + GROUP] labels that may be predecessors; 0, 1, 2, ... where transitions are per position.
-    """
-
-    best: Floats
-    reached: Floats
-    steps: Floats
-    back: Floats
-    bounds: Floats
-    rows: Floats
-    lanes: Floats
-    previous: Offsets
-
-
-@inlined
-def _workspace(scores: Scores, offsets: Offsets) -> Work:
-    transitions, n, dtype = scores.transitions, scores.start.shape[0], scores.emissions.dtype
-    shape, square = (longest(offsets), padded(n)), (n, padded(n))
-    work = Work(
-        np.empty(shape, dtype),
-        np.empty(shape, dtype),
-        np.empty(square, dtype),
-        np.empty(square, dtype),
-        np.empty((n, n), dtype),
-        np.empty((3, square[1]), dtype),
-        np.empty(LANES, dtype),
-        np.empty(n + GROUP, np.int64),
-    )
-    for i in range(n + GROUP):
-        work.previous[i] = i
-    for i in range(n):
-        work.bounds[i, 0] = np.nan
-        for k in range(square[1]):
-            inside = transitions.shape[0] == 1 and k < n
-            work.steps[i, k] = transitions[0, i, k] if inside else -np.inf
-            work.back[i, k] = transitions[0, k, i] if inside else -np.inf
-    return work
-
-
 @kernel
-def best_paths(scores: Scores, offsets: Offsets, labels: Ints, best: Floats) -> None:
+def best_paths(scores: Scores, offsets: Offsets, labels: Ints, best_scores: Floats) -> None:
     """Write the best labels [T] and each best path's score [N] (float64, minus infinity where no path is allowed).
 
-    Scores of minus infinity forbid a label or a step.
+    emissions [T, L], transitions [1 or T, L, L], start and end [L]; minus infinity forbids a label or a step.
     """
-    work = _workspace(scores, offsets)
+    emissions, transitions, start, end = scores
+    n = emissions.shape[1]
+    padded = (n + LANES - 1) // LANES * LANES
+    length = longest(offsets)
+    dtype = emissions.dtype
+    best, reached = np.empty((length, padded), dtype), np.empty((length, padded), dtype)
+    steps, back = np.empty((n, padded), dtype), np.empty((n, padded), dtype)
+    bounds = np.empty((n, n), dtype)
+    rows, lanes = np.empty((3, padded), dtype), np.empty(LANES, dtype)
+    previous = np.empty(n + GROUP, np.int64)
+    for i in range(n + GROUP):
+        previous[i] = i
+    shared = transitions.shape[0] == 1
+    for i in range(n):
+        bounds[i, 0] = np.nan
+        for k in range(padded):
+            inside = shared and k < n
+            steps[i, k] = transitions[0, i, k] if inside else -np.inf
+            back[i, k] = transitions[0, k, i] if inside else -np.inf
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        best[s] = 0
+        best_scores[s] = 0
         if e > b:
-            here = part(scores, b, e)
-            taken_out = _best_scores(here, work)
-            best[s] = taken_out + _trace_back(here.transitions, scores.end, work, labels[b:e])
-
-
-@inlined
-def _predecessors(transitions: Floats, t: int, top: int, before: Floats, work: Work) -> int:
-    """List the labels that may come before token t, the best of which is `top`; return their number.
-
-    The list is filled up to a multiple of `GROUP` with the last of them.
-    """
-    steps, bounds, previous, n = work.steps, work.bounds, work.previous, transitions.shape[1]
-    if transitions.shape[0] > 1:
-        for i in range(n):
-            for k in range(n):
-                steps[i, k] = transitions[t, i, k]
-        for i in range(n, n + GROUP - 1):
-            previous[i] = n - 1
-        return n
-    if np.isnan(bounds[top, 0]):
-        _fill_bounds(steps, top, bounds, work.rows[2], work.lanes)
-    m = 0
-    for i in range(n):
-        previous[m] = i
-        m += before[i] >= bounds[top, i]
-    for i in range(m, m + GROUP - 1):
-        previous[i] = previous[max(m - 1, 0)]
-    return m
+            taken_out = _best_scores(
+                emissions, transitions, start, b, e, best, reached, steps, bounds, previous, rows, lanes
+            )
+            best_scores[s] = taken_out + _trace_back(transitions, end, b, e, best, reached, back, labels)
 
 
 @kernel
-def _best_scores(scores: Scores, work: Work) -> float:
-    """Fill best and reached for one sequence; return what was taken out of its scores, in float64."""
-    emissions, transitions, start, _ = scores
-    (length, n), width = emissions.shape, work.best.shape[1]
-    before, here, steps, previous = work.rows[0], work.rows[1], work.steps, work.previous
+def _best_scores(
+    emissions: Floats,
+    transitions: Floats,
+    start: Floats,
+    b: int,
+    e: int,
+    best: Floats,
+    reached: Floats,
+    steps: Floats,
+    bounds: Floats,
+    previous: Offsets,
+    rows: Floats,
+    lanes: Floats,
+) -> float:
+    """Fill best [*, P] for the sequence of the tokens b..e-1; return what was taken out of its scores, in float64.
+
+    reached [*, P] receives each label's score without its own emission, from which the way back is found.
+    steps [L, P] holds shared transitions; for per-position ones it is work space.  bounds [L, L] is filled as it is
+    needed: not a number in column 0 means that a row has not been.  previous [L + GROUP] holds 0, 1, 2, ... where
+    transitions are per position.  rows [3, P] and lanes are work space.
+    """
+    n = emissions.shape[1]
+    padded = best.shape[1]
+    shared = transitions.shape[0] == 1
+    before, here = rows[0], rows[1]
     taken_out = 0.0
     top = int(np.int64(0))  # from a bare 0 numba would compile `_fill_bounds` for that constant, too
-    for k in range(width):
+    for k in range(padded):
         here[k] = -np.inf
     for k in range(n):
-        here[k] = emissions[0, k] + start[k]
-    for t in range(length):
-        if t > 0:
-            for k in range(width):
+        here[k] = emissions[b, k] + start[k]
+    for t in range(b, e):
+        if t > b:
+            for k in range(padded):
                 before[k] = here[k]
                 here[k] = -np.inf
-            m = _predecessors(transitions, t, top, before, work)
-            # four predecessors at a time, so that a number of `here` is loaded and stored once for four
+            m = n
+            if shared:
+                if np.isnan(bounds[top, 0]):
+                    _fill_bounds(steps, top, bounds, rows[2], lanes)
+                m = 0
+                for i in range(n):
+                    previous[m] = i
+                    m += before[i] >= bounds[top, i]
+                for i in range(m, m + GROUP - 1):
+                    previous[i] = previous[max(m - 1, 0)]
+            else:
+                for i in range(n):
+                    for k in range(n):
+                        steps[i, k] = transitions[t, i, k]
+                for i in range(n, n + GROUP - 1):
+                    previous[i] = n - 1
             for c in range(0, m, GROUP):
                 i, j, x, y = previous[c], previous[c + 1], previous[c + 2], previous[c + 3]
                 p, q, u, v = before[i], before[j], before[x], before[y]
-                for k in range(width):
+                for k in range(padded):
                     first, second = max(p + steps[i, k], q + steps[j, k]), max(u + steps[x, k], v + steps[y, k])
                     here[k] = max(here[k], max(first, second))
-            for k in range(width):
-                work.reached[t, k] = here[k]
+            for k in range(padded):
+                reached[t - b, k] = here[k]
             for k in range(n):
                 here[k] += emissions[t, k]
-        top = _first_largest(here, work.lanes)
+        top = _first_largest(here, lanes)
         largest = here[top]
         if largest > -np.inf:  # scores grow with the length, and float32 would lose the differences
             taken_out += largest
-            for k in range(width):
+            for k in range(padded):
                 here[k] -= largest
-        for k in range(width):
-            work.best[t, k] = here[k]
+        for k in range(padded):
+            best[t - b, k] = here[k]
     return taken_out
 
 
@@ -187,26 +167,40 @@ def _first_largest(values: Floats, lanes: Floats) -> int:
 
 
 @kernel
-def _trace_back(transitions: Floats, end: Floats, work: Work, labels: Ints) -> float:
-    """Write the best labels of one sequence, last one first; return the score of the last."""
-    best, reached, back = work.best, work.reached, work.back
-    n, last, label = end.shape[0], labels.shape[0] - 1, 0
+def _trace_back(
+    transitions: Floats,
+    end: Floats,
+    b: int,
+    e: int,
+    best: Floats,
+    reached: Floats,
+    back: Floats,
+    labels: Ints,
+) -> float:
+    """Write the best labels of the tokens b..e-1, last one first; return the score of the last.
+
+    back [L, P] holds shared transitions, the label that comes second first.
+    """
+    n = end.shape[0]
+    shared = transitions.shape[0] == 1
+    last = e - b - 1
+    label = 0
     for k in range(n):
         if best[last, k] + end[k] > best[last, label] + end[label]:
             label = k
     score = np.float64(best[last, label]) + end[label]
-    labels[last] = label
+    labels[e - 1] = label
     for t in range(last, 0, -1):
         wanted = reached[t, label]
         before = 0
-        if transitions.shape[0] == 1:
+        if shared:
             while before < n - 1 and best[t - 1, before] + back[label, before] != wanted:
                 before += 1
         else:
-            while before < n - 1 and best[t - 1, before] + transitions[t, before, label] != wanted:
+            while before < n - 1 and best[t - 1, before] + transitions[b + t, before, label] != wanted:
                 before += 1
         label = before
-        labels[t - 1] = label
+        labels[b + t - 1] = label
     return score
 
 
