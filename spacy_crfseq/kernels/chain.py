@@ -176,18 +176,18 @@ def backward(scores: Scores, chain: Chain) -> None:
 def _fill_conditionals(chain: Chain, t: int, steps: Steps) -> None:
     """Write P(y_t = j | y_{t-1} = i) to the conditionals, a row of zeros where i is impossible."""
     step, ahead, before = step_to(chain.transitions, t), chain.ahead[t], chain.beta[t - 1]
-    n = ahead.shape[0]
+    n, weights = ahead.shape[0], steps.weights  # a field that is read in a loop is counted as a reference each time
     if chain.transitions.shape[0] > 1:
         _potentials(step, steps.powers, steps.tops)
     for k in range(n):
-        steps.weights[k] = np.exp(ahead[k])
+        weights[k] = np.exp(ahead[k])
     for i in range(n):
         out, powers, share = steps.conditionals[i], steps.powers[i], 0.0
         if before[i] > -np.inf:
             share = np.exp(steps.tops[i] - before[i])  # one over the row's sum of products
         if share * FAINT < 1:
             for j in range(n):
-                out[j] = powers[j] * steps.weights[j] * share
+                out[j] = powers[j] * weights[j] * share
         else:
             for j in range(n):
                 out[j] = np.exp(step[i, j] + ahead[j] - before[i])
@@ -228,10 +228,10 @@ def entropies(chain: Chain, out: Floats) -> None:
             step = step_to(chain.transitions, t)
             for i in range(n):
                 total = 0.0
+                row, scores, logs, norm = steps.conditionals[i], step[i], ahead[t], chain.beta[t - 1, i]
                 for j in range(n):
-                    if steps.conditionals[i, j] > 0:
-                        minus_log = chain.beta[t - 1, i] - step[i, j] - ahead[t, j]
-                        total += steps.conditionals[i, j] * (after[j] + minus_log)
+                    if row[j] > 0:
+                        total += row[j] * (after[j] + norm - scores[j] - logs[j])
                 here[i] = total
             after, here = here, after
         if offsets[s + 1] > offsets[s]:

@@ -223,16 +223,18 @@ def _backward(scores: Scores, b: int, work: Work, labels: Ints) -> int:
 @inlined
 def _fill_incoming(scores: Scores, p: int, j: int, work: Work) -> None:
     """Write to incoming [L] the score of the best path to each label at the place p - 1, with the step to j at p."""
-    before, incoming = work.best[p - 1], work.incoming
+    before, incoming, end, back, step = work.best[p - 1], work.incoming, scores.end, work.back[j], work.back
+    if p < scores.transitions.shape[0]:
+        step = scores.transitions[p]
     if p == scores.emissions.shape[0]:
         for i in range(incoming.shape[0]):
-            incoming[i] = before[i] + scores.end[i]
+            incoming[i] = before[i] + end[i]
     elif scores.transitions.shape[0] == 1:
         for i in range(incoming.shape[0]):
-            incoming[i] = before[i] + work.back[j, i]
+            incoming[i] = before[i] + back[i]
     else:
         for i in range(incoming.shape[0]):
-            incoming[i] = before[i] + scores.transitions[p, i, j]
+            incoming[i] = before[i] + step[i, j]
 
 
 @inlined
