@@ -100,6 +100,8 @@ def _kernels() -> Iterator[tuple[Any, str, Any]]:
     from spacy_crfseq import kernels
 
     for info in pkgutil.iter_modules(kernels.__path__):
+        if info.name not in (*KERNELS, "rows"):
+            continue  # called by other kernels alone, which must find them as they are when they are compiled
         module = importlib.import_module(f"{kernels.__name__}.{info.name}")
         for name, value in list(vars(module).items()):
             if not name.startswith("_") and hasattr(value, "py_func") and value.py_func.__module__ == module.__name__:

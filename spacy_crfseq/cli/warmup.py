@@ -139,4 +139,5 @@ def _stats() -> list[Any]:
     from ..kernels import blocks, chain, gather, hashing, kbest, lattice, local, rows, updates, vectors, viterbi
 
     modules = (blocks, chain, gather, hashing, kbest, lattice, local, rows, updates, vectors, viterbi)
-    return [kernel.stats for module in modules for kernel in vars(module).values() if hasattr(kernel, "stats")]
+    kernels = {id(kernel): kernel for module in modules for kernel in vars(module).values()}  # some in several modules
+    return [kernel.stats for kernel in kernels.values() if hasattr(kernel, "stats")]

@@ -26,5 +26,5 @@ class LocalViterbi:
         from ..kernels import local
 
         emissions = np.empty_like(scores.emissions)
-        local.normalise(*scores, offsets, emissions)
+        local.normalise(scores, offsets, emissions)
         return Viterbi()(scores._replace(emissions=emissions), offsets, constraints, allowed)

@@ -29,7 +29,7 @@ class Posterior:
 
         possible = scores.constrained(constraints, allowed)
         marginals = np.empty_like(scores.emissions)
-        lattice.posterior(*possible, offsets, marginals, np.empty(len(offsets) - 1))
+        lattice.posterior(possible, offsets, marginals, np.empty(len(offsets) - 1))
         gains = Scores(marginals, *(_only_forbidden(array) for array in possible[1:]))
         return Viterbi()(gains, offsets, constraints, allowed)
 

@@ -21,6 +21,6 @@ class Viterbi:
 
         labels = np.zeros(len(scores.emissions), np.int32)
         best = np.empty(len(offsets) - 1)
-        viterbi.best_paths(*scores.constrained(constraints, allowed), offsets, labels, best)
+        viterbi.best_paths(scores.constrained(constraints, allowed), offsets, labels, best)
         check_possible(best)
         return labels

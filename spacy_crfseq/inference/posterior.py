@@ -101,7 +101,7 @@ class Posterior(NamedTuple):
         for scores, offsets, _ in self._constrained():
             log_z = np.empty(len(offsets) - 1)
             parts.append(np.empty_like(scores.emissions))
-            lattice.posterior(*scores, offsets, parts[-1], log_z)
+            lattice.posterior(scores, offsets, parts[-1], log_z)
             check_possible(log_z, first)
             first += len(log_z)
         return np.concatenate(parts)
@@ -113,7 +113,7 @@ class Posterior(NamedTuple):
         out = np.empty(len(labels))
         for scores, offsets, tokens in self._constrained():
             marginals = np.empty_like(scores.emissions)
-            lattice.posterior(*scores, offsets, marginals, np.empty(len(offsets) - 1))
+            lattice.posterior(scores, offsets, marginals, np.empty(len(offsets) - 1))
             out[tokens] = marginals[np.arange(len(marginals)), labels[tokens]]
         return np.minimum(out, 1.0)  # scores in float32 leave a rest
 
@@ -138,7 +138,7 @@ class Posterior(NamedTuple):
             here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
             begins, stops = starts[here] - tokens.start, ends[here] - tokens.start
             lattice.span_probabilities(
-                *scores, offsets, labels[tokens], begins, stops, self.constraints.inside, out[here]
+                scores, offsets, labels[tokens], begins, stops, self.constraints.inside, out[here]
             )
         return np.minimum(out, 1.0)  # scores in float32 leave a rest
 
@@ -159,7 +159,7 @@ class Posterior(NamedTuple):
             n = len(offsets) - 1
             exact = Scores(*(array.astype(np.float64) for array in scores))
             some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
-            kbest.best_labellings(*exact, offsets, some, best, log_z)
+            kbest.best_labellings(exact, offsets, some, best, log_z)
             check_possible(best[0], first)
             labels[:, tokens], values[:, first : first + n] = some, np.minimum(best - log_z, 0)  # 0 but for rounding
             first += n
@@ -175,7 +175,7 @@ class Posterior(NamedTuple):
         parts = [np.zeros(0)]
         for model, tokens in self._chains():
             parts.append(np.empty(len(model.offsets) - 1))
-            chain.log_probabilities(*model[:4], labels[tokens], parts[-1])
+            chain.log_probabilities(model, labels[tokens], parts[-1])
         return np.concatenate(parts)
 
     def entropies(self) -> NDArray[np.float64]:
@@ -185,7 +185,7 @@ class Posterior(NamedTuple):
         parts = [np.zeros(0)]
         for model, _ in self._chains():
             parts.append(np.empty(len(model.offsets) - 1))
-            chain.entropies(*model[:4], parts[-1])
+            chain.entropies(model, parts[-1])
         return np.concatenate(parts)
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
@@ -195,7 +195,7 @@ class Posterior(NamedTuple):
         out = np.empty((n, self.n_tokens), np.int32)
         for model, tokens in self._chains():
             part = np.empty((n, len(model.ahead)), np.int32)
-            chain.sample(*model[:4], rng.random((len(model.ahead), n)), part)
+            chain.sample(model, rng.random((len(model.ahead), n)), part)
             out[:, tokens] = part
         return out
 

@@ -1,15 +1,17 @@
 """The one compile policy of the package.
 
 Kernels are compiled lazily, once per set of argument types, and cached on disk beside the source, in
-``NUMBA_CACHE_DIR`` or in the user's cache folder.  ``fastmath`` leaves out the flags that assume there are no
-infinities and no NaNs: masked labels have a score of minus infinity.
+``NUMBA_CACHE_DIR`` or in the user's cache folder, until a file of this folder changes.  ``fastmath`` leaves out the
+flags that assume there are no infinities and no NaNs: masked labels have a score of minus infinity.
 """
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import llvmlite.binding
 import numba
@@ -36,13 +38,29 @@ OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "
 _warned = False
 
 
+def _digest() -> str:
+    """Return a hash of all files of this folder: a kernel holds the code of the kernels of other files it calls."""
+    found = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+FOLDER_STAMP = _digest()
+
+
 def kernel(function: Function) -> Function:
     """Compile `function` with numba, cached where a folder can be written and uncached (with one warning) elsewhere."""
     try:
         compiled: Function = numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # numba found no place for its cache: read-only install and no home
         _warn_once()
-        compiled = numba.njit(**OPTIONS)(function)
+        return cast(Function, numba.njit(**OPTIONS)(function))
+    # numba stamps a cached kernel with the file of the kernel alone.  These attributes are private; in a version of
+    # numba without them a kernel stays cached when a callee in another file changes, which only developers do.
+    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(index, "_source_stamp"):
+        index._source_stamp = (index._source_stamp, FOLDER_STAMP)
     return compiled
 
 

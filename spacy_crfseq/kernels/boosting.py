@@ -20,102 +20,17 @@ feature is on at t given the text, and q the same given the known gold labels to
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ..types import Bools, Ints, Offsets
 from ._jit import inlined, kernel
-
-Numbers = NDArray[np.float64]
+from .math import largest, log_sum
+from .memory import Chain, Chains, Change, Data, Numbers, Room, Rows, Steps, Sums, Text
 
 TINY = 1e-200
 """A sum of products under this may lack terms that were rounded to zero (under 1e-308)."""
 SAME = 1e-12
 """Logarithms that differ by less are taken for the same."""
-
-
-class Rows(NamedTuple):
-    """Where the weights of the rows of all groups lie in theta, and which columns they score.
-
-    begin (Offsets): [R + 1] row r has the parameters begin[r]:begin[r + 1].
-    cols (Ints): [D] label of a state weight, ``previous * L + label`` of a pair weight, 0 of a shared score.
-    pair (int): Number of the first row of the pair group.
-    """
-
-    begin: Offsets
-    cols: Ints
-    pair: int
-
-
-class Text(NamedTuple):
-    """The training set.
-
-    offsets (Offsets): [N + 1].
-    gold (Ints): [T], -1 where missing.
-    partial (Bools): [N] whether some labels of a sequence are known and some missing.
-    ptr, ids: [T + 1] and [n], rows of the state group that each token switches on.
-    pair_ptr, pair_ids: The same of the pair group, numbered as among all rows; pair_ptr is empty without such a group.
-    held_ptr, held: [N + 1] and [m], rows of either group that a sequence holds, each once.
-    """
-
-    offsets: Offsets
-    gold: Ints
-    partial: Bools
-    ptr: Offsets
-    ids: Ints
-    pair_ptr: Offsets
-    pair_ids: Ints
-    held_ptr: Offsets
-    held: Ints
-
-
-class Chain(NamedTuple):
-    """What is remembered of the recursions; of the clamped ones as many tokens, or none where no label is missing.
-
-    forward, backward (Numbers): [T, L].
-    norms (Numbers): [T] c_t.
-    """
-
-    forward: Numbers
-    backward: Numbers
-    norms: Numbers
-
-
-class Steps(NamedTuple):
-    """Scores of steps: of all (S = 1), or of each token of the longest sequence.
-
-    logs, powers (Numbers): [S, L, L] scores, and exp(score - base).
-    base (Numbers): [S] the largest score.
-    """
-
-    logs: Numbers
-    powers: Numbers
-    base: Numbers
-
-
-class Sums(NamedTuple):
-    """What is known of every parameter.
-
-    both (Numbers): [D, 2] plus and minus; not used for shared scores.
-    shared (Numbers): [groups, L * (L + 2), 2] the same of shared scores, sequences of like length together.
-    mass (Numbers): [R] sum of slope (1 - P(gold)) of the sequences that hold a row; empty where it is not needed.
-    dirty (Bools): [R] rows of which something has changed.
-    """
-
-    both: Numbers
-    shared: Numbers
-    mass: Numbers
-    dirty: Bools
-
-
-class Change(NamedTuple):
-    """A weight that was changed: of label `column` (before is negative), or of the step from `before` to `column`."""
-
-    before: int
-    column: int
-    by: float
 
 
 # Loops, where arrays could be added or copied as a whole: numba takes seconds to compile the checks of their shapes.
@@ -159,27 +74,24 @@ def local_scores(theta: Numbers, rows: Rows, text: Text, start: Numbers, end: Nu
 
 
 @kernel
-def _fill_steps(
-    first: int, last: int, theta: Numbers, rows: Rows, text: Text, transitions: Numbers, out: Steps
-) -> None:
+def _fill_steps(first: int, last: int, data: Data, out: Steps) -> None:
     """Compute the steps to some tokens where label-pair weights score them, or those that all share."""
-    n_labels = transitions.shape[0]
+    text, begin, cols, n = data.text, data.rows.begin, data.rows.cols, data.local.shape[1]
     for s in range(last - first if text.pair_ptr.shape[0] else 1):
         logs = out.logs[s]
-        for i in range(n_labels):
-            _copy(transitions[i], logs[i])
+        for i in range(n):
+            _copy(data.theta[data.shared + i * n :], logs[i])
         if text.pair_ptr.shape[0]:
             t = first + s
             for a in text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]]:
-                for k in range(rows.begin[a], rows.begin[a + 1]):
-                    logs[rows.cols[k] // n_labels, rows.cols[k] % n_labels] += theta[k]
+                for k in range(begin[a], begin[a + 1]):
+                    logs[cols[k] // n, cols[k] % n] += data.theta[k]
         base = -np.inf
-        for i in range(n_labels):
-            for j in range(n_labels):
-                base = max(base, logs[i, j])
+        for i in range(n):
+            base = max(base, largest(logs[i]))
         out.base[s] = base
-        for i in range(n_labels):
-            for j in range(n_labels):
+        for i in range(n):
+            for j in range(n):
                 out.powers[s, i, j] = np.exp(logs[i, j] - base)
 
 
@@ -196,32 +108,55 @@ def _settle(row: Numbers, largest: float, old: Numbers) -> bool:
 @kernel
 def _exponentials(row: Numbers, out: Numbers) -> float:
     """Write exp(row - largest) to out; return the largest."""
-    largest = -np.inf
-    for x in row:
-        largest = max(largest, x)
+    top = largest(row)
     for k in range(row.shape[0]):
-        out[k] = np.exp(row[k] - largest)
-    return largest
-
-
-@inlined
-def _largest(row: Numbers) -> float:
-    largest = row[0]
-    for x in row:
-        largest = max(largest, x)
-    return largest
+        out[k] = np.exp(row[k] - top)
+    return top
 
 
 @kernel
-def _log_sum(row: Numbers) -> float:
-    largest, total = -np.inf, 0.0
-    for x in row:
-        largest = max(largest, x)
-    if largest == -np.inf:
-        return largest
-    for x in row:
-        total += np.exp(x - largest)
-    return largest + np.log(total)
+def _advance(before: Numbers, steps: Steps, s: int, here: Numbers, sums: Numbers, row: Numbers) -> None:
+    """Add ``log sum_i exp(before_i + step_ij)`` to the row [L]; here and sums [L] are work space."""
+    n = row.shape[0]
+    shift = _exponentials(before, here)
+    sums[:] = 0
+    for i in range(n):
+        weight, powers = here[i], steps.powers[s, i]
+        for j in range(n):
+            sums[j] += weight * powers[j]
+    for j in range(n):
+        if row[j] == -np.inf:
+            continue
+        if sums[j] > TINY:
+            row[j] += np.log(sums[j]) + steps.base[s] + shift
+        else:
+            for i in range(n):
+                here[i] = before[i] + steps.logs[s, i, j]
+            row[j] += log_sum(here)
+
+
+@kernel
+def _retreat(ahead: Numbers, steps: Steps, s: int, here: Numbers, sums: Numbers, row: Numbers) -> None:
+    """Write ``log sum_j exp(step_ij + ahead_j)`` to the row [L]; here and sums [L] are work space."""
+    n = row.shape[0]
+    shift = _exponentials(ahead, here)
+    for i in range(n):
+        total, powers = 0.0, steps.powers[s, i]
+        for j in range(n):
+            total += here[j] * powers[j]
+        if total > TINY:
+            row[i] = np.log(total) + steps.base[s] + shift
+        else:
+            for j in range(n):
+                sums[j] = ahead[j] + steps.logs[s, i, j]
+            row[i] = log_sum(sums)
+
+
+@inlined
+def _ahead(local: Numbers, backward: Numbers, gold: int, out: Numbers) -> None:
+    """Write local plus backward scores of a token to out [L], minus infinity for other labels than a known one."""
+    for k in range(out.shape[0]):
+        out[k] = local[k] + backward[k] if gold < 0 or gold == k else -np.inf
 
 
 @kernel
@@ -234,9 +169,9 @@ def _recursions(
     old and new [n, L]; moved [n] is set where new differs from old.  The norms of old are overwritten.
     """
     length, n = local.shape
-    here, here_too, sums, terms = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    here, sums, terms = np.empty(n), np.empty(n), np.empty(n)
     shared = steps.logs.shape[0] == 1
-    active = False
+    active = False  # whether the scores of the neighbour differ from what is remembered
     for t in range(length):
         row = new.forward[t]
         if not (active or changed[t]):
@@ -247,54 +182,21 @@ def _recursions(
             row[:] = -np.inf
             row[gold[t]] = local[t, gold[t]]
         if t:
-            s = 0 if shared else t
-            shift = _exponentials(new.forward[t - 1], here)
-            sums[:] = 0
-            for i in range(n):
-                weight, powers = here[i], steps.powers[s, i]
-                for j in range(n):
-                    sums[j] += weight * powers[j]
-            for j in range(n):
-                if row[j] == -np.inf:
-                    continue
-                if sums[j] > TINY:
-                    row[j] += np.log(sums[j]) + steps.base[s] + shift
-                else:
-                    for i in range(n):
-                        terms[i] = new.forward[t - 1, i] + steps.logs[s, i, j]
-                    row[j] += _log_sum(terms)
-        old.norms[t] = _log_sum(row)
+            _advance(new.forward[t - 1], steps, 0 if shared else t, here, sums, row)
+        old.norms[t] = log_sum(row)
         active = _settle(row, old.norms[t], old.forward[t])
         moved[t] |= active
-    active = False
-    for t in range(length - 1, -1, -1):
+    new.backward[length - 1, :] = 0
+    active = changed[length - 1] and old.backward[length - 1, 0] != 0
+    moved[length - 1] |= active
+    for t in range(length - 2, -1, -1):
         row = new.backward[t]
-        if t == length - 1:
-            row[:] = 0
-            if changed[t]:
-                active = old.backward[t, 0] != 0
-                moved[t] |= active
-            continue
         if not (active or changed[t + 1]):
             _copy(old.backward[t], row)
             continue
-        s = 0 if shared else t + 1
-        for j in range(n):
-            terms[j] = local[t + 1, j] + new.backward[t + 1, j]
-            if len(gold) and gold[t + 1] >= 0 and j != gold[t + 1]:
-                terms[j] = -np.inf
-        largest = _exponentials(terms, here)
-        for i in range(n):
-            total, powers = 0.0, steps.powers[s, i]
-            for j in range(n):
-                total += here[j] * powers[j]
-            if total > TINY:
-                row[i] = np.log(total) + steps.base[s] + largest
-            else:
-                for j in range(n):
-                    here_too[j] = terms[j] + steps.logs[s, i, j]
-                row[i] = _log_sum(here_too)
-        active = _settle(row, _largest(row), old.backward[t])
+        _ahead(local[t + 1], new.backward[t + 1], gold[t + 1] if len(gold) else -1, terms)
+        _retreat(terms, steps, 0 if shared else t + 1, here, sums, row)
+        active = _settle(row, largest(row), old.backward[t])
         moved[t] |= active
     log_z = 0.0
     for t in range(length):
@@ -308,52 +210,37 @@ def _part(chain: Chain, first: int, last: int) -> Chain:
 
 
 @kernel
-def renew(
-    sequences: Offsets,
-    theta: Numbers,
-    rows: Rows,
-    text: Text,
-    local: Numbers,
-    transitions: Numbers,
-    changed: Bools,
-    free: Chain,
-    clamped: Chain,
-    new_free: Chain,
-    new_clamped: Chain,
-    moved: Bools,
-    steps: Steps,
-    nll: Numbers,
-) -> None:
+def renew(sequences: Offsets, data: Data, chains: Chains, steps: Steps, nll: Numbers) -> None:
     """Compute the recursions of some sequences with the present weights; write -log P(gold | x) to nll [n].
 
     The new chains and `moved` have the tokens of these sequences one after another.
     """
-    at, nothing = 0, text.gold[:0]
-    if not text.pair_ptr.shape[0]:
-        _fill_steps(at, at, theta, rows, text, transitions, steps)
+    text, at, nothing = data.text, 0, data.text.gold[:0]
+    with_pairs = text.pair_ptr.shape[0] > 0
+    if not with_pairs:
+        _fill_steps(at, at, data, steps)
     for i in range(sequences.shape[0]):
         first, last = text.offsets[sequences[i]], text.offsets[sequences[i] + 1]
         length = last - first
         here = slice(at, at + length)
         at += length
-        moved[here] = False
+        moved = chains.moved[here]
+        moved[:] = False
         nll[i] = 0
         if length == 0:
             continue
-        if text.pair_ptr.shape[0]:
-            _fill_steps(first, last, theta, rows, text, transitions, steps)
-        gold = text.gold[first:last]
-        new = _part(new_free, here.start, here.stop)
-        scores, marks = local[first:last], changed[first:last]
-        log_z = _recursions(scores, nothing, steps, marks, _part(free, first, last), new, moved[here])
+        if with_pairs:
+            _fill_steps(first, last, data, steps)
+        gold, scores, marks = text.gold[first:last], data.local[first:last], data.changed[first:last]
+        new = _part(chains.new_free, here.start, here.stop)
+        log_z = _recursions(scores, nothing, steps, marks, _part(chains.free, first, last), new, moved)
         if text.partial[sequences[i]]:
-            old, new = _part(clamped, first, last), _part(new_clamped, here.start, here.stop)
-            nll[i] = log_z - _recursions(scores, gold, steps, marks, old, new, moved[here])
+            old, new = _part(chains.clamped, first, last), _part(chains.new_clamped, here.start, here.stop)
+            nll[i] = log_z - _recursions(scores, gold, steps, marks, old, new, moved)
         elif gold[0] >= 0:
             score = scores[0, gold[0]]
             for t in range(1, length):
-                s = t if text.pair_ptr.shape[0] else 0
-                score += scores[t, gold[t]] + steps.logs[s, gold[t - 1], gold[t]]
+                score += scores[t, gold[t]] + steps.logs[t if with_pairs else 0, gold[t - 1], gold[t]]
             nll[i] = log_z - score
         nll[i] = max(nll[i], 0.0)
 
@@ -467,132 +354,54 @@ def _scatter(ids: Ints, rows: Rows, d: Numbers, both: Numbers, dirty: Bools) -> 
             both[k, 1] += d[rows.cols[k], 1]
 
 
+@inlined
+def _which(chains: Chains, is_new: int, clamped: int) -> Chain:
+    if is_new:
+        return chains.new_clamped if clamped else chains.new_free
+    return chains.clamped if clamped else chains.free
+
+
+@inlined
+def _room(n: int) -> Room:
+    square = (n, n)
+    return Room(
+        np.empty(n), np.empty(n), np.empty(square), np.empty(square), np.empty(n), np.empty(n), np.empty(n),
+        np.empty((n, 2)), np.empty((n * n, 2)), np.zeros(square),
+    )  # fmt: skip
+
+
 @kernel
 def exchange(
-    sequences: Offsets,
-    theta: Numbers,
-    rows: Rows,
-    text: Text,
-    local: Numbers,
-    transitions: Numbers,
-    changed: Bools,
-    free: Chain,
-    clamped: Chain,
-    new_free: Chain,
-    new_clamped: Chain,
-    moved: Bools,
-    steps: Steps,
-    change: Change,
-    slopes: Numbers,
-    masses: Numbers,
-    groups: Ints,
+    sequences: Offsets, data: Data, chains: Chains, steps: Steps, change: Change, slopes: Numbers, masses: Numbers,
     sums: Sums,
-) -> int:
+) -> int:  # fmt: skip
     """Put new chains in the place of old ones and correct the sums; return the number of tokens visited.
 
     slopes, masses [n, 2] old and new slope of each sequence, and the same times 1 - P(gold); an old slope of 0 means
-    that the sequence is not in the sums yet.  groups [N] the group of each sequence among the shared sums.
+    that the sequence is not in the sums yet.
     """
-    n_labels = transitions.shape[0]
-    pairs = n_labels * n_labels
-    p, q, ahead = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
-    left, right = np.empty(n_labels), np.empty(n_labels)
-    pp, qq = np.empty((n_labels, n_labels)), np.empty((n_labels, n_labels))
-    d, dd, counts = np.empty((n_labels, 2)), np.empty((pairs, 2)), np.zeros((n_labels, n_labels))
-    nothing = Change(-1, 0, 0.0)
+    text, at, visited = data.text, 0, 0
+    room = _room(data.local.shape[1])
     with_pairs = text.pair_ptr.shape[0] > 0
-    at, visited = 0, 0
     if not with_pairs:
-        _fill_steps(at, at, theta, rows, text, transitions, steps)
+        _fill_steps(at, at, data, steps)
     for i in range(sequences.shape[0]):
         n = sequences[i]
         first, last = text.offsets[n], text.offsets[n + 1]
-        shared = sums.shared[groups[n]]
-        partial = text.partial[n]
-        shift = at - first
+        shift = at - first  # from a token to its place in the new chains
         at += last - first
         if with_pairs:
-            _fill_steps(first, last, theta, rows, text, transitions, steps)
-        all_of_it = slopes[i, 0] != slopes[i, 1]
+            _fill_steps(first, last, data, steps)
+        visited += _count_tokens(n, shift, data, chains, slopes[i], sums, room)
+        _count_steps(n, shift, data, chains, steps, change, slopes[i], sums, room)
         for t in range(first, last):
-            if not (all_of_it or moved[shift + t]):
+            if not chains.moved[shift + t]:
                 continue
-            visited += 1
-            d[:] = 0
-            for sign in range(2):
-                slope = slopes[i, 1] if sign else -slopes[i, 0]
-                if slope == 0:
-                    continue
-                if sign:
-                    _at_token(new_free.forward[shift + t], new_free.backward[shift + t], p)
-                    if partial:
-                        _at_token(new_clamped.forward[shift + t], new_clamped.backward[shift + t], q)
-                else:
-                    _at_token(free.forward[t], free.backward[t], p)
-                    if partial:
-                        _at_token(clamped.forward[t], clamped.backward[t], q)
-                _add_parts(slope, p, q, -1 if partial else text.gold[t], d)
-            _scatter(text.ids[text.ptr[t] : text.ptr[t + 1]], rows, d, sums.both, sums.dirty)
-            if t == first:
-                _add_parts_to(d, shared[pairs:])
-            if t == last - 1:
-                _add_parts_to(d, shared[pairs + n_labels :])
-        for t in range(first + 1, last):
-            if not (all_of_it or moved[shift + t] or moved[shift + t - 1] or changed[t]):
-                continue
-            s, slow = t - first if with_pairs else 0, with_pairs or partial
-            dd[:] = 0
-            for sign in range(2):
-                slope = slopes[i, 1] if sign else -slopes[i, 0]
-                if slope == 0:
-                    continue
-                undo = change if changed[t] and not sign else nothing
-                if not (with_pairs or partial):
-                    for k in range(n_labels):
-                        ahead[k] = local[t, k] + (new_free.backward[shift + t, k] if sign else free.backward[t, k])
-                    ahead[undo.column] -= undo.by
-                    before = new_free.forward[shift + t - 1] if sign else free.forward[t - 1]
-                    _exponentials(before, left)
-                    _exponentials(ahead, right)
-                    if _count_step(slope, left, steps.powers[0], right, text.gold[t - 1], text.gold[t], counts, shared):
-                        continue
-                    slow = True
-                for part in range(2 if partial else 1):
-                    before = (
-                        (new_clamped if part else new_free).forward[shift + t - 1]
-                        if sign
-                        else (clamped if part else free).forward[t - 1]
-                    )
-                    after = (
-                        (new_clamped if part else new_free).backward[shift + t]
-                        if sign
-                        else (clamped if part else free).backward[t]
-                    )
-                    for k in range(n_labels):
-                        ahead[k] = local[t, k] + after[k]
-                        if part and text.gold[t] >= 0 and text.gold[t] != k:
-                            ahead[k] = -np.inf
-                    if undo.before < 0:
-                        ahead[undo.column] -= undo.by
-                    _at_step(before, steps.logs[s], steps.powers[s], ahead, undo, left, right, qq if part else pp)
-                known = -1 if partial else text.gold[t - 1] * n_labels + text.gold[t]
-                _add_parts(slope, pp.reshape(pairs), qq.reshape(pairs), known, dd)
-            if slow:
-                _add_parts_to(dd, shared)
-            if with_pairs:
-                _scatter(text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]], rows, dd, sums.both, sums.dirty)
-        for a in range(n_labels):
-            for k in range(n_labels):
-                shared[a * n_labels + k, 0] += counts[a, k] * steps.powers[0, a, k]
-                counts[a, k] = 0
-        for t in range(first, last):
-            if not moved[shift + t]:
-                continue
-            _copy(new_free.forward[shift + t], free.forward[t])
-            _copy(new_free.backward[shift + t], free.backward[t])
-            if partial:
-                _copy(new_clamped.forward[shift + t], clamped.forward[t])
-                _copy(new_clamped.backward[shift + t], clamped.backward[t])
+            _copy(chains.new_free.forward[shift + t], chains.free.forward[t])
+            _copy(chains.new_free.backward[shift + t], chains.free.backward[t])
+            if text.partial[n]:
+                _copy(chains.new_clamped.forward[shift + t], chains.clamped.forward[t])
+                _copy(chains.new_clamped.backward[shift + t], chains.clamped.backward[t])
         if sums.mass.shape[0] and masses[i, 0] != masses[i, 1]:
             for a in text.held[text.held_ptr[n] : text.held_ptr[n + 1]]:
                 sums.mass[a] += masses[i, 1] - masses[i, 0]
@@ -601,177 +410,110 @@ def exchange(
 
 
 @kernel
-def reach(
-    first_row: int, row_ptr: Offsets, tokens: Ints, columns: Ints, owner: Ints, rows: Rows,
-    low: Numbers, high: Numbers, length: Numbers,
-) -> None:  # fmt: skip
-    """Say how far the counts of each feature of a group can be from the gold ones in one sequence.
-
-    row_ptr [R + 1] and tokens: where each row is on.  columns [T]: the gold column, -1 where missing.  owner [T]: the
-    sequence, -1 for tokens that are passed over.  low [D]: most positions with a row and the feature's column in the
-    gold labels or missing ones.  high [D]: most that do not have it for certain.  length [R]: positions with the row in
-    a sequence, the mean over such positions.
-    """
-    width = 0
-    for k in range(rows.begin[first_row], rows.begin[first_row + row_ptr.shape[0] - 1]):
-        width = max(width, rows.cols[k] + 1)
-    counts = np.zeros(width)
-    for r in range(row_ptr.shape[0] - 1):
-        a = first_row + r
-        total, squares = 0.0, 0.0
-        i, end = row_ptr[r], row_ptr[r + 1]
-        while i < end:
-            n, begin, missing = owner[tokens[i]], i, 0
-            while i < end and owner[tokens[i]] == n:
-                column = columns[tokens[i]]
-                missing += column < 0
-                if 0 <= column < width:
-                    counts[column] += 1
-                i += 1
-            size = i - begin
-            for k in range(rows.begin[a], rows.begin[a + 1] if n >= 0 else 0):
-                known = counts[rows.cols[k]]
-                low[k] = max(low[k], known + missing)
-                high[k] = max(high[k], size - known)
-            for column in columns[tokens[begin:i]]:
-                if 0 <= column < width:
-                    counts[column] = 0
-            if n >= 0:
-                total += size
-                squares += size * size
-        length[a] = squares / max(total, 1.0)
-
-
-@kernel
-def best_step(a: float, low: float, b: float, high: float, limit: float) -> float:
-    """Return the x of at most +-limit that minimises ``a exp(-x low) + b exp(x high)``, all numbers positive or 0."""
-    down, up = a * low, b * high
-    if down <= 0 and up <= 0:
-        return 0.0
-    if down <= 0:
-        return -limit
-    if up <= 0:
-        return limit
-    return max(-limit, min(limit, np.log(down / up) / (low + high)))
-
-
-@kernel
-def rank(
-    local: bool, limit: float, rows: Rows, sums: Sums, low: Numbers, high: Numbers, length: Numbers,
-    gains: Numbers, best: Offsets,
-) -> None:  # fmt: skip
-    """Note the largest guaranteed decrease of each dirty row in gains [R], its parameter in best [R]; clean the rows.
-
-    local: by the bound on positions; else by the loose one on sequences.
-    """
-    for r in range(gains.shape[0]):
-        if not sums.dirty[r]:
+def _count_tokens(n: int, shift: int, data: Data, chains: Chains, slopes: Numbers, sums: Sums, room: Room) -> int:
+    """Take the old parts of labels off the sums and add the new ones, for sequence n; return how many changed."""
+    text, d, n_labels = data.text, room.d, data.local.shape[1]
+    shared, visited = sums.shared[sums.groups[n]], 0
+    first, last, partial = text.offsets[n], text.offsets[n + 1], text.partial[n]
+    for t in range(first, last):
+        if slopes[0] == slopes[1] and not chains.moved[shift + t]:
             continue
-        sums.dirty[r] = False
-        gains[r] = 0
-        for k in range(rows.begin[r], rows.begin[r + 1]):
-            plus, minus = max(sums.both[k, 0], 0.0), max(sums.both[k, 1], 0.0)
-            if local:
-                down = up = max(length[r], 1.0)
-                a, b = minus / down, plus / down
-            else:
-                down, up = low[k], high[k]
-                if down + up == 0:
-                    continue
-                a = max(up * sums.mass[r] - plus + minus, 0.0) / (down + up)
-                b = max(plus - minus + down * sums.mass[r], 0.0) / (down + up)
-            x = best_step(a, down, b, up, limit)
-            gain = a + b - a * np.exp(-x * down) - b * np.exp(x * up)
-            if gain > gains[r]:
-                gains[r] = gain
-                best[r] = k
+        visited += 1
+        d[:] = 0
+        for is_new in range(2):
+            slope = slopes[1] if is_new else -slopes[0]
+            if slope == 0:
+                continue
+            place = shift + t if is_new else t
+            free = _which(chains, is_new, 0)
+            _at_token(free.forward[place], free.backward[place], room.p)
+            if partial:
+                clamped = _which(chains, is_new, 1)
+                _at_token(clamped.forward[place], clamped.backward[place], room.q)
+            _add_parts(slope, room.p, room.q, -1 if partial else text.gold[t], d)
+        _scatter(text.ids[text.ptr[t] : text.ptr[t + 1]], data.rows, d, sums.both, sums.dirty)
+        if t == first:
+            _add_parts_to(d, shared[n_labels * n_labels :])
+        if t == last - 1:
+            _add_parts_to(d, shared[n_labels * n_labels + n_labels :])
+    return visited
+
+
+@kernel
+def _count_steps(
+    n: int, shift: int, data: Data, chains: Chains, steps: Steps, change: Change, slopes: Numbers, sums: Sums,
+    room: Room,
+) -> None:  # fmt: skip
+    """Take the old parts of steps off the sums and add the new ones, for sequence n."""
+    text, dd, n_labels, changed = data.text, room.dd, data.local.shape[1], data.changed
+    first, last, partial = text.offsets[n], text.offsets[n + 1], text.partial[n]
+    shared, with_pairs, nothing = sums.shared[sums.groups[n]], text.pair_ptr.shape[0] > 0, Change(-1, 0, 0.0)
+    for t in range(first + 1, last):
+        if slopes[0] == slopes[1] and not (chains.moved[shift + t] or chains.moved[shift + t - 1] or changed[t]):
+            continue
+        s, slow = t - first if with_pairs else 0, with_pairs or partial
+        dd[:] = 0
+        for is_new in range(2):
+            slope, place = slopes[1] if is_new else -slopes[0], shift + t if is_new else t
+            if slope == 0:
+                continue
+            # the old scores are those of now less the change
+            undo = change if changed[t] and not is_new else nothing
+            for part in range(2 if partial else 1):
+                chain = _which(chains, is_new, part)
+                _ahead(data.local[t], chain.backward[place], text.gold[t] if part else -1, room.ahead)
+                if undo.before < 0:
+                    room.ahead[undo.column] -= undo.by
+                before = chain.forward[place - 1]
+                if not (with_pairs or partial):  # all steps have the same potentials: counts are multiplied at the end
+                    _exponentials(before, room.left)
+                    _exponentials(room.ahead, room.right)
+                    gold, powers = (text.gold[t - 1], text.gold[t]), steps.powers[0]
+                    if _count_step(slope, room.left, powers, room.right, gold[0], gold[1], room.counts, shared):
+                        continue
+                    slow = True
+                out = room.qq if part else room.pp
+                _at_step(before, steps.logs[s], steps.powers[s], room.ahead, undo, room.left, room.right, out)
+                if part == partial:
+                    known = -1 if partial else text.gold[t - 1] * n_labels + text.gold[t]
+                    pairs = n_labels * n_labels
+                    _add_parts(slope, room.pp.reshape(pairs), room.qq.reshape(pairs), known, dd)
+        if slow:
+            _add_parts_to(dd, shared)
+        if with_pairs:
+            ids = text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]]
+            _scatter(ids, data.rows, dd, sums.both, sums.dirty)
+    for a in range(n_labels):
+        for k in range(n_labels):
+            shared[a * n_labels + k, 0] += room.counts[a, k] * steps.powers[0, a, k]
+            room.counts[a, k] = 0
 
 
 @kernel
 def collect(
-    positions: Ints,
-    pair: bool,
-    column: int,
-    owner: Ints,
-    theta: Numbers,
-    rows: Rows,
-    text: Text,
-    local: Numbers,
-    transitions: Numbers,
-    free: Chain,
-    clamped: Chain,
-    steps: Steps,
-    p: Numbers,
-    q: Numbers,
+    positions: Ints, pair: bool, column: int, owner: Ints, data: Data, chains: Chains, steps: Steps, out: Numbers
 ) -> None:
-    """Write the probabilities p and q of a label, or label pair, at some positions to p and q [n].
+    """Write the probabilities p and q of a label, or label pair, at some positions to out [2, n].
 
     owner [T]: the sequence of each token.
     """
-    n_labels = transitions.shape[0]
-    ahead, left, right, here = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
-    both = np.empty((n_labels, n_labels))
-    nothing = Change(-1, 0, 0.0)
+    text, n_labels = data.text, data.local.shape[1]
+    room, nothing = _room(n_labels), Change(-1, 0, 0.0)
     for i in range(positions.shape[0]):
         t = int(positions[i])
         if pair:
-            _fill_steps(t, t + 1, theta, rows, text, transitions, steps)
-        for part in range(2 if text.partial[owner[t]] else 1):
-            chain = clamped if part else free
+            _fill_steps(t, t + 1, data, steps)
+        partial = text.partial[owner[t]]
+        for part in range(2 if partial else 1):
+            chain = chains.clamped if part else chains.free
             if pair:
-                for k in range(n_labels):
-                    ahead[k] = local[t, k] + chain.backward[t, k]
-                    if part and text.gold[t] >= 0 and text.gold[t] != k:
-                        ahead[k] = -np.inf
-                _at_step(chain.forward[t - 1], steps.logs[0], steps.powers[0], ahead, nothing, left, right, both)
-                found = both[column // n_labels, column % n_labels]
+                _ahead(data.local[t], chain.backward[t], text.gold[t] if part else -1, room.ahead)
+                before, logs, powers = chain.forward[t - 1], steps.logs[0], steps.powers[0]
+                _at_step(before, logs, powers, room.ahead, nothing, room.left, room.right, room.pp)
+                out[part, i] = room.pp[column // n_labels, column % n_labels]
             else:
-                _at_token(chain.forward[t], chain.backward[t], here)
-                found = here[column]
-            if part:
-                q[i] = found
-            else:
-                p[i] = found
-        if not text.partial[owner[t]]:
+                _at_token(chain.forward[t], chain.backward[t], room.p)
+                out[part, i] = room.p[column]
+        if not partial:
             known = text.gold[t - 1] * n_labels + text.gold[t] if pair else text.gold[t]
-            q[i] = known == column
-
-
-@inlined
-def _slope(a: Numbers, low: Numbers, b: Numbers, high: Numbers, x: float) -> tuple[float, float]:
-    """Return the first and second derivative of what `minimise` minimises."""
-    slope, bend = 0.0, 0.0
-    for n in range(a.shape[0]):
-        down, up = a[n] * low[n] * np.exp(-x * low[n]), b[n] * high[n] * np.exp(x * high[n])
-        slope += up - down
-        bend += up * high[n] + down * low[n]
-    return slope, bend
-
-
-@kernel
-def minimise(a: Numbers, low: Numbers, b: Numbers, high: Numbers, limit: float) -> tuple[float, float]:
-    """Return the x of at most +-limit that minimises ``sum_n a (exp(-x low) - 1) + b (exp(x high) - 1)``, and the fall.
-
-    Newton's method inside an interval that holds the minimum, which is halved where a step would leave it.
-    """
-    left, right, x = -limit, limit, 0.0
-    if _slope(a, low, b, high, left)[0] >= 0:
-        x, right = left, left
-    elif _slope(a, low, b, high, right)[0] <= 0:
-        x, left = right, right
-    while right - left > 1e-10:
-        slope, bend = _slope(a, low, b, high, x)
-        if slope > 0:
-            right = x
-        else:
-            left = x
-        following = x - slope / bend
-        if not left < following < right:
-            following = (left + right) / 2
-        if abs(following - x) < 1e-10:
-            break
-        x = following
-    value = 0.0
-    for n in range(a.shape[0]):
-        value += a[n] * np.expm1(-x * low[n]) + b[n] * np.expm1(x * high[n])
-    return x, -value
+            out[1, i] = known == column

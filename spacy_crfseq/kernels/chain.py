@@ -23,6 +23,8 @@ import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from ._jit import inlined, kernel
+from .math import largest, log_sum
+from .sequences import step_to
 
 FAINT = 1e-200
 """A sum of products above this has lost less than 1e-100 of itself to terms that are rounded to zero."""
@@ -64,11 +66,36 @@ class SpanChain(NamedTuple):
     goes_on: Floats
 
 
+class Steps(NamedTuple):
+    """The step to one token: exp(a - top) and P(y_t = j | y_{t-1} = i) [L, L], tops and work space [L]."""
+
+    powers: Floats
+    conditionals: Floats
+    tops: Floats
+    weights: Floats
+
+
+class Table(NamedTuple):
+    """What the best labellings of the tokens up to one are worth, by its label, [T, L] each.
+
+    begin (Floats): Where another span may begin at it.
+    through (Floats): Where a span goes on through it that counts as improbable.
+    finish (Floats): Where a span may end there.
+    origins (Ints): [T, L, 2] where one ends whose probability counts, its first token and its first label, else -1.
+    """
+
+    begin: Floats
+    through: Floats
+    finish: Floats
+    origins: Ints
+
+
 def make_chain(scores: Scores, offsets: Offsets) -> Chain:
     """Return the chain of some sequences, whose scores may have any float type."""
-    emissions, transitions, start, end = (array.astype(np.float64, copy=False) for array in scores)
-    chain = Chain(transitions, offsets, np.empty_like(emissions), np.empty_like(emissions), np.zeros(len(offsets) - 1))
-    backward(emissions, start, end, *chain)
+    exact = Scores(*(array.astype(np.float64, copy=False) for array in scores))
+    ahead, beta = np.empty_like(exact.emissions), np.empty_like(exact.emissions)
+    chain = Chain(exact.transitions, offsets, ahead, beta, np.zeros(len(offsets) - 1))
+    backward(exact, chain)
     return chain
 
 
@@ -77,7 +104,7 @@ def make_span_chain(chain: Chain, inside: Bools) -> SpanChain:
     opens, closes = np.empty_like(chain.ahead), np.empty_like(chain.ahead)
     links = np.argwhere(inside).astype(np.int32)
     spans = SpanChain((~inside).astype(np.float64), links, opens, closes, np.empty((len(opens), len(links))))
-    follow_spans(*chain, *spans)
+    follow_spans(chain, spans)
     return spans
 
 
@@ -89,108 +116,87 @@ def _potentials(step: Floats, powers: Floats, tops: Floats) -> None:
         tops[i] = step[i, 0]
         for j in range(1, n):
             tops[i] = max(tops[i], step[i, j])
-        largest = tops[i] if tops[i] > -np.inf else 0.0
+        top = tops[i] if tops[i] > -np.inf else 0.0
         for j in range(n):
-            powers[i, j] = np.exp(step[i, j] - largest)
+            powers[i, j] = np.exp(step[i, j] - top)
+
+
+@inlined
+def _steps(transitions: Floats) -> Steps:
+    """Return work space for steps, with the potentials of shared ones."""
+    n = transitions.shape[1]
+    steps = Steps(np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n))
+    if transitions.shape[0] == 1:
+        _potentials(transitions[0], steps.powers, steps.tops)
+    return steps
 
 
 @kernel
-def backward(
-    emissions: Floats,
-    start: Floats,
-    end: Floats,
-    transitions: Floats,
-    offsets: Offsets,
-    ahead: Floats,
-    beta: Floats,
-    log_z: Floats,
-) -> None:
-    """Fill ahead, beta and log_z of a `Chain`."""
-    n = start.shape[0]
-    shared = transitions.shape[0] == 1
-    powers, tops = np.empty((n, n)), np.empty(n)
-    weights, zeros = np.empty(n), np.zeros(n)
-    if shared:
-        _potentials(transitions[0], powers, tops)
+def backward(scores: Scores, chain: Chain) -> None:
+    """Fill ahead, beta and log_z of a chain."""
+    emissions, transitions, start, end = scores
+    offsets, n = chain.offsets, start.shape[0]
+    steps, terms = _steps(transitions), np.empty(n)
     for s in range(offsets.shape[0] - 1):
-        log_z[s] = 0.0
+        chain.log_z[s] = 0.0
         for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
-            here = ahead[t]
+            here, beta = chain.ahead[t], chain.beta[t]
             for k in range(n):
                 if t == offsets[s + 1] - 1:
-                    beta[t, k] = end[k]
-                here[k] = emissions[t, k] + beta[t, k]
+                    beta[k] = end[k]
+                here[k] = emissions[t, k] + beta[k]
                 if t == offsets[s]:
                     here[k] += start[k]
-            largest = here[0]
-            for k in range(1, n):
-                largest = max(largest, here[k])
-            if largest == -np.inf:
-                log_z[s] = -np.inf
+            # z_t: the largest, at the first token the log sum
+            top = log_sum(here) if t == offsets[s] else largest(here)
+            if top == -np.inf:
+                chain.log_z[s] = -np.inf
                 break
-            if t == offsets[s]:
-                largest = _log_sum(here, zeros)
-            log_z[s] += largest
+            chain.log_z[s] += top
             for k in range(n):
-                here[k] -= largest
-                weights[k] = np.exp(here[k])
-            if t == offsets[s]:
-                break
-            if not shared:
-                _potentials(transitions[t], powers, tops)
-            for i in range(n):
-                row, total = powers[i], 0.0
-                for k in range(n):
-                    total += row[k] * weights[k]
-                if total > FAINT:
-                    beta[t - 1, i] = tops[i] + np.log(total)
-                else:
-                    beta[t - 1, i] = _log_sum(transitions[0 if shared else t, i], here)
+                here[k] -= top
+                steps.weights[k] = np.exp(here[k])
+            if t > offsets[s]:
+                step = step_to(transitions, t)
+                if transitions.shape[0] > 1:
+                    _potentials(step, steps.powers, steps.tops)
+                for i in range(n):
+                    row, total = steps.powers[i], 0.0
+                    for k in range(n):
+                        total += row[k] * steps.weights[k]
+                    if total > FAINT:
+                        chain.beta[t - 1, i] = steps.tops[i] + np.log(total)
+                    else:
+                        for k in range(n):
+                            terms[k] = step[i, k] + here[k]
+                        chain.beta[t - 1, i] = log_sum(terms)
 
 
 @kernel
-def _log_sum(x: Floats, y: Floats) -> float:
-    """Return ``log sum_k exp(x_k + y_k)``."""
-    largest = -np.inf
-    for k in range(x.shape[0]):
-        largest = max(largest, x[k] + y[k])
-    if largest == -np.inf:
-        return -np.inf
-    total = 0.0
-    for k in range(x.shape[0]):
-        total += np.exp(x[k] + y[k] - largest)
-    return largest + np.log(total)
-
-
-@kernel
-def _conditionals(
-    step: Floats, ahead: Floats, before: Floats, powers: Floats, tops: Floats, weights: Floats, out: Floats
-) -> None:
-    """Write P(y_t = j | y_{t-1} = i) to out [L, L], a row of zeros where i is impossible.
-
-    step is a_t [L, L] with its potentials, ahead v_t [L], before beta_{t-1} [L]; weights [L] is work space.
-    """
-    n = ahead.shape[0]
+def _fill_conditionals(chain: Chain, t: int, steps: Steps) -> None:
+    """Write P(y_t = j | y_{t-1} = i) to the conditionals, a row of zeros where i is impossible."""
+    step, ahead, before = step_to(chain.transitions, t), chain.ahead[t], chain.beta[t - 1]
+    n, weights = ahead.shape[0], steps.weights  # a field that is read in a loop is counted as a reference each time
+    if chain.transitions.shape[0] > 1:
+        _potentials(step, steps.powers, steps.tops)
     for k in range(n):
         weights[k] = np.exp(ahead[k])
     for i in range(n):
-        share = 0.0
+        out, powers, share = steps.conditionals[i], steps.powers[i], 0.0
         if before[i] > -np.inf:
-            share = np.exp(tops[i] - before[i])  # one over the row's sum of products
+            share = np.exp(steps.tops[i] - before[i])  # one over the row's sum of products
         if share * FAINT < 1:
             for j in range(n):
-                out[i, j] = powers[i, j] * weights[j] * share
+                out[j] = powers[j] * weights[j] * share
         else:
             for j in range(n):
-                out[i, j] = np.exp(step[i, j] + ahead[j] - before[i])
+                out[j] = np.exp(step[i, j] + ahead[j] - before[i])
 
 
 @kernel
-def log_probabilities(
-    transitions: Floats, offsets: Offsets, ahead: Floats, beta: Floats, labels: Ints, out: Floats
-) -> None:
+def log_probabilities(chain: Chain, labels: Ints, out: Floats) -> None:
     """Write log P(labels | x) of each sequence to out [N]: minus infinity where it is zero, zero where it is empty."""
-    shared = transitions.shape[0] == 1
+    offsets, ahead = chain.offsets, chain.ahead
     for s in range(offsets.shape[0] - 1):
         out[s] = 0.0
         for t in range(offsets[s], offsets[s + 1]):
@@ -200,66 +206,54 @@ def log_probabilities(
                 break
             if t > offsets[s]:
                 i = labels[t - 1]
-                out[s] += transitions[0 if shared else t, i, j] - beta[t - 1, i]
+                out[s] += step_to(chain.transitions, t)[i, j] - chain.beta[t - 1, i]
                 if out[s] == -np.inf:
                     break
 
 
 @kernel
-def entropies(transitions: Floats, offsets: Offsets, ahead: Floats, beta: Floats, out: Floats) -> None:
+def entropies(chain: Chain, out: Floats) -> None:
     """Write the entropy of each sequence's labellings to out [N], in nats.
 
     H_{t-1}(i) = sum_j P(j | i) (H_t(j) - log P(j | i)) (Hernando, Crespi & Cybenko 2005).
     """
-    n = ahead.shape[1]
-    shared = transitions.shape[0] == 1
-    powers, tops, rows = np.empty((n, n)), np.empty(n), np.empty((n, n))
-    if shared:
-        _potentials(transitions[0], powers, tops)
-    after, here, weights = np.empty(n), np.empty(n), np.empty(n)
+    offsets, ahead, n = chain.offsets, chain.ahead, chain.ahead.shape[1]
+    steps, after, here = _steps(chain.transitions), np.empty(n), np.empty(n)
     for s in range(offsets.shape[0] - 1):
         out[s] = 0.0
         for k in range(n):
             after[k] = 0.0
-        for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
-            if t == offsets[s]:
-                for k in range(n):
-                    if ahead[t, k] > -np.inf:
-                        out[s] += np.exp(ahead[t, k]) * (after[k] - ahead[t, k])
-                break
-            step = transitions[0 if shared else t]
-            if not shared:
-                _potentials(step, powers, tops)
-            _conditionals(step, ahead[t], beta[t - 1], powers, tops, weights, rows)
+        for t in range(offsets[s + 1] - 1, offsets[s], -1):
+            _fill_conditionals(chain, t, steps)
+            step = step_to(chain.transitions, t)
             for i in range(n):
                 total = 0.0
+                row, scores, logs, norm = steps.conditionals[i], step[i], ahead[t], chain.beta[t - 1, i]
                 for j in range(n):
-                    if rows[i, j] > 0:
-                        total += rows[i, j] * (after[j] + beta[t - 1, i] - step[i, j] - ahead[t, j])
+                    if row[j] > 0:
+                        total += row[j] * (after[j] + norm - scores[j] - logs[j])
                 here[i] = total
             after, here = here, after
+        if offsets[s + 1] > offsets[s]:
+            for k in range(n):
+                if ahead[offsets[s], k] > -np.inf:
+                    out[s] += np.exp(ahead[offsets[s], k]) * (after[k] - ahead[offsets[s], k])
 
 
 @kernel
-def sample(transitions: Floats, offsets: Offsets, ahead: Floats, beta: Floats, uniforms: Floats, out: Ints) -> None:
+def sample(chain: Chain, uniforms: Floats, out: Ints) -> None:
     """Write independent labellings to out [S, T], drawn with the numbers uniforms [T, S] from [0, 1)."""
-    n = ahead.shape[1]
-    shared = transitions.shape[0] == 1
-    powers, tops, rows, weights = np.empty((n, n)), np.empty(n), np.empty((n, n)), np.empty(n)
-    if shared:
-        _potentials(transitions[0], powers, tops)
+    offsets, n = chain.offsets, chain.ahead.shape[1]
+    steps = _steps(chain.transitions)
     for s in range(offsets.shape[0] - 1):
         for t in range(offsets[s], offsets[s + 1]):
             if t == offsets[s]:
                 for k in range(n):
-                    rows[0, k] = np.exp(ahead[t, k])
+                    steps.conditionals[0, k] = np.exp(chain.ahead[t, k])
             else:
-                step = transitions[0 if shared else t]
-                if not shared:
-                    _potentials(step, powers, tops)
-                _conditionals(step, ahead[t], beta[t - 1], powers, tops, weights, rows)
+                _fill_conditionals(chain, t, steps)
             for c in range(out.shape[0]):
-                row = rows[0 if t == offsets[s] else out[c, t - 1]]
+                row = steps.conditionals[0 if t == offsets[s] else out[c, t - 1]]
                 left = uniforms[t, c]
                 for k in range(n):
                     if row[k] > 0:  # never a label of probability zero, whatever rounding does
@@ -270,54 +264,37 @@ def sample(transitions: Floats, offsets: Offsets, ahead: Floats, beta: Floats, u
 
 
 @kernel
-def follow_spans(
-    transitions: Floats,
-    offsets: Offsets,
-    ahead: Floats,
-    beta: Floats,
-    log_z: Floats,
-    apart: Floats,
-    links: Ints,
-    opens: Floats,
-    closes: Floats,
-    goes_on: Floats,
-) -> None:
+def follow_spans(chain: Chain, spans: SpanChain) -> None:
     """Fill the last three of a `SpanChain`."""
-    n = ahead.shape[1]
-    shared = transitions.shape[0] == 1
-    powers, tops, rows, weights = np.empty((n, n)), np.empty(n), np.empty((n, n)), np.empty(n)
-    if shared:
-        _potentials(transitions[0], powers, tops)
-    here, before = np.empty(n), np.empty(n)
+    offsets, n = chain.offsets, chain.ahead.shape[1]
+    steps, here, before = _steps(chain.transitions), np.empty(n), np.empty(n)
     for s in range(offsets.shape[0] - 1):
-        if log_z[s] == -np.inf:
+        if chain.log_z[s] == -np.inf:
             continue
         for t in range(offsets[s], offsets[s + 1]):
-            starting = opens[t]
+            starting = spans.opens[t]
             if t == offsets[s]:
                 for k in range(n):
-                    starting[k] = np.exp(ahead[t, k])
+                    starting[k] = np.exp(chain.ahead[t, k])
             else:
-                step = transitions[0 if shared else t]
-                if not shared:
-                    _potentials(step, powers, tops)
-                _conditionals(step, ahead[t], beta[t - 1], powers, tops, weights, rows)
+                # the steps from one span to another: what ends before t, and what begins there
+                _fill_conditionals(chain, t, steps)
                 for k in range(n):
                     starting[k] = 0.0
                 for i in range(n):
-                    total, mass, row, mask = 0.0, before[i], rows[i], apart[i]
+                    total, mass, row, mask = 0.0, before[i], steps.conditionals[i], spans.apart[i]
                     for j in range(n):
                         share = row[j] * mask[j]
                         total += share
                         starting[j] += mass * share
-                    closes[t - 1, i] = total
+                    spans.closes[t - 1, i] = total
             for k in range(n):
-                closes[t, k] = 1.0
+                spans.closes[t, k] = 1.0
                 here[k] = starting[k]
-            for k in range(links.shape[0] if t > offsets[s] else 0):
-                i, j = links[k, 0], links[k, 1]
-                goes_on[t, k] = rows[i, j]
-                here[j] += before[i] * rows[i, j]
+            for k in range(spans.links.shape[0] if t > offsets[s] else 0):  # the steps within one
+                i, j = spans.links[k, 0], spans.links[k, 1]
+                spans.goes_on[t, k] = steps.conditionals[i, j]
+                here[j] += before[i] * steps.conditionals[i, j]
             here, before = before, here
 
 
@@ -327,54 +304,35 @@ def best_spans(chain: Chain, spans: SpanChain, outside: Bools, gain: float, cost
     Labels `outside` [L] are in no span.  Scores of minus infinity forbid.  Every sequence must have a labelling,
     see `Chain.log_z`.
     """
-    labels, origins = np.zeros(len(chain.ahead), np.int32), np.full((*chain.ahead.shape, 2), -1, np.int32)
-    values = np.empty((3, *chain.ahead.shape))
-    search(chain.transitions, chain.offsets, chain.ahead, *spans, outside, gain, cost, values, origins, labels)
+    labels, values = np.zeros(len(chain.ahead), np.int32), np.empty((3, *chain.ahead.shape))
+    table = Table(values[0], values[1], values[2], np.full((*chain.ahead.shape, 2), -1, np.int32))
+    search(chain, spans, outside, gain, cost, table, labels)
     return labels
 
 
 @kernel
 def search(
-    transitions: Floats,
-    offsets: Offsets,
-    ahead: Floats,
-    apart: Floats,
-    links: Ints,
-    opens: Floats,
-    closes: Floats,
-    goes_on: Floats,
-    outside: Bools,
-    gain: float,
-    cost: float,
-    values: Floats,
-    origins: Ints,
-    labels: Ints,
+    chain: Chain, spans: SpanChain, outside: Bools, gain: float, cost: float, table: Table, labels: Ints
 ) -> None:
     """Do the work of `best_spans`.
-
-    values [3, T, L] tells what the best labellings of the tokens up to one are worth, by its label: where another span
-    may begin at it; where a span goes on through it that counts as improbable; where a span may end there.  Where one
-    ends whose probability counts, origins [T, L, 2] tells its first token and its first label, else -1.
 
     For each first token and label, the most probable paths of the span's labels are followed to every last token and
     label, as long as they are not negligible.  Spans that are count as having the probability zero, so that there is
     a labelling wherever one is possible.  Where each span could be left out, those that cost more than they gain are
     negligible too, which leaves few.
     """
-    begin, through, finish = values[0], values[1], values[2]
-    n = ahead.shape[1]
-    shared = transitions.shape[0] == 1
-    mass, longer = np.zeros(n), np.zeros(n)  # of the labels now and then, zero for the others
-    now, then, first_link = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n + 1, np.int64)
+    offsets, links, n = chain.offsets, spans.links, chain.ahead.shape[1]
+    # the links from label i are those from first_link[i] to first_link[i + 1]
+    first_link = np.zeros(n + 1, np.int64)
     for k in range(links.shape[0]):
         first_link[links[k, 0] + 1] = k + 1
     for i in range(n):
         first_link[i + 1] = max(first_link[i + 1], first_link[i])
     follows = np.empty((n, n))
     filler = -1
-    if shared:
-        _fill_follows(transitions[0], apart, follows)
-        filler = _filler(transitions[0], outside, follows)
+    if chain.transitions.shape[0] == 1:
+        _fill_follows(chain.transitions[0], spans.apart, follows)
+        filler = _filler(chain.transitions[0], outside, follows)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         floor = NEGLIGIBLE
@@ -382,62 +340,81 @@ def search(
             floor = max(floor, cost / gain * (1 - 1e-9))
         for t in range(b, e):
             for j in range(n):
-                finish[t, j] = -np.inf
-            if filler >= 0 and ahead[t, filler] == -np.inf:
+                table.finish[t, j] = -np.inf
+            if filler >= 0 and chain.ahead[t, filler] == -np.inf:
                 floor = NEGLIGIBLE
         for t in range(b, e):
-            step = transitions[0 if shared else t]
-            for j in range(n):
-                begin[t, j] = 0.0 if t == b else -np.inf
-            if not shared:
-                _fill_follows(step, apart, follows)
-            for i in range(n if t > b else 0):
-                value, row, here = finish[t - 1, i], follows[i], begin[t]
-                if value > -np.inf:
-                    for j in range(n):
-                        here[j] = max(here[j], value + row[j])
-            for j in range(n):
-                if ahead[t, j] == -np.inf:  # forbidden, or nothing may follow
-                    begin[t, j] = -np.inf
-                through[t, j] = -np.inf if outside[j] else begin[t, j] - cost
-            for k in range(links.shape[0] if t > b else 0):
-                i, j = links[k, 0], links[k, 1]
-                if step[i, j] > -np.inf and ahead[t, j] > -np.inf:
-                    through[t, j] = max(through[t, j], through[t - 1, i])
-            for j in range(n):
-                value = begin[t, j] if outside[j] else through[t, j]
-                if value > finish[t, j]:
-                    finish[t, j] = value
-                    origins[t, j, 0] = -1
-            for first in range(n):
-                if outside[first] or begin[t, first] == -np.inf or not opens[t, first] > floor:
-                    continue
-                mass[first], now[0], count, last = opens[t, first], first, 1, t
-                while count > 0:
-                    for place in range(count):
-                        j = now[place]
-                        value = begin[t, first] + gain * mass[j] * closes[last, j] - cost
-                        if value > finish[last, j]:
-                            finish[last, j] = value
-                            origins[last, j, 0] = t
-                            origins[last, j, 1] = first
-                    last, found = last + 1, 0
-                    for place in range(count):
-                        i = now[place]
-                        for k in range(first_link[i], first_link[i + 1] if last < e else 0):
-                            j = links[k, 1]
-                            product = mass[i] * goes_on[last, k]
-                            if product > floor and product > longer[j]:
-                                if longer[j] == 0:
-                                    then[found] = j
-                                    found += 1
-                                longer[j] = product
-                        mass[i] = 0.0
-                    mass, longer, now, then, count = longer, mass, then, now, found
+            _arrive(chain, spans, outside, cost, t, b, follows, table)
+            _follow_probable(spans, outside, gain, cost, t, e, floor, first_link, table)
         if e > b:
-            _trace_back(
-                transitions, b, e, apart, links, goes_on, outside, cost, begin, through, finish, origins, labels
-            )
+            _trace_back(chain.transitions, b, e, spans, outside, cost, table, labels)
+
+
+@inlined
+def _arrive(
+    chain: Chain, spans: SpanChain, outside: Bools, cost: float, t: int, b: int, follows: Floats, table: Table
+) -> None:
+    """Fill the table at token t, but for spans whose probability counts; the sequence begins at b."""
+    begin, through, finish = table.begin, table.through, table.finish
+    step, ahead, n = step_to(chain.transitions, t), chain.ahead, chain.ahead.shape[1]
+    for j in range(n):
+        begin[t, j] = 0.0 if t == b else -np.inf
+    if chain.transitions.shape[0] > 1:
+        _fill_follows(step, spans.apart, follows)
+    for i in range(n if t > b else 0):
+        value, row, here = finish[t - 1, i], follows[i], begin[t]
+        if value > -np.inf:
+            for j in range(n):
+                here[j] = max(here[j], value + row[j])
+    for j in range(n):
+        if ahead[t, j] == -np.inf:  # forbidden, or nothing may follow
+            begin[t, j] = -np.inf
+        through[t, j] = -np.inf if outside[j] else begin[t, j] - cost
+    for k in range(spans.links.shape[0] if t > b else 0):
+        i, j = spans.links[k, 0], spans.links[k, 1]
+        if step[i, j] > -np.inf and ahead[t, j] > -np.inf:
+            through[t, j] = max(through[t, j], through[t - 1, i])
+    for j in range(n):
+        value = begin[t, j] if outside[j] else through[t, j]
+        if value > finish[t, j]:
+            finish[t, j] = value
+            table.origins[t, j, 0] = -1
+
+
+@kernel
+def _follow_probable(
+    spans: SpanChain, outside: Bools, gain: float, cost: float, t: int, e: int, floor: float, first_link: Offsets,
+    table: Table,
+) -> None:  # fmt: skip
+    """Put the spans that begin at token t, of a sequence that ends before e, into the table where they end."""
+    n = outside.shape[0]
+    # labels now and at the next token, and the probabilities of the best ways to them, zero for the other labels
+    now, then, mass, longer = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n), np.zeros(n)
+    for first in range(n):
+        if outside[first] or table.begin[t, first] == -np.inf or not spans.opens[t, first] > floor:
+            continue
+        mass[first], now[0], count, last = spans.opens[t, first], first, 1, t
+        while count > 0:
+            for place in range(count):
+                j = now[place]
+                value = table.begin[t, first] + gain * mass[j] * spans.closes[last, j] - cost
+                if value > table.finish[last, j]:
+                    table.finish[last, j] = value
+                    table.origins[last, j, 0] = t
+                    table.origins[last, j, 1] = first
+            last, found = last + 1, 0
+            for place in range(count):
+                i = now[place]
+                for k in range(first_link[i], first_link[i + 1] if last < e else 0):
+                    j = spans.links[k, 1]
+                    product = mass[i] * spans.goes_on[last, k]
+                    if product > floor and product > longer[j]:
+                        if longer[j] == 0:
+                            then[found] = j
+                            found += 1
+                        longer[j] = product
+                mass[i] = 0.0
+            mass, longer, now, then, count = longer, mass, then, now, found
 
 
 @inlined
@@ -468,24 +445,11 @@ def _filler(step: Floats, outside: Bools, follows: Floats) -> int:
 
 @inlined
 def _trace_back(
-    transitions: Floats,
-    b: int,
-    e: int,
-    apart: Floats,
-    links: Ints,
-    goes_on: Floats,
-    outside: Bools,
-    cost: float,
-    begin: Floats,
-    through: Floats,
-    finish: Floats,
-    origins: Ints,
-    labels: Ints,
+    transitions: Floats, b: int, e: int, spans: SpanChain, outside: Bools, cost: float, table: Table, labels: Ints
 ) -> None:
     """Write the labels of the best value of the sequence of the tokens b..e-1, last one first."""
-    n = finish.shape[1]
-    shared = transitions.shape[0] == 1
-    label = 0
+    begin, through, finish, origins = table
+    n, label = outside.shape[0], 0
     for k in range(n):
         if finish[e - 1, k] > finish[e - 1, label]:
             label = k
@@ -494,13 +458,13 @@ def _trace_back(
         labels[t] = label
         if origins[t, label, 0] >= 0:
             last, t, label = t, origins[t, label, 0], origins[t, label, 1]
-            _span_labels(links, goes_on, t, last, label, n, labels)
+            _span_labels(spans, t, last, label, n, labels)
         elif not outside[label]:
             while through[t, label] != begin[t, label] - cost:
                 before = 0
-                for k in range(links.shape[0]):
-                    i, j = links[k, 0], links[k, 1]
-                    possible = j == label and transitions[0 if shared else t, i, j] > -np.inf
+                for k in range(spans.links.shape[0]):
+                    i, j = spans.links[k, 0], spans.links[k, 1]
+                    possible = j == label and step_to(transitions, t)[i, j] > -np.inf
                     if possible and through[t - 1, i] == through[t, label]:
                         before = i
                 label = before
@@ -510,7 +474,7 @@ def _trace_back(
             break
         before = 0
         for i in range(n):
-            possible = transitions[0 if shared else t, i, label] > -np.inf and apart[i, label] > 0
+            possible = step_to(transitions, t)[i, label] > -np.inf and spans.apart[i, label] > 0
             if possible and finish[t - 1, i] == begin[t, label]:
                 before = i
         label = before
@@ -518,15 +482,15 @@ def _trace_back(
 
 
 @inlined
-def _span_labels(links: Ints, goes_on: Floats, first: int, last: int, first_label: int, n: int, labels: Ints) -> None:
+def _span_labels(spans: SpanChain, first: int, last: int, first_label: int, n: int, labels: Ints) -> None:
     """Write the most probable labels of the span of the tokens first..last, whose first and last label are known."""
     length = last - first + 1
     mass, back = np.zeros((length, n)), np.zeros((length, n), np.int64)
     mass[0, first_label] = 1.0
     for t in range(1, length):
-        for k in range(links.shape[0]):
-            i, j = links[k, 0], links[k, 1]
-            product = mass[t - 1, i] * goes_on[first + t, k]
+        for k in range(spans.links.shape[0]):
+            i, j = spans.links[k, 0], spans.links[k, 1]
+            product = mass[t - 1, i] * spans.goes_on[first + t, k]
             if product > mass[t, j]:
                 mass[t, j] = product
                 back[t, j] = i

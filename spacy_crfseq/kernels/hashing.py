@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Bools, Hashes, Ints, Offsets
-from ._jit import kernel, prefetch
+from ._jit import inlined, kernel, prefetch
 
 AHEAD = 8
 """How many keys ahead memory is asked for."""
@@ -58,6 +58,15 @@ def mix_words(values: Hashes, words: Ints, offsets: Offsets, distance: int, half
             keys[t] = _mixed(keys[t], values[half + t + distance - e])
 
 
+@inlined
+def _beyond(p: int, b: int, e: int, half: int) -> int:
+    """Return the place of position p in lists of pads, -1 if p lies within the sequence b..e-1.
+
+    The positions k before the beginning and after the end have the places k - 1 and half + k - 1.
+    """
+    return b - p - 1 if p < b else (half + p - e if p >= e else -1)
+
+
 @kernel
 def mix_column(values: Hashes, offsets: Offsets, distance: int, pads: Hashes, plus: np.uint64, keys: Hashes) -> None:
     """Mix ``values[t + distance] + plus`` into keys [T], within each sequence; see `mix_words`.
@@ -68,14 +77,8 @@ def mix_column(values: Hashes, offsets: Offsets, distance: int, pads: Hashes, pl
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         for t in range(b, e):
-            p = t + distance
-            if p < b:
-                value = pads[b - p - 1]
-            elif p >= e:
-                value = pads[half + p - e]
-            else:
-                value = values[p]
-            keys[t] = _mixed(keys[t], value + plus)
+            pad = _beyond(t + distance, b, e, half)
+            keys[t] = _mixed(keys[t], (values[t + distance] if pad < 0 else pads[pad]) + plus)
 
 
 @kernel
@@ -101,14 +104,8 @@ def lexeme_ids(
         b, e = offsets[s], offsets[s + 1]
         for t in range(b, e):
             for i in range(n_slots):
-                p = t + distances[i]
-                if p < b:
-                    word = np.int64(b - p - 1)
-                elif p >= e:
-                    word = np.int64(half + p - e)
-                else:
-                    word = np.int64(words[p])
-                found = table[word, i]
+                pad = _beyond(t + distances[i], b, e, half)
+                found = table[np.int64(words[t + distances[i]]) if pad < 0 else pad, i]
                 n_unknown += found == unknown
                 if columns[i] >= 0:
                     bags[t, columns[i]] = found
@@ -128,13 +125,8 @@ def shift(values: Hashes, offsets: Offsets, distance: int, pads: Hashes, out: Ha
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         for t in range(b, e):
-            p = t + distance
-            if p < b:
-                out[t] = pads[b - p - 1]
-            elif p >= e:
-                out[t] = pads[half + p - e]
-            else:
-                out[t] = values[p]
+            pad = _beyond(t + distance, b, e, half)
+            out[t] = values[t + distance] if pad < 0 else pads[pad]
 
 
 @kernel
@@ -143,13 +135,8 @@ def shift_ids(ids: Ints, offsets: Offsets, distance: int, first_pad: int, half: 
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         for t in range(b, e):
-            p = t + distance
-            if p < b:
-                out[t] = first_pad + b - p - 1
-            elif p >= e:
-                out[t] = first_pad + half + p - e
-            else:
-                out[t] = ids[p]
+            pad = _beyond(t + distance, b, e, half)
+            out[t] = ids[t + distance] if pad < 0 else first_pad + pad
 
 
 @kernel
@@ -163,26 +150,30 @@ def rehash(keys: Hashes, n: int, slots: Ints) -> None:
         slots[position] = i + 1
 
 
+@inlined
+def _find(wanted: Hashes, t: int, keys: Hashes, slots: Ints) -> np.uint64:
+    """Return the slot of key number t, or a free one, and fetch what later keys need."""
+    mask, length = np.uint64(slots.shape[0] - 1), wanted.shape[0]
+    if t + 2 * AHEAD < length:
+        prefetch(slots, _home(wanted[t + 2 * AHEAD], mask), 0)
+    if t + AHEAD < length:
+        prefetch(keys, max(slots[_home(wanted[t + AHEAD], mask)] - 1, 0), 0)
+    position = _home(wanted[t], mask)
+    while wanted[t] != 0 and slots[position] != 0 and keys[slots[position] - 1] != wanted[t]:
+        position = (position + np.uint64(1)) & mask
+    return position
+
+
 @kernel
 def look_up(wanted: Hashes, keys: Hashes, slots: Ints, ids: Ints) -> int:
     """Write the id of each wanted key [T] to ids [T], -1 where unknown; return the number of unknown non-zero keys."""
-    mask = np.uint64(slots.shape[0] - 1)
-    length = wanted.shape[0]
     unknown = 0
-    for t in range(length):
-        if t + 2 * AHEAD < length:
-            prefetch(slots, _home(wanted[t + 2 * AHEAD], mask), 0)
-        if t + AHEAD < length:
-            prefetch(keys, max(slots[_home(wanted[t + AHEAD], mask)] - 1, 0), 0)
-        key = wanted[t]
+    for t in range(wanted.shape[0]):
         ids[t] = -1
-        if key == 0:
-            continue
-        position = _home(key, mask)
-        while slots[position] != 0 and keys[slots[position] - 1] != key:
-            position = (position + np.uint64(1)) & mask
-        ids[t] = slots[position] - 1
-        unknown += slots[position] == 0
+        position = _find(wanted, t, keys, slots)
+        if wanted[t] != 0:
+            ids[t] = slots[position] - 1
+            unknown += slots[position] == 0
     return unknown
 
 
@@ -193,23 +184,14 @@ def insert(wanted: Hashes, keys: Hashes, slots: Ints, n: int, ids: Ints, new: Bo
     new [T] is set where a key was seen for the first time.  The caller provides room: keys for n + T entries, slots
     at least half as many again.
     """
-    mask = np.uint64(slots.shape[0] - 1)
-    length = wanted.shape[0]
-    for t in range(length):
-        if t + 2 * AHEAD < length:
-            prefetch(slots, _home(wanted[t + 2 * AHEAD], mask), 0)
-        if t + AHEAD < length:
-            prefetch(keys, max(slots[_home(wanted[t + AHEAD], mask)] - 1, 0), 0)
-        key = wanted[t]
+    for t in range(wanted.shape[0]):
         ids[t] = -1
         new[t] = False
-        if key == 0:
+        position = _find(wanted, t, keys, slots)
+        if wanted[t] == 0:
             continue
-        position = _home(key, mask)
-        while slots[position] != 0 and keys[slots[position] - 1] != key:
-            position = (position + np.uint64(1)) & mask
         if slots[position] == 0:
-            keys[n] = key
+            keys[n] = wanted[t]
             n += 1
             slots[position] = n
             new[t] = True

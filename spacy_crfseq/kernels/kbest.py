@@ -15,13 +15,16 @@ one.  The place after the last token has one label, whose predecessors are the l
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ..types import Floats, Ints, Offsets
+from ..types import Floats, Ints, Offsets, Scores
+from . import log_space
 from ._jit import inlined, kernel
+from .math import longest, padded
+from .sequences import local_scores, part
 
-LANES = 8
-"""Rows of work space are padded to a multiple of this, so that loops over labels need no remainder."""
 NONE = -1
 """The label of a path that does not exist."""
 FAINT_SUM, FAINT = 1e-20, 1e-270
@@ -29,46 +32,74 @@ FAINT_SUM, FAINT = 1e-20, 1e-270
 more than 1e-16 of anything."""
 
 
-@kernel
-def best_labellings(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    offsets: Offsets,
-    labels: Ints,
-    scores: Floats,
-    log_z: Floats,
-) -> None:
-    """Write the k best labels to labels [k, T], their scores to scores [k, N], and the log of the sum to log_z [N].
+class Work(NamedTuple):
+    """Work arrays for the longest sequence; rows of labels are padded to P.
 
-    emissions [T, L], transitions [1 or T, L, L], start and end [L], all float64; minus infinity forbids a label or a
-    step.  Where a sequence has fewer than k labellings, `NONE` and minus infinity stand for the others.
+    best (Floats): [longest, P] scores of the best path to each label.
+    steps, potentials (Floats): [L, P] the transitions at hand, and their exponentials less the largest.
+    back (Floats): [L, L] the transpose of shared transitions.
+    rows (Floats): [3, P] shares of labels, sums, and local scores of a token.
+    incoming (Floats): [L] scores of the ways to a label.
+    pairs, costs: [longest, L, 2] the best and the second best predecessor, [longest, L] how much worse the second is.
+    values, deviations: [k] scores and [k, 3] (number of the earlier path, place, predecessor) of paths, best first.
     """
-    n, k = emissions.shape[1], labels.shape[0]
-    padded = (n + LANES - 1) // LANES * LANES
-    longest = 0
-    for s in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    best, steps = np.empty((longest, padded)), np.full((n, padded), -np.inf)
-    potentials, rows = np.zeros((n, padded)), np.empty((3, padded))
-    back, incoming = np.empty((n, n)), np.empty(n)
-    pairs, costs = np.empty((longest, n, 2), np.int32), np.empty((longest, n))
-    values, deviations = np.empty(k), np.empty((k, 3), np.int32)
+
+    best: Floats
+    steps: Floats
+    potentials: Floats
+    back: Floats
+    rows: Floats
+    incoming: Floats
+    pairs: Ints
+    costs: Floats
+    values: Floats
+    deviations: Ints
+
+
+@inlined
+def _workspace(scores: Scores, offsets: Offsets, k: int) -> tuple[Work, float]:
+    """Return work arrays, and the largest of shared transitions."""
+    n, length = scores.start.shape[0], longest(offsets)
+    width = padded(n)
+    work = Work(
+        np.empty((length, width)),
+        np.full((n, width), -np.inf),
+        np.zeros((n, width)),
+        np.empty((n, n)),
+        np.empty((3, width)),
+        np.empty(n),
+        np.empty((length, n, 2), np.int32),
+        np.empty((length, n)),
+        np.empty(k),
+        np.empty((k, 3), np.int32),
+    )
     base = 0.0
-    if transitions.shape[0] == 1:
-        base = _load_steps(transitions[0], steps, potentials)
+    if scores.transitions.shape[0] == 1:
+        base = _load_steps(scores.transitions[0], work.steps, work.potentials)
         for i in range(n):
             for j in range(n):
-                back[j, i] = transitions[0, i, j]
+                work.back[j, i] = scores.transitions[0, i, j]
+    return work, base
+
+
+@kernel
+def best_labellings(scores: Scores, offsets: Offsets, labels: Ints, values: Floats, log_z: Floats) -> None:
+    """Write the k best labels to labels [k, T], their scores to values [k, N], and the log of the sum to log_z [N].
+
+    All scores are float64; minus infinity forbids a label or a step.  Where a sequence has fewer than k labellings,
+    `NONE` and minus infinity stand for the others.
+    """
+    k = labels.shape[0]
+    work, base = _workspace(scores, offsets, k)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        count, values[0], log_z[s] = 1, 0.0, 0.0
+        count, work.values[0], log_z[s] = 1, 0.0, 0.0
         if e > b:
-            log_z[s] = _forward(emissions, transitions, start, end, b, e, base, best, steps, potentials, rows)
-            count = _backward(transitions, end, b, e, best, back, incoming, pairs, costs, values, deviations, labels)
+            here = part(scores, b, e)
+            log_z[s] = _forward(here, base, work)
+            count = _backward(here, b, work, labels)
         for r in range(k):
-            scores[r, s] = values[r] if r < count else -np.inf
+            values[r, s] = work.values[r] if r < count else -np.inf
         for r in range(count, k):
             for t in range(b, e):
                 labels[r, t] = NONE
@@ -92,53 +123,39 @@ def _load_steps(transitions: Floats, steps: Floats, potentials: Floats) -> float
 
 
 @kernel
-def _forward(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    b: int,
-    e: int,
-    base: float,
-    best: Floats,
-    steps: Floats,
-    potentials: Floats,
-    rows: Floats,
-) -> float:
-    """Fill best [*, P] for the tokens b..e-1; return log Z.
-
-    steps and potentials [L, P] hold shared transitions, whose largest is `base`; for per-position ones they are work
-    space, as rows [3, P] is.
-    """
-    n = emissions.shape[1]
-    padded = best.shape[1]
-    alpha, sums, local = rows[0], rows[1], rows[2]
+def _forward(scores: Scores, base: float, work: Work) -> float:
+    """Fill best for one sequence; return log Z.  base is the largest of shared transitions."""
+    emissions, transitions, start, end = scores
+    (length, n), width = emissions.shape, work.best.shape[1]
+    steps, potentials = work.steps, work.potentials
+    alpha, sums, local = work.rows[0], work.rows[1], work.rows[2]
     log_z, exact = 0.0, True
-    for t in range(b, e):
-        here = best[t - b]
+    for t in range(length):
+        here = work.best[t]
         for j in range(n):
-            local[j] = emissions[t, j] + start[j] if t == b else emissions[t, j]
-        if t == b:
-            for j in range(padded):
+            local[j] = emissions[t, j] + start[j] if t == 0 else emissions[t, j]
+        if t == 0:
+            for j in range(width):
                 here[j] = 0.0
                 sums[j] = 1.0
         else:
+            # the best way and the sum of all ways to each label
             if transitions.shape[0] > 1:
                 base = _load_steps(transitions[t], steps, potentials)
             log_z += base
-            before = best[t - b - 1]
-            for j in range(padded):
+            before = work.best[t - 1]
+            for j in range(width):
                 here[j] = -np.inf
                 sums[j] = 0.0
             for i in range(n):
                 score, share = before[i], alpha[i]
                 if score > -np.inf:
-                    for j in range(padded):
+                    for j in range(width):
                         here[j] = max(here[j], score + steps[i, j])
                         sums[j] += share * potentials[i, j]
         for j in range(n):
             here[j] += local[j]
-        if t == e - 1:
+        if t == length - 1:
             for j in range(n):
                 local[j] += end[j]
         largest = local[0]
@@ -153,86 +170,47 @@ def _forward(
         for j in range(n):
             alpha[j] /= total
             exact &= alpha[j] >= FAINT or here[j] + local[j] == -np.inf
-    return log_z if exact else _log_sum_of_paths(emissions, transitions, start, end, b, e)
+    if exact:
+        return log_z
+    logs, ways = np.empty((length, n)), np.empty((length, n))
+    local_scores(scores, np.empty(0, np.int32), logs)
+    return log_space.forward(logs, transitions, ways)
 
 
 @kernel
-def _log_sum_of_paths(emissions: Floats, transitions: Floats, start: Floats, end: Floats, b: int, e: int) -> float:
-    """Return log Z of the tokens b..e-1 by sums in log space: L x L exponentials a token."""
-    n = emissions.shape[1]
-    rows, terms = np.empty((2, n)), np.empty(n)
-    for j in range(n):
-        rows[0, j] = start[j] + emissions[b, j]
-    for t in range(b + 1, e + 1):
-        before, here = rows[(t - b - 1) % 2], rows[(t - b) % 2]
-        step = transitions[0 if transitions.shape[0] == 1 or t == e else t]
-        for j in range(n if t < e else 1):
-            for i in range(n):
-                terms[i] = before[i] + (step[i, j] if t < e else end[i])
-            here[j] = _log_sum(terms) + (emissions[t, j] if t < e else 0.0)
-    return rows[(e - b) % 2, 0]
+def _backward(scores: Scores, b: int, work: Work, labels: Ints) -> int:
+    """Write the best labels of the sequence that begins at token b to labels [k, *]; return how many there are.
 
-
-@inlined
-def _log_sum(terms: Floats) -> float:
-    largest, total = -np.inf, 0.0
-    for i in range(terms.shape[0]):
-        largest = max(largest, terms[i])
-    if largest == -np.inf:
-        return largest
-    for i in range(terms.shape[0]):
-        total += np.exp(terms[i] - largest)
-    return largest + np.log(total)
-
-
-@kernel
-def _backward(
-    transitions: Floats,
-    end: Floats,
-    b: int,
-    e: int,
-    best: Floats,
-    back: Floats,
-    incoming: Floats,
-    pairs: Ints,
-    costs: Floats,
-    values: Floats,
-    deviations: Ints,
-    labels: Ints,
-) -> int:
-    """Write the best labels of the tokens b..e-1 to labels [k, *] and their scores to values [k]; return how many.
-
-    back [L, L] holds shared transitions, the label that comes second first.  incoming [L], pairs [*, L, 2] (the best
-    and the second best predecessor), costs [*, L] (by how much the second is worse) and deviations [k, 3] (number of
-    the earlier path, place, predecessor) are work space.
-
-    values and deviations are one sorted list of the k best paths met so far.  The labels of the first r of them have
-    been written; nothing is put before these, since no deviation is better than what it deviates from.
+    Their scores are the first of `values`.  values and deviations are one sorted list of the k best paths met so far.
+    The labels of the first r of them have been written; nothing is put before these, since no deviation is better than
+    what it deviates from.
     """
-    length = e - b
+    incoming, pairs, costs, values, deviations = work.incoming, work.pairs, work.costs, work.values, work.deviations
+    length = scores.emissions.shape[0]
     for p in range(1, length):
-        for j in range(end.shape[0]):
+        for j in range(incoming.shape[0]):
             pairs[p, j, 0] = NONE
-    _fill_incoming(transitions, end, b, length, 0, length, best, back, incoming)
+    _fill_incoming(scores, length, 0, work)
     first, _ = _best_two(incoming)
     values[0], deviations[0, 0], deviations[0, 1], deviations[0, 2] = incoming[first], 0, length, first
     count, r = 1 if incoming[first] > -np.inf else 0, 0
     while r < count:
         earlier, place, label = deviations[r, 0], deviations[r, 1], deviations[r, 2]
-        row = labels[r, b:e]
+        row = labels[r, b : b + length]
         for t in range(place, length):
             row[t] = labels[earlier, b + t]
         row[place - 1] = label
-        after = row[place] if place < length else 0
-        _fill_incoming(transitions, end, b, place, after, length, best, back, incoming)
+        # the next best predecessor at the same place
+        _fill_incoming(scores, place, row[place] if place < length else 0, work)
         following = _next_best(incoming, label)
         if following >= 0:
             loss = incoming[label] - incoming[following]
             count = _insert(values, deviations, count, r, values[r] - loss, place, following)
+        # and the second best at all places before
         for p in range(place - 1, 0, -1):
             here = row[p]
             if pairs[p, here, 0] == NONE:
-                _fill_incoming(transitions, end, b, p, here, length, best, back, incoming)
+                _fill_incoming(scores, p, here, work)
                 first, second = _best_two(incoming)
                 pairs[p, here, 0], pairs[p, here, 1] = first, second
                 costs[p, here] = incoming[first] - incoming[second] if second >= 0 else np.inf
@@ -243,20 +221,20 @@ def _backward(
 
 
 @inlined
-def _fill_incoming(
-    transitions: Floats, end: Floats, b: int, p: int, j: int, length: int, best: Floats, back: Floats, incoming: Floats
-) -> None:
+def _fill_incoming(scores: Scores, p: int, j: int, work: Work) -> None:
     """Write to incoming [L] the score of the best path to each label at the place p - 1, with the step to j at p."""
-    before = best[p - 1]
-    if p == length:
+    before, incoming, end, back, step = work.best[p - 1], work.incoming, scores.end, work.back[j], work.back
+    if p < scores.transitions.shape[0]:
+        step = scores.transitions[p]
+    if p == scores.emissions.shape[0]:
         for i in range(incoming.shape[0]):
             incoming[i] = before[i] + end[i]
-    elif transitions.shape[0] == 1:
+    elif scores.transitions.shape[0] == 1:
         for i in range(incoming.shape[0]):
-            incoming[i] = before[i] + back[j, i]
+            incoming[i] = before[i] + back[i]
     else:
         for i in range(incoming.shape[0]):
-            incoming[i] = before[i] + transitions[b + p, i, j]
+            incoming[i] = before[i] + step[i, j]
 
 
 @inlined

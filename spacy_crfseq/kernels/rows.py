@@ -4,6 +4,9 @@ With x_t the set of rows that position t switches on, the forward kernels comput
 and the backward kernels ``G[r] += factor * d[t], r in x_t``.  Sets come with a fixed width (``ids`` [T, S], -1 for
 nothing) or ragged (``ids[ptr[t]:ptr[t + 1]]``).  Weights come dense, W [R, C], or sparse: row r holds
 ``values[row_ptr[r]:row_ptr[r + 1]]`` at the columns ``cols`` of the same range.
+
+Dense rows are added in LLVM: with loops in plain numba that prefetch as far ahead, sums took 2.4 times as long and
+their transposes 1.6 times (22 columns, float32, AVX-512), and both are most of an iteration over all data.
 """
 
 from __future__ import annotations

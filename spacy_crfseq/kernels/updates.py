@@ -7,6 +7,8 @@ where both are empty, it lies at ``r * C`` and has all C columns of d.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..types import Floats, Ints, Offsets
@@ -14,6 +16,23 @@ from ._jit import inlined, kernel, prefetch
 
 STRIDE_CLOCK, STRIDE_POSITION = 0.7548776662466927, 0.5698402909980532
 """Multiples of these spread evenly over [0, 1) modulo 1 (the additive recurrence R2 of Roberts 2018)."""
+
+
+@inlined
+def _bounds(row_ptr: Offsets, r: Any, width: int) -> tuple[int, int]:
+    """Return where row r begins and ends."""
+    first, last = r * width, (r + 1) * width
+    if row_ptr.shape[0]:
+        first, last = row_ptr[r], row_ptr[r + 1]
+    return first, last
+
+
+@inlined
+def _is_zero(row: Floats) -> bool:
+    found = True
+    for c in range(row.shape[0]):
+        found &= row[c] == 0
+    return found
 
 
 @kernel
@@ -101,9 +120,7 @@ def adagrad(
             if average:
                 prefetch(sums, place, 0)
             r = np.int64(ids[p])
-            first, last = r * width, (r + 1) * width
-            if row_ptr.shape[0]:
-                first, last = row_ptr[r], row_ptr[r + 1]
+            first, last = _bounds(row_ptr, r, width)
             row, before = weights[first:last], seen[r, 1]
             seen[r, 0] += square
             seen[r, 1] = clock
@@ -142,9 +159,7 @@ def average_rows(
     """Write the average that `adagrad` keeps to out: each row counts up to `clock`, also since its last visit."""
     now = (clock / unit) ** 4
     for r in range(n_rows):
-        first, last = r * width, (r + 1) * width
-        if row_ptr.shape[0]:
-            first, last = row_ptr[r], row_ptr[r + 1]
+        first, last = _bounds(row_ptr, r, width)
         weight = weights.dtype.type(1 - (seen[r, 1] / clock) ** 4)
         share = weights.dtype.type(1 / now)
         for q in range(first, last):
@@ -166,9 +181,7 @@ def catch_up(
 ) -> None:
     """Make the proximal steps that `adagrad` still owes to each row, as if all were visited now; arguments as there."""
     for r in range(n_rows):
-        first, last = r * width, (r + 1) * width
-        if row_ptr.shape[0]:
-            first, last = row_ptr[r], row_ptr[r + 1]
+        first, last = _bounds(row_ptr, r, width)
         late = rate / np.sqrt(offset + seen[r, 0]) * (clock - seen[r, 1])
         shrink, cut = weights.dtype.type(1 / (1 + late * decay)), weights.dtype.type(late * lasso)
         seen[r, 1] = clock
@@ -194,9 +207,7 @@ def pay_rows(
     """
     for p in range(ptr[0], ptr[-1]):
         r = np.int64(ids[p])
-        first, last = r * width, (r + 1) * width
-        if row_ptr.shape[0]:
-            first, last = row_ptr[r], row_ptr[r + 1]
+        first, last = _bounds(row_ptr, r, width)
         pay(debt, scale, weights[first:last], paid[first:last])
 
 
@@ -229,17 +240,13 @@ def perceptron(
     width, late = d.shape[1], d.dtype.type(clock)
     mistakes = 0
     for t in range(d.shape[0]):
-        source, wrong = d[t], False
-        for c in range(width):
-            wrong |= source[c] != 0
-        if not wrong:
+        source = d[t]
+        if _is_zero(source):
             continue
         mistakes += 1
         for p in range(ptr[t], ptr[t + 1]):
             r = np.int64(ids[p])
-            first, last = r * width, (r + 1) * width
-            if row_ptr.shape[0]:
-                first, last = row_ptr[r], row_ptr[r + 1]
+            first, last = _bounds(row_ptr, r, width)
             for q in range(first, last):
                 change = source[cols[q] if row_ptr.shape[0] else q - first]
                 weights[q] -= change
@@ -275,16 +282,12 @@ def collect(
         return -room
     touched = n
     for t in range(d.shape[0]):
-        source, wrong = d[t], False
-        for c in range(width):
-            wrong |= source[c] != 0
-        if not wrong:
+        source = d[t]
+        if _is_zero(source):
             continue
         for p in range(ptr[t], ptr[t + 1]):
             r = np.int64(ids[p])
-            first, last = r * width, (r + 1) * width
-            if row_ptr.shape[0]:
-                first, last = row_ptr[r], row_ptr[r + 1]
+            first, last = _bounds(row_ptr, r, width)
             for q in range(first, last):
                 change = source[cols[q] if row_ptr.shape[0] else q - first]
                 if change != 0:

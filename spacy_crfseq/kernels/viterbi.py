@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import Floats, Ints, Offsets
+from ..types import Floats, Ints, Offsets, Scores
 from ._jit import kernel
+from .math import LANES, longest
+from .sequences import add_counts, part, path_score
 
-LANES = 8
 GROUP = 4
 """Labels whose steps are compared at a time."""
 SAFETY = 1e-6
@@ -24,26 +25,17 @@ SAFETY = 1e-6
 
 
 @kernel
-def best_paths(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    offsets: Offsets,
-    labels: Ints,
-    scores: Floats,
-) -> None:
+def best_paths(scores: Scores, offsets: Offsets, labels: Ints, best_scores: Floats) -> None:
     """Write the best labels [T] and each best path's score [N] (float64, minus infinity where no path is allowed).
 
     emissions [T, L], transitions [1 or T, L, L], start and end [L]; minus infinity forbids a label or a step.
     """
+    emissions, transitions, start, end = scores
     n = emissions.shape[1]
     padded = (n + LANES - 1) // LANES * LANES
-    longest = 0
-    for s in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
+    length = longest(offsets)
     dtype = emissions.dtype
-    best, reached = np.empty((longest, padded), dtype), np.empty((longest, padded), dtype)
+    best, reached = np.empty((length, padded), dtype), np.empty((length, padded), dtype)
     steps, back = np.empty((n, padded), dtype), np.empty((n, padded), dtype)
     bounds = np.empty((n, n), dtype)
     rows, lanes = np.empty((3, padded), dtype), np.empty(LANES, dtype)
@@ -59,12 +51,12 @@ def best_paths(
             back[i, k] = transitions[0, k, i] if inside else -np.inf
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        scores[s] = 0
+        best_scores[s] = 0
         if e > b:
             taken_out = _best_scores(
                 emissions, transitions, start, b, e, best, reached, steps, bounds, previous, rows, lanes
             )
-            scores[s] = taken_out + _trace_back(transitions, end, b, e, best, reached, back, labels)
+            best_scores[s] = taken_out + _trace_back(transitions, end, b, e, best, reached, back, labels)
 
 
 @kernel
@@ -213,26 +205,14 @@ def _trace_back(
 
 
 @kernel
-def max_loss(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    offsets: Offsets,
-    gold: Ints,
-    weights: Floats,
-    cost: float,
-    d_emissions: Floats,
-    d_transitions: Floats,
-    d_start: Floats,
-    d_end: Floats,
-) -> float:
+def max_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, cost: float, grad: Scores) -> float:
     """Return the sum over sequences of ``weight * (max_y [score(y) + cost * errors(y)] - max_{z ~ gold} score(z))``.
 
     errors(y) counts the tokens whose known gold label y does not have, and z agrees with the known ones.  A
     subgradient, the counts of y less those of z, is added to the gradients, whose shapes are those of the scores; gold
     [T] is negative where missing, weights [N].
     """
+    emissions, transitions, start, end = scores
     n_tokens, n = emissions.shape
     raised, masked = emissions, emissions
     if cost > 0:
@@ -245,7 +225,8 @@ def max_loss(
                     raised[t, k] = emissions[t, k]
     best = np.empty(weights.shape[0])
     rival, target = np.empty(n_tokens, np.int32), gold
-    best_paths(raised, transitions, start, end, offsets, rival, best)
+    rival_scores = Scores(raised, transitions, start, end)
+    best_paths(rival_scores, offsets, rival, best)
     if n_tokens and gold.min() < 0:
         masked, target = emissions.copy(), np.empty(n_tokens, np.int32)
         for t in range(n_tokens):
@@ -253,7 +234,7 @@ def max_loss(
                 for k in range(n):
                     masked[t, k] = -np.inf
                 masked[t, gold[t]] = emissions[t, gold[t]]
-        best_paths(masked, transitions, start, end, offsets, target, best)
+        best_paths(Scores(masked, transitions, start, end), offsets, target, best)
         for t in range(n_tokens):
             if gold[t] >= 0:
                 target[t] = gold[t]
@@ -261,41 +242,15 @@ def max_loss(
     for s in range(weights.shape[0]):
         b, e = offsets[s], offsets[s + 1]
         if weights[s] != 0 and e > b:
-            above = _count(raised, transitions, start, end, b, e, rival, weights[s],
-                           d_emissions, d_transitions, d_start, d_end)  # fmt: skip
-            below = _count(emissions, transitions, start, end, b, e, target, -weights[s],
-                           d_emissions, d_transitions, d_start, d_end)  # fmt: skip
+            d_here = part(grad, b, e)
+            above = _count(part(rival_scores, b, e), rival[b:e], weights[s], d_here)
+            below = _count(part(scores, b, e), target[b:e], -weights[s], d_here)
             loss += weights[s] * (above - below)
     return loss
 
 
 @kernel
-def _count(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    end: Floats,
-    b: int,
-    e: int,
-    labels: Ints,
-    weight: float,
-    d_emissions: Floats,
-    d_transitions: Floats,
-    d_start: Floats,
-    d_end: Floats,
-) -> float:
-    """Add weight times the counts of the labels of the tokens b..e-1; return their score, in float64."""
-    f = d_emissions.dtype.type(weight)
-    shared = transitions.shape[0] == 1
-    score = np.float64(start[labels[b]]) + end[labels[e - 1]]
-    d_start[labels[b]] += f
-    d_end[labels[e - 1]] += f
-    for t in range(b, e):
-        here = labels[t]
-        score += emissions[t, here]
-        d_emissions[t, here] += f
-        if t > b:
-            place = 0 if shared else t
-            score += transitions[place, labels[t - 1], here]
-            d_transitions[place, labels[t - 1], here] += f
-    return score
+def _count(scores: Scores, labels: Ints, weight: float, grad: Scores) -> float:
+    """Add weight times the counts of the labels of one sequence; return their score, in float64."""
+    add_counts(labels, scores.emissions.dtype.type(weight), grad)
+    return path_score(scores, labels)

@@ -94,11 +94,11 @@ def _expectations(
     seen = Scores(masked, steps, scores.start, scores.end)
     counts = np.zeros_like(masked)
     if grad is None:
-        lattice.posterior(*seen, views.offsets, counts, log_sums)
+        lattice.posterior(seen, views.offsets, counts, log_sums)
         return log_sums
     d_steps = grad.transitions if shared else np.zeros_like(steps)
-    d = counts, d_steps, grad.start, grad.end
-    lattice.expectations(*seen, views.offsets, np.zeros(0, np.int32), factors, *d, 0.0, log_sums)
+    d = Scores(counts, d_steps, grad.start, grad.end)
+    lattice.expectations(seen, views.offsets, np.zeros(0, np.int32), factors, d, 0.0, log_sums)
     for run in views.runs:
         grad.emissions[views.tokens[run]] += counts[run]
         if not shared:

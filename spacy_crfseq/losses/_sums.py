@@ -93,8 +93,8 @@ def _add_up(
     if len(weights) >= MANY and len(scores.transitions) == 1:
         order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
         size = blocks.select(batch.offsets, known, weights, order, left)
-        loss = kernels[0](*scores, batch.offsets, batch.gold, weights, *grad, order[:size], left, cap)
+        loss = kernels[0](scores, batch.offsets, batch.gold, weights, grad, order[:size], left, cap)
         if not left.any():
             return float(loss)
         weights = np.where(left, weights, 0)
-    return float(loss + kernels[1](*scores, batch.offsets, batch.gold, weights, *grad, cap))
+    return float(loss + kernels[1](scores, batch.offsets, batch.gold, weights, grad, cap))

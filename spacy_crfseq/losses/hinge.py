@@ -33,4 +33,4 @@ class Hinge:
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         from ..kernels import viterbi
 
-        return float(viterbi.max_loss(*scores, *batch[:3], self.cost, *grad))
+        return float(viterbi.max_loss(scores, *batch[:3], self.cost, grad))

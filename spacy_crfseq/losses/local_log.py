@@ -24,4 +24,4 @@ class LocalLog:
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         from ..kernels import local
 
-        return float(local.log_loss(*scores, *batch[:3], *grad))
+        return float(local.log_loss(scores, *batch[:3], grad))

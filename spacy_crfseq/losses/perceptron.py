@@ -26,4 +26,4 @@ class Perceptron:
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         from ..kernels import viterbi
 
-        return float(viterbi.max_loss(*scores, *batch[:3], 0.0, *grad))
+        return float(viterbi.max_loss(scores, *batch[:3], 0.0, grad))

@@ -342,7 +342,7 @@ def k_best(scores: Scores, offsets: Offsets, k: int) -> Ints:
     n = len(offsets) - 1
     labels, values = np.empty((k, len(scores.emissions)), np.int32), np.empty((k, n))
     exact = Scores(*(array.astype(np.float64) for array in scores))
-    kbest.best_labellings(*exact, offsets, labels, values, np.empty(n))
+    kbest.best_labellings(exact, offsets, labels, values, np.empty(n))
     if n != 1:
         labels, values = NBest(labels, values).merged(offsets, np.array([0, n]))
     return labels[(values > -np.inf).all(1)]

@@ -20,7 +20,7 @@ def in_blocks(problem: Problem, gradient: Scores) -> tuple[float, np.ndarray]:
     lengths = np.diff(offsets)[order[:size]]
     assert (np.diff(lengths) <= 0).all()
     assert (order[size:] == -1).all()
-    return blocks.log_loss(*problem.scores, *problem.batch[:3], *gradient, order[:size], left, 0.0), left
+    return blocks.log_loss(problem.scores, *problem.batch[:3], gradient, order[:size], left, 0.0), left
 
 
 @st.composite
@@ -44,11 +44,11 @@ def many_sequences(draw: st.DrawFn, **kinds: object) -> Problem:
 @given(many_sequences())
 def test_blocks_and_what_they_leave_make_up_the_whole(problem: Problem) -> None:
     expected_gradient = Scores(*(np.full_like(array, 0.5) for array in problem.scores))
-    expected = lattice.log_loss(*problem.scores, *problem.batch[:3], *expected_gradient)
+    expected = lattice.log_loss(problem.scores, *problem.batch[:3], expected_gradient)
     gradient = Scores(*(np.full_like(array, 0.5) for array in problem.scores))
     loss, left = in_blocks(problem, gradient)
     rest = problem.batch._replace(weights=np.where(left, problem.batch.weights, 0))
-    loss += lattice.log_loss(*problem.scores, *rest[:3], *gradient)
+    loss += lattice.log_loss(problem.scores, *rest[:3], gradient)
     finite = [np.abs(array[np.isfinite(array)]).max(initial=1.0) for array in problem.scores]
     narrow = problem.scores.start.dtype == np.float32
     limit = 2e-4 + 1e-5 * float(max(finite)) if narrow else 1e-9
@@ -89,6 +89,6 @@ def test_forbidden_labels_are_no_reason_to_leave_a_sequence(dtype: type) -> None
     gradient, expected_gradient = problem.scores.zeros_like(), problem.scores.zeros_like()
     loss, left = in_blocks(problem, gradient)
     assert not left.any()
-    assert loss == pytest.approx(lattice.log_loss(*problem.scores, *problem.batch[:3], *expected_gradient), rel=1e-5)
+    assert loss == pytest.approx(lattice.log_loss(problem.scores, *problem.batch[:3], expected_gradient), rel=1e-5)
     np.testing.assert_allclose(gradient.emissions, expected_gradient.emissions, atol=1e-5)
     assert not gradient.emissions[forbidden].any()

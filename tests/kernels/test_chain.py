@@ -39,7 +39,7 @@ def test_log_z(problem: Problem) -> None:
 def test_log_probability_of_the_gold_labels(problem: Problem) -> None:
     model = chain.make_chain(problem.scores, problem.batch.offsets)
     found = np.empty(len(model.log_z))
-    chain.log_probabilities(*model[:4], problem.batch.gold, found)
+    chain.log_probabilities(model, problem.batch.gold, found)
     pairs = zip(sequences(problem), problem.sequence_bounds(), strict=True)
     expected = [reference.log_probability(one, problem.batch.gold[first:last].tolist()) for one, (first, last) in pairs]
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
@@ -49,7 +49,7 @@ def test_log_probability_of_the_gold_labels(problem: Problem) -> None:
 def test_entropy(problem: Problem) -> None:
     model = chain.make_chain(problem.scores, problem.batch.offsets)
     found = np.empty(len(model.log_z))
-    chain.entropies(*model[:4], found)
+    chain.entropies(model, found)
     np.testing.assert_allclose(found, [reference.entropy(one) for one in sequences(problem)], atol=1e-9)
 
 
@@ -84,10 +84,10 @@ def test_samples_are_possible(problem: Problem) -> None:
     model = chain.make_chain(problem.scores, problem.batch.offsets)
     samples = np.empty((3, problem.batch.n_tokens), np.int32)
     uniforms = np.array([[0.0, 0.5, 1 - 2**-53]]).repeat(problem.batch.n_tokens, 0)
-    chain.sample(*model[:4], uniforms, samples)
+    chain.sample(model, uniforms, samples)
     found = np.empty(len(model.log_z))
     for labels in samples:
-        chain.log_probabilities(*model[:4], labels, found)
+        chain.log_probabilities(model, labels, found)
         assert (found > -np.inf).all()
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.kernels import coordinate
+from spacy_crfseq.kernels import coordinate, sparse_chains
+from spacy_crfseq.optimizers import _coordinate_work
 from spacy_crfseq.optimizers import coordinate as optimizers
 from spacy_crfseq.types import MISSING, Batch, Scores
 from tests import reference
@@ -37,13 +38,13 @@ class Case:
         """Return sequences and lattices, whose matrices are sparse up to `most` entries."""
         n_tokens, n = self.emissions.shape
         batch = Batch(self.offsets, self.gold, np.ones(len(self.offsets) - 1))
-        chains = coordinate.Chains(
+        chains = sparse_chains.Chains(
             *batch[:3],
-            optimizers._kinds(batch),
+            _coordinate_work._kinds(batch),
             np.repeat(np.arange(len(batch.weights)), np.diff(self.offsets)),
             self.sets,
         )
-        lattices = optimizers._lattices(n_tokens, len(batch.weights), n, [np.zeros(0, np.int32)] * 3, 0)
+        lattices = _coordinate_work._lattices(n_tokens, len(batch.weights), n, [np.zeros(0, np.int32)] * 3, 0)
         places = np.zeros((3, most), np.uint16)
         lattices = lattices._replace(rows=places, cols=places.copy(), values=np.zeros((3, most)))
         lattices.emissions[:], lattices.steps[:] = self.emissions, self.steps
@@ -66,12 +67,12 @@ def gradient(chains: Any, lattices: Any) -> tuple[np.ndarray, np.ndarray]:
     none, empty = np.zeros(1, np.int64), np.zeros(0, np.int32)
     found = []
     for width, on in ((n, tokens), (n * n, inner)):
-        rows = coordinate.Rows(
+        rows = sparse_chains.Rows(
             0, 0, width, none, empty, np.array([0, width]), np.arange(width), np.arange(width, dtype=np.int32),
-            np.array([0, len(on)]), on,
+            np.array([0, len(on)]), on, len(found) == 1,
         )  # fmt: skip
         g, h = np.zeros(width), np.zeros(width)
-        coordinate.differentiate(chains, lattices, rows, len(found) == 1, np.zeros(width), g, h)
+        coordinate.differentiate(chains, lattices, rows, np.zeros(width), g, h)
         found.append((g, h))
     return np.concatenate([g for g, _ in found]), np.concatenate([h for _, h in found])
 
@@ -113,7 +114,7 @@ def test_kinds_of_matrices_are_told_apart() -> None:
     case = Case(0, 5, 0.0, lengths=(6, 5, 4))
     case.steps[1], case.steps[2, 0, 3] = 1.0, -70.0
     lattices = check(case, 10)
-    assert lattices.kinds.tolist() == [coordinate.SPARSE, coordinate.DENSE, coordinate.FAR]
+    assert lattices.kinds.tolist() == [sparse_chains.SPARSE, sparse_chains.DENSE, sparse_chains.FAR]
 
 
 def test_long_sequences_are_scaled() -> None:

@@ -22,7 +22,7 @@ def best_labellings(scores: Scores, offsets: np.ndarray, k: int) -> tuple[np.nda
     """Return labels [k, T], scores [k, N] and log Z [N], from arrays that hold something else before."""
     n = len(offsets) - 1
     labels, values, log_z = np.full((k, len(scores.emissions)), 99, np.int32), np.full((k, n), 99.0), np.full(n, 99.0)
-    kbest.best_labellings(*scores, offsets, labels, values, log_z)
+    kbest.best_labellings(scores, offsets, labels, values, log_z)
     return labels, values, log_z
 
 
@@ -75,7 +75,7 @@ def test_a_thousand_labellings_of_a_long_sequence(shared: bool) -> None:
     np.testing.assert_allclose(reference.all_path_scores(one, labels), values[:, 0], rtol=1e-12)
     assert log_z[0] == pytest.approx(reference.slow_log_partition(one), rel=1e-12)
     best, score = np.empty(2000, np.int32), np.empty(1)
-    viterbi.best_paths(*problem.scores, problem.batch.offsets, best, score)
+    viterbi.best_paths(problem.scores, problem.batch.offsets, best, score)
     assert labels[0].tolist() == best.tolist()
     assert values[0, 0] == pytest.approx(score[0], rel=1e-12)
 

@@ -26,13 +26,13 @@ def tolerance(problem: Problem) -> dict[str, float]:
 
 def log_loss(problem: Problem, gradient: Scores | None = None) -> tuple[float, Scores]:
     gradient = problem.scores.zeros_like() if gradient is None else gradient
-    return float(lattice.log_loss(*problem.scores, *problem.batch[:3], *gradient)), gradient
+    return float(lattice.log_loss(problem.scores, *problem.batch[:3], gradient)), gradient
 
 
 def posterior(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     marginals = np.full_like(problem.scores.emissions, np.nan)
     log_z = np.full(len(problem.batch.weights), np.nan)
-    lattice.posterior(*problem.scores, problem.batch.offsets, marginals, log_z)
+    lattice.posterior(problem.scores, problem.batch.offsets, marginals, log_z)
     return marginals, log_z
 
 
@@ -175,9 +175,9 @@ def test_steep_slopes_do_not_overflow() -> None:
             rng, n_labels=9, lengths=rng.integers(1, 40, 20), shared=True, dtype=np.float32, scale=10, weighted=False
         )
         found = problem.scores.zeros_like()
-        lattice.log_loss(*problem.scores, *problem.batch[:3], *found, 30.0)
+        lattice.log_loss(problem.scores, *problem.batch[:3], found, 30.0)
         exact = Scores(*(array.astype(np.float64) for array in problem.scores))
         wanted = exact.zeros_like()
-        lattice.log_loss(*exact, *problem.batch[:3], *wanted, 30.0)
+        lattice.log_loss(exact, *problem.batch[:3], wanted, 30.0)
         for array, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(array, other, rtol=0, atol=1e-3 * np.exp(30))

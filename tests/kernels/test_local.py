@@ -15,7 +15,7 @@ DTYPES = (np.float32, np.float64)
 
 def log_loss(problem: Problem) -> tuple[float, tuple[np.ndarray, ...]]:
     grad = problem.scores.zeros_like()
-    return local.log_loss(*problem.scores, *problem.batch[:3], *grad), grad
+    return local.log_loss(problem.scores, *problem.batch[:3], grad), grad
 
 
 def expected_loss(problem: Problem) -> float:
@@ -71,7 +71,7 @@ def test_a_long_stretch_of_missing_labels_before_an_unlikely_one() -> None:
 @given(problems(missing=False, scales=(1.0, 100.0), dtypes=DTYPES))
 def test_normalised_scores_are_log_probabilities_but_for_a_constant(problem: Problem) -> None:
     out = np.empty_like(problem.scores.emissions)
-    local.normalise(*problem.scores, problem.batch.offsets, out)
+    local.normalise(problem.scores, problem.batch.offsets, out)
     normalised = problem.scores._replace(emissions=out)
     for first, last in problem.sequence_bounds():
         if first == last:

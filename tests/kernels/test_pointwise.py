@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.kernels import blocks, lattice
+from spacy_crfseq.kernels import blocks, lattice, log_space
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.kernels.test_blocks import many_sequences
@@ -28,7 +28,7 @@ def phi_of(cap: float) -> Callable[[float], tuple[float, float]]:
 def one_by_one(kind: str, problem: Problem, cap: float, gradient: Scores | None = None) -> tuple[float, Scores]:
     gradient = problem.scores.zeros_like() if gradient is None else gradient
     kernel = lattice.log_loss if kind == "sequences" else lattice.pointwise
-    return float(kernel(*problem.scores, *problem.batch[:3], *gradient, cap)), gradient
+    return float(kernel(problem.scores, *problem.batch[:3], gradient, cap)), gradient
 
 
 def with_blocks(kind: str, problem: Problem, cap: float) -> tuple[float, Scores, np.ndarray]:
@@ -38,7 +38,7 @@ def with_blocks(kind: str, problem: Problem, cap: float) -> tuple[float, Scores,
     order, left = np.full(len(weights), -1, np.int64), np.ones(len(weights), np.bool_)
     kernel = blocks.log_loss if kind == "sequences" else blocks.pointwise
     size = blocks.select(offsets, gold if kind == "sequences" else gold[:0], weights, order, left)
-    loss = kernel(*problem.scores, *problem.batch[:3], *gradient, order[:size], left, cap)
+    loss = kernel(problem.scores, *problem.batch[:3], gradient, order[:size], left, cap)
     rest = problem.batch._replace(weights=np.where(left, weights, 0))
     return loss + one_by_one(kind, Problem(problem.scores, rest), cap, gradient)[0], gradient, left
 
@@ -69,7 +69,7 @@ def test_log_space_equals_the_enumeration(problem: Problem, cap: float) -> None:
         if last > first and weight:
             part, target = (reference.sequence(scores, first, last) for scores in (problem.scores, gradient))
             gold = problem.batch.gold[first:last]
-            loss += weight * lattice._pointwise_in_log_space(tuple(part), gold, weight, cap, tuple(target))
+            loss += weight * log_space.pointwise(part, gold, weight, cap, target)
     assert loss == pytest.approx(expected_loss, rel=1e-8, abs=1e-8)
     for array, wanted in zip(gradient, expected, strict=True):
         np.testing.assert_allclose(array, wanted, rtol=1e-7, atol=1e-8 * np.exp(cap))
@@ -98,7 +98,7 @@ def test_positions_in_blocks_equal_the_log_space(n_labels: int, dtype: type) -> 
     for (first, last), weight in zip(problem.sequence_bounds(), problem.batch.weights, strict=True):
         part, target = (reference.sequence(scores, first, last) for scores in (wide, wanted))
         gold = problem.batch.gold[first:last]
-        expected += weight * lattice._pointwise_in_log_space(tuple(part), gold, weight, 3.0, tuple(target))
+        expected += weight * log_space.pointwise(part, gold, weight, 3.0, target)
     loss, gradient, left = with_blocks("positions", problem, 3.0)
     assert not left.any()
     assert loss == pytest.approx(expected, rel=1e-5)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 from spacy_crfseq.kernels import viterbi
+from spacy_crfseq.types import Scores
 from tests import reference
 from tests.problems import Problem, problems, random_problem
 
@@ -16,7 +17,7 @@ DTYPES = (np.float32, np.float64)
 def best_paths(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     labels = np.zeros(len(problem.batch.gold), np.int32)
     scores = np.full(len(problem.batch.weights), np.nan)
-    viterbi.best_paths(*problem.scores, problem.batch.offsets, labels, scores)
+    viterbi.best_paths(problem.scores, problem.batch.offsets, labels, scores)
     return labels, scores
 
 
@@ -92,5 +93,5 @@ def test_scores_that_are_no_numbers_give_labels_in_range(n_labels: int, bad: flo
     emissions[2:4] = bad
     square, row = np.zeros((1, n_labels, n_labels), np.float32), np.zeros(n_labels, np.float32)
     labels, scores = np.full(6, -1, np.int32), np.empty(1)
-    viterbi.best_paths(emissions, square, row, row, np.array([0, 6]), labels, scores)
+    viterbi.best_paths(Scores(emissions, square, row, row), np.array([0, 6]), labels, scores)
     assert ((labels >= 0) & (labels < n_labels)).all()

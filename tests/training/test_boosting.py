@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.sequential_log import SequentialLog
-from spacy_crfseq.optimizers import boosting
-from spacy_crfseq.optimizers.boosting import BOUNDS, SHARED, Boosting, Memory, Step
+from spacy_crfseq.optimizers._boosting_memory import SHARED, Memory, Step
+from spacy_crfseq.optimizers.boosting import BOUNDS, Boosting
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.compatibility import check_plugins
@@ -82,11 +82,11 @@ def memory_of(training: Training, theta: Floats) -> Memory:
 
 def random_row(memory: Memory, rng: np.random.Generator) -> int | None:
     """Choose a row that is on somewhere, and one of its features."""
-    rows = np.flatnonzero((memory.lengths > 0) & (np.diff(memory.rows.begin) > 0))
+    rows = np.flatnonzero((memory.lengths > 0) & (np.diff(memory.data.rows.begin) > 0))
     if not len(rows):
         return None
     row = int(rng.choice(rows))
-    memory.best[row] = rng.integers(memory.rows.begin[row], memory.rows.begin[row + 1])
+    memory.best[row] = rng.integers(memory.data.rows.begin[row], memory.data.rows.begin[row + 1])
     return row
 
 
@@ -177,7 +177,7 @@ def test_memory_equals_computing_anew(case: str, loss: str) -> None:
     anew = memory_of(training, theta.copy())
     assert memory.value == pytest.approx(Enumerated(training).value(theta), rel=1e-9)
     alive = memory.owners[0] >= 0  # nobody looks at sequences without any label
-    np.testing.assert_allclose(memory.local[alive], anew.local[alive], atol=1e-9)
+    np.testing.assert_allclose(memory.data.local[alive], anew.data.local[alive], atol=1e-9)
     for name in ("nll", "slopes", "masses"):
         np.testing.assert_allclose(getattr(memory, name), getattr(anew, name), rtol=1e-9, atol=1e-9)
     for found, expected in zip(memory.sums[:3], anew.sums[:3], strict=True):
@@ -375,11 +375,11 @@ def test_an_interrupt_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: Memory, objective: Any, step: Step) -> None:
         calls.append(step)
         if len(calls) == 15:
-            self.theta[self.best[step.row]] += step.by  # and no more
+            self.data.theta[self.best[step.row]] += step.by  # and no more
             raise KeyboardInterrupt
         take(self, objective, step)
 
-    monkeypatch.setattr(boosting.Memory, "take", interrupted)
+    monkeypatch.setattr(Memory, "take", interrupted)
     state = optimizer.start(np.zeros(training.layout.size))
     first = optimizer.iterate(training.objective, state)
     with pytest.raises(KeyboardInterrupt):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.optimizers import coordinate
+from spacy_crfseq.optimizers import _coordinate_work
 from spacy_crfseq.optimizers.coordinate import BlockCoordinateDescent, CoordinateDescent
 from tests.problems import training_problem
 
@@ -24,7 +24,7 @@ def test_settings_out_of_range_are_refused(kind: type[BlockCoordinateDescent], s
 
 def test_too_many_matrices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     training = training_problem(1, pair_templates=("LOWER",))
-    monkeypatch.setattr(coordinate, "MATRIX_BYTES", 100)
+    monkeypatch.setattr(_coordinate_work, "MATRIX_BYTES", 100)
     optimizer = BlockCoordinateDescent()
     with pytest.raises(ConfigError, match="3 x 3 label pairs"):
         optimizer.iterate(training.objective, optimizer.start(np.zeros(training.layout.size)))
@@ -47,7 +47,7 @@ def test_large_rows_are_visited_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     training = training_problem(2, n_sequences=10, pair_templates=("TAG[0]",))
     found = []
     for tokens in (5, 1 << 14):
-        monkeypatch.setattr(coordinate, "CHUNK_TOKENS", tokens)
+        monkeypatch.setattr(_coordinate_work, "CHUNK_TOKENS", tokens)
         optimizer = CoordinateDescent(max_iterations=3)
         state = optimizer.start(np.zeros(training.layout.size))
         while not optimizer.iterate(training.objective, state).converged:
