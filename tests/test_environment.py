@@ -110,7 +110,7 @@ def test_plugins_and_factories_are_light() -> None:
     assert [json.loads(line) for line in run(LIGHT)] == [[], []]
 
 
-@pytest.mark.parametrize("name", registry.NAMES)
+@pytest.mark.parametrize("name", sorted({*registry.NAMES} - {"crf_potentials"}))  # the linear one is no plug-in
 def test_names_of_plugins_carry_a_version(name: str) -> None:
     plugins = [plugin for plugin in registry.ALL[name].get_all() if plugin.startswith("spacy_crfseq.")]
     assert plugins

@@ -32,13 +32,14 @@ class Work:
 
     def __init__(self, objective: IndexedObjective) -> None:
         self.objective, self.allowed = objective, objective.allowed
+        learnt = objective.learnt  # refused first where scores are not linear
         state, pair, shared = objective.blocks
         batch, n = objective.batch, state.width
         lengths = np.diff(batch.offsets)
         bounds = batch.offsets[:-1][lengths > 0], batch.offsets[1:][lengths > 0] - 1
         inner = np.ones(batch.n_tokens, np.bool_)
         inner[bounds[0]] = False
-        learnt, steps = objective.learnt, shared.begin + n * n
+        steps = shared.begin + n * n
         boundaries = [_More(bounds[0], steps, learnt[n * n : -n]), _More(bounds[1], steps + n, learnt[-n:])]
         transitions = [_More(np.flatnonzero(inner), shared.begin, learnt[: n * n])]
         self.state: sparse_chains.Rows = _rows(state, objective.occurrences(0), boundaries, None)
