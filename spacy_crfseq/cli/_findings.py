@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ..analysis.weights import TemplateWeights
+    from ..evaluation.weights import TemplateWeights
     from ..pipeline.component import CRFComponent
     from ..training.calibration import Bin, Calibration
 
@@ -177,7 +177,7 @@ def findings(
 
     known (Familiarity | None): What the training corpus holds.
     """
-    from ..analysis.weights import weights_by_template
+    from ..evaluation.weights import weights_by_template
 
     counts, n_texts = judged.counts, len(judged.docs)
     tags, table = judged.tag_confusion()

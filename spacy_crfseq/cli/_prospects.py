@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
     from ..analysis.corpus import Finding
-    from ..analysis.templates import TemplateUse
+    from ..evaluation.templates import TemplateUse
     from ..pipeline.component import CRFComponent
     from ..training.cost import Cost
     from .fit import Setup
@@ -113,7 +113,7 @@ def _peak_megabytes() -> float | None:
 
 def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
     """Return what the features of a component do on the training corpus."""
-    from ..analysis.templates import template_uses
+    from ..evaluation.templates import template_uses
     from ..features.encoder import Encoder
     from ..features.plan import lexical_names
     from ..pipeline.encode import encode_examples as collect

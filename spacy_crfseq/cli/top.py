@@ -27,7 +27,7 @@ from ._texts import FORMAT_HELP, read_texts
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from ..analysis.weights import TemplateWeights, Weight
+    from ..evaluation.weights import TemplateWeights, Weight
     from ..pipeline.component import CRFComponent
     from ..pipeline.feature_names import BothActive
     from ..types import Floats
@@ -208,7 +208,7 @@ def top(
     texts (Path | None): File to find names of attributes in, as `read_texts` has it.
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
-    from ..analysis.weights import entries, largest_weights, weights_by_template
+    from ..evaluation.weights import entries, largest_weights, weights_by_template
     from ..pipeline.labels import numbers_of
 
     nlp = spacy.load(model)

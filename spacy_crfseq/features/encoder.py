@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .index import BagStore, Growable, HashIndex
 from .lexicon import LexemeValues, Lexicon, pad_values
@@ -199,14 +200,12 @@ class Block:
         return Ids(bags, attrs, self.store)
 
     def _encode_lexemes(self, rows: Ints, text: Columns, bags: Ints, attrs: Ints) -> None:
-        from ..kernels import hashing
-
         if self._table.size < self._lexicon.size:
             self._table.resize(self._lexicon.size, UNKNOWN)
 
         def unknown() -> int:
             slots = self._distances, self._lexicon.width, self._table.array, self._targets
-            return hashing.lexeme_ids(rows, text.offsets, *slots, bags, attrs, UNKNOWN)
+            return kernels.hashing.lexeme_ids(rows, text.offsets, *slots, bags, attrs, UNKNOWN)
 
         if unknown():
             self._meet(rows, text.offsets)
@@ -246,21 +245,17 @@ class Block:
 
     def _set_keys(self, number: int, text: Columns) -> tuple[Hashes, TokenSets, int]:
         """Return the keys [T] of the sets that a set slot's template looks at, all sets, and its offset."""
-        from ..kernels import hashing
-
         name, offset = self.plan.templates[number].parts[0]
         sets = text.sets[name]
         keys = np.empty(len(sets.keys), np.uint64)
-        hashing.shift(sets.keys, text.offsets, offset, np.zeros_like(self._pads), keys)
+        kernels.hashing.shift(sets.keys, text.offsets, offset, np.zeros_like(self._pads), keys)
         return keys, sets, offset
 
     def _member_keys(self, number: int, values: Hashes) -> Hashes:
         """Return the keys of a set slot's attributes, given the values behind them."""
-        from ..kernels import hashing
-
         keys = np.full(len(values), self.plan.templates[number].seed, np.uint64)
         whole = np.array([0, len(values)], np.int64)
-        hashing.mix_column(values, whole, 0, self._pads, np.uint64(0), keys)
+        kernels.hashing.mix_column(values, whole, 0, self._pads, np.uint64(0), keys)
         return keys
 
     def _new_members(self, number: int, new: Bools, rows: Ints, text: Columns) -> Ints:
@@ -269,40 +264,34 @@ class Block:
 
     def _keys(self, number: int, rows: Ints, text: Columns, plus: int = 0) -> Hashes:
         """Return the keys [T] of a template, `plus` added to the values of token columns."""
-        from ..kernels import hashing
-
         template = self.plan.templates[number]
         keys = np.full(len(rows), template.seed, np.uint64)
         for name, offset in template.parts:
             if name in self._columns:
                 column = self._column(text, name)
-                hashing.mix_column(column, text.offsets, offset, self._pads, np.uint64(plus), keys)
+                kernels.hashing.mix_column(column, text.offsets, offset, self._pads, np.uint64(plus), keys)
             else:
                 values, width = self._lexicon.column(name), self._lexicon.width
-                hashing.mix_words(values, rows, text.offsets, offset, width, keys)
+                kernels.hashing.mix_words(values, rows, text.offsets, offset, width, keys)
         return keys
 
     def _word_attributes(self, number: int, words: Ints) -> Ints:
         """Return the attribute ids [R] of a lexeme slot's template for rows [R] of the lexicon."""
-        from ..kernels import hashing
-
         template, whole = self.plan.templates[number], np.array([0, len(words)], np.int64)
         columns = [self._lexicon.column(part.attribute) for part in template.parts]
         keys = np.full(len(words), template.seed, np.uint64)
         for column in columns:
-            hashing.mix_words(column, words, whole, 0, self._lexicon.width, keys)
+            kernels.hashing.mix_words(column, words, whole, 0, self._lexicon.width, keys)
         return self._attributes(number, keys, lambda: np.stack([column[words] for column in columns]))
 
     def _values(self, number: int, rows: Ints, text: Columns) -> Hashes:
         """Return [parts, T] values of a template for every token."""
-        from ..kernels import hashing
-
         parts = self.plan.templates[number].parts
         values = np.empty((len(parts), len(rows)), np.uint64)
         for out, part in zip(values, parts, strict=True):
             if part.attribute in self._columns:
                 column = self._column(text, part.attribute)
-                hashing.shift(column, text.offsets, part.offset, self._pads, out)
+                kernels.hashing.shift(column, text.offsets, part.offset, self._pads, out)
             else:
                 out[:] = self._lexicon.column(part.attribute)[self._lexicon.shifted(rows, text.offsets, part.offset)]
         return values
@@ -351,12 +340,10 @@ class Block:
 
     def count(self, ids: Ids) -> Offsets:
         """Return how many tokens switch on each attribute, [F]."""
-        from ..kernels import hashing
-
         counts = np.zeros(self.index.size, np.int64)
         bag_counts = np.zeros(self.store.size, np.int64)
-        hashing.count(ids.bags.ravel(), bag_counts)
-        hashing.count(ids.attrs.ravel(), counts)
+        kernels.hashing.count(ids.bags.ravel(), bag_counts)
+        kernels.hashing.count(ids.attrs.ravel(), counts)
         np.add.at(counts, self.store.ids, np.repeat(bag_counts, np.diff(self.store.ptr)))
         return counts
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from .. import kernels
 from ..types import Bools, Hashes, Ints, Offsets
 
 
@@ -92,32 +93,26 @@ class HashIndex:
 
     def add(self, keys: Hashes) -> tuple[Ints, Bools]:
         """Return the ids of `keys` [T], new ones made where needed, and where [T] a key came first.  Key 0 is -1."""
-        from ..kernels import hashing
-
         ids, new = np.empty(len(keys), np.int32), np.empty(len(keys), np.bool_)
         chunk = 1 << 16  # bounds what must be reserved ahead of time
         for start in range(0, len(keys), chunk):
             part = slice(start, start + chunk)
             room = self._reserve(self.size + len(keys[part]))
-            self._keys.size = hashing.insert(keys[part], room, self._slots, self.size, ids[part], new[part])
+            self._keys.size = kernels.hashing.insert(keys[part], room, self._slots, self.size, ids[part], new[part])
         return ids, new
 
     def find(self, keys: Hashes) -> tuple[Ints, int]:
         """Return the ids of `keys` [T], -1 where unknown, and the number of unknown non-zero keys."""
-        from ..kernels import hashing
-
         ids = np.empty(len(keys), np.int32)
-        return ids, hashing.look_up(keys, self._reserve(self.size), self._slots, ids)
+        return ids, kernels.hashing.look_up(keys, self._reserve(self.size), self._slots, ids)
 
     def _reserve(self, size: int) -> Hashes:
         """Return the keys with room for `size`, and make slots of which at most half are taken."""
-        from ..kernels import hashing
-
         room = self._keys.reserve(size)
         if 2 * max(size, 1) > len(self._slots):
             self._slots = np.zeros(0, np.int32)  # the old ones go before the new ones come
             slots = np.zeros(max(64, 1 << (2 * size).bit_length()), np.int32)
-            hashing.rehash(room, self.size, slots)
+            kernels.hashing.rehash(room, self.size, slots)
             self._slots = slots
         return room
 

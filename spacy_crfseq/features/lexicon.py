@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from .. import kernels
 from ..types import Hashes, Ints, Offsets
 from .attributes import PADDED
 from .index import Growable, HashIndex
@@ -73,8 +74,6 @@ class Lexicon:
 
     def shifted(self, rows: Ints, offsets: Offsets, distance: int) -> Ints:
         """Return the row `distance` tokens further on, [T]; see the module's text for positions outside."""
-        from ..kernels import hashing
-
         out = np.empty_like(rows)
-        hashing.shift_ids(rows, offsets, distance, 0, self.width, out)
+        kernels.hashing.shift_ids(rows, offsets, distance, 0, self.width, out)
         return out

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..decoders._possible import check_possible
 from ..errors import ConfigError
 from ..potentials.protocol import Part, Source, tokens_of
@@ -46,10 +47,8 @@ class NBest(NamedTuple):
         offsets (Offsets): [N + 1] token offsets of the sequences.
         groups (Offsets): [G + 1], group g consists of the sequences ``groups[g]:groups[g + 1]``; together they are all.
         """
-        from ..kernels import kbest
-
         labels, values = np.empty_like(self.labels), np.empty((len(self.labels), len(groups) - 1))
-        kbest.best_combinations(*self, offsets, groups, labels, values)
+        kernels.kbest.best_combinations(*self, offsets, groups, labels, values)
         return NBest(labels, values)
 
 
@@ -94,26 +93,22 @@ class Posterior(NamedTuple):
 
         RAISES DataError: If the constraints leave a sequence without any labelling.
         """
-        from ..kernels import lattice
-
         parts: list[Floats] = [np.zeros((0, self.source.n_labels), np.float32)]
         first = 0
         for scores, offsets, _ in self._constrained():
             log_z = np.empty(len(offsets) - 1)
             parts.append(np.empty_like(scores.emissions))
-            lattice.posterior(*scores, offsets, parts[-1], log_z)
+            kernels.lattice.posterior(*scores, offsets, parts[-1], log_z)
             check_possible(log_z, first)
             first += len(log_z)
         return np.concatenate(parts)
 
     def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return the marginal probability of the label of each token [T] in `labels` [T]."""
-        from ..kernels import lattice
-
         out = np.empty(len(labels))
         for scores, offsets, tokens in self._constrained():
             marginals = np.empty_like(scores.emissions)
-            lattice.posterior(*scores, offsets, marginals, np.empty(len(offsets) - 1))
+            kernels.lattice.posterior(*scores, offsets, marginals, np.empty(len(offsets) - 1))
             out[tokens] = marginals[np.arange(len(marginals)), labels[tokens]]
         return np.minimum(out, 1.0)  # scores in float32 leave a rest
 
@@ -131,13 +126,11 @@ class Posterior(NamedTuple):
         starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
         Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
         """
-        from ..kernels import lattice
-
         out = np.empty(len(starts))
         for scores, offsets, tokens in self._constrained():
             here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
             begins, stops = starts[here] - tokens.start, ends[here] - tokens.start
-            lattice.span_probabilities(
+            kernels.lattice.span_probabilities(
                 *scores, offsets, labels[tokens], begins, stops, self.constraints.inside, out[here]
             )
         return np.minimum(out, 1.0)  # scores in float32 leave a rest
@@ -149,8 +142,6 @@ class Posterior(NamedTuple):
         RAISES ConfigError: If k is less than 1.
         RAISES DataError: If the constraints leave a sequence without any labelling.
         """
-        from ..kernels import kbest
-
         if k < 1:
             raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
         labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
@@ -159,7 +150,7 @@ class Posterior(NamedTuple):
             n = len(offsets) - 1
             exact = Scores(*(array.astype(np.float64) for array in scores))
             some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
-            kbest.best_labellings(*exact, offsets, some, best, log_z)
+            kernels.kbest.best_labellings(*exact, offsets, some, best, log_z)
             check_possible(best[0], first)
             labels[:, tokens], values[:, first : first + n] = some, np.minimum(best - log_z, 0)  # 0 but for rounding
             first += n
@@ -170,32 +161,26 @@ class Posterior(NamedTuple):
 
         RAISES DataError: As all of the following do, if the constraints leave a sequence without any labelling.
         """
-        from ..kernels import chain
-
         parts = [np.zeros(0)]
         for model, tokens in self._chains():
             parts.append(np.empty(len(model.offsets) - 1))
-            chain.log_probabilities(*model[:4], labels[tokens], parts[-1])
+            kernels.chain.log_probabilities(*model[:4], labels[tokens], parts[-1])
         return np.concatenate(parts)
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each sequence's labellings [N], in nats (Mann & McCallum 2007)."""
-        from ..kernels import chain
-
         parts = [np.zeros(0)]
         for model, _ in self._chains():
             parts.append(np.empty(len(model.offsets) - 1))
-            chain.entropies(*model[:4], parts[-1])
+            kernels.chain.entropies(*model[:4], parts[-1])
         return np.concatenate(parts)
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
         """Return n independent labellings [n, T], token by token given the one before."""
-        from ..kernels import chain
-
         out = np.empty((n, self.n_tokens), np.int32)
         for model, tokens in self._chains():
             part = np.empty((n, len(model.ahead)), np.int32)
-            chain.sample(*model[:4], rng.random((len(model.ahead), n)), part)
+            kernels.chain.sample(*model[:4], rng.random((len(model.ahead), n)), part)
             out[:, tokens] = part
         return out
 
@@ -206,11 +191,9 @@ class Posterior(NamedTuple):
         in place of the expectation of the ratio; zero where no span is chosen or expected.  beta = 2 weighs recall,
         0.5 precision.  A plain label is a span of one token.
         """
-        from ..kernels import chain
-
         expected = 0.0
         for model, _ in self._chains():
-            spans = chain.make_span_chain(model, self.constraints.inside)
+            spans = kernels.chain.make_span_chain(model, self.constraints.inside)
             expected += float(spans.opens[:, ~self.constraints.outside].sum())
         starts, ends = self.spans(labels)
         found = float(self.span_probabilities(labels, starts, ends).sum())
@@ -219,11 +202,9 @@ class Posterior(NamedTuple):
 
     def _chains(self) -> Iterator[tuple[Chain, slice]]:
         """Yield all sequences as Markov chains, a shard at a time, with the shard's tokens."""
-        from ..kernels import chain
-
         before = 0
         for scores, offsets, tokens in self._constrained():
-            model = chain.make_chain(scores, offsets)
+            model = kernels.chain.make_chain(scores, offsets)
             check_possible(model.log_z, before)
             before += len(offsets) - 1
             yield model, tokens

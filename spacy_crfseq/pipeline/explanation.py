@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from spacy.tokens import Doc
 
-from ..analysis.contributions import ADDED, DICTIONARY, KINDS, PAIR, START, STATE, TRANSITION, Addends, BestThrough
-from ..analysis.weights import entries
 from ..errors import DataError
+from ..evaluation.contributions import ADDED, DICTIONARY, KINDS, PAIR, START, STATE, TRANSITION, Addends, BestThrough
+from ..evaluation.weights import entries
 from ..features.encoder import Active
 from ..inference.posterior import Posterior
 from ..model import LinearChainCRF

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .. import kernels
 from ..features.encoder import Encoded, Ids
 from ..types import Bools, Floats, Ints, Offsets, RowBlock
 from .rows import EVERYWHERE, DenseRows, Rows, SparseRows, restricted_rows, without_empty
@@ -142,18 +143,16 @@ def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: i
 
 def observed_rows(ids: Ids, columns: Ints, n_rows: int, width: int) -> SparseRows:
     """Return rows that hold the columns [T] each attribute was seen with; negative columns are passed over."""
-    from ..kernels import rows
-
     words = (width + 63) // 64
     marks = np.zeros((n_rows, words), np.uint64)
     bag_marks = np.zeros((ids.store.size, words), np.uint64)
-    rows.mark_columns(ids.attrs, columns, marks)
-    rows.mark_columns(ids.bags, columns, bag_marks)
-    rows.spread_marks(ids.store.ptr, ids.store.ids, bag_marks, marks)
+    kernels.rows.mark_columns(ids.attrs, columns, marks)
+    kernels.rows.mark_columns(ids.bags, columns, bag_marks)
+    kernels.rows.spread_marks(ids.store.ptr, ids.store.ids, bag_marks, marks)
     ptr = np.zeros(n_rows + 1, np.int64)
-    size = rows.marks_to_rows(marks, width, ptr, np.empty(0, np.int32))
+    size = kernels.rows.marks_to_rows(marks, width, ptr, np.empty(0, np.int32))
     cols = np.empty(size, np.int32)
-    rows.marks_to_rows(marks, width, ptr, cols)
+    kernels.rows.marks_to_rows(marks, width, ptr, cols)
     return SparseRows(ptr, cols, width)
 
 

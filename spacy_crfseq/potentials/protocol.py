@@ -24,20 +24,16 @@ class Source(Protocol):
     @property
     def n_labels(self) -> int:
         """L."""
-        ...
 
     @property
     def offsets(self) -> Offsets:
         """[N + 1] token offsets of the text's sequences."""
-        ...
 
     def parts(self, n_threads: int = 1) -> Iterator[Part]:
         """Yield parts that cover the text in order, as many as keep all threads busy."""
-        ...
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
         """Return the scores of a part, and what maps the gradient of scores to that of the parameters [D]."""
-        ...
 
 
 class Passes(Protocol):
@@ -49,27 +45,21 @@ class Passes(Protocol):
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
         """Start a pass at theta [D]; the gradient is added to `grad` [D], or is not wanted."""
-        ...
 
     def rounds(self) -> Iterator[list[Part]]:
         """Yield the parts of the text in order, in lists that threads share."""
-        ...
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
         """Return the scores of a part, and what takes in their gradient."""
-        ...
 
     def zeros(self, scores: Scores) -> Scores:
         """Return zeros for a loss to add the gradient of `scores` to; they may be used again after `flush`."""
-        ...
 
     def flush(self) -> None:
         """Add the gradients that the backprops of this round took in."""
-        ...
 
     def finish(self) -> None:
         """Complete the gradient."""
-        ...
 
 
 class Batches(Protocol):
@@ -77,7 +67,6 @@ class Batches(Protocol):
 
     def load(self, text: Encoded) -> None:
         """Prepare a text; parts are sequences of it until the next one is loaded."""
-        ...
 
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
@@ -86,11 +75,9 @@ class Batches(Protocol):
 
         The gradient is the one at ``scale * theta``.  All arrays are valid until the next call.
         """
-        ...
 
     def zeros(self, scores: Scores) -> Scores:
         """Return zeros for a loss to add the gradient of `scores` to, valid until the next call of `forward`."""
-        ...
 
 
 @runtime_checkable
@@ -100,32 +87,25 @@ class Potential(Protocol):
     @property
     def n_labels(self) -> int:
         """L."""
-        ...
 
     @property
     def size(self) -> int:
         """D."""
-        ...
 
     def blocks(self) -> list[RowBlock]:
         """Return the groups of rows that theta consists of."""
-        ...
 
     def hold(self, grad: Floats) -> None:
         """Set the gradient [D] of parameters that are not trained to zero."""
-        ...
 
     def passes(self, text: Encoded, n_threads: int) -> Passes:
         """Return passes over a text; results are the same, bit for bit, for the same number of threads."""
-        ...
 
     def batches(self) -> Batches:
         """Return a plan for mini-batches."""
-        ...
 
     def source(self, theta: Floats, text: Encoded) -> Source:
         """Return the scores of a text at theta [D]."""
-        ...
 
 
 def tokens_of(offsets: Offsets, part: Part) -> slice:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .. import kernels
 from ..features.encoder import Ids
 from ..features.index import BagStore
 from ..threads import parts, run
@@ -41,12 +42,10 @@ class PassSums:
 
     def _transpose(self) -> None:
         """List the bags of each attribute, so that gradients can be collected without two threads at one row."""
-        from ..kernels import rows
-
         store = self._store
         self._bags_ptr = np.empty(self._rows.n_rows + 1, np.int64)
         self._bags_of = np.empty(int(store.ptr[-1]), np.int32)
-        rows.transpose(store.ptr, store.ids, self._bags_ptr, self._bags_of)
+        kernels.rows.transpose(store.ptr, store.ids, self._bags_ptr, self._bags_of)
 
     def begin(self, weights: Floats, training: bool) -> None:
         """Start a pass with these weights; `training` if gradients will be wanted."""
@@ -69,20 +68,16 @@ class PassSums:
 
     def add(self, tokens: slice, out: Floats) -> None:
         """Add the rows of some tokens to out [tokens, C]."""
-        from ..kernels import rows
-
         for bags, columns in zip(self._bags, self._columns, strict=True):
             if self._has_bags:
-                rows.add_fixed(bags[tokens], self._sums, out)
+                kernels.rows.add_fixed(bags[tokens], self._sums, out)
             if self._has_attrs:
                 columns.add(tokens, out)
 
     def scatter(self, group: int, tokens: slice, d: Floats, grad: Floats) -> None:
         """Add d [tokens, C] to the sums of bags and to the rows of single attributes of one group."""
-        from ..kernels import rows
-
         if self._has_bags:
-            rows.scatter_fixed(self._bags[group][tokens], d, 1.0, self._d_sums)
+            kernels.rows.scatter_fixed(self._bags[group][tokens], d, 1.0, self._d_sums)
         if self._has_attrs:
             self._columns[group].scatter(tokens, d, grad)
 
@@ -125,8 +120,6 @@ class _SparseColumns:
     """Entries from which on a row goes to the table."""
 
     def __init__(self, rows: SparseRows, ids: Ints) -> None:
-        from ..kernels import rows as kernels
-
         self._rows = rows
         used = np.zeros(rows.n_rows, np.bool_)
         used[ids[ids >= 0]] = True  # others may belong to another thread
@@ -135,38 +128,30 @@ class _SparseColumns:
         tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
         ptr = np.empty(len(ids) + 1, np.int64), np.empty(len(ids) + 1, np.int64)
         nothing = np.empty(0, np.int32)
-        kernels.split(ids, tables, rows.ptr, rows.cols, (ptr[0], nothing), (ptr[1], nothing, nothing))
+        kernels.rows.split(ids, tables, rows.ptr, rows.cols, (ptr[0], nothing), (ptr[1], nothing, nothing))
         sizes = int(ptr[0][-1]), int(ptr[1][-1])
         self._hot = ptr[0], np.empty(sizes[0], np.int32)
         self._cold = ptr[1], np.empty(sizes[1], np.int32), np.empty(sizes[1], np.int32)
-        kernels.split(ids, tables, rows.ptr, rows.cols, self._hot, self._cold)
+        kernels.rows.split(ids, tables, rows.ptr, rows.cols, self._hot, self._cold)
 
     def begin(self, weights: Floats, training: bool) -> None:
-        from ..kernels import rows
-
         self._weights = weights
         self._table = np.empty((len(self._tabled), self._rows.width), weights.dtype)
-        rows.to_table(self._tabled, self._rows.ptr, self._rows.cols, weights, self._table)
+        kernels.rows.to_table(self._tabled, self._rows.ptr, self._rows.cols, weights, self._table)
         self._d_table = np.zeros_like(self._table) if training else self._table
 
     def add(self, tokens: slice, out: Floats) -> None:
-        from ..kernels import rows
-
         here = slice(tokens.start, tokens.stop + 1)
-        rows.add_ragged(self._hot[0][here], self._hot[1], self._table, out)
-        rows.add_entries(self._cold[0][here], *self._cold[1:], self._weights, out)
+        kernels.rows.add_ragged(self._hot[0][here], self._hot[1], self._table, out)
+        kernels.rows.add_entries(self._cold[0][here], *self._cold[1:], self._weights, out)
 
     def scatter(self, tokens: slice, d: Floats, grad: Floats) -> None:
-        from ..kernels import rows
-
         here = slice(tokens.start, tokens.stop + 1)
-        rows.scatter_ragged(self._hot[0][here], self._hot[1], d, 1.0, self._d_table)
-        rows.scatter_entries(self._cold[0][here], *self._cold[1:], d, grad)
+        kernels.rows.scatter_ragged(self._hot[0][here], self._hot[1], d, 1.0, self._d_table)
+        kernels.rows.scatter_entries(self._cold[0][here], *self._cold[1:], d, grad)
 
     def finish(self, grad: Floats) -> None:
-        from ..kernels import rows
-
-        rows.from_table(self._tabled, self._rows.ptr, self._rows.cols, self._d_table, grad)
+        kernels.rows.from_table(self._tabled, self._rows.ptr, self._rows.cols, self._d_table, grad)
 
 
 class ListedSums(NamedTuple):
@@ -182,11 +167,9 @@ class ListedSums(NamedTuple):
 
 def listed(ids: Ids) -> ListedSums:
     """Return bags and single attributes as one list for each token."""
-    from ..kernels import rows
-
     room = int(np.diff(ids.store.ptr)[ids.bags].sum()) + ids.attrs.size
     ptr, out = np.empty(len(ids.attrs) + 1, np.int64), np.empty(room, np.int32)
-    size = rows.expand(ids.bags, ids.attrs, ids.store.ptr, ids.store.ids, ptr, out)
+    size = kernels.rows.expand(ids.bags, ids.attrs, ids.store.ptr, ids.store.ids, ptr, out)
     return ListedSums(ptr, out[:size])
 
 
@@ -231,27 +214,25 @@ class CachedSums:
         return self._sums[: store.size]
 
     def _add(self, ids: Ids, sums: Floats, tokens: slice, out: Floats) -> None:
-        from ..kernels import gather, rows
-
         if ids.bags.shape[1]:
-            rows.add_fixed(ids.bags[tokens], sums, out)
+            kernels.rows.add_fixed(ids.bags[tokens], sums, out)
         if not ids.attrs.shape[1]:
             return
         if isinstance(self._rows, SparseRows):
             assert self._split is not None
-            gather.add_split(ids.attrs[tokens], *self._split, self._rows.ptr, self._rows.cols, self._weights, out)
+            kernels.gather.add_split(
+                ids.attrs[tokens], *self._split, self._rows.ptr, self._rows.cols, self._weights, out
+            )
         elif self._rows.n_rows:
             self._rows.add(self._weights, ids.attrs[tokens], out)
 
     def _sorted(self, rows: SparseRows) -> tuple[Floats, Floats]:
         """Return sparse rows sorted for reading, see `kernels.gather.split_rows`."""
-        from ..kernels import gather
-
         heads = np.empty((rows.n_rows, 2), self._weights.dtype)
         dense = np.zeros((0, rows.width), self._weights.dtype)
         least = max(2, -(-rows.width // self.DENSE_SHARE))
-        size = gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
+        size = kernels.gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
         if size:
             dense = np.zeros((size, rows.width), self._weights.dtype)
-            gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
+            kernels.gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
         return heads, dense

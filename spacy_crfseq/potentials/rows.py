@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..types import Bools, Floats, Ints, Offsets
 
 EVERYWHERE: tuple[Offsets, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int32))
@@ -41,27 +42,19 @@ class DenseRows(NamedTuple):
 
     def add(self, weights: Floats, ids: Ints, out: Floats) -> None:
         """Add the rows ids [T, S] (-1 for none) to out [T, C]."""
-        from ..kernels import rows
-
-        rows.add_fixed(ids, self._matrix(weights), out)
+        kernels.rows.add_fixed(ids, self._matrix(weights), out)
 
     def scatter(self, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
         """Add factor * d [T, C] to the rows ids [T, S] of grad."""
-        from ..kernels import rows
-
-        rows.scatter_fixed(ids, d, factor, self._matrix(grad))
+        kernels.rows.scatter_fixed(ids, d, factor, self._matrix(grad))
 
     def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
         """Add the rows ids[ptr[t]:ptr[t + 1]] to out[t]."""
-        from ..kernels import rows
-
-        rows.add_ragged(ptr, ids, self._matrix(weights), out)
+        kernels.rows.add_ragged(ptr, ids, self._matrix(weights), out)
 
     def collect(self, rows_of: slice, ptr: Offsets, bags: Ints, d: Floats, grad: Floats) -> None:
         """Add to each row r in a range the lines bags[ptr[r]:ptr[r + 1]] of d [bags, C]: rows are the receivers."""
-        from ..kernels import rows
-
-        rows.add_ragged(ptr[rows_of.start : rows_of.stop + 1], bags, d, self._matrix(grad)[rows_of])
+        kernels.rows.add_ragged(ptr[rows_of.start : rows_of.stop + 1], bags, d, self._matrix(grad)[rows_of])
 
     def widened(self, old_columns: NDArray[np.int64], width: int) -> tuple[DenseRows, NDArray[np.int64]]:
         """Return rows of a larger width and the new place of each weight; column c moves to old_columns[c]."""
@@ -98,16 +91,12 @@ class SparseRows(NamedTuple):
 
     def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
         """Add the rows ids[ptr[t]:ptr[t + 1]] to out[t]."""
-        from ..kernels import rows
-
-        rows.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
+        kernels.rows.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
 
     def collect(self, rows_of: slice, ptr: Offsets, bags: Ints, d: Floats, grad: Floats) -> None:
         """Add to each row r in a range the lines bags[ptr[r]:ptr[r + 1]] of d [bags, C]: rows are the receivers."""
-        from ..kernels import rows
-
         bounds = slice(rows_of.start, rows_of.stop + 1)
-        rows.collect_sparse(ptr[bounds], bags, self.ptr[bounds], self.cols, d, grad)
+        kernels.rows.collect_sparse(ptr[bounds], bags, self.ptr[bounds], self.cols, d, grad)
 
     def widened(self, old_columns: NDArray[np.int64], width: int) -> tuple[SparseRows, NDArray[np.int64]]:
         """Return rows with all new columns in every row, and the new place of each weight."""

@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from .. import kernels
 from ..decoders.viterbi import Viterbi
 from ..errors import ConfigError, DataError, suggest
 from ..inference.posterior import NBest
@@ -337,12 +338,10 @@ def k_best(scores: Scores, offsets: Offsets, k: int) -> Ints:
 
     Where a score is minus infinity, the label or step is forbidden.
     """
-    from ..kernels import kbest
-
     n = len(offsets) - 1
     labels, values = np.empty((k, len(scores.emissions)), np.int32), np.empty((k, n))
     exact = Scores(*(array.astype(np.float64) for array in scores))
-    kbest.best_labellings(*exact, offsets, labels, values, np.empty(n))
+    kernels.kbest.best_labellings(*exact, offsets, labels, values, np.empty(n))
     if n != 1:
         labels, values = NBest(labels, values).merged(offsets, np.array([0, n]))
     return labels[(values > -np.inf).all(1)]

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from .. import threads
+from .. import kernels, threads
 from ..errors import ConfigError
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear
@@ -208,12 +208,10 @@ class Objective:
 
     def occurrences(self, block: int) -> Occurrences:
         """Return which rows of a group (0 state, 1 pair) each token switches on, and which tokens each row."""
-        from ..kernels import rows
-
         group, encoded = (self.layout.state, self.layout.pair)[block], (self.data.encoded.state, self.data.encoded.pair)
         ptr, ids = listed(encoded[block])
         row_ptr, tokens = np.empty(group.n_rows + 1, np.int64), np.empty(len(ids), np.int32)
-        rows.transpose(ptr, ids, row_ptr, tokens)
+        kernels.rows.transpose(ptr, ids, row_ptr, tokens)
         return Occurrences(ptr, ids, row_ptr, tokens)
 
 

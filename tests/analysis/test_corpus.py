@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.analysis.corpus import COMPARED, count, lengths_of, overlap
-from spacy_crfseq.analysis.templates import template_uses
 from spacy_crfseq.errors import DataError
+from spacy_crfseq.evaluation.templates import template_uses
 from spacy_crfseq.features.encoder import Columns, Encoder
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.analysis.contributions import (
+from spacy_crfseq.evaluation.contributions import (
     DICTIONARY,
     END,
     PAIR,
