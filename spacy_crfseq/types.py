@@ -188,8 +188,8 @@ class Regularizer(Protocol):
 
     smooth (bool): Differentiable everywhere.  The smooth part beside a non-smooth one is a quadratic form, such as a
         multiple of the squared norm.
-    strengths (Strengths | None): Those of a penalty that is exactly an elastic net, a sum over weights: methods may work
-        weight by weight, threads part by part.  None for any other.
+    strengths (Strengths | None): Those of a penalty that is exactly an elastic net, a sum over weights: methods may
+        work weight by weight, threads part by part.  None for any other.
     """
 
     @property
@@ -378,8 +378,8 @@ class Evidence(NamedTuple):
 
     gold (Sequence[str | None]): [T] gold labels, in the component's own tags ("B-PER"); None where not known.
     reference (Any): The gold Doc, for whatever else it holds, such as dependencies; its tokens are `words`.
-    annotated (Callable): Maps a component's name to a function from labels [T] to the Doc that this component makes of a
-        text with these labels.  Raises ConfigError if the pipeline has no such component.
+    annotated (Callable): Maps a component's name to a function from labels [T] to the Doc that this component makes of
+        a text with these labels.  Raises ConfigError if the pipeline has no such component.
     """
 
     words: Sequence[str]

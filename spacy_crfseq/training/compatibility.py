@@ -1,4 +1,4 @@
-"""Refusing combinations of plug-ins that cannot work, when a config is read and not after an hour of training."""
+"""Refusing combinations of plug-ins that cannot work, at the time a config is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..types import NONE, Optimizer, Regularizer
 
 
 class _Penalty(NamedTuple):
-    """A kind of regularizer that an optimizer may name in `penalties`."""
+    """An entry of `Optimizer.penalties`."""
 
     fits: Callable[[Regularizer], bool]
     meaning: str
@@ -18,7 +18,7 @@ class _Penalty(NamedTuple):
 
 
 class _Need(NamedTuple):
-    """Something that an optimizer may ask of a loss in `needs`."""
+    """An entry of `Optimizer.needs`."""
 
     meaning: str
     example: str
@@ -46,7 +46,7 @@ _NEEDS = {  # the most demanding ones last
     "margin": _Need("a loss that asks for a margin around the gold labels", "Hinge"),
 }
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
-"""What a loss gives that does not say what it gives."""
+"""The default of `Loss.gives`."""
 
 
 def check_plugins(component: str, *, loss: object, regularizer: object, optimizer: object, decoder: object) -> None:
@@ -72,8 +72,10 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
         raise ConfigError("\n".join(f"[components.{component}]: {problem}" for problem in wrong if problem))
 
 
+# Each returns why two parts do not fit together, nothing if they do.
+
+
 def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
-    """Return why a penalty cannot be minimised, nothing if it can."""
     known = [_PENALTIES[kind] for kind in sorted(optimizer.penalties) if kind in _PENALTIES]
     if any(kind.fits(regularizer) for kind in known):
         return ""
@@ -83,11 +85,8 @@ def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
             f"which is known. It should name some of: {', '.join(_PENALTIES)}."
         )
     wanted = " or ".join(kind.meaning for kind in known)
-    partner = "AdaGrad"
-    if regularizer.strengths is None:
-        partner = "FISTA"
-    elif regularizer.strengths.l1:
-        partner = "OWLQN"
+    strengths = regularizer.strengths
+    partner = "FISTA" if strengths is None else "OWLQN" if strengths.l1 else "AdaGrad"
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the regularizer "
         f"{part_name(regularizer)}: it needs {wanted}. A pair that works: {part_name(optimizer)} with "
@@ -96,7 +95,6 @@ def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
 
 
 def _loss_problem(optimizer: Optimizer, loss: object) -> str:
-    """Return why a loss cannot be minimised, nothing if it can."""
     gives = getattr(loss, "gives", _GIVEN_BY_ALL)
     lacking = optimizer.needs - gives
     if not lacking:
@@ -112,7 +110,6 @@ def _loss_problem(optimizer: Optimizer, loss: object) -> str:
 
 
 def _decoder_problem(loss: object, decoder: object) -> str:
-    """Return why a decoder does not fit the loss, nothing if it does."""
     local = is_local(loss)
     if local == getattr(decoder, "local", False):
         return ""
@@ -124,10 +121,7 @@ def _decoder_problem(loss: object, decoder: object) -> str:
 
 
 def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None:
-    """Check that a component can learn where gold labels are candidate sets.
-
-    RAISES ConfigError: If its loss is not defined there, or if its optimizer computes likelihoods itself.
-    """
+    """Raise ConfigError if the loss is not defined for candidate sets, or the optimizer computes likelihoods itself."""
     computes = optimizer.needs & {"likelihood", "log_likelihood"}
     if "candidates" in getattr(loss, "gives", _GIVEN_BY_ALL) and not computes:
         return
@@ -140,15 +134,12 @@ def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None
 
 
 def is_local(loss: object) -> bool:
-    """Tell whether a loss trains probabilities that are normalised at each token."""
+    """Return whether a loss trains probabilities that are normalised at each token."""
     return "local" in getattr(loss, "gives", _GIVEN_BY_ALL)
 
 
 def check_global(component: str, loss: object, wanted: str) -> None:
-    """Check that a component's probabilities are normalised over whole sequences, which `wanted` asks for.
-
-    RAISES ConfigError: If its loss is local.
-    """
+    """Raise ConfigError if the loss is local, while `wanted` needs probabilities normalised over whole sequences."""
     if is_local(loss):
         raise ConfigError(
             f"[components.{component}]: {wanted} takes probabilities of a model that is normalised over whole "

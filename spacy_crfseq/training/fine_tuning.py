@@ -149,16 +149,9 @@ def fine_tune(
     score = None if evaluate is None else evaluate(crf.theta)
     if begin is not None:
         begin(score)
-    return repeat(
-        run.round,
-        run.export,
-        crf.theta,
-        evaluate=evaluate,
-        evaluate_every=1,
-        patience=patience,
-        callback=None if callback is None else lambda progress: callback(progress, run.reports),
-        score=-np.inf if score is None else score,
-    )
+    each = None if callback is None else lambda progress: callback(progress, run.reports)
+    best = -np.inf if score is None else score
+    return repeat(run.round, run.export, crf.theta, evaluate, 1, patience, each, best)
 
 
 class TuningRun:

@@ -1,7 +1,7 @@
-"""Loss of a whole data set and its gradient: scores from a potential, part by part, and gradients of scores back to it.
+"""Loss of a whole data set and its gradient, part by part, so that the scores of only a few parts exist at a time.
 
-Threads take different parts of a round; what they give back is added in the order of the text, so that results are the
-same, bit for bit, for the same number of threads.  Scores exist for a few parts at a time.
+Threads take different parts of a round; gradients are added in the order of the text, so that results are the same, bit
+for bit, for the same number of threads.
 """
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ from .dataset import Dataset
 
 
 class FullPass:
-    """A function from parameters to the loss of `data` and its gradient.
-
-    n_threads (int): Threads that share the work.
-    mask (EmissionMask | None): Of the tag dictionary, where there is one.
-    """
+    """A function from parameters to the loss of `data` and its gradient; `mask` is that of a tag dictionary."""
 
     def __init__(
         self, potential: Potential, data: Dataset, loss: Loss, n_threads: int, mask: EmissionMask | None = None

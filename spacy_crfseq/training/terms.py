@@ -1,4 +1,4 @@
-"""Terms of an objective: data sets, each with a loss, and the mini-batches that they give."""
+"""Terms of an objective: data sets, each with a loss, and their mini-batches."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LOADED = 2048
 class Term(NamedTuple):
     """A data set with its loss, times a weight.
 
-    weight (float): The loss counts so many times; it multiplies the weights of sequences.
-    repeats (int): Mini-batches that the term gives in each turn, where an objective has several terms.
+    weight (float): Factor of the loss, multiplied into the weights of sequences.
+    repeats (int): Mini-batches of the term in each turn, where an objective has several terms.
     name (str): For reports.
-    sample (Dataset | None): Data on which a learning rate may be tried; a part of `data` if not given.
+    sample (Dataset | None): Data on which learning rates are tried; a part of `data` if None.
     """
 
     data: Dataset
@@ -61,9 +61,8 @@ class Term(NamedTuple):
 
 
 class MiniBatch:
-    """A few sequences, for steps that touch only their own weights; implements `types.OnlineBatch`.
+    """A few sequences of the text that `plan` has loaded; implements `types.OnlineBatch`.
 
-    plan (Batches): Has loaded the sequences that `part` counts.
     words (Ints | None): [T] numbers of the words in the tag dictionary of `mask`, where there is one.
     """
 
@@ -77,7 +76,7 @@ class MiniBatch:
 
     @property
     def n_sequences(self) -> int:
-        """Sequences in the batch."""
+        """N."""
         return len(self._batch.weights)
 
     def loss_and_grad(self, theta: Floats, scale: float = 1.0) -> tuple[float, list[RowGradient]]:

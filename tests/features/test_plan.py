@@ -23,7 +23,7 @@ def plan_of(texts: list[str]) -> Plan:
 def test_every_template_is_in_exactly_one_slot(texts: list[str]) -> None:
     plan = plan_of(texts)
     placed = Counter(n for slot in (*plan.lexeme_slots, *plan.column_slots) for n in slot.templates)
-    placed += Counter(slot.template for slot in plan.single_slots)
+    placed += Counter(plan.single_slots)
     assert placed == Counter(range(len(plan.templates)))
     assert plan.templates == tuple(parse(texts, BUILT_IN))
 
@@ -64,6 +64,6 @@ def test_a_chunker_has_few_slots() -> None:
     plan = plan_of(["LOWER[-2..2]", "TAG[-2..2]", "TAG[-1]|TAG[0]", "TAG[-2]|TAG[-1]|TAG[0]", "LOWER[-1]|LOWER[0]"])
     assert [len(slot.templates) for slot in plan.lexeme_slots] == [1] * 5
     assert [len(slot.templates) for slot in plan.column_slots] == [5]  # the trigram, its bigram and its three tags
-    assert {plan.templates[slot.template].name for slot in plan.single_slots} == {
+    assert {plan.templates[number].name for number in plan.single_slots} == {
         "TAG[1]", "TAG[2]", "LOWER[-1]|LOWER[0]",
     }  # fmt: skip
