@@ -69,7 +69,7 @@ def reliability(
     """Return the bins with predictions, in ascending order.
 
     probabilities, correct: [S] of S predictions, between 0 and 1, and whether they are right.
-    equal_mass (bool): Bins of about S / n_bins predictions each, equal probabilities together; else bins of equal width.
+    equal_mass (bool): Bins of about S / n_bins predictions each, equal probabilities together; else of equal width.
     RAISES ConfigError: If `n_bins` is not positive.
     RAISES DataError: If the arrays do not fit, or hold something else.
     """

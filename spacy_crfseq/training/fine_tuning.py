@@ -1,11 +1,10 @@
-"""Augmented-loss training: a trained model learns further from several data sets, each with a loss of its own.
+"""Augmented-loss training: a trained model learns further from several data sets, each with its own loss.
 
 Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions", algorithm 1.
-Every data set is a term of one objective, and the averaged perceptron takes their examples in turns.  Where there are
-gold labels, the loss is the perceptron's.  Where there is a cost of whole labellings, the inline ranker chooses among
-the k best labellings: the one of lowest cost, y*, takes the place of gold labels, and where the best one, y1, costs
-more, ``theta += rate * (Phi(y*) - Phi(y1))``.  Both predict as the model does: the scheme's constraints and its tag
-dictionary hold.
+Every data set is a term of one objective, and the averaged perceptron takes their examples in turns.  With gold labels,
+the loss is the perceptron's.  With costs of whole labellings, the inline ranker finds the cheapest of the k best
+labellings, y*; where the best one, y1, costs more, ``theta += rate * (Phi(y*) - Phi(y1))``.  Both predict as the model
+does, under the scheme's constraints and the tag dictionary.
 """
 
 from __future__ import annotations
@@ -32,16 +31,14 @@ from .objective import Objective
 from .terms import Term
 
 LabelCost = Callable[[Ints], float]
-"""What the labels [T] of a text, as numbers, cost: 0 or more."""
+"""The cost, 0 or more, of the label numbers [T] of a text."""
 
 
 class TuningSet(NamedTuple):
-    """A data set with what is known about good labels; M examples, which are the groups of `data` or its sequences.
+    """A data set of M examples, the groups of `data` or its sequences, with gold labels or costs.
 
-    name (str): For progress.
-    data (Dataset): All sequences; without gold labels where there are costs.
     costs (Sequence[LabelCost] | None): [M] cost of each example's labels; None for gold labels.
-    allowed (Bools | None): [T, L] labels that each token may have; None where all may have all.
+    allowed (Bools | None): [T, L] labels that each token may have; None for all.
     """
 
     name: str
@@ -56,10 +53,7 @@ class TuningSet(NamedTuple):
 
 
 def gold_set(name: str, data: Dataset) -> TuningSet:
-    """Return a data set with gold labels, each sequence an example.
-
-    RAISES DataError: If there is no gold label.
-    """
+    """Return a data set whose examples are sequences with gold labels; DataError if there is no gold label."""
     if not (data.gold >= 0).any():
         raise DataError(f"The data set {name!r} holds no gold labels. Check its corpus, or give it a loss.")
     return TuningSet(name, data)
@@ -69,10 +63,9 @@ def gold_set(name: str, data: Dataset) -> TuningSet:
 class Settings:
     """How to train.
 
-    schedule (Mapping[str, int]): Examples that a data set gives in each turn, by its name; 1 for sets without an entry.
+    schedule (Mapping[str, int]): Examples of a data set in each turn, by its name; 1 for sets without an entry.
     k (int): Labellings among which the ranker chooses.
     rate (float): Size of the steps; weights of a trained CRF are small, those of a perceptron count mistakes.
-    rounds (int): Rounds of a run.
     turns (int): Turns in a round; 0 for as many as lead through every data set at least once.
     seed (int): Of the order of the examples.
     RAISES ConfigError: On a setting out of range.
@@ -97,25 +90,20 @@ class Settings:
                 raise ConfigError(f"schedule: {name} = {repeats} must be at least 1; take the data set out instead.")
 
     def repeats_of(self, source: TuningSet) -> int:
-        """Return how many examples a data set gives in each turn."""
+        """Return the examples of a data set in each turn."""
         return self.schedule.get(source.name, 1)
 
-    def turns_through_all(self, sets: Sequence[TuningSet]) -> int:
-        """Return how many turns lead through every data set at least once."""
-        return max(-(-source.n_examples // self.repeats_of(source)) for source in sets)
-
     def steps_of(self, sets: Sequence[TuningSet]) -> int:
-        """Return how many examples a round takes."""
-        return (self.turns or self.turns_through_all(sets)) * sum(map(self.repeats_of, sets))
+        """Return the examples of a round."""
+        turns = self.turns or max(-(-source.n_examples // self.repeats_of(source)) for source in sets)
+        return turns * sum(map(self.repeats_of, sets))
 
 
 class SetReport(NamedTuple):
     """What a round did with a data set.
 
-    name (str): Its name.
-    examples (int): Examples taken.
-    steps (int): Those among them that changed the parameters.
-    cost (float): Mean cost of an example's labels as first predicted; without a cost of its own, the wrong tokens.
+    steps (int): Examples that changed the parameters.
+    cost (float): Mean cost of an example's labels as first predicted; wrong tokens, where there are gold labels.
     """
 
     name: str
@@ -141,9 +129,8 @@ def fine_tune(
     evaluate (Callable): Maps parameters to a score, higher is better.
     patience (int): Rounds without a better score before stopping; 0 waits for ever.
     begin (Callable): Called before the first round, with the model's own score.
-    callback (Callable): Called after each round.
-    watch (Callable): Called after each step.
-    RAISES ConfigError: If there is no data set, or the schedule names one that is not there.
+    callback, watch (Callable): Called after each round, and after each step.
+    RAISES ConfigError: If there is no data set, or the schedule names an unknown one.
     """
     run = TuningRun(crf, constraints, sets, settings, watch)
     score = None if evaluate is None else evaluate(crf.theta)
@@ -155,10 +142,7 @@ def fine_tune(
 
 
 class TuningRun:
-    """A run in progress: the averaged perceptron on an objective with a term for each data set.
-
-    reports (list[SetReport]): Of the last round.
-    """
+    """A run in progress: the averaged perceptron on an objective with a term for each data set; reports of a round."""
 
     def __init__(
         self,
@@ -196,7 +180,7 @@ class TuningRun:
         self._optimizer.export(self._state, theta)
 
     def round(self) -> StepReport:
-        """Take the turns of a round; it ends the run where nothing changes any more, or it was the last one."""
+        """Take the turns of a round; the report ends the run if no step changed anything, or it was the last round."""
         report = self._optimizer.iterate(self._objective, self._state)
         self._rounds += 1
         self.reports = [tally.report() for tally in self._tallies]
@@ -234,7 +218,6 @@ class _Tally:
         return loss
 
     def report(self) -> SetReport:
-        """Return what happened since the last report."""
         report = SetReport(self._name, self._examples, self._steps, float(self._cost) / max(1, self._examples))
         self._examples, self._steps, self._cost = 0, 0, 0.0
         return report
@@ -244,8 +227,7 @@ class _Tally:
 class ConstrainedPerceptron:
     """The perceptron's loss where constraints hold.
 
-    Gold labels that break them, such as an entity that a sentence's end cuts in two, cannot be predicted: a mini-batch
-    that has them makes no step.
+    A mini-batch with gold labels that break them, such as an entity cut in two by a sentence's end, makes no step.
     """
 
     gives: ClassVar = frozenset({"minibatches"})
@@ -264,12 +246,7 @@ class ConstrainedPerceptron:
 
 @dataclass(frozen=True)
 class Ranker:
-    """The cost of the best labels of each example; its gradient is that of the inline ranker.
-
-    data (Dataset): Its groups are the examples, whose costs [M] are functions of their labels.
-    allowed (Bools | None): [T, L] labels that the tokens of `data` may have.
-    k (int): Labellings among which the ranker chooses.
-    """
+    """The cost of the best labels of each example, with the gradient of the inline ranker; see `TuningSet`."""
 
     gives: ClassVar = frozenset({"minibatches"})
 
@@ -289,12 +266,10 @@ class Ranker:
         for first, last in pairwise(bounds):
             tokens = slice(int(batch.offsets[first]), int(batch.offsets[last]))
             part = Batch(batch.offsets[first : last + 1] - tokens.start, batch.gold[tokens], batch.weights[first:last])
-            sequences = batch.sequences[[first, last - 1]]
-            known = self.data.encoded.offsets[sequences[0]], self.data.encoded.offsets[sequences[1] + 1]
-            allowed = None if self.allowed is None else self.allowed[slice(*known)]
-            total += self._rank(
-                _of_tokens(scores, tokens), part, _of_tokens(grad, tokens), self.costs[int(numbers[first])], allowed
-            )
+            sequences, offsets = batch.sequences[[first, last - 1]], self.data.encoded.offsets
+            known = slice(offsets[sequences[0]], offsets[sequences[1] + 1])
+            allowed, cost_of = None if self.allowed is None else self.allowed[known], self.costs[int(numbers[first])]
+            total += self._rank(_of_tokens(scores, tokens), part, _of_tokens(grad, tokens), cost_of, allowed)
         return total
 
     def _rank(self, scores: Scores, batch: Batch, grad: Scores, cost_of: LabelCost, allowed: Bools | None) -> float:
@@ -309,7 +284,7 @@ class Ranker:
 
 
 def _of_tokens(scores: Scores, tokens: slice) -> Scores:
-    """Return the part of scores, or of a gradient, that belongs to some tokens, and what all positions share."""
+    """Return the scores, or the gradient, of some tokens."""
     transitions = scores.transitions if len(scores.transitions) == 1 else scores.transitions[tokens]
     return scores._replace(emissions=scores.emissions[tokens], transitions=transitions)
 
@@ -327,10 +302,7 @@ def _cheapest(labellings: Ints, cost_of: LabelCost) -> tuple[Ints, float]:
 
 
 def k_best(scores: Scores, offsets: Offsets, k: int) -> Ints:
-    """Return the labellings [up to k, T] of some sequences together that score best, best first.
-
-    Where a score is minus infinity, the label or step is forbidden.
-    """
+    """Return the best labellings [up to k, T] of some sequences together, without those that minus infinity forbids."""
     n = len(offsets) - 1
     labels, values = np.empty((k, len(scores.emissions)), np.int32), np.empty((k, n))
     exact = Scores(*(array.astype(np.float64) for array in scores))

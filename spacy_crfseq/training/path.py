@@ -47,7 +47,7 @@ class PathStep(NamedTuple):
 
 
 class PathResult(NamedTuple):
-    """Outcome of a path: the finished models, the number of the chosen one, its parameters [D]."""
+    """Outcome of a path: the finished models, the number of the chosen one and its parameters [D]."""
 
     steps: list[PathStep]
     chosen: int
