@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from ..losses.perceptron import Perceptron
 from ..model import LinearChainCRF
 from ..optimizers.averaged_perceptron import AveragedPerceptron
 from ..regularizers.none import NoRegularizer
-from ..types import Batch, Bools, Constraints, Floats, Ints, Loss, Offsets, Scores, StepReport
+from ..types import Batch, Bools, Constraints, Floats, Ints, Offsets, Scores, StepReport
 from .dataset import Dataset
 from .fit import FitResult, Progress, repeat
 from .objective import Objective
@@ -162,10 +161,10 @@ class TuningRun:
             if not source.n_examples:
                 raise DataError(f"The data set {source.name!r} is empty.")
         self.reports: list[SetReport] = []
-        self._tallies = [_Tally(source, constraints, settings.k, watch) for source in sets]
+        self._losses = [_SetLoss(source, constraints, settings.k, watch) for source in sets]
         terms = [
-            Term(source.data, tally, repeats=settings.repeats_of(source), name=source.name)
-            for source, tally in zip(sets, self._tallies, strict=True)
+            Term(source.data, loss, repeats=settings.repeats_of(source), name=source.name)
+            for source, loss in zip(sets, self._losses, strict=True)
         ]
         self._objective = Objective(
             crf.potential, terms, NoRegularizer(), dictionary=crf.dictionary, turns=settings.turns
@@ -183,7 +182,7 @@ class TuningRun:
         """Take the turns of a round; the report ends the run if no step changed anything, or it was the last round."""
         report = self._optimizer.iterate(self._objective, self._state)
         self._rounds += 1
-        self.reports = [tally.report() for tally in self._tallies]
+        self.reports = [loss.report() for loss in self._losses]
         message = ""
         if self._complete and not any(one.steps for one in self.reports):
             message = "no step changes anything any more"
@@ -193,100 +192,52 @@ class TuningRun:
         return report._replace(value=value, loss=value, converged=bool(message), message=message)
 
 
-class _Tally:
-    """The loss of a data set, with sums over the examples that it has seen since the last report."""
+class _SetLoss:
+    """The loss of a data set, an example at a time, with sums over the examples since the last report."""
 
     gives = frozenset({"minibatches"})
 
-    def __init__(
-        self, source: TuningSet, constraints: Constraints, k: int, watch: Callable[[], None] | None = None
-    ) -> None:
-        self._name, self._has_gold, self._watch = source.name, source.costs is None, watch
-        self._loss: Loss = ConstrainedPerceptron(constraints)
-        if source.costs is not None:
-            self._loss = Ranker(source.data, source.costs, constraints, source.allowed, k)
+    def __init__(self, source: TuningSet, constraints: Constraints, k: int, watch: Callable[[], None] | None) -> None:
+        self._source, self._constraints, self._k, self._watch = source, constraints, k, watch
         self._examples, self._steps, self._cost = 0, 0, 0.0
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        loss = self._loss(scores, batch, grad)
+        costs = self._source.costs
+        loss = self._perceptron(scores, batch, grad) if costs is None else self._ranker(scores, batch, grad, costs)
         wrong = int(np.count_nonzero(grad.emissions.any(1)))
         self._examples += 1
         self._steps += wrong > 0
-        self._cost += wrong if self._has_gold else loss
+        self._cost += wrong if costs is None else loss
         if self._watch is not None:
             self._watch()
         return loss
 
-    def report(self) -> SetReport:
-        report = SetReport(self._name, self._examples, self._steps, float(self._cost) / max(1, self._examples))
-        self._examples, self._steps, self._cost = 0, 0, 0.0
-        return report
-
-
-@dataclass(frozen=True)
-class ConstrainedPerceptron:
-    """The perceptron's loss where constraints hold.
-
-    A mini-batch with gold labels that break them, such as an entity cut in two by a sentence's end, makes no step.
-    """
-
-    gives: ClassVar = frozenset({"minibatches"})
-
-    constraints: Constraints
-
-    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the loss and add its subgradient to `grad`, which was zero before."""
-        value = Perceptron()(scores.constrained(self.constraints), batch, grad)
+    def _perceptron(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        value = Perceptron()(scores.constrained(self._constraints), batch, grad)
         if np.isfinite(value):
             return value
-        for part in grad:
+        for part in grad:  # no step where gold labels break the constraints, as of an entity cut by a sentence's end
             part.fill(0)
         return 0.0
 
-
-@dataclass(frozen=True)
-class Ranker:
-    """The cost of the best labels of each example, with the gradient of the inline ranker; see `TuningSet`."""
-
-    gives: ClassVar = frozenset({"minibatches"})
-
-    data: Dataset
-    costs: Sequence[LabelCost]
-    constraints: Constraints
-    allowed: Bools | None
-    k: int
-
-    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the sum of the costs and add the gradient to `grad`."""
+    def _ranker(self, scores: Scores, batch: Batch, grad: Scores, costs: Sequence[LabelCost]) -> float:
         assert batch.sequences is not None
-        groups = np.arange(self.data.n_sequences + 1) if self.data.groups is None else self.data.groups
-        numbers = np.searchsorted(groups, batch.sequences, side="right") - 1
-        total = 0.0
-        bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        for first, last in pairwise(bounds):
-            tokens = slice(int(batch.offsets[first]), int(batch.offsets[last]))
-            part = Batch(batch.offsets[first : last + 1] - tokens.start, batch.gold[tokens], batch.weights[first:last])
-            sequences, offsets = batch.sequences[[first, last - 1]], self.data.encoded.offsets
-            known = slice(offsets[sequences[0]], offsets[sequences[1] + 1])
-            allowed, cost_of = None if self.allowed is None else self.allowed[known], self.costs[int(numbers[first])]
-            total += self._rank(_of_tokens(scores, tokens), part, _of_tokens(grad, tokens), cost_of, allowed)
-        return total
-
-    def _rank(self, scores: Scores, batch: Batch, grad: Scores, cost_of: LabelCost, allowed: Bools | None) -> float:
-        labels = Viterbi()(scores, batch.offsets, self.constraints, allowed)
-        cost = cost_of(labels)
+        data, allowed, first = self._source.data, self._source.allowed, int(batch.sequences[0])
+        cost_of = costs[first if data.groups is None else int(np.searchsorted(data.groups, first, side="right")) - 1]
+        if allowed is not None:
+            allowed = allowed[data.encoded.offsets[first] :][: batch.n_tokens]
+        cost = cost_of(Viterbi()(scores, batch.offsets, self._constraints, allowed))
         if cost > 0:
-            possible = scores.constrained(self.constraints, allowed)
-            better, lowest = _cheapest(k_best(possible, batch.offsets, self.k), cost_of)
+            possible = scores.constrained(self._constraints, allowed)
+            better, lowest = _cheapest(k_best(possible, batch.offsets, self._k), cost_of)
             if lowest < cost:
                 Perceptron()(possible, batch._replace(gold=better), grad)
         return cost
 
-
-def _of_tokens(scores: Scores, tokens: slice) -> Scores:
-    """Return the scores, or the gradient, of some tokens."""
-    transitions = scores.transitions if len(scores.transitions) == 1 else scores.transitions[tokens]
-    return scores._replace(emissions=scores.emissions[tokens], transitions=transitions)
+    def report(self) -> SetReport:
+        examples, steps, cost = self._examples, self._steps, float(self._cost)
+        self._examples, self._steps, self._cost = 0, 0, 0.0
+        return SetReport(self._source.name, examples, steps, cost / max(1, examples))
 
 
 def _cheapest(labellings: Ints, cost_of: LabelCost) -> tuple[Ints, float]:
