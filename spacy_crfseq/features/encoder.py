@@ -176,10 +176,10 @@ class Block:
         attrs = np.empty((len(rows), n_attrs + len(self.plan.single_slots)), np.int32)
         if self.plan.lexeme_slots:
             self._encode_lexemes(rows, text, bags, attrs)
-        for i, (column_slot, cache) in enumerate(zip(self.plan.column_slots, self._column_bags, strict=True)):
-            bags[:, n_bags + i] = self._encode_columns(column_slot, *cache, rows, text)
-        for i, (set_slot, cache) in enumerate(zip(self.plan.set_slots, self._set_bags, strict=True)):
-            bags[:, n_bags + n_columns + i] = self._encode_sets(set_slot, *cache, text)
+        for i, column_slot in enumerate(self.plan.column_slots):
+            bags[:, n_bags + i] = self._encode_columns(column_slot, *self._column_bags[i], rows, text)
+        for i, number in enumerate(self.plan.set_slots):
+            bags[:, n_bags + n_columns + i] = self._encode_sets(number, *self._set_bags[i], text)
         for i, number in enumerate(self.plan.single_slots):
             keys = self._keys(number, rows, text)
             attrs[:, n_attrs + i] = self._attributes(number, keys, partial(self._values, number, rows, text))
@@ -335,8 +335,7 @@ class Block:
 
     def keep(self, ids: Ids, kept: Bools) -> Ids:
         """Drop the attributes that kept [F] does not mark; see `renumbered`."""
-        new_ids = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
-        new_ids = np.append(new_ids, np.int32(-1))  # so that -1 stays -1
+        new_ids = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)  # -1 stays -1
         self.index = HashIndex(self.index.keys[kept])
         templates, self._template_of = self.template_of[kept], Growable(np.uint16)
         self._template_of.append(templates)
@@ -346,7 +345,9 @@ class Block:
                 met = column != UNKNOWN
                 column[met] = new_ids[column[met]]
         if self.origins:
-            self.origins = _kept_origins(self.origins, kept)
+            ends = np.cumsum([values.shape[1] for _, values in self.origins])
+            each = zip(self.origins, np.split(kept, ends[:-1]), strict=True)
+            self.origins = [(number, values[:, part]) for (number, values), part in each]
         self._new_ids = new_ids
         return self.renumbered(ids)
 
@@ -357,12 +358,6 @@ class Block:
                 part = ids.attrs[first : first + BLOCK_TOKENS]
                 part[:] = self._new_ids[part]
         return ids
-
-
-def _kept_origins(origins: list[tuple[int, Hashes]], kept: Bools) -> list[tuple[int, Hashes]]:
-    ends = np.cumsum([values.shape[1] for _, values in origins])
-    parts = np.split(kept, ends[:-1])
-    return [(number, values[:, part]) for (number, values), part in zip(origins, parts, strict=True)]
 
 
 class Encoder:
@@ -380,9 +375,7 @@ class Encoder:
         self, state: Plan, pair: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
     ) -> None:
         self.columns = column_names(state, pair)
-        self._attributes = lexical_names(state, pair)
-        self._width = max(state.width, pair.width)
-        self._values_of = values_of
+        self._new_lexicon = partial(Lexicon, lexical_names(state, pair), max(state.width, pair.width), values_of)
         self.pinned = False
         self.words: HashIndex | None = None
         self._lexicon = self._new_lexicon()
@@ -390,9 +383,6 @@ class Encoder:
             Block(plan, self._lexicon, self.columns, own)
             for plan, own in zip((state, pair), keys or (None, None), strict=True)
         )
-
-    def _new_lexicon(self) -> Lexicon:
-        return Lexicon(self._attributes, self._width, self._values_of)
 
     @property
     def frozen(self) -> bool:
@@ -424,8 +414,10 @@ class Encoder:
             self._forget()
         try:
             rows = self._lexicon.rows(text.orths)
-            state, pair = self.state.encode(rows, text), self.pair.encode(rows, text)
-            return Encoded(state, pair, text.offsets, self._word_numbers(text.orths), text.inputs)
+            state, pair, words = self.state.encode(rows, text), self.pair.encode(rows, text), None
+            if self.words is not None:
+                words = (self.words.find(text.orths) if self.frozen else self.words.add(text.orths))[0]
+            return Encoded(state, pair, text.offsets, words, text.inputs)
         except BaseException:  # such as Ctrl-C between two tables that belong together
             if self.frozen:
                 self._forget()
@@ -438,11 +430,6 @@ class Encoder:
         """
         rows = self._lexicon.rows(text.orths)
         return self.state.active(rows, text), self.pair.active(rows, text)
-
-    def _word_numbers(self, orths: Hashes) -> Ints | None:
-        if self.words is None:
-            return None
-        return (self.words.find(orths) if self.frozen else self.words.add(orths))[0]
 
     def freeze(self, encoded: Encoded, min_count: int) -> Encoded:
         """End the growing phase; see `Block.freeze`."""

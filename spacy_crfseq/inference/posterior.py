@@ -85,19 +85,17 @@ class Posterior(NamedTuple):
     def marginals(self) -> Floats:
         """Return P(y_t = k | x) [T, L]; DataError if the constraints leave a sequence without any labelling."""
         parts: list[Floats] = [np.zeros((0, self.source.n_labels), np.float32)]
-        first = 0
-        for scores, offsets, _ in self._constrained():
+        for scores, offsets, _, sequences in self._constrained():
             log_z = np.empty(len(offsets) - 1)
             parts.append(np.empty_like(scores.emissions))
             kernels.lattice.posterior(*scores, offsets, parts[-1], log_z)
-            check_possible(log_z, first)
-            first += len(log_z)
+            check_possible(log_z, sequences.start)
         return np.concatenate(parts)
 
     def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return the marginal probabilities [T] of labels [T]."""
         out = np.empty(len(labels))
-        for scores, offsets, tokens in self._constrained():
+        for scores, offsets, tokens, _ in self._constrained():
             marginals = np.empty_like(scores.emissions)
             kernels.lattice.posterior(*scores, offsets, marginals, np.empty(len(offsets) - 1))
             out[tokens] = marginals[np.arange(len(marginals)), labels[tokens]]
@@ -118,7 +116,7 @@ class Posterior(NamedTuple):
         Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
         """
         out = np.empty(len(starts))
-        for scores, offsets, tokens in self._constrained():
+        for scores, offsets, tokens, _ in self._constrained():
             here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
             begins, stops = starts[here] - tokens.start, ends[here] - tokens.start
             kernels.lattice.span_probabilities(
@@ -136,37 +134,33 @@ class Posterior(NamedTuple):
         if k < 1:
             raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
         labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
-        first = 0
-        for scores, offsets, tokens in self._constrained():
+        for scores, offsets, tokens, sequences in self._constrained():
             n = len(offsets) - 1
             exact = Scores(*(array.astype(np.float64) for array in scores))
             some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
             kernels.kbest.best_labellings(*exact, offsets, some, best, log_z)
-            check_possible(best[0], first)
-            labels[:, tokens], values[:, first : first + n] = some, np.minimum(best - log_z, 0)  # 0 but for rounding
-            first += n
+            check_possible(best[0], sequences.start)
+            labels[:, tokens], values[:, sequences] = some, np.minimum(best - log_z, 0)  # rounding
         return NBest(labels, values)
 
     def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return log P(labels | x) of each sequence [N], minus infinity where `labels` [T] break a constraint."""
-        parts = [np.zeros(0)]
-        for model, tokens in self._chains():
-            parts.append(np.empty(len(model.offsets) - 1))
-            kernels.chain.log_probabilities(*model[:4], labels[tokens], parts[-1])
-        return np.concatenate(parts)
+        out = np.empty(len(self.offsets) - 1)
+        for model, tokens, sequences in self._chains():
+            kernels.chain.log_probabilities(*model[:4], labels[tokens], out[sequences])
+        return out
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each sequence's labellings [N], in nats (Mann & McCallum 2007)."""
-        parts = [np.zeros(0)]
-        for model, _ in self._chains():
-            parts.append(np.empty(len(model.offsets) - 1))
-            kernels.chain.entropies(*model[:4], parts[-1])
-        return np.concatenate(parts)
+        out = np.empty(len(self.offsets) - 1)
+        for model, _, sequences in self._chains():
+            kernels.chain.entropies(*model[:4], out[sequences])
+        return out
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
         """Return n independent labellings [n, T], token by token given the one before."""
         out = np.empty((n, self.n_tokens), np.int32)
-        for model, tokens in self._chains():
+        for model, tokens, _ in self._chains():
             part = np.empty((n, len(model.ahead)), np.int32)
             kernels.chain.sample(*model[:4], rng.random((len(model.ahead), n)), part)
             out[:, tokens] = part
@@ -180,7 +174,7 @@ class Posterior(NamedTuple):
         0.5 precision.  A plain label is a span of one token.
         """
         expected = 0.0
-        for model, _ in self._chains():
+        for model, _, _ in self._chains():
             spans = kernels.chain.make_span_chain(model, self.constraints.inside)
             expected += float(spans.opens[:, ~self.constraints.outside].sum())
         starts, ends = self.spans(labels)
@@ -188,20 +182,18 @@ class Posterior(NamedTuple):
         total = len(starts) + beta**2 * expected
         return (1 + beta**2) * found / total if total > 0 else 0.0
 
-    def _chains(self) -> Iterator[tuple[Chain, slice]]:
-        """Yield all sequences as Markov chains, a part at a time, with the part's tokens."""
-        before = 0
-        for scores, offsets, tokens in self._constrained():
+    def _chains(self) -> Iterator[tuple[Chain, slice, slice]]:
+        """Yield all sequences as Markov chains, a part at a time, with the part's tokens and sequences."""
+        for scores, offsets, tokens, sequences in self._constrained():
             model = kernels.chain.make_chain(scores, offsets)
-            check_possible(model.log_z, before)
-            before += len(offsets) - 1
-            yield model, tokens
+            check_possible(model.log_z, sequences.start)
+            yield model, tokens, sequences
 
-    def _constrained(self) -> Iterator[tuple[Scores, Offsets, slice]]:
-        """Yield the constrained scores of all sequences, a part at a time, with the part's offsets and tokens."""
+    def _constrained(self) -> Iterator[tuple[Scores, Offsets, slice, slice]]:
+        """Yield the constrained scores of all sequences, a part at a time, with its offsets, tokens and sequences."""
         for part in self.source.parts():
             scores, offsets, tokens = self._scores(part)
-            yield scores.constrained(self.constraints, self._allowed(tokens)), offsets, tokens
+            yield scores.constrained(self.constraints, self._allowed(tokens)), offsets, tokens, slice(*part)
 
     def _scores(self, part: Part) -> tuple[Scores, Offsets, slice]:
         scores, _ = self.source.forward(part)

@@ -23,8 +23,7 @@ from ..potentials.row_sums import listed
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
 from ..types import Batch, Bools, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
 from .dataset import SAMPLE_SEQUENCES, Dataset
-from .full_pass import FullPass
-from .terms import MiniBatch, Term
+from .terms import FullPass, MiniBatch, Term
 
 
 class Objective:
@@ -96,13 +95,14 @@ class Objective:
         loss = sum(run(theta, grad) for run in self._passes)
         if self.regularizer.strengths is None:  # perhaps not a sum over weights
             pieces = [slice(0, len(theta))]
-        penalty = sum(threads.run([partial(self._penalise, theta[piece], grad[piece]) for piece in pieces]))
+
+        def penalise(piece: slice) -> float:
+            self.regularizer.add_grad(theta[piece], grad[piece])
+            return self.regularizer.value(theta[piece])
+
+        penalty = sum(threads.run([partial(penalise, piece) for piece in pieces]))
         self.potential.hold(grad)
         return loss + penalty, loss, grad
-
-    def _penalise(self, theta: Floats, grad: Floats) -> float:
-        self.regularizer.add_grad(theta, grad)
-        return self.regularizer.value(theta)
 
     # For online methods
 

@@ -19,7 +19,7 @@ from ..potentials.linear import Linear
 from ..potentials.rows import Rows, SparseRows
 from ..types import Batch, Floats, Ints, Scores
 from .dataset import Dataset
-from .full_pass import FullPass
+from .terms import FullPass
 
 _BLOCK_WEIGHTS = 1 << 18
 """Weights that are processed at a time, which bounds temporary arrays."""

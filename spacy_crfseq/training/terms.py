@@ -1,14 +1,16 @@
-"""Terms of an objective: data sets, each with a loss, and their mini-batches."""
+"""Terms of an objective: data sets, each with a loss, which full passes or mini-batches evaluate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from ..potentials.protocol import Batches, Part, tokens_of
+from ..potentials.protocol import Batches, Part, Potential, tokens_of
 from ..potentials.tag_dictionary import EmissionMask
+from ..threads import over
 from ..types import Batch, Floats, Ints, Loss, RowGradient
 from .dataset import Dataset
 
@@ -58,6 +60,44 @@ class Term(NamedTuple):
                 if mask is not None and part.encoded.words is not None:
                     words = part.encoded.words[tokens_of(part.encoded.offsets, here)]
                 yield MiniBatch(plan, self.loss, here, batch, mask, words)
+
+
+class FullPass:
+    """A function from parameters to the loss of a data set and its gradient; the scores of a few parts exist at a time.
+
+    Threads take different parts of a round; gradients are added in the order of the text, so that results are the same,
+    bit for bit, for the same number of threads.
+    """
+
+    def __init__(
+        self, potential: Potential, data: Dataset, loss: Loss, n_threads: int, mask: EmissionMask | None = None
+    ) -> None:
+        self._data, self._loss, self._n_threads = data, loss, n_threads
+        self._mask = mask if data.encoded.words is not None else None
+        self._passes = potential.passes(data.encoded, n_threads)
+
+    def __call__(self, theta: Floats, grad: Floats | None) -> float:
+        """Return the loss at theta [D] and, unless `grad` is None, add its gradient to `grad` [D]."""
+        self._passes.begin(theta, grad)
+        total = 0.0
+        for parts in self._passes.rounds():
+            for loss in over(partial(self._part, training=grad is not None), parts, self._n_threads):
+                total += loss
+            self._passes.flush()
+        self._passes.finish()
+        return total
+
+    def _part(self, part: Part, training: bool) -> float:
+        scores, backprop = self._passes.forward(part)
+        batch = self._data.batch(*part)
+        if self._mask is not None and self._data.encoded.words is not None:
+            tokens = tokens_of(self._data.encoded.offsets, part)
+            self._mask.add(self._data.encoded.words[tokens], scores.emissions, batch.gold)
+        gradient = self._passes.zeros(scores)
+        loss = self._loss(scores, batch, gradient)
+        if training:
+            backprop(gradient)
+        return loss
 
 
 class MiniBatch:
