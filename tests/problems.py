@@ -17,6 +17,7 @@ from spacy_crfseq.features.index import HashIndex
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse
 from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.potentials.layout import Layout, make_layout
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.potentials.rows import Rows, SparseRows
@@ -319,6 +320,12 @@ class Training(NamedTuple):
     @property
     def layout(self) -> Layout:
         return self.objective.layout
+
+    def model(self, theta: Floats, labels: Sequence[str] = "ABC") -> LinearChainCRF:
+        """Return the model with these parameters."""
+        blocks = self.encoder.state, self.encoder.pair
+        keys, templates = (blocks[0].index.keys, blocks[1].index.keys), (blocks[0].template_of, blocks[1].template_of)
+        return LinearChainCRF(labels, self.layout, theta, keys, self.objective.dictionary, templates)
 
     def random_theta(self, rng: np.random.Generator, scale: float = 0.5) -> Floats:
         """Return parameters [D], those that are not learnt zero."""

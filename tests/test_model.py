@@ -38,10 +38,7 @@ def make_model(
     support: str = "observed", pair_templates: tuple[str, ...] = PAIR_TEMPLATES, dtype: type = np.float64
 ) -> tuple[LinearChainCRF, Training]:
     training = training_problem(7, n_sequences=10, support=support, pair_templates=pair_templates)
-    theta = training.random_theta(np.random.default_rng(1)).astype(dtype)
-    keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
-    templates = training.encoder.state.template_of, training.encoder.pair.template_of
-    return LinearChainCRF(LABELS, training.layout, theta, keys, templates=templates), training
+    return training.model(training.random_theta(np.random.default_rng(1)).astype(dtype), LABELS), training
 
 
 def template_of_key(model: LinearChainCRF) -> list[dict[int, int]]:
@@ -319,9 +316,7 @@ def test_new_labels_can_be_learnt(support: str) -> None:
 @pytest.mark.parametrize("support", ["observed", "all"])
 def test_a_model_without_transitions_stays_without(support: str) -> None:
     training = training_problem(7, support=support, transitions=False)
-    theta = np.zeros(training.layout.size)
-    keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
-    wider = LinearChainCRF(LABELS, training.layout, theta, keys).with_labels([*LABELS, "new"], transitions=False)
+    wider = training.model(np.zeros(training.layout.size)).with_labels([*"ABC", "new"], transitions=False)
     free = np.ones(wider.layout.size)
     wider.layout.hold(free)
     assert not wider.layout.views(free).transitions.any()

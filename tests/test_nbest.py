@@ -23,7 +23,6 @@ from tests.problems import (
     training_problem,
 )
 
-LABELS = ["A", "B", "C"]
 FREE = all_allowed(3)
 SHARED_AND_PER_POSITION = pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES], ids=["shared", "pairs"])
 
@@ -33,8 +32,7 @@ def make_model(
 ) -> tuple[LinearChainCRF, Training]:
     training = training_problem(7, n_sequences=10, pair_templates=pair_templates)
     theta = training.random_theta(np.random.default_rng(1), scale).astype(dtype)
-    keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
-    return LinearChainCRF(LABELS, training.layout, theta, keys), training
+    return training.model(theta), training
 
 
 @SHARED_AND_PER_POSITION

@@ -36,9 +36,7 @@ UNLIMITED = 100
 
 def make_model(**kinds: object) -> tuple[LinearChainCRF, Training]:
     training = training_problem(7, n_sequences=10, dictionary_size=UNLIMITED, **kinds)  # type: ignore[arg-type]
-    theta = training.random_theta(np.random.default_rng(1))
-    keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
-    return LinearChainCRF(list("ABC"), training.layout, theta, keys, training.objective.dictionary), training
+    return training.model(training.random_theta(np.random.default_rng(1))), training
 
 
 def plainly_allowed(training: Training) -> np.ndarray:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -62,22 +63,16 @@ class TemplateFile:
             if name not in ("word", UNUSED) and name.upper() not in BUILT_IN:
                 known = ("word", UNUSED, *(attribute.lower() for attribute in BUILT_IN))
                 raise ConfigError(f"TemplateFile: columns: {name!r} is not known. {suggest(name, known)}")
-        self._lines: list[TemplateLine] | None = None
-        self._imported: Imported | None = None
 
-    @property
+    @cached_property
     def lines(self) -> list[TemplateLine]:
         """The templates of the file, or those that a model has stored."""
-        if self._lines is None:
-            self._lines = read_template_file(self.path)
-        return self._lines
+        return read_template_file(self.path)
 
-    @property
+    @cached_property
     def imported(self) -> Imported:
         """The templates of this package; FormatError with its line if the file has one that cannot be used."""
-        if self._imported is None:
-            self._imported = import_templates(self.lines, self.columns, self.path)
-        return self._imported
+        return import_templates(self.lines, self.columns, self.path)
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -123,7 +118,8 @@ class TemplateFile:
 
     def from_state(self, state: list[str]) -> None:
         """Use the templates that a model has stored."""
-        self._lines, self._imported = parse_template_lines(state, self.path), None
+        self.lines = parse_template_lines(state, self.path)
+        vars(self).pop("imported", None)
 
 
 Features: TypeAlias = FeatureSet | TemplateFile

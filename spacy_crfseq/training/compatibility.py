@@ -3,48 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ..errors import ConfigError
 from ..types import NONE, Optimizer, Regularizer
 
-
-class _Penalty(NamedTuple):
-    """An entry of `Optimizer.penalties`."""
-
-    fits: Callable[[Regularizer], bool]
-    meaning: str
-    example: str
-
-
-class _Need(NamedTuple):
-    """An entry of `Optimizer.needs`."""
-
-    meaning: str
-    example: str
-
-
-_PENALTIES = {
-    "none": _Penalty(lambda penalty: penalty.strengths == NONE, "no penalty", "NoRegularizer"),
-    "l2": _Penalty(
-        lambda penalty: penalty.strengths is not None and not penalty.strengths.l1,
-        "a multiple of the squared norm",
-        "L2",
-    ),
-    "elastic": _Penalty(
-        lambda penalty: penalty.strengths is not None, "a squared norm, an L1 norm or the sum of both", "L2"
-    ),
-    "smooth": _Penalty(lambda penalty: penalty.smooth, "a differentiable penalty", "L2"),
-    "prox": _Penalty(lambda penalty: True, "any penalty", "L2"),
+_PENALTIES: dict[str, tuple[Callable[[Regularizer], bool], str]] = {
+    "none": (lambda penalty: penalty.strengths == NONE, "no penalty"),
+    "l2": (lambda penalty: bool(penalty.strengths and not penalty.strengths.l1), "a multiple of the squared norm"),
+    "elastic": (lambda penalty: penalty.strengths is not None, "a squared norm, an L1 norm or the sum of both"),
+    "smooth": (lambda penalty: penalty.smooth, "a differentiable penalty"),
+    "prox": (lambda penalty: True, "any penalty"),
 }
-_NEEDS = {  # the most demanding ones last
-    "value_and_grad": _Need("a differentiable loss", "SequentialLog"),
-    "minibatches": _Need("a loss with a gradient", "SequentialLog"),
-    "likelihood": _Need("a function of the likelihood of whole sequences", "SequentialLog"),
-    "log_likelihood": _Need("the log-likelihood itself", "SequentialLog"),
-    "best_path": _Need("the score of the best rival of the gold labels", "Perceptron"),
-    "margin": _Need("a loss that asks for a margin around the gold labels", "Hinge"),
+"""For each entry of `Optimizer.penalties`, whether a regularizer fits, and its meaning."""
+_NEEDS = {
+    "value_and_grad": ("a differentiable loss", "SequentialLog"),
+    "minibatches": ("a loss with a gradient", "SequentialLog"),
+    "likelihood": ("a function of the likelihood of whole sequences", "SequentialLog"),
+    "log_likelihood": ("the log-likelihood itself", "SequentialLog"),
+    "best_path": ("the score of the best rival of the gold labels", "Perceptron"),
+    "margin": ("a loss that asks for a margin around the gold labels", "Hinge"),
 }
+"""For each entry of `Optimizer.needs`, the most demanding ones last, its meaning and an example."""
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
 """The default of `Loss.gives`."""
 
@@ -77,20 +56,21 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
 
 def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
     known = [_PENALTIES[kind] for kind in sorted(optimizer.penalties) if kind in _PENALTIES]
-    if any(kind.fits(regularizer) for kind in known):
+    if any(fits(regularizer) for fits, _ in known):
         return ""
     if not known:
         return (
             f"the optimizer {part_name(optimizer)} can minimise the penalties {sorted(optimizer.penalties)}, none of "
             f"which is known. It should name some of: {', '.join(_PENALTIES)}."
         )
-    wanted = " or ".join(kind.meaning for kind in known)
+    wanted = " or ".join(meaning for _, meaning in known)
+    example = "NoRegularizer" if known[0] is _PENALTIES["none"] else "L2"
     strengths = regularizer.strengths
     partner = "FISTA" if strengths is None else "OWLQN" if strengths.l1 else "AdaGrad"
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the regularizer "
         f"{part_name(regularizer)}: it needs {wanted}. A pair that works: {part_name(optimizer)} with "
-        f"spacy_crfseq.{known[0].example}.v1; or {part_name(regularizer)} with spacy_crfseq.{partner}.v1."
+        f"spacy_crfseq.{example}.v1; or {part_name(regularizer)} with spacy_crfseq.{partner}.v1."
     )
 
 
@@ -101,11 +81,11 @@ def _loss_problem(optimizer: Optimizer, loss: object) -> str:
         return ""
     known = [need for need in _NEEDS if need in lacking]
     name = known[-1] if known else min(lacking)  # the example of the most demanding need meets the others, too
-    need = _NEEDS.get(name, _Need(repr(name), "SequentialLog"))
+    meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
     other = f"; or {part_name(loss)} with spacy_crfseq.AdaGrad.v1" if "minibatches" in gives else ""
     return (
-        f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {need.meaning}. "
-        f"A pair that works: {part_name(optimizer)} with spacy_crfseq.{need.example}.v1{other}."
+        f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {meaning}. "
+        f"A pair that works: {part_name(optimizer)} with spacy_crfseq.{example}.v1{other}."
     )
 
 

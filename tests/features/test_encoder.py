@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.features.encoder import Block, Encoded, Encoder, Ids, attribute_names, concatenate, take_sequences
-from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.potentials.layout import make_layout
 from tests import reference
 from tests.problems import (
@@ -174,10 +173,8 @@ def test_min_count_where_nothing_was_ever_seen() -> None:
 @pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
 def test_a_small_cache_changes_no_score(pair_templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     training = training_problem(n_sequences=20, pair_templates=pair_templates)
-    encoder, layout = training.encoder, training.layout
-    theta = training.random_theta(np.random.default_rng(1))
-    keys = encoder.state.index.keys, encoder.pair.index.keys
-    model = LinearChainCRF(["A", "B", "C"], layout, theta, keys)
+    encoder = training.encoder
+    model = training.model(training.random_theta(np.random.default_rng(1)))
     text = random_sentences(np.random.default_rng(2), 30)
 
     def emissions() -> np.ndarray:
