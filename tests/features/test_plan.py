@@ -20,39 +20,24 @@ def plan_of(texts: list[str]) -> Plan:
 
 
 @given(TEMPLATES)
-def test_every_template_is_in_exactly_one_slot(texts: list[str]) -> None:
+def test_every_template_is_in_exactly_one_slot_of_its_kind(texts: list[str]) -> None:
     plan = plan_of(texts)
     placed = Counter(n for slot in (*plan.lexeme_slots, *plan.column_slots) for n in slot.templates)
     placed += Counter(plan.single_slots)
     assert placed == Counter(range(len(plan.templates)))
     assert plan.templates == tuple(parse(texts, BUILT_IN))
-
-
-@given(TEMPLATES)
-def test_lexeme_slots_look_at_one_offset(texts: list[str]) -> None:
-    plan = plan_of(texts)
     offsets = [slot.offset for slot in plan.lexeme_slots]
     assert len(offsets) == len(set(offsets))
     for slot in plan.lexeme_slots:
         for n in slot.templates:
             assert {part.offset for part in plan.templates[n].parts} == {slot.offset}
             assert not {part.attribute for part in plan.templates[n].parts} & set(TOKEN_COLUMNS)
-
-
-@given(TEMPLATES)
-def test_column_slots_are_covered_by_their_key(texts: list[str]) -> None:
-    plan = plan_of(texts)
     for slot in plan.column_slots:
         assert slot.key in slot.templates
         assert len(slot.templates) > 1
         key = plan.templates[slot.key].parts
         assert {part.attribute for part in key} <= set(TOKEN_COLUMNS)
         assert all(set(plan.templates[n].parts) <= set(key) for n in slot.templates)
-
-
-@given(TEMPLATES)
-def test_what_must_be_read(texts: list[str]) -> None:
-    plan = plan_of(texts)
     used = {part.attribute for template in plan.templates for part in template.parts}
     assert {*plan.columns, *plan.lexical} == used
     assert set(plan.columns) <= set(TOKEN_COLUMNS)
