@@ -1,1 +1,1 @@
-"""Errors and intervals of predictions, counts of a corpus; without spaCy."""
+"""What can be told of a model, of predictions, of a corpus: contributions, errors, intervals, counts; without spaCy."""

@@ -1,8 +1,8 @@
 """Why a component labels tokens as it does: the weights for each label and against its rival.
 
-The rival of a token's label is its second most probable one, unless another is asked for, in the best labelling of the
-sentence that has it: neighbours may change with it, as they must in a span.  The margin is the score of the predicted
-labelling minus that of the rival one, and the contributions are the addends in which the two differ.
+The rival of a token's label is its second most probable one, or a given one, in the best labelling of the sentence that
+has it: neighbours may change with it, as they must in a span.  The margin is the score of the predicted labelling minus
+that of the rival one, and the contributions are the addends in which the two differ.
 """
 
 from __future__ import annotations

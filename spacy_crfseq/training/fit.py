@@ -124,10 +124,8 @@ class _Run:
         self.export, self.evaluate, self.every, self.patience = export, evaluate, max(1, every), patience
         self.history: list[Progress] = []
         self.best: Floats | None = theta.copy() if score > -np.inf else None
-        self._current = np.empty_like(theta)
-        self._best_score = score
-        self._without_gain = 0
-        self._started = perf_counter()
+        self._current, self._best_score = np.empty_like(theta), score
+        self._without_gain, self._started = 0, perf_counter()
 
     def record(self, report: StepReport) -> Progress:
         iteration = len(self.history) + 1
