@@ -1,7 +1,6 @@
-"""Exceptions of the package.
+"""Exceptions of the package: their messages say what is wrong, where, and what to do next.
 
-Every message names what was wrong, where (file, line, component, config key) and what to do next.  All of them are
-`ValueError`s, so that code which guards a spaCy pipeline with ``except ValueError`` keeps working.
+All of them are `ValueError`s, so that code which guards a spaCy pipeline with ``except ValueError`` keeps working.
 """
 
 from __future__ import annotations
@@ -24,19 +23,14 @@ class DataError(CrfError):
 
 
 class FormatError(DataError):
-    """A line of an input file that cannot be read.
-
-    file (Path | str): The file.
-    line (int): 1-based line number, or 0 where the whole file is meant.
-    message (str): What is wrong and what to do about it.
-    """
+    """A line of an input file that cannot be read; its number counts from 1, and 0 is the whole file."""
 
     def __init__(self, file: Path | str, line: int, message: str) -> None:
         self.file, self.line, self._message = Path(file), line, message
         super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
 
     def __reduce__(self) -> tuple[type[FormatError], tuple[Path, int, str]]:
-        return FormatError, (self.file, self.line, self._message)  # so that worker processes can hand it on
+        return FormatError, (self.file, self.line, self._message)  # worker processes hand it on
 
 
 class ModelFileError(CrfError):
@@ -44,7 +38,7 @@ class ModelFileError(CrfError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return a sentence that lists what is known and, where there is one, the nearest name."""
+    """Return a sentence that lists the known names, after the nearest one if there is any."""
     names = sorted(known)
     near = get_close_matches(name, names, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""

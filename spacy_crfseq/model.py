@@ -3,8 +3,8 @@
     score(y | x) = start(y_1) + sum_t [ sum_{a in x_t} W(a, y_t) + A(y_{t-1}, y_t) + sum_{b in x_t} V(b, y_{t-1}, y_t) ]
                  + end(y_T)
 
-W weights attributes of the *state* block, V those of the *pair* block (empty unless label-pair templates are used), A
-are the transitions; `layout` says where each lies in the flat array theta [D].
+W weights attributes of the *state* block, V those of the *pair* block (empty without label-pair templates), A are the
+transitions; `layout` says where each lies in the flat array theta [D].
 """
 
 from __future__ import annotations
@@ -30,21 +30,19 @@ from .types import Bools, Constraints, Floats, Hashes, Numbers, TokenPotential
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
 VERSION, DICTIONARY_VERSION = 1, 2
-"""A model with a tag dictionary has a version of its own: a release that knows none would predict something else."""
+"""Models with a tag dictionary have their own version: releases that ignored it would predict something else."""
 
 
 class LinearChainCRF:
     """A trained or trainable model over encoded texts.
 
-    labels (list[str]): L labels, their numbers their positions.
-    layout (Layout): Where the parameters are.
-    theta (Floats): [D] parameters, float32 or float64.
+    labels (list[str]): L labels.
+    theta (Floats): [D] parameters as the layout orders them, then those of the added potentials.
     keys (tuple[Hashes, Hashes]): Attribute keys of the state and of the pair block.
-    dictionary (TagDictionary | None): Labels that frequent words may have, the others' scores being minus infinity.
-        It looks at ``Encoded.words``, which an encoder fills that knows the words of the dictionary.
-    templates (tuple[Numbers, Numbers] | None): The template of each attribute of both blocks, a number in the list of
-        templates; None in models from before they were stored.
-    added (tuple[TokenPotential, ...]): Potentials whose scores are added; their parameters follow those of the layout.
+    dictionary (TagDictionary | None): Labels that frequent words, numbered in ``Encoded.words``, may have.
+    templates (tuple[Numbers, Numbers] | None): The number of each attribute's template, by block; None in models from
+        before these were stored.
+    added (tuple[TokenPotential, ...]): Potentials whose scores are added.
     """
 
     def __init__(
@@ -65,7 +63,7 @@ class LinearChainCRF:
 
     @property
     def theta(self) -> Floats:
-        """Parameters [D]; replace them with `set_theta`, so that no stale sums stay behind."""
+        """Parameters [D]; replace them by `set_theta`, which drops sums of the old ones."""
         return self._theta
 
     def set_theta(self, theta: Floats) -> None:
@@ -79,12 +77,12 @@ class LinearChainCRF:
 
     @property
     def cached_bytes(self) -> int:
-        """The memory of sums that are kept for the bags of an encoder; they go when it has forgotten these."""
+        """The memory of sums for the bags of an encoder, dropped when it has forgotten these."""
         return self._tables.n_bytes
 
     @property
     def potential(self) -> Potential:
-        """What the parameters are those of."""
+        """The potential that the parameters belong to."""
         linear = self._tables.potential
         return Sum((linear, *self._small)) if self.added else linear
 
@@ -93,7 +91,7 @@ class LinearChainCRF:
         return LinearChainCRF(self.labels, self.layout, theta, self.keys, self.dictionary, self.templates, self.added)
 
     def source(self, encoded: Encoded) -> Source:
-        """Return the scores of a text, under the parameters of now and the tag dictionary."""
+        """Return the scores of a text under the present parameters and the tag dictionary."""
         source: Source = self._tables.source(encoded)
         if self.added:
             begin, sources = self.layout.size, [source]
@@ -108,7 +106,7 @@ class LinearChainCRF:
     def posterior(
         self, encoded: Encoded, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
     ) -> Posterior:
-        """Return the distribution of a text's labels, under the parameters of now; arguments as `Posterior` has them.
+        """Return the distribution of a text's labels under the present parameters; arguments as in `Posterior`.
 
         This adds to shared tables; the result does not, so other threads may encode, score and train beside it.
         """
@@ -116,12 +114,12 @@ class LinearChainCRF:
         return make_posterior(source, constraints, allowed, temperature)
 
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
-        """Return a model that has more labels, its weights for them zero; old labels keep theirs.
+        """Return a model with more labels, all of this model's among them; the weights of new ones are zero.
 
-        `labels` must contain all labels of this model.  `transitions` tells whether those of new labels are learnt.
+        transitions (bool): Whether transitions from and to new labels are learnt.
         Added potentials begin at zero.
         """
-        n, old = len(labels), self.layout.n_labels
+        n = len(labels)
         moved = np.array([list(labels).index(label) for label in self.labels], np.int64)
         pairs = (moved[:, None] * n + moved).ravel()
         state, state_places = self.layout.state.widened(moved, n)
@@ -136,15 +134,14 @@ class LinearChainCRF:
         targets = (state_places, pair_places, pairs, moved, moved)
         for target, places, source in zip(new, targets, self.views, strict=True):
             target.reshape(-1)[places] = source.ravel()
-        assert old <= n
         dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)
         return LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates, self.added)
 
     def compact(self, threshold: float = 0.0) -> LinearChainCRF:
-        """Return a model without the weights of an absolute value up to `threshold`, and without unused attributes.
+        """Return a model without weights of absolute value up to `threshold`, and without attributes that have none.
 
-        Transitions, start and end scores become zero instead, and such transitions are not learnt any more.  With a
-        threshold of 0 the scores of every text stay the same.
+        Such transitions, start and end scores become zero, and such transitions are not learnt any more.  With
+        threshold 0 the scores of every text stay the same.
         """
         weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
         kept = np.abs(weights) > threshold
@@ -159,7 +156,7 @@ class LinearChainCRF:
         return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added)
 
     def to_bytes(self) -> bytes:
-        """Return the model as msgpack: one entry per array, small integer types where they suffice."""
+        """Return the model as msgpack: one entry per array, in the smallest integer types."""
         message: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION if self.dictionary is None else DICTIONARY_VERSION,
@@ -185,15 +182,14 @@ class LinearChainCRF:
     ) -> LinearChainCRF:
         """Return the model stored by `to_bytes`.
 
-        source (str): What to call the data in an error.
-        added (tuple[TokenPotential, ...]): The potentials that it was trained with beside the linear one.
+        source (str): Name of the data for error messages.
+        added (tuple[TokenPotential, ...]): The potentials of its training, beside the linear one.
         RAISES ModelFileError: If the data are foreign, truncated, of another version, or hold impossible numbers.
         """
         message = _unpack(data, source)
         try:
-            labels = _unpack_labels(message["labels"])
+            labels, steps = _unpack_labels(message["labels"]), message["steps"]
             n = len(labels)
-            steps = message["steps"]
             layout = Layout(
                 n,
                 _unpack_rows(message["state"], n),
@@ -202,7 +198,7 @@ class LinearChainCRF:
                 bool(message["boundaries"]),
             )
             keys = _unpack_keys(message["state"]), _unpack_keys(message["pair"])
-            templates = _unpack_templates(message["state"], message["pair"])
+            templates = _unpack_templates(message["state"]), _unpack_templates(message["pair"])
             theta = np.array(message["theta"])
             dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -210,15 +206,16 @@ class LinearChainCRF:
                 f"{source}: the stored model is damaged ({error!r}); train or copy it again."
             ) from error
         _check(layout, theta, keys, source, sum(one.size(n) for one in added))
-        return cls(labels, layout, theta, keys, dictionary, templates, added)
+        numbers = None if templates[0] is None or templates[1] is None else (templates[0], templates[1])
+        return cls(labels, layout, theta, keys, dictionary, numbers, added)
 
 
 DENSE_FROM = 0.8
-"""Share of weights in rows that are in use from which on dense rows take less memory than sparse ones."""
+"""Share of used weights in used rows from which dense rows take less memory than sparse ones."""
 
 
 def _keep_dense(rows: Rows, kept: Bools) -> None:
-    """Mark whole rows in kept [size] where dense rows stay better dense."""
+    """Mark whole rows in kept [size] where the block had better stay dense."""
     if isinstance(rows, DenseRows):
         table = kept.reshape(rows.n_rows, rows.width)
         used = table.any(1)
@@ -238,8 +235,7 @@ def _densest(layout: Layout) -> Layout:
 def _pack_rows(rows: Rows) -> dict[str, Any]:
     if isinstance(rows, DenseRows):
         return {"kind": "dense"}
-    lengths = np.diff(rows.ptr)
-    return {"kind": "sparse", "lengths": _shrink(lengths), "cols": _shrink(rows.cols)}
+    return {"kind": "sparse", "lengths": _shrink(np.diff(rows.ptr)), "cols": _shrink(rows.cols)}
 
 
 def _shrink(values: NDArray[Any]) -> NDArray[Any]:
@@ -277,14 +273,13 @@ def _unpack_keys(stored: dict[str, Any]) -> Hashes:
     return keys
 
 
-def _unpack_templates(*blocks: dict[str, Any]) -> tuple[Numbers, Numbers] | None:
-    if any("templates" not in stored for stored in blocks):
+def _unpack_templates(stored: dict[str, Any]) -> Numbers | None:
+    if "templates" not in stored:
         return None
-    state, pair = (np.array(stored["templates"]) for stored in blocks)
-    for numbers, stored in zip((state, pair), blocks, strict=True):
-        if numbers.shape != (len(stored["keys"]),) or numbers.dtype not in (np.uint8, np.uint16):
-            raise ValueError("the numbers of the templates do not fit the attributes")
-    return state.astype(np.uint16), pair.astype(np.uint16)
+    numbers = np.array(stored["templates"])
+    if numbers.shape != (len(stored["keys"]),) or numbers.dtype not in (np.uint8, np.uint16):
+        raise ValueError("the numbers of the templates do not fit the attributes")
+    return numbers.astype(np.uint16)
 
 
 def _unpack_dictionary(stored: dict[str, Any], n_labels: int) -> TagDictionary:
@@ -305,10 +300,7 @@ def _unpack_rows(stored: dict[str, Any], width: int) -> Rows:
 
 
 def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: str, n_added: int) -> None:
-    """Refuse a model whose arrays do not fit each other: kernels do not check bounds.
-
-    n_added (int): Parameters of added potentials.
-    """
+    """Refuse a model whose arrays do not fit each other, since kernels do not check bounds."""
 
     def sound(rows: Rows, n_keys: int) -> bool:
         if rows.n_rows != n_keys:
@@ -319,26 +311,25 @@ def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: s
             return False
         return bool((rows.cols >= 0).all() and (rows.cols < rows.width).all())
 
-    blocks = zip((layout.state, layout.pair), keys, strict=True)
-    if not all(sound(rows, len(block_keys)) for rows, block_keys in blocks):
-        raise ModelFileError(f"{source}: its attributes and weights do not fit together; train or copy it again.")
-    if layout.steps is not None and layout.steps.shape != (layout.n_labels, layout.n_labels):
-        raise ModelFileError(f"{source}: its transitions do not fit its {layout.n_labels} labels; copy it again.")
-    if theta.ndim != 1 or len(theta) != layout.size + n_added:
-        raise ModelFileError(
-            f"{source}: {theta.size} parameters where {layout.size + n_added} are needed. Copy it again, with the "
-            "config beside it: [potentials] must be those of the training."
+    wrong = ""
+    if not (sound(layout.state, len(keys[0])) and sound(layout.pair, len(keys[1]))):
+        wrong = "its attributes and weights do not fit together; train or copy it again."
+    elif layout.steps is not None and layout.steps.shape != (layout.n_labels, layout.n_labels):
+        wrong = f"its transitions do not fit its {layout.n_labels} labels; copy it again."
+    elif theta.ndim != 1 or len(theta) != layout.size + n_added:
+        wrong = (
+            f"{theta.size} parameters where {layout.size + n_added} are needed. Copy it again, with the config beside "
+            "it: [potentials] must be those of the training."
         )
-    if theta.dtype not in (np.float32, np.float64):
-        raise ModelFileError(f"{source}: parameters of type {theta.dtype.str}, not float32 or float64; copy it again.")
+    elif theta.dtype not in (np.float32, np.float64):
+        wrong = f"parameters of type {theta.dtype.str}, not float32 or float64; copy it again."
+    if wrong:
+        raise ModelFileError(f"{source}: {wrong}")
     check_finite(theta, source)
 
 
 def check_finite(theta: Floats, source: str) -> None:
-    """Refuse weights that are not numbers.
-
-    RAISES ModelFileError: If a weight is NaN or infinite.
-    """
+    """Raise ModelFileError if a weight is NaN or infinite."""
     if not np.isfinite(theta).all():
         count = int((~np.isfinite(theta)).sum())
         raise ModelFileError(

@@ -1,6 +1,6 @@
-"""Running kernels side by side: they release the interpreter lock, so plain threads suffice.
+"""Running kernels in parallel: they release the interpreter lock, so plain threads suffice.
 
-Threads are made for each call and gone after it, so that a forked process never inherits a pool.
+Each call starts its own threads, so that a forked process never inherits a pool.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ Result = TypeVar("Result")
 
 
 def available() -> int:
-    """Return how many threads to start: one for each core this process may use, one alone in a worker process.
-
-    Workers, such as those of ``nlp.pipe(n_process=2)``, share the cores among themselves.
-    """
+    """Return the cores that this process may use; 1 in workers, as of ``nlp.pipe(n_process=2)``, which share them."""
     if multiprocessing.parent_process() is not None:
         return 1
     if hasattr(os, "sched_getaffinity"):
@@ -29,7 +26,7 @@ def available() -> int:
 
 
 def run(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Call all tasks, each in a thread of its own and the first in the present one; return their results in order.
+    """Call all tasks, the first in this thread and each other in a new one, and return their results in order.
 
     RAISES: The first exception of a task, after all have ended.
     """
@@ -44,34 +41,29 @@ def run(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
         except BaseException as error:
             errors.append(error)
 
-    started: list[Thread] = []
+    threads: list[Thread] = []
     try:
         for number in range(1, len(tasks)):
-            started.append(Thread(target=call, args=(number,)))
-            started[-1].start()
+            threads.append(Thread(target=call, args=(number,)))
+            threads[-1].start()
         call(0)
     except BaseException as error:  # Ctrl-C on the way
         errors.append(error)
-    _join([thread for thread in started if thread.ident is not None], errors)
-    if errors:
-        raise errors[0]
-    return [result[0] for result in results]
-
-
-def _join(others: Sequence[Thread], errors: list[BaseException]) -> None:
-    """Wait for all threads, whatever happens: they work on arrays that the caller will use again."""
-    for thread in others:
+    for thread in threads:  # wait, whatever happens: they work on arrays that the caller will use again
         while thread.is_alive():
             try:
                 thread.join()
             except KeyboardInterrupt as error:
                 errors.append(error)
+    if errors:
+        raise errors[0]
+    return [result[0] for result in results]
 
 
 def over(function: Callable[[Item], Result], items: Sequence[Item], n: int) -> list[Result]:
-    """Return what `function` makes of each item; n threads take the next item whenever they are free.
+    """Return the function's result for each item; each of n threads takes the next item when it is free.
 
-    RAISES: The first exception, after all threads have ended; none takes another item after one.
+    RAISES: The first exception, after all threads have ended; it stops them from taking further items.
     """
     results: list[Result | None] = [None] * len(items)
     waiting = deque(range(len(items)))

@@ -1,7 +1,7 @@
-"""Array aliases, the tuples that travel between the rooms, and the contracts of the plug-ins.
+"""Array aliases, the tuples that the packages exchange, and the protocols of the plug-ins.
 
-Glossary, used in every docstring: N sequences, T tokens in all sequences together, L labels, F attributes, D
-parameters.  A sequence n owns the tokens ``offsets[n]:offsets[n + 1]``.
+Letters in all docstrings: N sequences, T tokens in all of them together, L labels, F attributes, D parameters.
+Sequence n owns the tokens ``offsets[n]:offsets[n + 1]``.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ MISSING = -1
 
 
 class Constraints(NamedTuple):
-    """Which labels may stand where, and which belong together.
+    """Which labels may begin and end a sequence [L], may follow each other [L, L], and make up spans.
 
-    start (Bools): [L], may begin a sequence.
-    step (Bools): [L, L], ``step[i, j]`` tells whether j may follow i.
-    end (Bools): [L], may end a sequence.
-    inside (Bools): [L, L], ``inside[i, j]`` tells whether j right after i goes on with the span that i is part of.
-    outside (Bools): [L], labels of tokens that are in no span; a plain label is a span of one token.
+    step (Bools): ``step[i, j]``: j may follow i.
+    inside (Bools): [L, L], ``inside[i, j]``: j right after i continues the span that i is part of.
+    outside (Bools): [L] labels of tokens in no span; a plain label is a span of one token.
     """
 
     start: Bools
@@ -46,10 +44,9 @@ class Scores(NamedTuple):
     """Log-potentials of a batch, or the gradient with respect to them.
 
     emissions (Floats): [T, L].
-    transitions (Floats): [1, L, L] where all positions share them; else [T, L, L], where entry t scores the step from
-        token t - 1 to token t (unused at the first token of a sequence).  Axis 1 is the label that comes first.
-    start (Floats): [L], added at the first token of each sequence.
-    end (Floats): [L], added at the last.
+    transitions (Floats): [1, L, L] where all positions share them; else [T, L, L], entry t for the step from token
+        t - 1 to token t (unused at the first token of a sequence).  Axis 1 is the label that comes first.
+    start, end (Floats): [L], added at the first and at the last token of each sequence.
     """
 
     emissions: Floats
@@ -58,7 +55,7 @@ class Scores(NamedTuple):
     end: Floats
 
     def zeros_like(self) -> Scores:
-        """Return arrays of the same shapes, filled with zeros, for a loss to add its gradient to."""
+        """Return zeros of the same shapes, for a loss to add its gradient to."""
         return Scores(*(np.zeros_like(array) for array in self))
 
     def constrained(self, constraints: Constraints, allowed: Bools | None = None) -> Scores:
@@ -79,12 +76,12 @@ def _masked(scores: Floats, allowed: Bools | None) -> Floats:
 
 
 class IncorrectSpan(NamedTuple):
-    """A stretch of labels that is known to be wrong wherever it begins at a token with a certain candidate set.
+    """A span that is known to be wrong wherever it begins at a token with a certain candidate set.
 
-    number (int): The candidate set, as its row in `Candidates.sets`.
-    n_tokens (int): Length of the span; it is not there where its sequence ends before it does.
-    labels (Bools): [n_tokens or n_tokens + 1, L] labels of the first token and of those after it where the span is
-        there; one row more tells what the token behind it may then have, if the sequence has one.
+    number (int): The candidate set, a row of `Candidates.sets`.
+    n_tokens (int): Length of the span, which must fit into its sequence.
+    labels (Bools): [n_tokens or n_tokens + 1, L] labels of its tokens; one row more is for the token behind it, if the
+        sequence has one.
     """
 
     number: int
@@ -96,7 +93,6 @@ class Candidates(NamedTuple):
     """What is known about tokens whose gold label is `MISSING` - 1 - s, for each s below S.
 
     sets (Bools): [S, L] the labels one of which is right.
-    incorrect (tuple[IncorrectSpan, ...]): Spans that are not there.
     """
 
     sets: Bools
@@ -110,11 +106,10 @@ NO_CANDIDATES = Candidates(np.zeros((0, 0), np.bool_))
 class Batch(NamedTuple):
     """What a loss knows about the sequences besides their scores.
 
-    offsets (Offsets): [N + 1] token offsets of the sequences.
-    gold (Ints): [T] gold labels, `MISSING` where unknown; a loss sums over all labels there.  Numbers below it say
-        that the label is one of a candidate set.
-    weights (Floats): [N] weight of each sequence in the sum, float64.
-    candidates (Candidates): The candidate sets; only losses that give "candidates" are handed any.
+    offsets (Offsets): [N + 1] token offsets.
+    gold (Ints): [T] gold labels; a loss sums over all labels where one is `MISSING`, over a candidate set below that.
+    weights (NDArray): [N] weight of each sequence in the sum.
+    candidates (Candidates): Given only to losses that give "candidates".
     sequences (Offsets | None): [N] numbers of the sequences in their data set, in mini-batches of grouped sequences.
     """
 
@@ -126,18 +121,18 @@ class Batch(NamedTuple):
 
     @property
     def n_tokens(self) -> int:
-        """T, the tokens of all sequences together."""
+        """T."""
         return int(self.offsets[-1])
 
 
 class StepReport(NamedTuple):
     """What one iteration of an optimizer did.
 
-    value (float): Objective, the loss summed over the sequences plus the penalty (an estimate for online methods).
-    loss (float): Loss alone, summed over the sequences.
+    value (float): Objective: loss summed over the sequences, plus penalty (an estimate for online methods).
+    loss (float): Loss alone.
     grad_norm (float): Euclidean norm of the objective's gradient, nan where it is not computed.
     evaluations (int): Passes over the data.
-    converged (bool): The method's own stopping rule is met; further iterations change nothing of note.
+    converged (bool): The method's own stopping rule is met.
     message (str): Why it stopped, empty while it runs.
     """
 
@@ -152,14 +147,15 @@ class StepReport(NamedTuple):
 class Loss(Protocol):
     """A function of scores, such as the negative log-likelihood.  Never sees features or weights.
 
-    gives (frozenset[str]): What an optimizer may build on, see `Optimizer.needs`.  Differentiable losses give
-        "value_and_grad" and "minibatches", what they have as well where nothing is said; other losses, whose gradient
-        is a subgradient, give "minibatches" alone, since a line search would fail on them.  Besides these:
-        "best_path", a score by which the best rival exceeds the gold labels; "margin", that it is positive until the
-        gold labels win by a margin; "likelihood", a sum of functions of
-        -log P(gold | x), which the loss has as a method `phi`; "log_likelihood", the sum of -log P itself; "local",
-        probabilities normalised at each token given the label before, which a decoder must know; "candidates", that it
-        is defined where gold labels are candidate sets.
+    gives (frozenset[str]): What an optimizer may build on, see `Optimizer.needs`.
+        "value_and_grad" and "minibatches": it is differentiable; the default of losses without this attribute.
+        "minibatches" alone: its gradient is a subgradient, on which a line search would fail.
+        "best_path": the score by which the best rival exceeds the gold labels.
+        "margin": it is positive until the gold labels win by a margin.
+        "likelihood": a sum of functions of -log P(gold | x), the method `phi`.
+        "log_likelihood": the sum of -log P itself.
+        "local": probabilities are normalised at each token given the label before; the decoder must be, too.
+        "candidates": it is defined where gold labels are candidate sets.
     """
 
     @property
@@ -167,7 +163,6 @@ class Loss(Protocol):
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         """Return the weighted sum over sequences and ADD its gradient to `grad`."""
-        ...
 
 
 class LikelihoodLoss(Loss, Protocol):
@@ -175,7 +170,6 @@ class LikelihoodLoss(Loss, Protocol):
 
     def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return phi and its derivative, which is positive, at some negative log-likelihoods [N]."""
-        ...
 
 
 class Strengths(NamedTuple):
@@ -192,10 +186,10 @@ NONE = Strengths(0.0, 0.0)
 class Regularizer(Protocol):
     """A penalty on the weights.
 
-    smooth (bool): Differentiable everywhere, so that gradient methods may use `add_grad`.
-        The smooth part beside a non-smooth one is a quadratic form, such as a multiple of the squared norm.
-    strengths (Strengths | None): Where the penalty is exactly an elastic net.  It is a sum over weights then: methods
-        may work weight by weight, and several threads may ask for it part by part.  None for anything else.
+    smooth (bool): Differentiable everywhere.  The smooth part beside a non-smooth one is a quadratic form, such as a
+        multiple of the squared norm.
+    strengths (Strengths | None): Those of a penalty that is exactly an elastic net, a sum over weights: methods may
+        work weight by weight, threads part by part.  None for any other.
     """
 
     @property
@@ -204,31 +198,24 @@ class Regularizer(Protocol):
     def strengths(self) -> Strengths | None: ...  # noqa: D102
 
     def over(self, blocks: Sequence[RowBlock]) -> Regularizer:
-        """Return the penalty for parameters that lie in these groups; the same where groups make no difference."""
-        ...
+        """Return the penalty for parameters in these groups; itself where groups make no difference."""
 
     def value(self, weights: Floats) -> float:
         """Return the penalty of `weights` [D]."""
-        ...
 
     def add_grad(self, weights: Floats, grad: Floats) -> None:
         """Add the gradient of the smooth part to `grad` [D]."""
-        ...
 
     def prox(self, weights: Floats, step: float) -> None:
         """Apply the proximal map of the non-smooth part with step size `step`, in place."""
-        ...
 
 
 class RowBlock(NamedTuple):
-    """A group of parameters in rows, such as the weights of one attribute for every label.
+    """The group of parameters ``theta[begin:end]`` in R rows, such as the weights of one attribute for every label.
 
-    begin, end (int): The group is ``theta[begin:end]``.
     first (int): Number of its first row among the rows of all groups.
-    n_rows (int): R.
     width (int): C, columns of a full row.
-    ptr (Offsets): [R + 1] where each row begins in the group; empty where every row has all columns.
-    cols (Ints): [end - begin] the column of each parameter; empty likewise.
+    ptr, cols: [R + 1] where each row begins, [end - begin] the column of each parameter; empty where rows are full.
     """
 
     begin: int
@@ -240,7 +227,7 @@ class RowBlock(NamedTuple):
     cols: Ints
 
     def of(self, theta: Floats) -> Floats:
-        """Return the group's part of theta [D], or of an array like it; of an empty array, an empty one."""
+        """Return the group's part of theta [D], or of an array like it."""
         return theta[self.begin : self.end]
 
     def rows_of(self, table: NDArray[Any]) -> NDArray[Any]:
@@ -250,11 +237,9 @@ class RowBlock(NamedTuple):
 
 
 class RowGradient(NamedTuple):
-    """The gradient of a few rows of a group: the sum of what each position adds to its rows.
+    """The gradient of a few rows of a group: position t adds d[t] [C] to each of the rows ``ids[ptr[t]:ptr[t + 1]]``.
 
     block (int): Number of the group in `Objective.blocks`.
-    ptr, ids: [T + 1] and [ptr[T]], position t touches the rows ``ids[ptr[t]:ptr[t + 1]]`` of the group.
-    d (Floats): [T, C] what position t adds to each of them.
     """
 
     block: int
@@ -266,8 +251,8 @@ class RowGradient(NamedTuple):
 class Occurrences(NamedTuple):
     """Rows of each token and tokens of each row, for methods that work on one attribute after another.
 
-    ptr, ids: [T + 1] and [n], token t switches on the rows ``ids[ptr[t]:ptr[t + 1]]``.
-    row_ptr, tokens: [R + 1] and [n], row r is on at the tokens ``tokens[row_ptr[r]:row_ptr[r + 1]]``, ascending.
+    Token t switches on the rows ``ids[ptr[t]:ptr[t + 1]]``; row r is on at the tokens
+    ``tokens[row_ptr[r]:row_ptr[r + 1]]``, ascending.
     """
 
     ptr: Offsets
@@ -283,20 +268,11 @@ class OnlineBatch(Protocol):
     def n_sequences(self) -> int: ...  # noqa: D102
 
     def loss_and_grad(self, theta: Floats, scale: float = 1.0) -> tuple[float, list[RowGradient]]:
-        """Return the loss at ``scale * theta`` and its gradient, at the parameters that the sequences touch.
-
-        The arrays of the gradient are valid until the next batch is worked on.
-        """
-        ...
+        """Return the loss at ``scale * theta`` and its gradient, in arrays that the next batch uses again."""
 
 
 class Objective(Protocol):
-    """Losses of data sets plus one penalty, as a function of the parameters theta [D].
-
-    regularizer (Regularizer): The penalty.
-    blocks (list[RowBlock]): The groups of rows that theta consists of.
-    n_threads (int): Threads to share long work among.
-    """
+    """Losses of data sets plus one penalty, as a function of the parameters theta [D], which consist of `blocks`."""
 
     regularizer: Regularizer
     blocks: list[RowBlock]
@@ -305,80 +281,62 @@ class Objective(Protocol):
     @property
     def n_sequences(self) -> int:
         """Sequences in the data at hand."""
-        ...
 
     @property
     def n_total(self) -> int:
         """Sequences in the whole training set; more than `n_sequences` where the data at hand is a part of it."""
-        ...
 
     def value(self, theta: Floats) -> float:
         """Return the objective."""
-        ...
 
     def value_and_grad(self, theta: Floats, out: Floats | None = None) -> tuple[float, float, Floats]:
-        """Return objective, loss alone, and the objective's gradient [D], written to `out` [D] if given.
-
-        The caller may keep the gradient.
-        """
-        ...
+        """Return objective, loss alone, and the objective's gradient [D], written to `out` if given."""
 
 
 class OnlineObjective(Objective, Protocol):
-    """What online methods ask besides."""
+    """What online methods need besides."""
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[OnlineBatch]:
         """Yield all sequences once, `size` at a time, shuffled by `rng`."""
-        ...
 
     def sample(self) -> OnlineObjective:
         """Return the objective on a fixed sample of the training data, for choosing a learning rate."""
-        ...
 
 
 class IndexedObjective(Objective, Protocol):
-    """What methods ask besides that work on one attribute after another, and compute scores themselves."""
+    """What methods need besides that work on one attribute after another and compute scores themselves."""
 
     @property
     def learnt(self) -> Bools:
         """Which parameters of the last group, the scores that all positions share, are learnt; the others stay zero."""
-        ...
 
     @property
     def loss(self) -> Loss:
         """The loss."""
-        ...
 
     @property
     def batch(self) -> Batch:
         """All sequences of the data at hand."""
-        ...
 
     @property
     def allowed(self) -> Bools | None:
-        """Labels that each token may have [T, L], gold ones included; None where all may have all.
-
-        Scores of the others are minus infinity; a method that cannot do so must refuse.
-        """
-        ...
+        """Labels that each token may have [T, L], gold ones included, as a method must respect; None for all."""
 
     def occurrences(self, block: int) -> Occurrences:
         """Return which rows of a group (0 state, 1 pair) each token switches on, and which tokens each row."""
-        ...
 
     def under(self, regularizer: Regularizer, loss: Loss | None = None) -> IndexedObjective:
         """Return the objective with another penalty, and another loss if one is given."""
-        ...
 
 
 @runtime_checkable
 class Optimizer(Protocol):
     """A method that lowers an objective, one iteration at a time.
 
-    A report that says `converged` ends a run; an online method nevertheless takes more data, because whoever feeds it
-    part by part decides for himself when to stop.  The others change nothing any more.
+    A report with `converged` ends a run.  Only an online method still learns after it, since callers that feed it part
+    by part decide themselves when to stop.
 
-    needs (frozenset[str]): What it asks of the loss and gets through the objective, see `Loss.gives`.
+    needs (frozenset[str]): What it requires of the loss, see `Loss.gives`.
     penalties (frozenset[str]): Kinds of regularizer it can minimise: "none", "l2", "elastic" (see `Strengths`; each
         contains the one before), "smooth", "prox" (any).
     online (bool): Whether an iteration on part of the data makes sense.
@@ -395,22 +353,16 @@ class Optimizer(Protocol):
 
     def start(self, theta: Floats) -> Any:
         """Return the state of a run that begins at `theta` [D]."""
-        ...
 
     def iterate(self, objective: Any, state: Any) -> StepReport:
         """Run one iteration on all data of `objective`."""
-        ...
 
     def export(self, state: Any, theta: Floats) -> None:
         """Write the parameters to predict with into `theta` [D]."""
-        ...
 
 
 class Decoder(Protocol):
-    """Chooses one label a token.
-
-    One for losses that give "local" has an attribute `local`, which is true.
-    """
+    """Chooses one label a token; a decoder for losses that give "local" has an attribute ``local = True``."""
 
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
@@ -419,17 +371,15 @@ class Decoder(Protocol):
 
         RAISES DataError: If the constraints leave a sequence without any labelling.
         """
-        ...
 
 
 class Evidence(NamedTuple):
     """What a data set holds about a text of T tokens, for costs.
 
-    words (Sequence[str]): [T].
     gold (Sequence[str | None]): [T] gold labels, in the component's own tags ("B-PER"); None where not known.
     reference (Any): The gold Doc, for whatever else it holds, such as dependencies; its tokens are `words`.
-    annotated (Callable): Maps the name of a component of the pipeline to a function from labels [T] to the text's Doc
-        as that component leaves it when it finds these labels there.  Raises ConfigError if there is no such component.
+    annotated (Callable): Maps a component's name to a function from labels [T] to the Doc that this component makes of
+        a text with these labels.  Raises ConfigError if the pipeline has no such component.
     """
 
     words: Sequence[str]
@@ -446,18 +396,13 @@ class Cost(Protocol):
     """A cost of predicted labels against whatever a data set holds; it need not be a sum over tokens or spans."""
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
-        """Check that the loss fits a component with these labels, in the tags of a scheme ("plain": no spans).
-
-        RAISES ConfigError: If it does not.
-        """
-        ...
+        """Raise ConfigError if the cost does not fit a component with these labels, tags of a scheme or "plain"."""
 
     def __call__(self, evidence: Evidence) -> CostFunction | None:
-        """Return the cost of labels of a text; None where the evidence does not tell good labels from bad ones.
+        """Return the cost of labels of a text; None where the evidence cannot distinguish good labels from bad ones.
 
-        The gold labels, if all are known, cost 0, unless something that errs judges them.
+        Gold labels that are all known cost 0, unless the judge errs.
         """
-        ...
 
 
 @runtime_checkable
@@ -465,27 +410,22 @@ class TokenPotential(Protocol):
     """A plug-in of ``crf_potentials``: scores of tokens that are added to those of the linear potential."""
 
     def read(self, docs: Sequence[Any]) -> NDArray[Any]:
-        """Return what `forward` looks at of the tokens of some Docs, an array [T, ...]."""
-        ...
+        """Return the array [T, ...] that `forward` reads of the tokens of some Docs."""
 
     def size(self, n_labels: int) -> int:
         """Return the number of parameters."""
-        ...
 
     def forward(
         self, theta: Floats, inputs: NDArray[Any], offsets: Offsets, n_labels: int
     ) -> tuple[Scores, Callable[[Scores], Floats]]:
-        """Return the scores of some sequences, and what maps the gradient of scores to that of theta [D].
+        """Return scores of sequences (new arrays of theta's type), and what maps their gradient to that of theta [D].
 
         inputs (NDArray): [T, ...] what `read` returned for their tokens; `offsets` [N + 1] begins at 0.
-        The scores are new arrays of the type of theta.
         """
-        ...
 
 
 LexemeFunction: TypeAlias = Callable[[str], "str | None"]
-"""Maps a word's text to the value of a user-defined attribute; None where it does not fire."""
+"""Maps a word's text to the value of a user-defined attribute, None for no attribute."""
 
 TokenFunction: TypeAlias = Callable[[Sequence[Any], int], Any]
-"""Maps the tokens of a sequence and a position in it to the names of what is true there: a dictionary or an iterable of
-strings, see `features.token_sets.names_in`; None where nothing is."""
+"""Maps the tokens of a sequence and a position in it to attributes, see `features.token_sets.names_in`."""

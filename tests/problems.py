@@ -312,16 +312,17 @@ class Training(NamedTuple):
     def layout(self) -> Layout:
         return self.objective.layout
 
+    def model(self, theta: Floats, labels: Sequence[str] = "ABC") -> LinearChainCRF:
+        """Return the model with these parameters."""
+        blocks = self.encoder.state, self.encoder.pair
+        keys, templates = (blocks[0].index.keys, blocks[1].index.keys), (blocks[0].template_of, blocks[1].template_of)
+        return LinearChainCRF(labels, self.layout, theta, keys, self.objective.dictionary, templates)
+
     def random_theta(self, rng: np.random.Generator, scale: float = 0.5) -> Floats:
         """Return parameters [D], those that are not learnt zero."""
         theta = scale * rng.standard_normal(self.layout.size)
         self.layout.hold(theta)
         return theta
-
-    def model(self, theta: Floats, labels: Sequence[str] = ("A", "B", "C")) -> LinearChainCRF:
-        blocks = self.encoder.state, self.encoder.pair
-        keys, templates = (blocks[0].index.keys, blocks[1].index.keys), (blocks[0].template_of, blocks[1].template_of)
-        return LinearChainCRF(labels, self.layout, theta, keys, self.objective.dictionary, templates)
 
 
 def training_problem(

@@ -463,3 +463,12 @@ def span_values(
         tuple(path.tolist()): sum(gain * shares[span] - cost for span in spans_of(path, inside, outside))
         for path in probabilities(scores)[0]
     }
+
+
+def assert_exact(labels: np.ndarray, marginals_found: np.ndarray, scores: Scores, offsets: np.ndarray) -> None:
+    """Compare decoded labels [T] and marginals [T, L] of a text with the enumeration of each sequence."""
+    for first, last in pairwise(offsets):
+        one = sequence(scores, first, last)
+        best = best_score(one) if last > first else 0.0
+        assert math.isclose(path_score(one, labels[first:last].tolist()), best, rel_tol=1e-6, abs_tol=1e-12)
+        np.testing.assert_allclose(marginals_found[first:last], marginals(one), atol=1e-12)

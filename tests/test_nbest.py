@@ -31,7 +31,8 @@ def make_model(
     pair_templates: tuple[str, ...] = (), dtype: type = np.float64, scale: float = 0.5
 ) -> tuple[LinearChainCRF, Training]:
     training = training_problem(7, n_sequences=10, pair_templates=pair_templates)
-    return training.model(training.random_theta(np.random.default_rng(1), scale).astype(dtype)), training
+    theta = training.random_theta(np.random.default_rng(1), scale).astype(dtype)
+    return training.model(theta), training
 
 
 @SHARED_AND_PER_POSITION

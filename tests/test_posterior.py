@@ -209,14 +209,8 @@ def test_a_smaller_f_and_a_larger_beta_find_more_spans() -> None:
 def tagged_text(lengths: list[int], scale: float, shared: bool = True, dtype: type = np.float64) -> Case:
     """Return random scores of BILUO tags of three types, under the constraints of the scheme."""
     tags = tags_of(["A", "B", "C"], "BILUO")
-    problem = random_problem(
-        np.random.default_rng(len(lengths)),
-        n_labels=len(tags),
-        lengths=lengths,
-        shared=shared,
-        scale=scale,
-        dtype=dtype,
-    )
+    settings: dict[str, Any] = {"lengths": lengths, "shared": shared, "scale": scale, "dtype": dtype}
+    problem = random_problem(np.random.default_rng(len(lengths)), n_labels=len(tags), **settings)
     allowed = np.ones((problem.batch.n_tokens, len(tags)), np.bool_)
     posterior = Posterior(StoredScores(problem), transition_table(tags, "BILUO"), allowed, 1.0)
     return Case(posterior, [])

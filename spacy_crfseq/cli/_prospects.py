@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spacy import util
 
 if TYPE_CHECKING:
-    from ..analysis.templates import TemplateUse
     from ..evaluation.corpus_findings import Finding
+    from ..evaluation.templates import TemplateUse
     from ..pipeline.component import CRFComponent
     from ..training.cost import Cost
     from .fit import Setup
@@ -128,7 +128,7 @@ def _peak_megabytes() -> float | None:
 
 def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
     """Return what the features of a component do on the training corpus."""
-    from ..analysis.templates import template_uses
+    from ..evaluation.templates import template_uses
     from ..features.encoder import Encoder
     from ..features.plan import lexical_names
     from ..pipeline.encode import encode_examples as collect

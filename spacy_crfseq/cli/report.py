@@ -160,8 +160,8 @@ def _sequences(judged: Judged, answers: Answers) -> Sequences:
 
 def _weights(pipe: CRFComponent) -> Weights:
     """Return the weights of templates, and of transitions, nan where the scheme forbids them."""
-    from ..analysis.weights import weights_by_template
     from ..evaluation.report import Weights
+    from ..evaluation.weights import weights_by_template
 
     views, n = pipe.crf.views, len(pipe.tags)
     rules = pipe.annotation.constraints(pipe.tags)

@@ -29,7 +29,7 @@ from ._judging import in_batches
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from ..analysis.weights import TemplateWeights, Weight
+    from ..evaluation.weights import TemplateWeights, Weight
     from ..pages.top import Group, NamedWeight, Top
     from ..pipeline.component import CRFComponent
     from ..pipeline.feature_names import BothActive
@@ -117,7 +117,7 @@ def top(
     texts (Path | None): File to find names of attributes in, as `read_texts` has it.
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
-    from ..analysis.weights import entries, largest_weights, weights_by_template
+    from ..evaluation.weights import entries, largest_weights, weights_by_template
     from ..pages.top import Group, NamedWeight, Top
     from ..pipeline.labels import numbers_of
 

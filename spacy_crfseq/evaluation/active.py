@@ -1,7 +1,6 @@
-"""Active learning: how much the labelling of a text would teach, told from what a model finds doubtful in it.
+"""Measures of a model's doubt for active learning, larger where there is more to learn; entropies are in nats.
 
-Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling tasks", section 3.1.  All
-measures are larger where there is more to learn; entropies are in nats.
+Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling tasks", section 3.1.
 """
 
 from __future__ import annotations
@@ -13,16 +12,13 @@ Values = NDArray[np.float64]
 
 
 def least_confidence(log_probability: ArrayLike) -> Values:
-    """Return 1 - P(y*), the probability that the predicted labelling is not the right one.
-
-    log_probability: Of any shape, log P(y*).
-    """
+    """Return 1 - P(y*), the probability that the predicted labelling is wrong, given log P(y*) of any shape."""
     values: Values = -np.expm1(np.minimum(np.asarray(log_probability, np.float64), 0))
     return values
 
 
 def margin(log_probabilities: ArrayLike) -> float:
-    """Return 1 - (P(y1) - P(y2)), y1 and y2 the two most probable labellings (Scheffer et al. 2001).
+    """Return 1 - (P(y1) - P(y2)) of the two best labellings (Scheffer et al. 2001).
 
     log_probabilities: [k] of the most probable labellings, best first; one where there is no other.
     """

@@ -1,9 +1,8 @@
 """Calibration: whether predictions of probability p are right in a share p of the cases, and a temperature for it.
 
-Probabilities are put in bins; the expected calibration error is the mean distance between what a bin promises and what
-it keeps, sum over bins b of n_b / n |share correct_b - mean probability_b| (Naeini, Cooper & Hauskrecht 2015; Guo,
-Pleiss, Sun & Weinberger 2017, equation 3).  A temperature T divides the scores of a trained model: above 1 it makes
-probabilities less extreme, below 1 more, and the most probable labelling stays the same (Guo et al. 2017, section 4.2).
+The expected calibration error is the sum over bins b of n_b / n |share correct_b - mean probability_b| (Naeini, Cooper
+& Hauskrecht 2015; Guo, Pleiss, Sun & Weinberger 2017, equation 3).  A temperature divides the scores of a trained
+model: above 1 it makes probabilities less extreme, and the best labelling stays the same (Guo et al., section 4.2).
 """
 
 from __future__ import annotations
@@ -22,22 +21,20 @@ SPREAD = 1.0
 """Standard deviation of the normal prior on log T: worth less than one prediction, it keeps the temperature of a small
 sample finite where all is right, or all is wrong."""
 HOTTEST = 3.0
-"""Temperatures between exp(-3) and exp(3) are looked at."""
+"""Temperatures lie between exp(-3) and exp(3)."""
 GRID = 13
-"""Temperatures to begin the search with, equally far apart in log T; the loss need not have a single valley."""
+"""Temperatures, equally far apart in log T, to begin the search with: the loss may have several minima."""
 TOLERANCE = 1e-3
-"""Of log T, a thousandth part of the temperature."""
+"""Tolerance of log T."""
 SMALLEST = 1e-7
-"""Probabilities are kept this far from 0 and 1 in logarithms: scores have single precision."""
+"""The distance of probabilities from 0 and 1 in logarithms: scores have single precision."""
 SLACK = 1e-4
-"""How far sums in single precision may carry a probability beyond 0 and 1."""
+"""The distance by which rounding in single precision may carry a probability beyond 0 and 1."""
 
 
 class Bin(NamedTuple):
-    """Predictions of like probability.
+    """Predictions, at least 1, of probability low < p <= high; the first bin contains its low end, too.
 
-    low, high (float): Limits; a probability p is in here if low < p <= high, the first bin takes its low end, too.
-    total (int): Predictions, at least 1.
     predicted (float): Mean probability.
     correct (float): Share that is right.
     """
@@ -50,13 +47,11 @@ class Bin(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """How well the probabilities of some predictions fit.
+    """How well the probabilities of `total` predictions fit; the other fields are nan where there is none.
 
-    total (int): Predictions; the other fields are nan where there is none.
-    predicted (float): Mean probability.
-    correct (float): Share that is right.
+    predicted, correct (float): Mean probability, and the share that is right.
     error (float): Expected calibration error.
-    brier (float): Brier score, the mean squared distance of the probability from 1 where right, from 0 where wrong.
+    brier (float): Mean squared distance of the probability from 1 where right, from 0 where wrong.
     log_loss (float): Mean log loss in nats.
     """
 
@@ -90,12 +85,12 @@ class Certainty(NamedTuple):
 def reliability(
     probabilities: ArrayLike, correct: ArrayLike, n_bins: int = 10, *, equal_mass: bool = False
 ) -> list[Bin]:
-    """Return the reliability table, bins in ascending order; bins without predictions are left out.
+    """Return the bins with predictions, in ascending order.
 
     probabilities, correct: [S] of S predictions, between 0 and 1, and whether they are right.
-    equal_mass (bool): Bins of about S / n_bins predictions each, fewer where there are fewer predictions or equal
-        probabilities, which stay together; else of equal width.
-    RAISES ConfigError: If `n_bins` is not positive.  DataError: If the arrays do not fit, or hold something else.
+    equal_mass (bool): Bins of about S / n_bins predictions each, equal probabilities together; else of equal width.
+    RAISES ConfigError: If `n_bins` is not positive.
+    RAISES DataError: If the arrays do not fit, or hold something else.
     """
     if n_bins < 1:
         raise ConfigError(f"A reliability table needs at least 1 bin, but {n_bins} was given.")
@@ -106,14 +101,12 @@ def reliability(
     numbers = np.searchsorted(edges[1:-1], p, side="left")
     counts = np.bincount(numbers, minlength=len(edges) - 1)
     sums, hits = (np.bincount(numbers, values, len(counts)) for values in (p, right))
-    filled = np.flatnonzero(counts)
-    total = counts[filled]
-    columns = edges[filled], edges[filled + 1], total, sums[filled] / total, hits[filled] / total
-    return [Bin(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    b = np.flatnonzero(counts)
+    columns = edges[b], edges[b + 1], counts[b], sums[b] / counts[b], hits[b] / counts[b]
+    return list(map(Bin, *(column.tolist() for column in columns)))
 
 
 def _equal_mass_edges(p: Values, n_bins: int) -> Values:
-    """Return the limits of bins that hold about the same number of probabilities, the outer ones 0 and 1."""
     ordered = np.sort(p)
     lasts = np.arange(1, n_bins) * len(p) // n_bins - 1  # the last prediction of each bin but the highest
     inner: Values = np.unique(ordered[lasts[lasts >= 0]])
@@ -129,7 +122,7 @@ def calibration_error(bins: Sequence[Bin]) -> float:
 def calibration(
     probabilities: ArrayLike, correct: ArrayLike, n_bins: int = 10, *, equal_mass: bool = False
 ) -> Calibration:
-    """Return how well probabilities fit; parameters as `reliability` has them."""
+    """Return how well probabilities fit; parameters as in `reliability`."""
     error = calibration_error(reliability(probabilities, correct, n_bins, equal_mass=equal_mass))
     p, right = _checked(probabilities, correct)
     if not len(p):
@@ -147,9 +140,9 @@ def log_losses(probabilities: ArrayLike, correct: ArrayLike) -> Values:
 
 
 def fit_temperature(probabilities_at: Callable[[float], ArrayLike], correct: ArrayLike) -> float:
-    """Return the temperature that minimises the log loss of predictions being right.
+    """Return the temperature that minimises the log loss of S predictions.
 
-    probabilities_at (Callable): Maps a temperature to the probabilities [S] of the same S predictions.
+    probabilities_at (Callable): Maps a temperature to their probabilities [S].
     correct: [S] whether they are right.
     RAISES DataError: If there are no predictions.
     """
@@ -167,7 +160,7 @@ def fit_temperature(probabilities_at: Callable[[float], ArrayLike], correct: Arr
 
 
 def golden_section(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
-    """Return the minimum of a function with one valley between `low` and `high` (Kiefer 1953)."""
+    """Return the minimum of a unimodal function between `low` and `high` (Kiefer 1953)."""
     share = (5**0.5 - 1) / 2
     left, right = high - share * (high - low), low + share * (high - low)
     at_left, at_right = function(left), function(right)
@@ -182,7 +175,6 @@ def golden_section(function: Callable[[float], float], low: float, high: float, 
 
 
 def _checked(probabilities: ArrayLike, correct: ArrayLike) -> tuple[Values, Values]:
-    """Return both arrays [S] as numbers."""
     p, right = np.asarray(probabilities, np.float64), np.asarray(correct, np.float64)
     if p.ndim != 1 or p.shape != right.shape:
         raise DataError(f"Probabilities {p.shape} and what is correct {right.shape} must be two lists of one length.")

@@ -18,7 +18,7 @@ from .errors import FAMILIAR, NOTHING, Familiarity, kinds_by_label, span_confusi
 from .judged import Judged, Tokens, moved, shown_part, within
 
 if TYPE_CHECKING:
-    from ..analysis.weights import TemplateWeights
+    from ..evaluation.weights import TemplateWeights
 
 MOST_CONFUSIONS = 30
 

@@ -1,8 +1,7 @@
 """From columns of hashes to ids: the one place where features are computed, in training and in prediction.
 
-While *growing*, every attribute met gets an id; `freeze` applies the frequency cut-off, after which unknown
-attributes are dropped.  Bags met later are added to the store in both phases: they are a cache, not a part of the
-model, which is why `forget` may throw them away.
+A *growing* encoder gives every attribute an id; `freeze` applies the frequency cut-off, after which unknown attributes
+are dropped.  Bags are added to the store in both phases: they are a cache, which `forget` may empty.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .index import BagStore, Growable, HashIndex
-from .lexicon import LexemeValues, Lexicon, pad_values
-from .plan import ColumnSlot, Plan, SetSlot, column_names, lexical_names
+from .lexicon import LexemeValues, Lexicon, pad_names, pad_values
+from .plan import ColumnSlot, Plan, column_names, lexical_names
 from .token_sets import TokenSets
 
 UNKNOWN = -2
 Tokens: TypeAlias = Ints | Offsets | slice
-"""Some tokens of a text: their numbers, or a range."""
 BLOCK_TOKENS = 1 << 16
-"""Tokens whose ids are changed at a time, so that what is computed on the way stays small."""
+"""Tokens whose ids are changed at a time, which bounds temporary arrays."""
 
 
 class Columns(NamedTuple):
@@ -34,8 +33,8 @@ class Columns(NamedTuple):
     orths (Hashes): [T] word hashes.
     context (Hashes): [T, C] token columns, in the order of `Encoder.columns`; 0 where not set.
     offsets (Offsets): [N + 1] where sequences begin.
-    sets (Mapping[str, TokenSets]): What token functions gave, by their names.
-    inputs (tuple[NDArray, ...]): [T, ...] what added potentials read, which goes through as it is.
+    sets (Mapping[str, TokenSets]): Results of the token functions, by their names.
+    inputs (tuple[NDArray, ...]): [T, ...] inputs of added potentials, passed on as they are.
     """
 
     orths: Hashes
@@ -46,28 +45,22 @@ class Columns(NamedTuple):
 
 
 class Ids(NamedTuple):
-    """What the templates of one block switch on.
-
-    bags (Ints): [T, B] numbers of bags in `store`.
-    attrs (Ints): [T, A] attribute ids, -1 for nothing.
-    store (BagStore): Contents of the bags.
-    """
+    """The attributes of tokens in one block: numbers [T, B] of bags in `store`, and single ids [T, A], -1 for none."""
 
     bags: Ints
     attrs: Ints
     store: BagStore
 
     def take(self, tokens: Tokens) -> Ids:
-        """Return the ids of some tokens, in the given order."""
+        """Return the ids of some tokens."""
         return Ids(np.ascontiguousarray(self.bags[tokens]), np.ascontiguousarray(self.attrs[tokens]), self.store)
 
 
 class Encoded(NamedTuple):
     """A text ready for the model: ids that score labels, ids that score label pairs, and the sequences.
 
-    words (Ints | None): [T] numbers of the words in a tag dictionary, -1 for words that it does not have; None where
-        there is no dictionary.
-    inputs (tuple[NDArray, ...]): [T, ...] what each of the potentials reads that are added to the linear one.
+    words (Ints | None): [T] numbers of the words in the tag dictionary, -1 for others; None without a dictionary.
+    inputs (tuple[NDArray, ...]): [T, ...] inputs of the added potentials.
     """
 
     state: Ids
@@ -78,7 +71,7 @@ class Encoded(NamedTuple):
 
     @property
     def n_tokens(self) -> int:
-        """T, the tokens of all sequences together."""
+        """T."""
         return int(self.offsets[-1])
 
     def slice(self, first: int, last: int) -> Encoded:
@@ -94,9 +87,8 @@ class Encoded(NamedTuple):
 
 
 class Active(NamedTuple):
-    """What one template switches on in a text: M attributes of tokens.
+    """The M attributes that one template, a place in ``plan.templates``, gives to the tokens of a text.
 
-    template (int): A place in ``plan.templates``.
     tokens (Offsets): [M] the tokens.
     attributes (Ints): [M] ids, -1 for attributes that the model does not have.
     values (Hashes): [parts, M] the values behind them, for `names_of`.
@@ -111,7 +103,7 @@ class Active(NamedTuple):
 def concatenate(parts: Sequence[Encoded]) -> Encoded:
     """Join encoded texts.
 
-    RAISES ValueError: If they do not share their stores: their ids would mean different things.
+    RAISES ValueError: If they do not share their stores, so that their ids mean different things.
     """
     if len(parts) == 1:
         return parts[0]
@@ -119,17 +111,13 @@ def concatenate(parts: Sequence[Encoded]) -> Encoded:
         raise ValueError("Encoded texts can only be joined where they come from one encoder with the same caches.")
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    blocks = [
-        Ids(
-            np.concatenate([ids.bags for ids in block]),
-            np.concatenate([ids.attrs for ids in block]),
-            block[0].store,
-        )
+    state, pair = (
+        Ids(np.concatenate([ids.bags for ids in block]), np.concatenate([ids.attrs for ids in block]), block[0].store)
         for block in ([part.state for part in parts], [part.pair for part in parts])
-    ]
+    )
     words = [part.words for part in parts if part.words is not None]
     inputs = tuple(np.concatenate(values) for values in zip(*(part.inputs for part in parts), strict=True))
-    return Encoded(blocks[0], blocks[1], offsets, np.concatenate(words) if words else None, inputs)
+    return Encoded(state, pair, offsets, np.concatenate(words) if words else None, inputs)
 
 
 def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offsets]:
@@ -143,7 +131,7 @@ def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offse
 class Block:
     """Attribute ids of one list of templates.
 
-    keys (Hashes | None): Keys of the attributes of a trained model; None to collect attributes.
+    keys (Hashes | None): Attribute keys of a trained model; None to collect attributes.
     """
 
     def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], keys: Hashes | None = None) -> None:
@@ -181,39 +169,36 @@ class Block:
         return self.store.n_bytes + self._table.n_bytes + columns
 
     def encode(self, rows: Ints, text: Columns) -> Ids:
-        """Return the ids of a text; rows [T] are its words' rows in the lexicon."""
+        """Return the ids of a text, whose words have the rows [T] of the lexicon."""
         n_bags, n_attrs = self._n_bags, self._n_attrs
         n_columns, n_sets = len(self.plan.column_slots), len(self.plan.set_slots)
         bags = np.empty((len(rows), n_bags + n_columns + n_sets), np.int32)
         attrs = np.empty((len(rows), n_attrs + len(self.plan.single_slots)), np.int32)
         if self.plan.lexeme_slots:
             self._encode_lexemes(rows, text, bags, attrs)
-        for i, (column_slot, cache) in enumerate(zip(self.plan.column_slots, self._column_bags, strict=True)):
-            bags[:, n_bags + i] = self._encode_columns(column_slot, *cache, rows, text)
-        for i, (set_slot, cache) in enumerate(zip(self.plan.set_slots, self._set_bags, strict=True)):
-            bags[:, n_bags + n_columns + i] = self._encode_sets(set_slot, *cache, text)
-        for i, single in enumerate(self.plan.single_slots):
-            number = single.template
+        for i, column_slot in enumerate(self.plan.column_slots):
+            bags[:, n_bags + i] = self._encode_columns(column_slot, *self._column_bags[i], rows, text)
+        for i, number in enumerate(self.plan.set_slots):
+            bags[:, n_bags + n_columns + i] = self._encode_sets(number, *self._set_bags[i], text)
+        for i, number in enumerate(self.plan.single_slots):
             keys = self._keys(number, rows, text)
             attrs[:, n_attrs + i] = self._attributes(number, keys, partial(self._values, number, rows, text))
         return Ids(bags, attrs, self.store)
 
     def _encode_lexemes(self, rows: Ints, text: Columns, bags: Ints, attrs: Ints) -> None:
-        from ..kernels import hashing
-
         if self._table.size < self._lexicon.size:
             self._table.resize(self._lexicon.size, UNKNOWN)
 
         def unknown() -> int:
             slots = self._distances, self._lexicon.width, self._table.array, self._targets
-            return hashing.lexeme_ids(rows, text.offsets, *slots, bags, attrs, UNKNOWN)
+            return kernels.hashing.lexeme_ids(rows, text.offsets, *slots, bags, attrs, UNKNOWN)
 
         if unknown():
             self._meet(rows, text.offsets)
             unknown()
 
     def _meet(self, rows: Ints, offsets: Offsets) -> None:
-        """Give ids to words where they stand for the first time."""
+        """Give ids to words that are new in a slot."""
         for i, slot in enumerate(self.plan.lexeme_slots):
             words = self._lexicon.shifted(rows, offsets, slot.offset)
             new = np.unique(words[self._table.array[words, i] == UNKNOWN])
@@ -223,7 +208,7 @@ class Block:
                 self._table.array[new, i] = found
 
     def _encode_columns(self, slot: ColumnSlot, index: HashIndex, numbers: Growable, rows: Ints, text: Columns) -> Ints:
-        keys = self._keys(slot.key, rows, text, plus=1)  # absent parts too must tell bags apart
+        keys = self._keys(slot.key, rows, text, plus=1)  # absent parts too make bags differ
         found, unknown = index.find(keys)
         if unknown:
             found, new = index.add(keys)
@@ -232,35 +217,30 @@ class Block:
         bags: Ints = numbers.array[found]
         return bags
 
-    def _encode_sets(self, slot: SetSlot, index: HashIndex, numbers: Growable, text: Columns) -> Ints:
-        keys, sets, offset = self._set_keys(slot.template, text)
+    def _encode_sets(self, template: int, index: HashIndex, numbers: Growable, text: Columns) -> Ints:
+        keys, sets, offset = self._set_keys(template, text)
         found, unknown = index.find(keys)
         if unknown:
             found, new = index.add(keys)
             sizes, values = sets.take(np.flatnonzero(new) + offset)
-            members = self._attributes(slot.template, self._member_keys(slot.template, values), lambda: values[None])
+            members = self._attributes(template, self._member_keys(template, values), lambda: values[None])
             numbers.append(self.store.add_ragged(members, sizes))
         bags = np.zeros(len(found), np.int32)  # the empty set is the empty bag
         bags[found >= 0] = numbers.array[found[found >= 0]]
         return bags
 
     def _set_keys(self, number: int, text: Columns) -> tuple[Hashes, TokenSets, int]:
-        """Return the keys [T] of the sets that a set slot's template looks at, all sets, and its offset."""
-        from ..kernels import hashing
-
+        """Return the keys [T] of the sets that a template looks at, all sets, and its offset."""
         name, offset = self.plan.templates[number].parts[0]
         sets = text.sets[name]
         keys = np.empty(len(sets.keys), np.uint64)
-        hashing.shift(sets.keys, text.offsets, offset, np.zeros_like(self._pads), keys)
+        kernels.hashing.shift(sets.keys, text.offsets, offset, np.zeros_like(self._pads), keys)
         return keys, sets, offset
 
     def _member_keys(self, number: int, values: Hashes) -> Hashes:
-        """Return the keys of a set slot's attributes, given the values behind them."""
-        from ..kernels import hashing
-
         keys = np.full(len(values), self.plan.templates[number].seed, np.uint64)
         whole = np.array([0, len(values)], np.int64)
-        hashing.mix_column(values, whole, 0, self._pads, np.uint64(0), keys)
+        kernels.hashing.mix_column(values, whole, 0, self._pads, np.uint64(0), keys)
         return keys
 
     def _new_members(self, number: int, new: Bools, rows: Ints, text: Columns) -> Ints:
@@ -269,40 +249,34 @@ class Block:
 
     def _keys(self, number: int, rows: Ints, text: Columns, plus: int = 0) -> Hashes:
         """Return the keys [T] of a template, `plus` added to the values of token columns."""
-        from ..kernels import hashing
-
         template = self.plan.templates[number]
         keys = np.full(len(rows), template.seed, np.uint64)
         for name, offset in template.parts:
             if name in self._columns:
                 column = self._column(text, name)
-                hashing.mix_column(column, text.offsets, offset, self._pads, np.uint64(plus), keys)
+                kernels.hashing.mix_column(column, text.offsets, offset, self._pads, np.uint64(plus), keys)
             else:
                 values, width = self._lexicon.column(name), self._lexicon.width
-                hashing.mix_words(values, rows, text.offsets, offset, width, keys)
+                kernels.hashing.mix_words(values, rows, text.offsets, offset, width, keys)
         return keys
 
     def _word_attributes(self, number: int, words: Ints) -> Ints:
         """Return the attribute ids [R] of a lexeme slot's template for rows [R] of the lexicon."""
-        from ..kernels import hashing
-
         template, whole = self.plan.templates[number], np.array([0, len(words)], np.int64)
         columns = [self._lexicon.column(part.attribute) for part in template.parts]
         keys = np.full(len(words), template.seed, np.uint64)
         for column in columns:
-            hashing.mix_words(column, words, whole, 0, self._lexicon.width, keys)
+            kernels.hashing.mix_words(column, words, whole, 0, self._lexicon.width, keys)
         return self._attributes(number, keys, lambda: np.stack([column[words] for column in columns]))
 
     def _values(self, number: int, rows: Ints, text: Columns) -> Hashes:
         """Return [parts, T] values of a template for every token."""
-        from ..kernels import hashing
-
         parts = self.plan.templates[number].parts
         values = np.empty((len(parts), len(rows)), np.uint64)
         for out, part in zip(values, parts, strict=True):
             if part.attribute in self._columns:
                 column = self._column(text, part.attribute)
-                hashing.shift(column, text.offsets, part.offset, self._pads, out)
+                kernels.hashing.shift(column, text.offsets, part.offset, self._pads, out)
             else:
                 out[:] = self._lexicon.column(part.attribute)[self._lexicon.shifted(rows, text.offsets, part.offset)]
         return values
@@ -312,14 +286,11 @@ class Block:
 
     @property
     def template_of(self) -> Numbers:
-        """The number of each attribute's template [F], a place in ``plan.templates``; of attributes collected here."""
+        """[F] places in ``plan.templates`` of the attributes collected here."""
         return self._template_of.array
 
     def _attributes(self, number: int, keys: Hashes, values: Callable[[], Hashes]) -> Ints:
-        """Return the attribute ids [T] of a template with these keys [T].
-
-        values (Callable): Returns the values [parts, T] behind the keys, for the names of new attributes.
-        """
+        """Return the attribute ids [T] of a template's keys [T]; `values` returns the values [parts, T] behind them."""
         if self.frozen:
             return self.index.find(keys)[0]
         ids, new = self.index.add(keys)
@@ -329,11 +300,10 @@ class Block:
         return ids
 
     def active(self, rows: Ints, text: Columns) -> list[Active]:
-        """Return what each template switches on; rows [T] are the words' rows in the lexicon."""
+        """Return the attributes of each template; the words have the rows [T] of the lexicon."""
         found = []
-        sets = {slot.template for slot in self.plan.set_slots}
         for number in range(len(self.plan.templates)):
-            if number in sets:
+            if number in self.plan.set_slots:
                 found.append(self._active_sets(number, text))
                 continue
             keys = self._keys(number, rows, text)
@@ -350,25 +320,22 @@ class Block:
         return Active(number, np.repeat(tokens, sizes), known, values[None])
 
     def count(self, ids: Ids) -> Offsets:
-        """Return how many tokens switch on each attribute, [F]."""
-        from ..kernels import hashing
-
+        """Return the number of tokens [F] that have each attribute."""
         counts = np.zeros(self.index.size, np.int64)
         bag_counts = np.zeros(self.store.size, np.int64)
-        hashing.count(ids.bags.ravel(), bag_counts)
-        hashing.count(ids.attrs.ravel(), counts)
+        kernels.hashing.count(ids.bags.ravel(), bag_counts)
+        kernels.hashing.count(ids.attrs.ravel(), counts)
         np.add.at(counts, self.store.ids, np.repeat(bag_counts, np.diff(self.store.ptr)))
         return counts
 
     def freeze(self, ids: Ids, min_count: int) -> Ids:
-        """Drop attributes on fewer than `min_count` tokens, take no new ones from now on; see `renumbered`."""
+        """Drop attributes of fewer than `min_count` tokens and take no new ones from now on; see `renumbered`."""
         self.frozen = True
         return ids if min_count <= 1 else self.keep(ids, self.count(ids) >= min_count)
 
     def keep(self, ids: Ids, kept: Bools) -> Ids:
         """Drop the attributes that kept [F] does not mark; see `renumbered`."""
-        new_ids = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
-        new_ids = np.append(new_ids, np.int32(-1))  # so that -1 stays -1
+        new_ids = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)  # -1 stays -1
         self.index = HashIndex(self.index.keys[kept])
         templates, self._template_of = self.template_of[kept], Growable(np.uint16)
         self._template_of.append(templates)
@@ -378,12 +345,14 @@ class Block:
                 met = column != UNKNOWN
                 column[met] = new_ids[column[met]]
         if self.origins:
-            self.origins = _kept_origins(self.origins, kept)
+            ends = np.cumsum([values.shape[1] for _, values in self.origins])
+            each = zip(self.origins, np.split(kept, ends[:-1]), strict=True)
+            self.origins = [(number, values[:, part]) for (number, values), part in each]
         self._new_ids = new_ids
         return self.renumbered(ids)
 
     def renumbered(self, ids: Ids) -> Ids:
-        """Write the ids that attributes have since `freeze` or `keep` to what was encoded before, and return it."""
+        """Replace the ids of before the last `freeze` or `keep` by the present ones, in place."""
         if self._new_ids is not None:
             for first in range(0, len(ids.attrs), BLOCK_TOKENS):
                 part = ids.attrs[first : first + BLOCK_TOKENS]
@@ -391,40 +360,29 @@ class Block:
         return ids
 
 
-def _kept_origins(origins: list[tuple[int, Hashes]], kept: Bools) -> list[tuple[int, Hashes]]:
-    ends = np.cumsum([values.shape[1] for _, values in origins])
-    parts = np.split(kept, ends[:-1])
-    return [(number, values[:, part]) for (number, values), part in zip(origins, parts, strict=True)]
-
-
 class Encoder:
     """Both blocks of a model's features over one lexicon.
 
     values_of (LexemeValues): Maps a word's hash to the values of `lexical_names(state, pair)`, in that order.
-    state (Block): Attributes that score a label.
-    pair (Block): Attributes that score a label together with the one before it.
     words (HashIndex | None): Words to be numbered for a tag dictionary; new ones get numbers until `freeze`.
-    pinned (bool): Keep the caches whatever their size; set while encoded texts are joined in training.
+    pinned (bool): Keep the caches whatever their size; set while encoded texts are to be joined.
     """
 
     MAX_CACHED = 1 << 19
-    """Words, and distinct bags of a block, that are kept before the caches are emptied."""
+    """Words, and distinct bags of a block, at which the caches are emptied."""
 
     def __init__(
         self, state: Plan, pair: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
     ) -> None:
         self.columns = column_names(state, pair)
-        self._attributes = lexical_names(state, pair)
-        self._width = max(state.width, pair.width)
-        self._values_of = values_of
+        self._new_lexicon = partial(Lexicon, lexical_names(state, pair), max(state.width, pair.width), values_of)
         self.pinned = False
         self.words: HashIndex | None = None
         self._lexicon = self._new_lexicon()
-        self.state = Block(state, self._lexicon, self.columns, keys[0] if keys else None)
-        self.pair = Block(pair, self._lexicon, self.columns, keys[1] if keys else None)
-
-    def _new_lexicon(self) -> Lexicon:
-        return Lexicon(self._attributes, self._width, self._values_of)
+        self.state, self.pair = (
+            Block(plan, self._lexicon, self.columns, own)
+            for plan, own in zip((state, pair), keys or (None, None), strict=True)
+        )
 
     @property
     def frozen(self) -> bool:
@@ -432,10 +390,10 @@ class Encoder:
         return self.state.frozen
 
     def trim(self, limit: int, sums: int) -> None:
-        """Empty the caches that take more than `limit` bytes: of words, and of bags, which are quicker to fill again.
+        """Empty the cache of bags, or of words and bags, if they take more than `limit` bytes.
 
-        Texts encoded before stay as they are; while they are still to be joined, nothing is done.
-        sums (int): What a model keeps for the bags, in bytes, and lets go with them.
+        Texts encoded before stay as they are; nothing is done while they are still to be joined.
+        sums (int): Bytes that a model keeps for the bags, and frees with them.
         """
         if not self.frozen or self.pinned:
             return
@@ -446,7 +404,7 @@ class Encoder:
             self.pair.forget(self._lexicon)
 
     def keep_names(self) -> None:
-        """Remember where each new attribute came from, so that `attribute_names` can tell."""
+        """Remember where each new attribute came from, for `attribute_names`."""
         self.state.origins, self.pair.origins = [], []
 
     def encode(self, text: Columns) -> Encoded:
@@ -456,25 +414,22 @@ class Encoder:
             self._forget()
         try:
             rows = self._lexicon.rows(text.orths)
-            state, pair = self.state.encode(rows, text), self.pair.encode(rows, text)
-            return Encoded(state, pair, text.offsets, self._word_numbers(text.orths), text.inputs)
+            state, pair, words = self.state.encode(rows, text), self.pair.encode(rows, text), None
+            if self.words is not None:
+                words = (self.words.find(text.orths) if self.frozen else self.words.add(text.orths))[0]
+            return Encoded(state, pair, text.offsets, words, text.inputs)
         except BaseException:  # such as Ctrl-C between two tables that belong together
             if self.frozen:
                 self._forget()
             raise
 
     def active(self, text: Columns) -> tuple[list[Active], list[Active]]:
-        """Return what each template of the state and of the pair block switches on, one by one: slow, to be looked at.
+        """Return the attributes of each template of the state and of the pair block: slow, for display.
 
         This adds to the lexicon, but not to the caches of `encode`.
         """
         rows = self._lexicon.rows(text.orths)
         return self.state.active(rows, text), self.pair.active(rows, text)
-
-    def _word_numbers(self, orths: Hashes) -> Ints | None:
-        if self.words is None:
-            return None
-        return (self.words.find(orths) if self.frozen else self.words.add(orths))[0]
 
     def freeze(self, encoded: Encoded, min_count: int) -> Encoded:
         """End the growing phase; see `Block.freeze`."""
@@ -483,12 +438,11 @@ class Encoder:
 
     def keep(self, encoded: Encoded, kept: tuple[Bools, Bools]) -> Encoded:
         """Drop attributes of both blocks after `freeze`; see `Block.keep`."""
-        return encoded._replace(
-            state=self.state.keep(encoded.state, kept[0]), pair=self.pair.keep(encoded.pair, kept[1])
-        )
+        state, pair = self.state.keep(encoded.state, kept[0]), self.pair.keep(encoded.pair, kept[1])
+        return encoded._replace(state=state, pair=pair)
 
     def renumbered(self, encoded: Encoded) -> Encoded:
-        """Write the ids that attributes have since `freeze` or `keep` to a text encoded before, and return it."""
+        """See `Block.renumbered`."""
         state, pair = self.state.renumbered(encoded.state), self.pair.renumbered(encoded.pair)
         return encoded._replace(state=state, pair=pair)
 
@@ -499,16 +453,12 @@ class Encoder:
 
 
 def attribute_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
-    """Return a readable name, such as ``LOWER[-1]=the``, for every attribute of a block that kept its origins."""
+    """Return the names, such as ``LOWER[-1]=the``, of all attributes of a block that kept their origins."""
     return [name for number, values in block.origins or [] for name in names_of(block.plan, number, values, text_of)]
 
 
 def names_of(plan: Plan, template: int, values: Hashes, text_of: Callable[[int], str]) -> list[str]:
-    """Return readable names [M] of attributes of a template, given the values [parts, M] behind them."""
-    pads = dict(zip(pad_values(plan.width).tolist(), _pad_names(plan.width), strict=True))
+    """Return the names [M] of attributes of a template, given the values [parts, M] behind them."""
+    pads = dict(zip(pad_values(plan.width).tolist(), pad_names(plan.width), strict=True))
     name = plan.templates[template].name
     return [f"{name}={'|'.join(pads.get(v) or text_of(v) for v in column)}" for column in values.T.tolist()]
-
-
-def _pad_names(width: int) -> list[str]:
-    return [f"_B{sign}{k}" for sign in "-+" for k in range(1, width + 1)]

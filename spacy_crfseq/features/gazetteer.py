@@ -1,6 +1,4 @@
-"""A word list as an attribute: fires on words that are in a file, one word a line.
-
-In a config the gazetteer stands under the name that templates use::
+"""An attribute of the words in a file, one word a line, under the name that templates use::
 
     [components.crf_ner.features]
     @crf_features = "spacy_crfseq.Templates.v1"
@@ -12,7 +10,7 @@ In a config the gazetteer stands under the name that templates use::
     @crf_features = "spacy_crfseq.Gazetteer.v1"
     path = "assets/cities.txt"
 
-The list becomes a part of the model: a trained pipeline carries its words, and the file is read again only to train.
+A trained pipeline stores the words; the file is read only to train.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class Gazetteer:
 
     @property
     def words(self) -> frozenset[str]:
-        """The listed words."""
+        """The listed words; ConfigError if there is no file."""
         if self._words is None:
             raise ConfigError(f"Gazetteer: there is no word list {self.path} (looked from {Path.cwd()}).")
         return self._words

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from .. import kernels
 from ..types import Bools, Hashes, Ints, Offsets
 
 
@@ -20,16 +21,16 @@ class Growable:
 
     @property
     def array(self) -> NDArray[Any]:
-        """The used part, a view that a later growth may leave stale."""
+        """The used part, a view that later growth may leave stale."""
         return self._array[: self.size]
 
     @property
     def n_bytes(self) -> int:
-        """The memory that the array takes, room to grow included."""
+        """Memory, room to grow included."""
         return self._array.nbytes
 
     def reserve(self, size: int) -> NDArray[Any]:
-        """Return all of the array, made to hold at least `size` entries."""
+        """Return the whole array, with room for at least `size` entries."""
         capacity = len(self._array)
         if size > capacity:
             self._reallocate(max(size, capacity + max(capacity >> 3, 16)))
@@ -48,14 +49,14 @@ class Growable:
         self.size = end
 
     def trim(self) -> None:
-        """Give back the memory beyond the used part."""
+        """Free the memory beyond the used part."""
         if self.size < len(self._array):
             self._reallocate(self.size)
 
     def _reallocate(self, capacity: int) -> None:
-        try:  # large arrays move without a copy, so that there are never two of them
+        try:  # large arrays move without a copy
             self._array.resize((capacity, *self._array.shape[1:]))
-        except ValueError:  # somebody looks at the array, who must not be left without it
+        except ValueError:  # there is a view of the array
             other = np.zeros((capacity, *self._array.shape[1:]), self._array.dtype)
             used = min(self.size, capacity, len(self._array))
             other[:used] = self._array[:used]
@@ -65,8 +66,8 @@ class Growable:
 class HashIndex:
     """Numbers distinct non-zero uint64 keys 0, 1, 2, ... in the order of their first appearance.
 
-    keys (Hashes | None): Keys to begin with, already distinct.  They are hashed when first needed, so that loading a
-        model does not start numba.
+    keys (Hashes | None): Distinct keys to begin with.  They are hashed at the first use, so that loading a model does
+        not start numba.
     """
 
     def __init__(self, keys: Hashes | None = None) -> None:
@@ -82,42 +83,36 @@ class HashIndex:
 
     @property
     def n_bytes(self) -> int:
-        """The memory of keys and slots."""
+        """Memory of keys and slots."""
         return self._keys.n_bytes + self._slots.nbytes
 
     @property
     def keys(self) -> Hashes:
-        """The key of every id, a view that later ones may leave stale."""
+        """The key of every id, a view that later growth may leave stale."""
         return self._keys.array
 
     def add(self, keys: Hashes) -> tuple[Ints, Bools]:
-        """Return the ids of `keys` [T], new ones made where needed, and where [T] a key came first.  Key 0 is -1."""
-        from ..kernels import hashing
-
+        """Return the ids of `keys` [T], -1 for key 0 and new ones as needed, and where [T] a key was new."""
         ids, new = np.empty(len(keys), np.int32), np.empty(len(keys), np.bool_)
         chunk = 1 << 16  # bounds what must be reserved ahead of time
         for start in range(0, len(keys), chunk):
             part = slice(start, start + chunk)
             room = self._reserve(self.size + len(keys[part]))
-            self._keys.size = hashing.insert(keys[part], room, self._slots, self.size, ids[part], new[part])
+            self._keys.size = kernels.hashing.insert(keys[part], room, self._slots, self.size, ids[part], new[part])
         return ids, new
 
     def find(self, keys: Hashes) -> tuple[Ints, int]:
         """Return the ids of `keys` [T], -1 where unknown, and the number of unknown non-zero keys."""
-        from ..kernels import hashing
-
         ids = np.empty(len(keys), np.int32)
-        return ids, hashing.look_up(keys, self._reserve(self.size), self._slots, ids)
+        return ids, kernels.hashing.look_up(keys, self._reserve(self.size), self._slots, ids)
 
     def _reserve(self, size: int) -> Hashes:
-        """Return the keys with room for `size`, and make slots of which at most half are taken."""
-        from ..kernels import hashing
-
+        """Return the keys with room for `size`, and keep at most half of the slots taken."""
         room = self._keys.reserve(size)
         if 2 * max(size, 1) > len(self._slots):
             self._slots = np.zeros(0, np.int32)  # the old ones go before the new ones come
             slots = np.zeros(max(64, 1 << (2 * size).bit_length()), np.int32)
-            hashing.rehash(room, self.size, slots)
+            kernels.hashing.rehash(room, self.size, slots)
             self._slots = slots
         return room
 
@@ -136,7 +131,7 @@ class BagStore:
 
     @property
     def n_bytes(self) -> int:
-        """The memory of all bags."""
+        """Memory of all bags."""
         return self._ptr.n_bytes + self._ids.n_bytes
 
     @property
@@ -154,7 +149,7 @@ class BagStore:
         return self.add_ragged(members.ravel(), np.full(len(members), members.shape[1], np.int64))
 
     def add_ragged(self, members: Ints, sizes: Offsets) -> Ints:
-        """Add bags of these sizes [B], whose members (-1 for nothing) stand one bag after another; see `add`."""
+        """Add bags of these sizes [B], whose members (-1 for nothing) are given one bag after another; see `add`."""
         ends = np.append(0, np.cumsum(members >= 0))[np.cumsum(sizes)] + self._ids.size
         first = self.size
         self._ids.append(members[members >= 0])

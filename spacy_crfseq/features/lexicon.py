@@ -1,7 +1,7 @@
-"""One row of attribute values per distinct word.
+"""One row of attribute values per distinct word, known by its spaCy hash (ORTH).
 
-A word is known by its spaCy hash (ORTH).  The first rows stand for positions beyond the ends of a sequence: with width
-K, rows 0..K-1 are 1..K positions before the beginning and rows K..2K-1 as many after the end.
+The first rows are padding: with width K, rows 0..K-1 are 1..K positions before the beginning of a sequence and rows
+K..2K-1 as many after its end.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from .. import kernels
 from ..types import Hashes, Ints, Offsets
 from .attributes import PADDED
 from .index import Growable, HashIndex
@@ -19,18 +20,19 @@ LexemeValues = Callable[[int], Sequence[int]]
 """Maps a word's hash to the values of the lexical attributes, 0 where one has no value."""
 
 
+def pad_names(width: int) -> list[str]:
+    """Return ``_B-1 ... _B-K, _B+1 ... _B+K``."""
+    return [f"_B{sign}{k}" for sign in "-+" for k in range(1, width + 1)]
+
+
 def pad_values(width: int) -> Hashes:
-    """Return the hashes that stand for ``_B-1 ... _B-K, _B+1 ... _B+K``."""
-    names = [f"_B{sign}{k}" for sign in "-+" for k in range(1, width + 1)]
-    digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]
+    """Return the hashes of `pad_names`."""
+    digests = [blake2b(name.encode(), digest_size=8).digest() for name in pad_names(width)]
     return np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64)
 
 
 class Lexicon:
-    """Numbers words and keeps their attribute values.
-
-    size (int): Rows, those of the padding positions included.
-    """
+    """Numbers words and keeps their attribute values; `size` counts all rows, padding included."""
 
     def __init__(self, attributes: Sequence[str], width: int, values_of: LexemeValues) -> None:
         self.attributes = list(attributes)
@@ -45,7 +47,7 @@ class Lexicon:
 
     @property
     def n_bytes(self) -> int:
-        """The memory of all rows."""
+        """Memory of all rows."""
         return self._orths.n_bytes + sum(column.n_bytes for column in self._columns.values())
 
     def column(self, attribute: str) -> Hashes:
@@ -72,9 +74,7 @@ class Lexicon:
         self.size += len(rows)
 
     def shifted(self, rows: Ints, offsets: Offsets, distance: int) -> Ints:
-        """Return the row `distance` tokens further on, [T]; see the module's text for positions outside."""
-        from ..kernels import hashing
-
+        """Return the rows [T] of the words `distance` tokens further on, padding included."""
         out = np.empty_like(rows)
-        hashing.shift_ids(rows, offsets, distance, 0, self.width, out)
+        kernels.hashing.shift_ids(rows, offsets, distance, 0, self.width, out)
         return out

@@ -1,7 +1,7 @@
 """Attributes that come with a text instead of being computed from it, as in files of CRFsuite.
 
-They stand on the Doc, ``doc._.crf_attributes``: a list of strings for each token.  The reader of attribute files puts
-them there, and so can anybody else; the token function `noted_attributes` gives them to templates::
+``doc._.crf_attributes``, set by the reader of such files or by any code, holds a list of strings for each token; the
+token function `noted_attributes` makes attributes of them::
 
     [components.crf_tagger.features]
     @crf_features = "spacy_crfseq.Templates.v1"
@@ -23,11 +23,11 @@ from ..types import TokenFunction
 
 EXTENSION = "crf_attributes"
 KEY: Any = ("._.", EXTENSION, None, None)
-"""Where spaCy keeps the extension attribute, in ``doc.user_data``; it travels with the Doc."""
+"""The key of the extension attribute in ``doc.user_data``."""
 
 
 def noted(doc: Any) -> Sequence[Sequence[str]] | None:
-    """Return the attributes of each token of a Doc, None where it has none; a stored Doc has tuples."""
+    """Return the attributes of each token of a Doc (tuples in a stored Doc), None where it has none."""
     attributes: Sequence[Sequence[str]] | None = doc.user_data.get(KEY)
     return attributes
 
@@ -38,10 +38,7 @@ def hash_of(doc: Any) -> int:
 
 
 def noted_attributes(sequence: Sequence[Any], i: int) -> Sequence[str]:
-    """Return the attributes that a token has on its Doc; a token function.
-
-    RAISES DataError: If the Doc has none, or not for each token.
-    """
+    """Return the attributes of a token; DataError if its Doc does not have some for each token."""
     token = sequence[i]
     attributes = noted(token.doc)
     if not isinstance(attributes, Sequence) or len(attributes) != len(token.doc):

@@ -1,12 +1,9 @@
-"""Grouping templates into slots, so that work is shared between tokens.
+"""Grouping templates into slots, so that tokens share work: weights are summed once per distinct set of attributes.
 
-Most templates look at one word at one offset, and all of those for one offset are fixed by the word: they form a
-*lexeme slot*, whose set of attributes (a *bag*) is looked up by the word's number.  Templates over token columns alone
-(tags, say) take few distinct values, so those whose parts are covered by a larger one join it in a *column slot*, whose
-bag is looked up by the larger one's key.  What is left, conjunctions across words, are *single slots*: one attribute a
-token.  A token thus holds a handful of ids instead of one per template, and weights are summed once per distinct bag.
-
-A token function gives a set of names, as many as it likes: a *set slot*, whose bag is looked up by the whole set.
+Templates about the word at one offset form a *lexeme slot*: the word's number determines their attributes, a *bag*.
+Templates over token columns alone (tags, say) whose parts all occur in a larger one share a *column slot*, whose bag
+the larger one's key determines.  A token function is a *set slot*, whose bag the whole set of names determines.  Other
+templates are *single slots*, with one attribute a token.
 """
 
 from __future__ import annotations
@@ -33,41 +30,29 @@ class ColumnSlot(NamedTuple):
     templates: tuple[int, ...]
 
 
-class SingleSlot(NamedTuple):
-    """One template."""
-
-    template: int
-
-
-class SetSlot(NamedTuple):
-    """A template that is one token function at one offset."""
-
-    template: int
-
-
 class Plan(NamedTuple):
-    """Slots of a list of templates; numbers are positions in the list."""
+    """Slots of a list of templates; templates are numbered by their positions in the list."""
 
     templates: tuple[Template, ...]
     lexeme_slots: tuple[LexemeSlot, ...]
     column_slots: tuple[ColumnSlot, ...]
-    single_slots: tuple[SingleSlot, ...]
-    set_slots: tuple[SetSlot, ...] = ()
+    single_slots: tuple[int, ...]
+    set_slots: tuple[int, ...] = ()
 
     @property
     def columns(self) -> list[str]:
-        """Names of the token columns that are used."""
+        """The token columns that are used."""
         return [name for name in TOKEN_COLUMNS if name in self._attributes()]
 
     @property
     def lexical(self) -> list[str]:
-        """Names of the attributes of words that are used, sorted."""
+        """The attributes of words that are used, sorted."""
         return sorted(self._attributes() - set(TOKEN_COLUMNS) - self.functions)
 
     @property
     def functions(self) -> set[str]:
-        """Names of the token functions that are used."""
-        return {self.templates[slot.template].parts[0].attribute for slot in self.set_slots}
+        """The token functions that are used."""
+        return {self.templates[number].parts[0].attribute for number in self.set_slots}
 
     @property
     def width(self) -> int:
@@ -79,7 +64,7 @@ class Plan(NamedTuple):
 
 
 def lexical_names(*plans: Plan) -> list[str]:
-    """Return the attributes of words that any of the plans uses, sorted: the columns of their lexicon."""
+    """Return the attributes of words that any of the plans uses, sorted."""
     return sorted({name for plan in plans for name in plan.lexical})
 
 
@@ -92,16 +77,19 @@ def make_plan(templates: Iterable[Template], functions: Collection[str] = ()) ->
     """Assign every template to exactly one slot.
 
     functions (Collection[str]): Names of token functions.
-    RAISES ConfigError: If such a name stands in a conjunction.
+    RAISES ConfigError: If such a name is in a conjunction.
     """
     templates = tuple(templates)
     by_offset: dict[int, list[int]] = {}
-    over_columns: list[int] = []
-    singles: list[int] = []
-    sets: list[int] = []
+    over_columns, singles, sets = list[int](), list[int](), list[int]()
     for number, template in enumerate(templates):
         if any(part.attribute in functions for part in template.parts):
-            _check_alone(template)
+            if len(template.parts) > 1:
+                raise ConfigError(
+                    f"Template {template.name!r}: a token function gives many values at a token and cannot stand in a "
+                    "conjunction. Let the function itself return the joint value, for example "
+                    '"word+tag=" + sentence[i].text + "/" + sentence[i].tag_.'
+                )
             sets.append(number)
             continue
         kinds = {part.attribute in TOKEN_COLUMNS for part in template.parts}
@@ -117,23 +105,13 @@ def make_plan(templates: Iterable[Template], functions: Collection[str] = ()) ->
         templates,
         tuple(LexemeSlot(offset, tuple(by_offset[offset])) for offset in sorted(by_offset)),
         tuple(ColumnSlot(key, tuple(members)) for key, members in groups.items() if len(members) > 1),
-        tuple(SingleSlot(key) for key, members in groups.items() if len(members) == 1)
-        + tuple(SingleSlot(number) for number in singles),
-        tuple(SetSlot(number) for number in sets),
+        (*(key for key, members in groups.items() if len(members) == 1), *singles),
+        tuple(sets),
     )
 
 
-def _check_alone(template: Template) -> None:
-    if len(template.parts) > 1:
-        raise ConfigError(
-            f"Template {template.name!r}: a token function gives many values at a token and cannot stand in a "
-            "conjunction. Let the function itself return the joint value, for example "
-            '"word+tag=" + sentence[i].text + "/" + sentence[i].tag_.'
-        )
-
-
 def _cover(templates: tuple[Template, ...], numbers: Collection[int]) -> dict[int, list[int]]:
-    """Give each template to the first of the largest ones that has all of its parts."""
+    """Assign each template to the first of the largest ones that has all of its parts."""
     largest_first = sorted(numbers, key=lambda number: -len(templates[number].parts))
     groups: dict[int, list[int]] = {}
     for number in largest_first:

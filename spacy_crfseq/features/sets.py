@@ -1,8 +1,4 @@
-"""Named lists of templates: the papers' feature sets and one good default for each task.
-
-Each registered function returns a `FeatureSet`, a frozen value that holds texts only; the component that reads its
-config parses them.  Windows count tokens on each side.
-"""
+"""Named lists of templates: the papers' feature sets and one good default for each task."""
 
 from __future__ import annotations
 
@@ -23,12 +19,11 @@ class FeatureSet:
 
     templates (tuple[str, ...]): Templates whose attributes score a label.
     pair_templates (tuple[str, ...]): Templates whose attributes score a label and the one before it together, the
-        features lambda_{y',y,x} of Sokolovska (2010), section 3.1.  Plain transitions are always there.
-    functions (Mapping[str, LexemeFunction]): Attributes defined by the user: name to function of a word's text.
-    token_functions (Mapping[str, TokenFunction]): Sets of attributes defined by the user: name to function of a token
-        in its sequence, called for every token of every text.  One that looks at columns which earlier components set
-        says so in an attribute, ``function.reads = ("TAG",)``, so that commands and training take care of them.
-    RAISES ConfigError: If a template cannot be read, a function takes the name of a built-in attribute, or no template
+        features lambda_{y',y,x} of Sokolovska (2010), section 3.1, beside the transitions.
+    functions (Mapping[str, LexemeFunction]): Attributes of your own by their names: functions of a word's text.
+    token_functions (Mapping[str, TokenFunction]): Sets of attributes of your own by their names: functions of a token
+        in its sequence.  One that reads columns of earlier components has an attribute ``reads = ("TAG",)``.
+    RAISES ConfigError: If a template cannot be read, a function has the name of a built-in attribute, or no template
         names a token function.
     """
 
@@ -69,7 +64,7 @@ class FeatureSet:
 
 
 def columns_read(function: TokenFunction) -> tuple[str, ...]:
-    """Return the token columns that a function says to look at, in an attribute `reads`, such as ("TAG",)."""
+    """Return the token columns that a function declares to read."""
     return tuple(getattr(function, "reads", ()))
 
 
@@ -98,67 +93,36 @@ def _at(offset: int, names: list[str] | tuple[str, ...]) -> list[str]:
     return [f"{name}[{offset}]" for name in names]
 
 
+def _grams(name: str, n: int, first: int) -> list[str]:
+    """Return the conjunctions of n neighbours in the window from `first` to as far on the other side."""
+    return ["|".join(f"{name}[{i + k}]" for k in range(n)) for i in range(first, -first - n + 2)]
+
+
 def tagging() -> FeatureSet:
     """Return the default of `crf_tagger`: the word, its affixes, shape and spelling, its neighbours, word bigrams."""
     near = ["LOWER", "SUFFIX2", "SUFFIX3", "SHAPE"]
-    return FeatureSet(
-        (
-            *_at(0, ["ORTH", "LOWER", *_affixes(1, 2, 3, 4), "SHAPE", *SPELLING]),
-            *_at(-1, near),
-            *_at(1, near),
-            *_at(-2, ["LOWER"]),
-            *_at(2, ["LOWER"]),
-            "LOWER[-1]|LOWER[0]",
-            "LOWER[0]|LOWER[1]",
-        )
-    )
+    word = _at(0, ["ORTH", "LOWER", *_affixes(1, 2, 3, 4), "SHAPE", *SPELLING])
+    return FeatureSet((*word, *_at(-1, near), *_at(1, near), "LOWER[-2]", "LOWER[2]", *_grams("LOWER", 2, -1)))
 
 
 def chunking() -> FeatureSet:
     """Return the default of `crf_chunker`: words and tags around the token; tags must be set before."""
-    return FeatureSet(
-        (
-            "LOWER[-2..2]",
-            "TAG[-2..2]",
-            *(f"TAG[{i}]|TAG[{i + 1}]" for i in (-2, -1, 0, 1)),
-            *(f"TAG[{i}]|TAG[{i + 1}]|TAG[{i + 2}]" for i in (-2, -1, 0)),
-            "LOWER[-1]|LOWER[0]",
-            "LOWER[0]|LOWER[1]",
-            "SUFFIX3[0]",
-            "SHAPE[0]",
-        )
-    )
+    tags = ("TAG[-2..2]", *_grams("TAG", 2, -2), *_grams("TAG", 3, -2))
+    return FeatureSet(("LOWER[-2..2]", *tags, *_grams("LOWER", 2, -1), "SUFFIX3[0]", "SHAPE[0]"))
 
 
 def entities() -> FeatureSet:
     """Return the default of `crf_ner`: words, affixes and shapes in a window of two; no other component is needed."""
-    near = ["LOWER", "SHAPE", "SUFFIX3", "INITIAL_UPPER"]
-    return FeatureSet(
-        (
-            *_at(0, ["ORTH", "LOWER", *_affixes(1, 2, 3, 4), "SHAPE", "BRIEF_SHAPE", *SPELLING]),
-            *_at(-1, ["ORTH", *near]),
-            *_at(1, ["ORTH", *near]),
-            *_at(-2, ["LOWER", "SHAPE"]),
-            *_at(2, ["LOWER", "SHAPE"]),
-            "LOWER[-1]|LOWER[0]",
-            "LOWER[0]|LOWER[1]",
-            "BRIEF_SHAPE[-1]|BRIEF_SHAPE[0]|BRIEF_SHAPE[1]",
-        )
-    )
+    near, far = ["ORTH", "LOWER", "SHAPE", "SUFFIX3", "INITIAL_UPPER"], ["LOWER", "SHAPE"]
+    word = _at(0, ["ORTH", "LOWER", *_affixes(1, 2, 3, 4), "SHAPE", "BRIEF_SHAPE", *SPELLING])
+    context = (*_at(-1, near), *_at(1, near), *_at(-2, far), *_at(2, far))
+    return FeatureSet((*word, *context, *_grams("LOWER", 2, -1), *_grams("BRIEF_SHAPE", 3, -1)))
 
 
 def crfpp_chunking() -> FeatureSet:
     """Return the template file that CRF++ ships for CoNLL-2000: 19 attributes a token."""
-    return FeatureSet(
-        (
-            "ORTH[-2..2]",
-            "ORTH[-1]|ORTH[0]",
-            "ORTH[0]|ORTH[1]",
-            "TAG[-2..2]",
-            *(f"TAG[{i}]|TAG[{i + 1}]" for i in (-2, -1, 0, 1)),
-            *(f"TAG[{i}]|TAG[{i + 1}]|TAG[{i + 2}]" for i in (-2, -1, 0)),
-        )
-    )
+    tags = ("TAG[-2..2]", *_grams("TAG", 2, -2), *_grams("TAG", 3, -2))
+    return FeatureSet(("ORTH[-2..2]", *_grams("ORTH", 2, -1), *tags))
 
 
 def s1() -> FeatureSet:

@@ -7,13 +7,14 @@ In a config::
     path = "template"
     columns = ["word", "tag"]
 
-The file becomes a part of the model: a trained pipeline carries its lines, and the file is read only to train.
+A trained pipeline stores the lines; the file is read only to train.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -34,17 +35,13 @@ from .templates import MAX_OFFSET
 
 UNUSED = "_"
 ALWAYS = "ALWAYS"
-"""The attribute of a template without macros: it is there at every token."""
+"""The attribute of templates without macros, present at every token."""
 NO_MATCH = "(none)"
-"""What a macro %m gives where nothing matches; no text at all would switch nothing on."""
+"""The value of a macro %m where nothing matches, since an empty one would be no attribute."""
 
 
 class Imported(NamedTuple):
-    """What a file says.
-
-    features (FeatureSet): Its templates.
-    transitions (bool): Whether a line scores pairs of labels alone, whatever the text.
-    """
+    """The templates of a file, and whether a line scores pairs of labels alone, whatever the text."""
 
     features: FeatureSet
     transitions: bool
@@ -57,8 +54,7 @@ class TemplateFile:
     columns (list[str]): What the columns of the training files of CRF++ or Wapiti hold, from column 0: "word", the
         lower-cased name of any other attribute of a template, such as "tag", "pos", "lemma" or "suffix3", or "_" for
         one that the templates do not use.
-    RAISES ConfigError: On an unknown name of a column.  What is wrong with the file is told when it is first needed,
-        as a FormatError with its line.
+    RAISES ConfigError: On an unknown name of a column.  An error in the file is a FormatError at its first use.
     """
 
     def __init__(self, path: Path | str, columns: list[str] | tuple[str, ...] = ("word", "tag")) -> None:
@@ -67,25 +63,16 @@ class TemplateFile:
             if name not in ("word", UNUSED) and name.upper() not in BUILT_IN:
                 known = ("word", UNUSED, *(attribute.lower() for attribute in BUILT_IN))
                 raise ConfigError(f"TemplateFile: columns: {name!r} is not known. {suggest(name, known)}")
-        self._lines: list[TemplateLine] | None = None
-        self._imported: Imported | None = None
 
-    @property
+    @cached_property
     def lines(self) -> list[TemplateLine]:
-        """The templates as they stand in the file, or as a model has stored them."""
-        if self._lines is None:
-            self._lines = read_template_file(self.path)
-        return self._lines
+        """The templates of the file, or those that a model has stored."""
+        return read_template_file(self.path)
 
-    @property
+    @cached_property
     def imported(self) -> Imported:
-        """What they mean.
-
-        RAISES FormatError: With its line, if the file is not there or has a template that cannot be used.
-        """
-        if self._imported is None:
-            self._imported = import_templates(self.lines, self.columns, self.path)
-        return self._imported
+        """The templates of this package; FormatError with its line if the file has one that cannot be used."""
+        return import_templates(self.lines, self.columns, self.path)
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -94,7 +81,7 @@ class TemplateFile:
 
     @property
     def pair_templates(self) -> tuple[str, ...]:
-        """Templates whose attributes score a label and the one before it together."""
+        """Templates whose attributes score a label and the one before it."""
         return self.imported.features.pair_templates
 
     @property
@@ -104,7 +91,7 @@ class TemplateFile:
 
     @property
     def token_functions(self) -> Mapping[str, TokenFunction]:
-        """None: a file has no such functions."""
+        """Empty: a file has none."""
         return {}
 
     def plans(self) -> tuple[Plan, Plan]:
@@ -112,10 +99,7 @@ class TemplateFile:
         return self.imported.features.plans()
 
     def check_transitions(self, component: str, transitions: bool) -> None:
-        """Refuse a setting of the component that contradicts the file.
-
-        RAISES ConfigError: Saying what to write.
-        """
+        """Raise ConfigError if a component's setting contradicts the file."""
         if transitions == self.imported.transitions:
             return
         if transitions:
@@ -134,17 +118,15 @@ class TemplateFile:
 
     def from_state(self, state: list[str]) -> None:
         """Use the templates that a model has stored."""
-        self._lines, self._imported = parse_template_lines(state, self.path), None
+        self.lines = parse_template_lines(state, self.path)
+        vars(self).pop("imported", None)
 
 
 Features: TypeAlias = FeatureSet | TemplateFile
 
 
 class RegexTest:
-    """Function of a word's text: whether a regular expression matches it, or the part that it matches.
-
-    macro (Macro): "t" gives "true" or "false", "m" the part, or `NO_MATCH`.
-    """
+    """Function of a word's text: macro "t" gives "true" or "false", macro "m" the matching part or `NO_MATCH`."""
 
     def __init__(self, macro: Macro) -> None:
         self.macro = macro
@@ -167,8 +149,8 @@ def always(text: str) -> str:
 def import_templates(lines: list[TemplateLine], columns: tuple[str, ...], path: Path) -> Imported:
     """Return the templates of a file as those of this package.
 
-    RAISES FormatError: With its line, where a macro names a column that there is not, has an offset beyond
-        `MAX_OFFSET`, or looks at another column than the word by a regular expression.
+    RAISES FormatError: With its line, if a macro names an unknown column, has an offset beyond `MAX_OFFSET`, or applies
+        a regular expression to another column than the word.
     """
     state: list[str] = []
     pair: list[str] = []

@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A conjunction of parts; it switches on one attribute a token, or none where a part has no value."""
+    """A conjunction of parts: one attribute a token, or none where a part has no value."""
 
     parts: tuple[Part, ...]
 
@@ -43,7 +43,7 @@ class Template(NamedTuple):
 
     @property
     def seed(self) -> int:
-        """A 64-bit hash of the name: attribute keys do not depend on the order of the templates."""
+        """A 64-bit hash of the name, so that attribute keys do not depend on the order of templates."""
         return int.from_bytes(blake2b(self.name.encode(), digest_size=8).digest(), "little") or 1
 
 
@@ -53,11 +53,7 @@ def parse(texts: Iterable[str], known: Collection[str]) -> list[Template]:
     known (Collection[str]): Attribute names that may be used.
     RAISES ConfigError: On a syntax error, an unknown attribute or an offset beyond `MAX_OFFSET`.
     """
-    templates: dict[Template, None] = {}
-    for text in texts:
-        for template in _parse_one(text, known):
-            templates[template] = None
-    return list(templates)
+    return list(dict.fromkeys(template for text in texts for template in _parse_one(text, known)))
 
 
 def _parse_one(text: str, known: Collection[str]) -> list[Template]:
@@ -66,12 +62,11 @@ def _parse_one(text: str, known: Collection[str]) -> list[Template]:
     windows = [_parse_part(part, text, known) for part in text.split("|")]
     if len(windows) == 1:
         return [Template((part,)) for part in windows[0]]
-    for window in windows:
-        if len(window) > 1:
-            raise ConfigError(
-                f"Template {text!r}: a window such as [-1..1] cannot stand in a conjunction. "
-                "Write one conjunction for each offset."
-            )
+    if any(len(window) > 1 for window in windows):
+        raise ConfigError(
+            f"Template {text!r}: a window such as [-1..1] cannot stand in a conjunction. "
+            "Write one conjunction for each offset."
+        )
     return [Template(tuple(window[0] for window in windows))]
 
 

@@ -1,8 +1,7 @@
-"""What functions of a token in its sequence return, as sets of hashes.
+"""Results of token functions as sets of hashes.
 
-Such a function is what sklearn-crfsuite's users call ``word2features(sentence, i)``: it returns a dictionary or a list
-of strings.  Every name is one attribute, which is there or is not.  Dictionaries mean what they mean in
-python-crfsuite.
+Such a function, ``word2features(sentence, i)`` to users of sklearn-crfsuite, returns a list of attribute names or a
+dictionary, which is read as by python-crfsuite.
 """
 
 from __future__ import annotations
@@ -18,11 +17,9 @@ from ..types import Hashes, Offsets
 
 
 class TokenSets(NamedTuple):
-    """The set of each of T tokens.
+    """The set of each of T tokens: hashes of names, ``values[ptr[t]:ptr[t + 1]]``.
 
     keys (Hashes): [T] a key for each distinct set, 0 for the empty one.
-    ptr (Offsets): [T + 1] where each token's values begin.
-    values (Hashes): Hashes of the names in all sets, one set after another.
     """
 
     keys: Hashes
@@ -38,7 +35,7 @@ class TokenSets(NamedTuple):
 
 
 def make_token_sets(sizes: Sequence[int], values: Sequence[int] | array[int]) -> TokenSets:
-    """Return sets of these sizes [T], whose values, distinct hashes of 64 bits, stand one set after another.
+    """Return sets of these sizes [T] of distinct 64-bit hashes, given one set after another.
 
     The key of a set is the sum of its values, so that their order does not matter.
     """
@@ -51,11 +48,11 @@ def make_token_sets(sizes: Sequence[int], values: Sequence[int] | array[int]) ->
 
 
 def names_in(returned: Any) -> list[str]:
-    """Return the names in what a token function has returned; some may be there twice.
+    """Return the names, perhaps with repetitions, in what a token function has returned.
 
-    A list, tuple or set holds names.  A dictionary has an entry for each name, or for each name and value: text under
-    "word" becomes ``word=text``, True or 1 the name alone, and False, 0 and None nothing.  A list under "shapes"
-    becomes ``shapes:a``, ``shapes:b`` and so on, a dictionary the same with its own entries.
+    A list, tuple or set holds names.  Of a dictionary, text under "word" becomes ``word=text``, True or 1 the name
+    alone, and False, 0 and None nothing; a list under "shapes" becomes ``shapes:a``, ``shapes:b`` and so on, a
+    dictionary the same with its own entries.
     RAISES DataError: On anything else, saying what to write.
     """
     if type(returned) is dict or isinstance(returned, Mapping):
@@ -93,7 +90,7 @@ def _names_of(entries: Mapping[Any, Any]) -> list[str]:
 
 
 def _weighs(name: str, value: Any) -> bool:
-    """Return whether a number, which is to be 0 or 1, is 1."""
+    """Return whether a number is 1, not 0; DataError for any other."""
     try:
         number = float(value)
     except (TypeError, ValueError):

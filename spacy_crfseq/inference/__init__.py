@@ -1,1 +1,1 @@
-"""Inference: what follows from scores, such as labels, probabilities and alternatives."""
+"""Inference: labels, probabilities and alternatives, given scores."""

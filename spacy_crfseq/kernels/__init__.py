@@ -3,4 +3,38 @@
 A kernel takes C-contiguous arrays, tuples of them and plain numbers, allocates nothing that grows with the corpus,
 releases the GIL and knows nothing of Docs, templates or plug-ins.  Kernels may call kernels of other files: a change of
 any file of this folder makes numba compile all of them again.
+
+Other rooms write ``kernels.rows.add_fixed(...)``: a file of kernels is imported at its first use, so that what only
+loads a model does not wait for numba.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import (  # noqa: F401
+        blocks,
+        boosting,
+        chain,
+        coordinate,
+        gather,
+        hashing,
+        kbest,
+        lattice,
+        local,
+        memory,
+        penalties,
+        rows,
+        sparse_chains,
+        updates,
+        vectors,
+        viterbi,
+    )  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return import_module(f".{name}", __name__)

@@ -8,7 +8,7 @@ from . import frame
 from .charts import heat_map
 
 if TYPE_CHECKING:
-    from ..analysis.weights import TemplateWeights
+    from ..evaluation.weights import TemplateWeights
     from ..types import Floats
 
 GROUPS = {"transitions": "(transitions)", "boundaries": "(start and end)"}

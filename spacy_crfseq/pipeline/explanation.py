@@ -1,23 +1,22 @@
-"""Why a component labels tokens as it does: the weights that speak for each label and against the next best one.
+"""Why a component labels tokens as it does: the weights for each label and against its rival.
 
-The rival of a token's label is, if nothing else is asked for, its second most probable one.  It is compared in the best
-labelling of the sentence that has it: neighbours may change with it, as they must in a span.  The margin is the score
-of the predicted labelling minus that of the rival one, and the contributions are the addends in which the two differ.
+The rival of a token's label is its second most probable one, or a given one, in the best labelling of the sentence that
+has it: neighbours may change with it, as they must in a span.  The margin is the score of the predicted labelling minus
+that of the rival one, and the contributions are the addends in which the two differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from math import exp, inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc
 
-from ..analysis.contributions import ADDED, DICTIONARY, KINDS, PAIR, START, STATE, TRANSITION, Addends, BestThrough
-from ..analysis.weights import entries
 from ..errors import DataError
-from ..features.encoder import Active
+from ..evaluation.contributions import ADDED, DICTIONARY, KINDS, PAIR, START, STATE, TRANSITION, Addends, BestThrough
+from ..evaluation.weights import entries
 from ..inference.posterior import Posterior
 from ..model import LinearChainCRF
 from ..potentials.sums import SumSource
@@ -33,10 +32,9 @@ class Contribution(NamedTuple):
     """One addend of the score of a labelling.
 
     token (int): The token whose score it is a part of: the one explained, or one whose label would change with it.
-    kind (str): "state" or "pair" for an attribute, "transition", "start" or "end".
-    name (str): The attribute, such as ``LOWER[-1]=the``, or the labels that a transition joins.
-    weight (float): What it adds to the score of the predicted labelling.
-    rival_weight (float): What would stand there in the rival labelling; 0 where there is no rival.
+    kind (str): "state" or "pair" for an attribute, "transition", "start", "end" or "added".
+    name (str): The attribute, such as ``LOWER[-1]=the``, or the labels of a transition.
+    weight, rival_weight (float): Its value in the predicted and in the rival labelling; 0 without a rival.
     """
 
     token: int
@@ -47,7 +45,7 @@ class Contribution(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """What it adds to the margin."""
+        """Its part of the margin."""
         return self.weight - self.rival_weight
 
 
@@ -57,12 +55,11 @@ class TokenExplanation(NamedTuple):
     token (int): Its number in the Doc.
     score (float): Its part of the labelling's score: the weights of all contributions of this token.
     rival (str | None): The label that it is compared with; None where no other is possible.
-    margin (float): By how much the predicted labelling beats the best one with the rival: the sum of all differences.
-        Infinite where the rival is not possible or there is none.
-    impossible (str): Why the rival cannot be, empty where it can.
+    margin (float): The sum of all differences, infinite where the rival is impossible or there is none.
+    impossible (str): Why the rival is impossible, empty where it is not.
     changes (dict[int, str]): Labels that other tokens would have beside the rival, by their numbers.
     contributions (list[Contribution]): The largest differences first.
-    unknown (list[str]): Attributes that the token has but the model does not know.
+    unknown (list[str]): Attributes that the token has but the model does not.
     """
 
     token: int
@@ -80,15 +77,11 @@ class TokenExplanation(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Why a Doc is labelled as it is.
+    """Why a component labels a Doc as it does.
 
-    component (str): The component that was asked.
-    words (list[str]): All tokens of the Doc.
-    labels (list[str]): Their predicted labels.
-    probabilities (list[float]): Of these.
-    score (float): The score of the labelling as a whole, the sum of its tokens' scores.
-    probability (float): Of the labelling as a whole.
-    tokens (list[TokenExplanation]): The tokens asked about.
+    labels, probabilities (list): Of all tokens, as predicted.
+    score, probability (float): Of the labelling as a whole; its score is the sum of its tokens' scores.
+    tokens (list[TokenExplanation]): Those to be explained.
     """
 
     component: str
@@ -115,11 +108,7 @@ class Explanation(NamedTuple):
 
 
 class Explainer:
-    """Explains what a component predicts with the weights that it has when this is made.
-
-    ask (Callable): `CRFComponent.ask`.
-    reader (AttributeReader): For the attributes of `crf`.
-    """
+    """Explains the predictions of a component with its present weights; `ask` is `CRFComponent.ask`."""
 
     def __init__(
         self,
@@ -130,8 +119,7 @@ class Explainer:
         reader: AttributeReader,
     ) -> None:
         self._name, self._ask, self._annotation = name, ask, annotation
-        self._crf, self._reader = crf, reader
-        self._weights = entries(crf)
+        self._crf, self._reader, self._weights = crf, reader, entries(crf)
 
     def explain(
         self, doc: Doc, *, tokens: Collection[int] | None = None, against: str | None = None, preset: bool = False
@@ -139,8 +127,8 @@ class Explainer:
         """Explain the labels of a Doc.
 
         tokens (Collection[int] | None): Those to be explained; None for all.
-        against (str | None): Why not this label?  A tag, or a type that stands for all its tags.
-        preset (bool): As `CRFComponent.ask` has it.
+        against (str | None): The rival, a tag or the type of several tags.
+        preset (bool): As in `CRFComponent.ask`.
         RAISES ConfigError: If the component has no model, or none of whole labellings.
         RAISES DataError: If the model has no such label, or the Doc no such token.
         """
@@ -184,20 +172,15 @@ class _Text:
         self.unknown: list[list[str]] = [[] for _ in doc]
         for block, (kind, found) in enumerate(zip((STATE, PAIR), active, strict=True)):
             for one in found:
-                names = reader.names(block, one)
-                self.names[kind, one.template] = names
-                self._note_unknown(one, names)
-
-    def _note_unknown(self, active: Active, names: Sequence[str]) -> None:
-        for i in np.flatnonzero(active.attributes < 0).tolist():
-            self.unknown[active.tokens[i]].append(names[i])
+                names = self.names[kind, one.template] = reader.names(block, one)
+                for i in np.flatnonzero(one.attributes < 0).tolist():
+                    self.unknown[one.tokens[i]].append(names[i])
 
     def explain(self, token: int, rivals: Collection[int] | None) -> TokenExplanation:
         label, tags = int(self.labels[token]), self.tags
         rival = self._rival(token, label, rivals)
-        labels, changes, impossible = self.labels, {}, ""
-        if rival is not None:
-            impossible = self._objection(token, rival)
+        labels, changes = self.labels, {}
+        impossible = "" if rival is None else self._objection(token, rival)
         compared = rival is not None and not impossible
         if rival is not None and compared:
             labels = self.best.labelling(token, rival, self.labels)
@@ -220,7 +203,7 @@ class _Text:
         )
 
     def _rival(self, token: int, label: int, wanted: Collection[int] | None) -> int | None:
-        """Return the most probable of the labels wanted, else of all others that can be."""
+        """Return the most probable of the labels wanted, else of all other possible ones."""
         marginals, best = self.marginals[token], self.best.scores[token]
         others = [k for k in wanted or () if k != label]
         if not others or label in (wanted or ()):
@@ -228,7 +211,6 @@ class _Text:
         return max(others, key=lambda k: (marginals[k], best[k]), default=None)
 
     def _objection(self, token: int, rival: int) -> str:
-        """Return why a token cannot have a label; empty where it can."""
         if self.best.scores[token, rival] > -inf:
             return ""
         allowed, words = self.posterior.allowed, self.words

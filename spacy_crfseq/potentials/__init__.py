@@ -1,1 +1,1 @@
-"""Potentials: whatever turns an encoded text into scores, and takes gradients of scores back to its parameters."""
+"""Potentials: they turn an encoded text into scores, and gradients of scores into those of their parameters."""

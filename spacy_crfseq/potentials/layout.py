@@ -1,7 +1,7 @@
-"""Where the parameters of a linear potential lie in one flat array.
+"""Where the parameters of a linear potential lie in theta [D].
 
-All parameters live in theta [D]: the weights of the *state* block (attributes that score a label), those of the *pair*
-block (attributes that score a label and the one before it), transitions, start and end scores.
+These are the weights of the *state* block (attributes that score a label), those of the *pair* block (attributes that
+score a label and the one before it), transitions, start and end scores.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .. import kernels
 from ..features.encoder import Encoded, Ids
 from ..types import Bools, Floats, Ints, Offsets, RowBlock
 from .rows import EVERYWHERE, DenseRows, Rows, SparseRows, restricted_rows, without_empty
 
 SHARD_FLOATS = 1 << 18
-"""Scores are computed for about this many numbers at a time, so that they stay in the cache."""
+"""Numbers of scores that are computed at a time, so that they stay in the cache."""
 BLOCK_TOKENS = 1 << 18
-"""Tokens of a training set that are looked at together where the numbers of all would take much memory."""
+"""Tokens of a training set that are processed at a time, which bounds temporary arrays."""
 
 
 class Layout(NamedTuple):
     """Where each group of parameters lies in theta.
 
-    n_labels (int): L.
-    state (Rows): Rows of width L.
-    pair (Rows): Rows of width L * L; no rows where no label-pair templates are used.
+    state, pair (Rows): Rows of width L, and of width L * L; no pair rows without label-pair templates.
     steps (Bools | None): [L, L] transitions that are learnt; None for all.
     boundaries (bool): Whether start and end scores are learnt.
     """
@@ -39,11 +38,11 @@ class Layout(NamedTuple):
 
     @property
     def size(self) -> int:
-        """D, the number of parameters."""
+        """D."""
         return self.state.size + self.pair.size + self.n_labels * (self.n_labels + 2)
 
     def blocks(self) -> list[RowBlock]:
-        """Return the groups of rows: state, pair, and the scores that all positions share, each a row of its own."""
+        """Return the groups of rows: state, pair, and the scores that all positions share, one in a row."""
         pair, shared = self.state.size, self.state.size + self.pair.size
         n_state, n_pair = self.state.n_rows, self.pair.n_rows
         return [
@@ -54,24 +53,17 @@ class Layout(NamedTuple):
 
     def views(self, theta: Floats) -> Views:
         """Cut theta [D] into its groups, without a copy."""
-        n = self.n_labels
-        pair = self.state.size
-        transitions = pair + self.pair.size
-        start = transitions + n * n
+        n, pair = self.n_labels, self.state.size
+        steps = pair + self.pair.size
+        start = steps + n * n
         end = start + n
-        return Views(
-            theta[:pair],
-            theta[pair:transitions],
-            theta[transitions:start].reshape(n, n),
-            theta[start:end],
-            theta[end:],
-        )
+        return Views(theta[:pair], theta[pair:steps], theta[steps:start].reshape(n, n), theta[start:end], theta[end:])
 
     def restricted(self, kept: Bools) -> Layout:
-        """Return a layout that has and learns only the parameters that kept [D] marks.
+        """Return a layout with only the weights that kept [D] marks; `move` takes parameters there.
 
-        Rows of attributes stay, though without weights; so do transitions, start and end scores.  Of these, transitions
-        that are not kept are not learnt.  `move` takes parameters there.
+        Rows stay, though perhaps without weights; so do transitions, start and end scores.  Transitions that are not
+        kept are not learnt.
         """
         views = self.views(kept)
         steps = views.transitions.copy() if self.steps is None else self.steps & views.transitions
@@ -84,13 +76,13 @@ class Layout(NamedTuple):
         )
 
     def move(self, theta: Floats, kept: Bools) -> Floats:
-        """Return the parameters theta [D] as `restricted` orders them; shared scores that are not kept become zero."""
+        """Return theta [D] as `restricted` orders it; shared scores that are not kept become zero."""
         weights = self.state.size + self.pair.size
         shared = np.where(kept[weights:], theta[weights:], theta.dtype.type(0))
         return np.concatenate([theta[:weights][kept[:weights]], shared])
 
     def without_empty(self) -> Layout:
-        """Return the layout without attributes that have no weight; all parameters stay where they are."""
+        """Return the layout without attributes that have no weight; parameters stay where they are."""
         return self._replace(state=without_empty(self.state), pair=without_empty(self.pair))
 
     def learnt(self) -> Bools:
@@ -105,16 +97,11 @@ class Layout(NamedTuple):
 
     def hold(self, grad: Floats) -> None:
         """Set the gradient of parameters that are not learnt to zero."""
-        views = self.views(grad)
-        if self.steps is not None:
-            views.transitions[~self.steps] = 0
-        if not self.boundaries:
-            views.start[:] = 0
-            views.end[:] = 0
+        grad[self.state.size + self.pair.size :][~self.learnt()] = 0
 
 
 class Views(NamedTuple):
-    """Groups of parameters: weights of both blocks, transitions [L, L], start and end [L]."""
+    """Weights of both blocks, transitions [L, L], start and end scores [L]."""
 
     state: Floats
     pair: Floats
@@ -126,7 +113,7 @@ class Views(NamedTuple):
 def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: int = 1) -> Iterator[tuple[int, int]]:
     """Yield ranges of sequences whose scores take about `times` `SHARD_FLOATS` numbers, at least one sequence each.
 
-    They are made smaller where their number would not be a multiple of n_threads.
+    They are smaller where their number would not be a multiple of n_threads.
     """
     tokens = max(1, times * SHARD_FLOATS // max(1, floats_per_token))
     if n_threads > 1 and len(offsets) > 1:
@@ -141,24 +128,22 @@ def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: i
 
 
 def observed_rows(ids: Ids, columns: Ints, n_rows: int, width: int) -> SparseRows:
-    """Return rows that hold the columns [T] each attribute was seen with; negative columns are passed over."""
-    from ..kernels import rows
-
+    """Return rows with the columns [T] that each attribute occurs with; negative ones are skipped."""
     words = (width + 63) // 64
     marks = np.zeros((n_rows, words), np.uint64)
     bag_marks = np.zeros((ids.store.size, words), np.uint64)
-    rows.mark_columns(ids.attrs, columns, marks)
-    rows.mark_columns(ids.bags, columns, bag_marks)
-    rows.spread_marks(ids.store.ptr, ids.store.ids, bag_marks, marks)
+    kernels.rows.mark_columns(ids.attrs, columns, marks)
+    kernels.rows.mark_columns(ids.bags, columns, bag_marks)
+    kernels.rows.spread_marks(ids.store.ptr, ids.store.ids, bag_marks, marks)
     ptr = np.zeros(n_rows + 1, np.int64)
-    size = rows.marks_to_rows(marks, width, ptr, np.empty(0, np.int32))
+    size = kernels.rows.marks_to_rows(marks, width, ptr, np.empty(0, np.int32))
     cols = np.empty(size, np.int32)
-    rows.marks_to_rows(marks, width, ptr, cols)
+    kernels.rows.marks_to_rows(marks, width, ptr, cols)
     return SparseRows(ptr, cols, width)
 
 
 def pair_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:
-    """Return ``previous * L + label`` for every token [T]; -1 where there is no previous label or one is missing."""
+    """Return ``previous * L + label`` for every token [T], -1 where either label is missing."""
     columns = np.full(len(gold), -1, np.int32)
     for part in _blocks(1, len(gold)):
         before, here = gold[part.start - 1 : part.stop - 1], gold[part]
@@ -168,7 +153,6 @@ def pair_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:
 
 
 def _blocks(begin: int, end: int) -> Iterator[slice]:
-    """Cut a range of tokens, so that what is computed on the way stays small."""
     for first in range(begin, end, BLOCK_TOKENS):
         yield slice(first, min(first + BLOCK_TOKENS, end))
 
@@ -183,12 +167,11 @@ def make_layout(
     boundaries: bool,
     transitions: bool = True,
 ) -> Layout:
-    """Return the layout for a training set.
+    """Return the layout for a training set with gold labels [T], -1 where missing.
 
-    gold (Ints): [T] gold labels, -1 where missing.
     n_attributes (tuple[int, int]): Attributes of the state and of the pair block.
     support (str): "observed" for the attribute-label pairs and transitions seen in `gold`, "all" for every one.
-    transitions (bool): Whether the scores that all steps from one label to another share are learnt.
+    boundaries, transitions (bool): Whether start and end scores, and shared scores of label pairs, are learnt.
     """
     widths = n_labels, n_labels * n_labels
     if support == "all":

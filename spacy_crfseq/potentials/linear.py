@@ -3,8 +3,8 @@
     emissions[t, y]      = sum of W[a, y] over the attributes a of token t
     transitions[t, i, j] = A[i, j] + sum of V[b, i, j] over the pair attributes b of token t
 
-`layout` says where W, V, A, start and end scores lie in theta [D].  `assemble` is the one place where scores are put
-together; how rows are summed is up to the strategies of `row_sums`.
+`layout` says where W, V, A, start and end scores lie in theta [D].  `assemble` puts scores together; the strategies of
+`row_sums` sum the rows.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from .protocol import Part, tokens_of
 from .row_sums import CachedSums, ListedSums, PassSums, listed
 
 ROUND_FLOATS = 1 << 23
-"""Gradients of scores that threads compute before they are added back: 32 MiB in float32."""
+"""Gradients of scores, 32 MiB in float32, that threads compute before these are added back."""
 LARGER = 2
-"""Parts are so many times larger in training: losses work on sequences of like length, and want a choice."""
+"""Factor of the size of parts in training: losses group sequences of like length, and need a choice."""
 
 Adder: TypeAlias = Callable[[Floats], None]
 """Adds the weight rows of some tokens to an array [T, C]."""
 
 
 def assemble(views: Views, emissions: Floats, add_state: Adder, add_pair: Adder | None) -> Scores:
-    """Return the scores of some tokens: shared scores, and the rows that the tokens switch on.
+    """Return the scores of some tokens: shared scores, and the rows of their attributes.
 
     emissions (Floats): [T, L] zeros, which become part of the scores.
-    add_pair (Adder | None): None where no label-pair templates are used: all positions share the transitions then.
+    add_pair (Adder | None): None without label-pair templates: all positions share the transitions then.
     """
     add_state(emissions)
     transitions = views.transitions[None]
@@ -48,10 +48,7 @@ def assemble(views: Views, emissions: Floats, add_state: Adder, add_pair: Adder 
 
 
 class Linear:
-    """Implements `protocol.Potential` for weights that lie as a layout says.
-
-    score_width (int): Numbers that the scores of a token take.
-    """
+    """Implements `protocol.Potential` for a layout; the scores of a token are `score_width` numbers."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self.n_labels, self.size = layout, layout.n_labels, layout.size
@@ -74,7 +71,7 @@ class Linear:
 
 
 class WeightTables:
-    """The weights of a linear potential, with what is derived from them for quick reading while they stay."""
+    """The weights of a linear potential, with sums of them for prediction."""
 
     def __init__(self, potential: Linear, theta: Floats) -> None:
         self.potential, self.views = potential, potential.layout.views(theta)
@@ -83,20 +80,17 @@ class WeightTables:
 
     @property
     def n_bytes(self) -> int:
-        """The memory of sums that are kept for the bags of an encoder; they go when it has forgotten these."""
+        """Memory of the sums."""
         return sum(table.n_bytes for table in self._tables)
 
     def source(self, text: Encoded) -> LinearSource:
-        """Return the scores of a text.  This adds to the tables; the result does not, so that threads may ask it."""
+        """Return the scores of a text.  This adds to the tables; the result does not, so that threads may share it."""
         state, pair = self._tables
         return LinearSource(self, text, state, pair if self.potential.layout.pair.n_rows else None)
 
 
 class LinearSource:
-    """Implements `protocol.Source`; made by `WeightTables.source`.
-
-    state, pair (CachedSums | None): The tables of both blocks, whose sums of the text's bags are computed here.
-    """
+    """Implements `protocol.Source`; made by `WeightTables.source`."""
 
     def __init__(self, tables: WeightTables, text: Encoded, state: CachedSums, pair: CachedSums | None) -> None:
         self._potential, self._views, self._text = tables.potential, tables.views, text
@@ -127,8 +121,8 @@ class LinearSource:
 class LinearPasses:
     """Implements `protocol.Passes`.
 
-    Threads first score different parts; then they add the gradients back to different columns of ids, so that no two
-    write to one row and results are the same for the same number of threads.
+    Threads first score different parts, then add the gradients to different columns of ids, so that no two write to one
+    row and results are the same for the same number of threads.
     """
 
     def __init__(self, potential: Linear, text: Encoded, n_threads: int) -> None:
@@ -178,9 +172,9 @@ class LinearPasses:
         return Scores(self._room(scores.emissions), transitions, *shared)
 
     def _room(self, like: Floats) -> Floats:
-        """Return zeros in memory that is used in every round: fresh pages cost as much as the arithmetic."""
+        """Return zeros in memory that every round uses again: fresh pages cost as much as the arithmetic."""
         size = like.size
-        try:
+        try:  # several threads take from the list
             room = self._free.pop()
         except IndexError:
             room = np.empty(size, like.dtype)
@@ -218,12 +212,9 @@ class LinearPasses:
 
 
 class _SharedGradient(NamedTuple):
-    """The gradient of transitions, start and end scores: one array, and parts of it.
+    """The gradient of transitions, start and end scores: one array [L * (L + 2)], views of it, and all of it as rows.
 
-    flat: [L * (L + 2)].
     steps, transitions: Its first L * L numbers, and the same as [1, L, L].
-    start, end: [L] each.
-    rows (RowGradient): All of it, for an optimizer.
     """
 
     flat: Floats
@@ -235,7 +226,7 @@ class _SharedGradient(NamedTuple):
 
 
 class LinearBatches:
-    """Implements `protocol.Batches`; arrays are used again and again."""
+    """Implements `protocol.Batches` in arrays that all batches use."""
 
     def __init__(self, potential: Linear) -> None:
         self._layout = potential.layout

@@ -1,9 +1,8 @@
-"""The contract between scores and everything else.
+"""The protocol of potentials, which score texts with parameters theta [D].
 
-A potential owns a flat array of parameters theta [D] and scores texts with them.  `forward` returns the scores of some
-sequences and a function that takes the gradient with respect to these scores back, as in thinc.  A potential offers
-three ways to be asked, since each has a fast plan of its own: whole passes over the same text while theta changes,
-mini-batches that touch few parameters, and prediction with a theta that stays.
+As in thinc, `forward` returns the scores of some sequences and a function that maps their gradient to that of the
+parameters.  There are three kinds of it, each with its own fast plan: passes over the same text while theta changes,
+mini-batches that touch few parameters, and prediction with one theta.
 """
 
 from __future__ import annotations
@@ -15,117 +14,97 @@ from ..features.encoder import Encoded
 from ..types import Floats, Offsets, RowBlock, RowGradient, Scores
 
 Part: TypeAlias = tuple[int, int]
-"""Sequences ``first..last-1``, scored together; every part has token offsets of its own, which begin at 0."""
+"""Sequences ``first..last-1``, scored together; the token offsets of a part begin at 0."""
 
 
 class Source(Protocol):
-    """The scores of one text under fixed parameters, for prediction.  Several threads may ask at once."""
+    """The scores of one text under fixed parameters, for prediction by several threads."""
 
     @property
     def n_labels(self) -> int:
         """L."""
-        ...
 
     @property
     def offsets(self) -> Offsets:
         """[N + 1] token offsets of the text's sequences."""
-        ...
 
     def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        """Yield parts that cover the text in order, as many as keep all threads busy."""
-        ...
+        """Yield parts that cover the text in order, enough of them for all threads."""
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
         """Return the scores of a part, and what maps the gradient of scores to that of the parameters [D]."""
-        ...
 
 
 class Passes(Protocol):
     """Passes over one text, each with other parameters.
 
-    A pass is ``begin``; for each round ``forward`` and its backprop for every part, by several threads in any order,
+    A pass calls ``begin``; for each round ``forward`` and its backprop for every part, by several threads in any order,
     then ``flush``; and ``finish``.
     """
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
-        """Start a pass at theta [D]; the gradient is added to `grad` [D], or is not wanted."""
-        ...
+        """Start a pass at theta [D]; the gradient, if it is wanted, is added to `grad` [D]."""
 
     def rounds(self) -> Iterator[list[Part]]:
         """Yield the parts of the text in order, in lists that threads share."""
-        ...
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
-        """Return the scores of a part, and what takes in their gradient."""
-        ...
+        """Return the scores of a part, and a function that collects their gradient."""
 
     def zeros(self, scores: Scores) -> Scores:
-        """Return zeros for a loss to add the gradient of `scores` to; they may be used again after `flush`."""
-        ...
+        """Return zeros for a loss to add the gradient of `scores` to, valid until `flush`."""
 
     def flush(self) -> None:
-        """Add the gradients that the backprops of this round took in."""
-        ...
+        """Add the gradients that this round has collected."""
 
     def finish(self) -> None:
         """Complete the gradient."""
-        ...
 
 
 class Batches(Protocol):
     """Mini-batches of one text after another, for steps that touch only the parameters of a few sequences."""
 
     def load(self, text: Encoded) -> None:
-        """Prepare a text; parts are sequences of it until the next one is loaded."""
-        ...
+        """Prepare the text that parts refer to."""
 
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
-        """Return scores at ``scale * theta``, and what maps their gradient to that of the parameters, by rows.
+        """Return scores at ``scale * theta``, and what maps their gradient to that of the parameters there, by rows.
 
-        The gradient is the one at ``scale * theta``.  All arrays are valid until the next call.
+        All arrays are valid until the next call.
         """
-        ...
 
     def zeros(self, scores: Scores) -> Scores:
         """Return zeros for a loss to add the gradient of `scores` to, valid until the next call of `forward`."""
-        ...
 
 
 @runtime_checkable
 class Potential(Protocol):
-    """Turns texts into scores of L labels with parameters theta [D]."""
+    """Scores texts with parameters theta [D]."""
 
     @property
     def n_labels(self) -> int:
         """L."""
-        ...
 
     @property
     def size(self) -> int:
         """D."""
-        ...
 
     def blocks(self) -> list[RowBlock]:
         """Return the groups of rows that theta consists of."""
-        ...
 
     def hold(self, grad: Floats) -> None:
         """Set the gradient [D] of parameters that are not trained to zero."""
-        ...
 
     def passes(self, text: Encoded, n_threads: int) -> Passes:
         """Return passes over a text; results are the same, bit for bit, for the same number of threads."""
-        ...
 
     def batches(self) -> Batches:
         """Return a plan for mini-batches."""
-        ...
 
     def source(self, theta: Floats, text: Encoded) -> Source:
         """Return the scores of a text at theta [D]."""
-        ...
 
 
 def tokens_of(offsets: Offsets, part: Part) -> slice:

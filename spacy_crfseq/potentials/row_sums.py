@@ -1,8 +1,8 @@
-"""Sums of the weight rows that tokens switch on: three strategies for one block of weights.
+"""Sums of the weight rows of tokens' attributes: three strategies for one block of weights.
 
-`PassSums` serves whole passes over one text: rows are summed once per distinct bag, and threads scatter gradients to
-different columns of ids.  `ListedSums` serves mini-batches: the ids of every token in one list.  `CachedSums` serves
-prediction: sums of bags stay as long as the weights do.
+`PassSums` is for passes over one text: rows are summed once per distinct bag, and threads scatter gradients to
+different columns of ids.  `ListedSums` is for mini-batches: the ids of every token in one list.  `CachedSums` is for
+prediction: sums of bags are kept.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .. import kernels
 from ..features.encoder import Ids
 from ..features.index import BagStore
 from ..threads import parts, run
@@ -23,33 +24,26 @@ from .rows import DenseRows, Rows, SparseRows
 class PassSums:
     """The rows of one block in many passes over the same tokens.
 
-    Columns of ids are dealt out to as many groups as there are threads.  Templates keep columns apart, so that no two
-    groups have a row in common, and every row is added to in the order of the text.
+    Columns of ids are divided among as many groups as there are threads.  Each has its own templates, so that no two
+    groups share a row, and every row is added to in the order of the text.
     """
 
     def __init__(self, rows: Rows, ids: Ids, n_groups: int) -> None:
         self._rows, self._store, self._n = rows, ids.store, n_groups
         self._bags = [np.ascontiguousarray(ids.bags[:, group::n_groups]) for group in range(n_groups)]
-        # dealt from the other end, so that a group with fewer bags gets more single attributes
+        # from the other end, so that a group with fewer bags gets more single attributes
         columns = [np.ascontiguousarray(ids.attrs[:, n_groups - 1 - group :: n_groups]) for group in range(n_groups)]
         self._columns = [
             _SparseColumns(rows, ids) if isinstance(rows, SparseRows) else _DenseColumns(rows, ids) for ids in columns
         ]
         self._has_bags, self._has_attrs = ids.bags.shape[1] > 0, ids.attrs.shape[1] > 0
-        if self._has_bags:
-            self._transpose()
-
-    def _transpose(self) -> None:
-        """List the bags of each attribute, so that gradients can be collected without two threads at one row."""
-        from ..kernels import rows
-
-        store = self._store
-        self._bags_ptr = np.empty(self._rows.n_rows + 1, np.int64)
-        self._bags_of = np.empty(int(store.ptr[-1]), np.int32)
-        rows.transpose(store.ptr, store.ids, self._bags_ptr, self._bags_of)
+        if self._has_bags:  # the bags of each attribute, so that no two threads collect the gradient of one row
+            self._bags_ptr = np.empty(rows.n_rows + 1, np.int64)
+            self._bags_of = np.empty(int(ids.store.ptr[-1]), np.int32)
+            kernels.rows.transpose(ids.store.ptr, ids.store.ids, self._bags_ptr, self._bags_of)
 
     def begin(self, weights: Floats, training: bool) -> None:
-        """Start a pass with these weights; `training` if gradients will be wanted."""
+        """Start a pass with these weights, with gradients if `training`."""
         if self._has_bags:
             self._sums = self._bag_sums(weights)
             self._d_sums = np.zeros_like(self._sums) if training else self._sums
@@ -58,7 +52,7 @@ class PassSums:
 
     def _bag_sums(self, weights: Floats) -> Floats:
         """Return [bags, C] sums of the rows of each bag."""
-        ptr, ids = self._store.ptr, self._store.ids  # of now: the store may grow
+        ptr, ids = self._store.ptr, self._store.ids  # the present ones: the store may grow
         sums = np.zeros((len(ptr) - 1, self._rows.width), weights.dtype)
 
         def fill(bags: slice) -> None:
@@ -69,25 +63,21 @@ class PassSums:
 
     def add(self, tokens: slice, out: Floats) -> None:
         """Add the rows of some tokens to out [tokens, C]."""
-        from ..kernels import rows
-
         for bags, columns in zip(self._bags, self._columns, strict=True):
             if self._has_bags:
-                rows.add_fixed(bags[tokens], self._sums, out)
+                kernels.rows.add_fixed(bags[tokens], self._sums, out)
             if self._has_attrs:
                 columns.add(tokens, out)
 
     def scatter(self, group: int, tokens: slice, d: Floats, grad: Floats) -> None:
         """Add d [tokens, C] to the sums of bags and to the rows of single attributes of one group."""
-        from ..kernels import rows
-
         if self._has_bags:
-            rows.scatter_fixed(self._bags[group][tokens], d, 1.0, self._d_sums)
+            kernels.rows.scatter_fixed(self._bags[group][tokens], d, 1.0, self._d_sums)
         if self._has_attrs:
             self._columns[group].scatter(tokens, d, grad)
 
     def finish(self, grad: Floats) -> None:
-        """Hand the gradients of bags, and of rows in tables, to their attributes."""
+        """Add the gradients of bags, and of rows in tables, to those of their attributes."""
         if self._has_attrs:
             run([partial(columns.finish, grad) for columns in self._columns])
         if self._has_bags:
@@ -117,56 +107,45 @@ class _DenseColumns:
 class _SparseColumns:
     """Sparse rows of some columns of ids [T, S].
 
-    Rows with several entries are written to a dense table at the beginning of a pass, where adding one is a matter of
-    two or three vectors; the others, most of them with a single entry, are listed entry by entry for each token.
+    Rows of `FEWEST` entries or more are written to a dense table at the beginning of a pass, where adding one takes two
+    or three vectors; the entries of others, most often one, are listed for each token.
     """
 
     FEWEST = 3
-    """Entries from which on a row goes to the table."""
 
     def __init__(self, rows: SparseRows, ids: Ints) -> None:
-        from ..kernels import rows as kernels
-
         self._rows = rows
         used = np.zeros(rows.n_rows, np.bool_)
-        used[ids[ids >= 0]] = True  # others may belong to another thread
+        used[ids[ids >= 0]] = True  # others may be of another group
         self._tabled = np.flatnonzero((np.diff(rows.ptr) >= self.FEWEST) & used).astype(np.int32)
         tables = np.full(rows.n_rows, -1, np.int32)
         tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
         ptr = np.empty(len(ids) + 1, np.int64), np.empty(len(ids) + 1, np.int64)
         nothing = np.empty(0, np.int32)
-        kernels.split(ids, tables, rows.ptr, rows.cols, (ptr[0], nothing), (ptr[1], nothing, nothing))
+        kernels.rows.split(ids, tables, rows.ptr, rows.cols, (ptr[0], nothing), (ptr[1], nothing, nothing))
         sizes = int(ptr[0][-1]), int(ptr[1][-1])
         self._hot = ptr[0], np.empty(sizes[0], np.int32)
         self._cold = ptr[1], np.empty(sizes[1], np.int32), np.empty(sizes[1], np.int32)
-        kernels.split(ids, tables, rows.ptr, rows.cols, self._hot, self._cold)
+        kernels.rows.split(ids, tables, rows.ptr, rows.cols, self._hot, self._cold)
 
     def begin(self, weights: Floats, training: bool) -> None:
-        from ..kernels import rows
-
         self._weights = weights
         self._table = np.empty((len(self._tabled), self._rows.width), weights.dtype)
-        rows.to_table(self._tabled, self._rows.ptr, self._rows.cols, weights, self._table)
+        kernels.rows.to_table(self._tabled, self._rows.ptr, self._rows.cols, weights, self._table)
         self._d_table = np.zeros_like(self._table) if training else self._table
 
     def add(self, tokens: slice, out: Floats) -> None:
-        from ..kernels import rows
-
         here = slice(tokens.start, tokens.stop + 1)
-        rows.add_ragged(self._hot[0][here], self._hot[1], self._table, out)
-        rows.add_entries(self._cold[0][here], *self._cold[1:], self._weights, out)
+        kernels.rows.add_ragged(self._hot[0][here], self._hot[1], self._table, out)
+        kernels.rows.add_entries(self._cold[0][here], *self._cold[1:], self._weights, out)
 
     def scatter(self, tokens: slice, d: Floats, grad: Floats) -> None:
-        from ..kernels import rows
-
         here = slice(tokens.start, tokens.stop + 1)
-        rows.scatter_ragged(self._hot[0][here], self._hot[1], d, 1.0, self._d_table)
-        rows.scatter_entries(self._cold[0][here], *self._cold[1:], d, grad)
+        kernels.rows.scatter_ragged(self._hot[0][here], self._hot[1], d, 1.0, self._d_table)
+        kernels.rows.scatter_entries(self._cold[0][here], *self._cold[1:], d, grad)
 
     def finish(self, grad: Floats) -> None:
-        from ..kernels import rows
-
-        rows.from_table(self._tabled, self._rows.ptr, self._rows.cols, self._d_table, grad)
+        kernels.rows.from_table(self._tabled, self._rows.ptr, self._rows.cols, self._d_table, grad)
 
 
 class ListedSums(NamedTuple):
@@ -182,19 +161,17 @@ class ListedSums(NamedTuple):
 
 def listed(ids: Ids) -> ListedSums:
     """Return bags and single attributes as one list for each token."""
-    from ..kernels import rows
-
     room = int(np.diff(ids.store.ptr)[ids.bags].sum()) + ids.attrs.size
     ptr, out = np.empty(len(ids.attrs) + 1, np.int64), np.empty(room, np.int32)
-    size = rows.expand(ids.bags, ids.attrs, ids.store.ptr, ids.store.ids, ptr, out)
+    size = kernels.rows.expand(ids.bags, ids.attrs, ids.store.ptr, ids.store.ids, ptr, out)
     return ListedSums(ptr, out[:size])
 
 
 class CachedSums:
-    """The rows of one block in prediction, with what is derived from the weights while they stay."""
+    """The rows of one block in prediction, with sums of the weights."""
 
     DENSE_SHARE = 8
-    """A sparse row is read as a dense one where it has at least one in so many weights: memory stays in bounds."""
+    """Sparse rows with at least one in so many weights are read as dense ones; a bound on memory."""
 
     def __init__(self, rows: Rows, weights: Floats) -> None:
         self._rows, self._weights = rows, weights
@@ -204,11 +181,11 @@ class CachedSums:
 
     @property
     def n_bytes(self) -> int:
-        """The memory of the sums of bags, which grows with the words met."""
+        """Memory of the sums of bags."""
         return self._sums[: self._done].nbytes
 
     def adder(self, ids: Ids) -> Callable[[slice, Floats], None]:
-        """Return what adds the rows of some tokens to out [tokens, C]; a later call leaves it as it is."""
+        """Return a function that adds the rows of some tokens to out [tokens, C]; later calls do not change it."""
         sums = self._bag_sums(ids.store)
         if self._split is None and isinstance(self._rows, SparseRows):
             self._split = self._sorted(self._rows)
@@ -231,27 +208,23 @@ class CachedSums:
         return self._sums[: store.size]
 
     def _add(self, ids: Ids, sums: Floats, tokens: slice, out: Floats) -> None:
-        from ..kernels import gather, rows
-
         if ids.bags.shape[1]:
-            rows.add_fixed(ids.bags[tokens], sums, out)
+            kernels.rows.add_fixed(ids.bags[tokens], sums, out)
         if not ids.attrs.shape[1]:
             return
         if isinstance(self._rows, SparseRows):
             assert self._split is not None
-            gather.add_split(ids.attrs[tokens], *self._split, self._rows.ptr, self._rows.cols, self._weights, out)
+            kernels.gather.add_split(ids.attrs[tokens], *self._split, *self._rows[:2], self._weights, out)
         elif self._rows.n_rows:
             self._rows.add(self._weights, ids.attrs[tokens], out)
 
     def _sorted(self, rows: SparseRows) -> tuple[Floats, Floats]:
         """Return sparse rows sorted for reading, see `kernels.gather.split_rows`."""
-        from ..kernels import gather
-
         heads = np.empty((rows.n_rows, 2), self._weights.dtype)
         dense = np.zeros((0, rows.width), self._weights.dtype)
         least = max(2, -(-rows.width // self.DENSE_SHARE))
-        size = gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
+        size = kernels.gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
         if size:
             dense = np.zeros((size, rows.width), self._weights.dtype)
-            gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
+            kernels.gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
         return heads, dense

@@ -1,7 +1,8 @@
-"""Rows of weights, dense or sparse, and the operations that both offer.
+"""Rows of weights: dense ones for every label, as in CRF++, or sparse ones for those of the training, as in CRFsuite.
 
-Dense rows have a weight for every label, as in CRF++; sparse rows for the labels that a feature was seen with in
-training, as in CRFsuite.
+Both offer the same operations: ``add_ragged`` adds the rows ``ids[ptr[t]:ptr[t + 1]]`` to out[t]; ``collect`` adds to
+each row r of a range the lines ``bags[ptr[r]:ptr[r + 1]]`` of d [bags, C]; ``widened`` returns rows of a larger width,
+where column c is ``old_columns[c]``, and the new place of each weight.
 """
 
 from __future__ import annotations
@@ -11,17 +12,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..types import Bools, Floats, Ints, Offsets
 
 EVERYWHERE: tuple[Offsets, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
 class DenseRows(NamedTuple):
-    """Weights for every column of every row, stored row by row.
-
-    n_rows (int): R, attributes.
-    width (int): C, labels or label pairs.
-    """
+    """Weights for every column (label or label pair) of every row (attribute), stored row by row."""
 
     n_rows: int
     width: int
@@ -33,7 +31,7 @@ class DenseRows(NamedTuple):
 
     @property
     def places(self) -> tuple[Offsets, Ints]:
-        """Where each row begins and its columns; both empty: every row has all columns."""
+        """See `RowBlock`."""
         return EVERYWHERE
 
     def _matrix(self, weights: Floats) -> Floats:
@@ -41,41 +39,25 @@ class DenseRows(NamedTuple):
 
     def add(self, weights: Floats, ids: Ints, out: Floats) -> None:
         """Add the rows ids [T, S] (-1 for none) to out [T, C]."""
-        from ..kernels import rows
-
-        rows.add_fixed(ids, self._matrix(weights), out)
+        kernels.rows.add_fixed(ids, self._matrix(weights), out)
 
     def scatter(self, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
         """Add factor * d [T, C] to the rows ids [T, S] of grad."""
-        from ..kernels import rows
-
-        rows.scatter_fixed(ids, d, factor, self._matrix(grad))
+        kernels.rows.scatter_fixed(ids, d, factor, self._matrix(grad))
 
     def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
-        """Add the rows ids[ptr[t]:ptr[t + 1]] to out[t]."""
-        from ..kernels import rows
-
-        rows.add_ragged(ptr, ids, self._matrix(weights), out)
+        kernels.rows.add_ragged(ptr, ids, self._matrix(weights), out)
 
     def collect(self, rows_of: slice, ptr: Offsets, bags: Ints, d: Floats, grad: Floats) -> None:
-        """Add to each row r in a range the lines bags[ptr[r]:ptr[r + 1]] of d [bags, C]: rows are the receivers."""
-        from ..kernels import rows
-
-        rows.add_ragged(ptr[rows_of.start : rows_of.stop + 1], bags, d, self._matrix(grad)[rows_of])
+        kernels.rows.add_ragged(ptr[rows_of.start : rows_of.stop + 1], bags, d, self._matrix(grad)[rows_of])
 
     def widened(self, old_columns: NDArray[np.int64], width: int) -> tuple[DenseRows, NDArray[np.int64]]:
-        """Return rows of a larger width and the new place of each weight; column c moves to old_columns[c]."""
         places = np.arange(self.n_rows)[:, None] * width + old_columns
         return DenseRows(self.n_rows, width), places.ravel()
 
 
 class SparseRows(NamedTuple):
-    """Weights for some columns of each row.
-
-    ptr (Offsets): [R + 1] where each row's weights begin.
-    cols (Ints): [ptr[R]] their columns, ascending in each row.
-    width (int): C, labels or label pairs.
-    """
+    """Weights for some columns of each row: row r has the columns ``cols[ptr[r]:ptr[r + 1]]``, ascending."""
 
     ptr: Offsets
     cols: Ints
@@ -93,24 +75,17 @@ class SparseRows(NamedTuple):
 
     @property
     def places(self) -> tuple[Offsets, Ints]:
-        """Where each row begins, and its columns."""
+        """See `RowBlock`."""
         return self.ptr, self.cols
 
     def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
-        """Add the rows ids[ptr[t]:ptr[t + 1]] to out[t]."""
-        from ..kernels import rows
-
-        rows.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
+        kernels.rows.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
 
     def collect(self, rows_of: slice, ptr: Offsets, bags: Ints, d: Floats, grad: Floats) -> None:
-        """Add to each row r in a range the lines bags[ptr[r]:ptr[r + 1]] of d [bags, C]: rows are the receivers."""
-        from ..kernels import rows
-
         bounds = slice(rows_of.start, rows_of.stop + 1)
-        rows.collect_sparse(ptr[bounds], bags, self.ptr[bounds], self.cols, d, grad)
+        kernels.rows.collect_sparse(ptr[bounds], bags, self.ptr[bounds], self.cols, d, grad)
 
     def widened(self, old_columns: NDArray[np.int64], width: int) -> tuple[SparseRows, NDArray[np.int64]]:
-        """Return rows with all new columns in every row, and the new place of each weight."""
         new_columns = np.setdiff1d(np.arange(width), old_columns)
         owner = np.repeat(np.arange(self.n_rows), np.diff(self.ptr))
         rows = np.concatenate([owner, np.repeat(np.arange(self.n_rows), len(new_columns))])
@@ -126,7 +101,7 @@ Rows: TypeAlias = DenseRows | SparseRows
 
 
 def restricted_rows(rows: Rows, kept: Bools) -> SparseRows:
-    """Return rows that have only the weights that kept [size] marks; a row may be left without any."""
+    """Return rows with only the weights that kept [size] marks; a row may have none."""
     ends = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
     if isinstance(rows, SparseRows):
         return SparseRows(ends[rows.ptr], rows.cols[kept], rows.width)
@@ -135,7 +110,7 @@ def restricted_rows(rows: Rows, kept: Bools) -> SparseRows:
 
 
 def used_rows(rows: Rows) -> Bools:
-    """Return [R] which rows have a weight."""
+    """Return which rows [R] have a weight."""
     if isinstance(rows, DenseRows):
         return np.ones(rows.n_rows, np.bool_)
     used: Bools = np.diff(rows.ptr) > 0

@@ -1,8 +1,4 @@
-"""Potentials whose parameters are few, so that every part of a text may touch all of them.
-
-A plug-in of the registry ``crf_potentials`` implements `types.TokenPotential`: it reads an array of inputs from Docs,
-and scores tokens with them.  `Small` makes a potential of it, with plain plans: gradients are over all parameters.
-"""
+"""Potentials of `types.TokenPotential` plug-ins, whose parameters are few: every gradient is over all of them."""
 
 from __future__ import annotations
 
@@ -21,11 +17,7 @@ Backprop = Callable[[Scores], Floats]
 
 
 class Small:
-    """Implements `protocol.Potential`.
-
-    plugin (TokenPotential): Scores tokens.
-    number (int): Place of its inputs in ``Encoded.inputs``.
-    """
+    """Implements `protocol.Potential` by a plug-in, whose inputs are ``Encoded.inputs[number]``."""
 
     def __init__(self, plugin: TokenPotential, n_labels: int, number: int = 0) -> None:
         self.plugin, self.n_labels, self.number = plugin, n_labels, number
@@ -97,7 +89,7 @@ class SmallPasses:
 
 
 class SmallBatches:
-    """Implements `protocol.Batches`: every parameter is a row that the first token of a batch touches."""
+    """Implements `protocol.Batches`: every parameter is a row of its own."""
 
     def __init__(self, potential: Small) -> None:
         self._potential, self._ids = potential, np.arange(potential.size, dtype=np.int32)

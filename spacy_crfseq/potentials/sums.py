@@ -1,4 +1,4 @@
-"""A sum of potentials is a potential: scores add, and each takes the same gradient back to its own parameters."""
+"""Sums of potentials: scores add, and each addend maps their gradient to that of its own parameters."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .protocol import Batches, Part, Passes, Potential, Source
 
 
 def added(first: Scores, second: Scores) -> Scores:
-    """Return the sum of two scores; transitions become those of each position where either has them."""
+    """Return the sum of two scores; transitions are per position if either's are."""
     return Scores(*(a + b for a, b in zip(first, second, strict=True)))
 
 
 def _like(scores: Scores, d: Scores) -> Scores:
-    """Return the gradient of a sum as that of an addend, which may share its transitions among all positions."""
+    """Return the gradient of a sum as that of an addend, whose transitions may be shared by all positions."""
     if len(scores.transitions) == len(d.transitions):
         return d
     return d._replace(transitions=d.transitions.sum(0, keepdims=True))
 
 
 class Sum:
-    """Implements `protocol.Potential`; the parameters of the addends follow each other in theta.
+    """Implements `protocol.Potential` for one or more addends, whose parameters follow each other in theta.
 
-    addends (tuple[Potential, ...]): At least one; the first decides how texts are cut into parts.
+    The first addend determines the parts of texts.
     """
 
     def __init__(self, addends: tuple[Potential, ...]) -> None:
@@ -137,7 +137,7 @@ class SumBatches:
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
-        if theta is not self._theta:  # addends tell parameters by identity
+        if theta is not self._theta:  # addends recognise parameters by identity
             self._theta, self._parts = theta, self._potential.split(theta)
         pairs = [one.forward(part, own, scale) for one, own in zip(self._batches, self._parts, strict=True)]
         return reduce(added, (scores for scores, _ in pairs)), partial(self._rows, pairs)

@@ -1,9 +1,8 @@
-"""A tag dictionary: the labels that frequent words may have.
+"""A tag dictionary: frequent words may only have labels of the training data; scores of others are minus infinity.
 
 Ratnaparkhi (1996), "A maximum entropy model for part-of-speech tagging", section "Search algorithm", for decoding;
 Altun, Johnson & Hofmann (2003), "Investigating loss functions and optimization methods for discriminative learning of
-label sequences", for training, too.  A frequent word may only have labels that it had in the training data; scores of
-all others are minus infinity.
+label sequences", for training, too.
 """
 
 from __future__ import annotations
@@ -23,23 +22,19 @@ _BLOCK_TOKENS = 1 << 16
 
 
 class TagDictionary(NamedTuple):
-    """Labels that words may have.
-
-    words (Hashes): [W] hashes of the words, all different.
-    allowed (Bools): [W, L] labels that each may have.
-    """
+    """The labels [W, L] that words, given by distinct hashes [W], may have."""
 
     words: Hashes
     allowed: Bools
 
     def word_index(self) -> HashIndex:
-        """Return what numbers words as the rows of `allowed`, with -1 for the others."""
+        """Return the index of words by their rows in `allowed`."""
         return HashIndex(self.words)
 
     def labels_of(self, words: Ints, gold: Ints | None = None) -> Bools:
-        """Return [T, L] the labels that words [T], given by their numbers, may have, gold ones [T] always.
+        """Return the labels [T, L] that the words of these numbers [T], -1 for others, may have.
 
-        Where gold labels are candidate sets, all are allowed.
+        Gold labels [T] are always allowed, and all labels where they are candidate sets.
         """
         allowed = np.concatenate([self.allowed, np.ones((1, self.allowed.shape[1]), np.bool_)])[words]
         if gold is not None:
@@ -49,7 +44,7 @@ class TagDictionary(NamedTuple):
         return allowed
 
     def widened(self, old_labels: NDArray[np.int64], n_labels: int) -> TagDictionary:
-        """Return a dictionary of more labels, new ones allowed everywhere; label k becomes old_labels[k]."""
+        """Return a dictionary of more labels, allowed for all words; label k becomes old_labels[k]."""
         allowed = np.ones((len(self.words), n_labels), np.bool_)
         allowed[:, old_labels] = self.allowed
         return TagDictionary(self.words, allowed)
@@ -63,16 +58,13 @@ class EmissionMask:
         self._table = self._make(np.float32)
 
     def _make(self, dtype: DTypeLike) -> Floats:
-        """Return [W + 1, L]; the last row, which number -1 finds, allows all."""
+        """Return [W + 1, L]; the last row, for number -1, allows all."""
         table: Floats = np.zeros((len(self._allowed) + 1, self._allowed.shape[1]), dtype)
         table[:-1][~self._allowed] = -np.inf
         return table
 
     def add(self, words: Ints, emissions: Floats, gold: Ints | None = None) -> None:
-        """Rule labels of words [T] out of emissions [T, L]; gold labels [T] are allowed wherever they occur.
-
-        So are all labels of a token whose gold label is a candidate set, so that none is ruled out altogether.
-        """
+        """Add minus infinity to emissions [T, L] of labels that words [T] may not have; as in `labels_of`."""
         if self._table.dtype != emissions.dtype:
             self._table = self._make(emissions.dtype)
         mask = np.take(self._table, words, axis=0, mode="wrap")
@@ -84,10 +76,7 @@ class EmissionMask:
 
 
 class MaskedSource:
-    """Scores under a tag dictionary; implements `protocol.Source`.
-
-    words (Ints): [T] numbers of the text's words in the dictionary, -1 for others.
-    """
+    """Scores under a tag dictionary, which numbers the text's words [T]; implements `protocol.Source`."""
 
     def __init__(self, source: Source, mask: EmissionMask, words: Ints) -> None:
         self.source, self.mask, self.words = source, mask, words
@@ -100,17 +89,14 @@ class MaskedSource:
 
 
 def without_dictionary(source: Source, allowed: Bools | None, constraints: Constraints) -> Source:
-    """Return the scores of a text where `allowed` [T, L] restricts tokens: no dictionary restricts these further."""
+    """Return the scores of a text where a dictionary does not restrict tokens further that `allowed` [T, L] does."""
     if allowed is None or not isinstance(source, MaskedSource):
         return source
     return MaskedSource(source.source, source.mask, without_restricted(source.words, allowed, constraints))
 
 
 def free_standing(constraints: Constraints) -> Bools:
-    """Return [L] labels each of which may stand alone as well as beside all others of them, such as "O" and "U-PER".
-
-    Where every token may have one of them, every sequence has a labelling.
-    """
+    """Return labels [L] that may make up any sequence, such as "O" and "U-PER"."""
     alone = constraints.start & constraints.end
     step = constraints.step[np.ix_(alone, alone)]
     free = alone.copy()
@@ -119,10 +105,10 @@ def free_standing(constraints: Constraints) -> Bools:
 
 
 def without_restricted(words: Ints, allowed: Bools, constraints: Constraints) -> Ints:
-    """Return words [T] for a dictionary to look at where `allowed` [T, L] restricts tokens, -1 for those it must leave.
+    """Return words [T] with -1 for those that a dictionary must not restrict, given `allowed` [T, L].
 
-    These are the restricted tokens, and those beside a run of such tokens with one that may have no label that can
-    stand by itself, such as "B-PER" alone: a span goes on there, whatever the dictionary says.
+    These are the tokens that `allowed` restricts, and the neighbours of a run of such tokens one of which has no
+    `free_standing` label, but say "B-PER" alone: a span continues there, whatever the dictionary says.
     """
     free: Bools = np.logical_and.reduce(allowed, axis=1)
     run = np.cumsum(free)  # the tokens between two free ones have the number of the first of these
@@ -142,9 +128,9 @@ def make_dictionary(
     hashes (Hashes): [V] hashes of all words.
     numbers (Ints): [T] the word of each token as a place in `hashes`, -1 for none.
     gold (Ints): [T] gold labels, -1 where missing.
-    size, min_count (int): The most frequent `size` words are taken, if they have so many labelled tokens.
-    Labels that no token has are allowed everywhere.  Words none of whose labels can stand by itself are left out, so
-    that every text has a labelling (`free_standing`).
+    size, min_count (int): The most frequent `size` words are taken that have at least `min_count` labelled tokens.
+    Labels that no token has are allowed for all words.  Words without a `free_standing` label are left out, so that
+    every text has a labelling.
     """
     counts = np.zeros(len(hashes) + 1, np.int64)  # the last of these is for -1
     for words, _ in _labelled(numbers, gold):
@@ -164,7 +150,7 @@ def make_dictionary(
 
 
 def _labelled(numbers: Ints, gold: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Yield words and labels of the tokens that have a label, a block at a time."""
+    """Yield words and labels of labelled tokens, a block at a time."""
     for first in range(0, len(gold), _BLOCK_TOKENS):
         words, labels = numbers[first : first + _BLOCK_TOKENS], gold[first : first + _BLOCK_TOKENS]
         known = labels >= 0
@@ -172,7 +158,7 @@ def _labelled(numbers: Ints, gold: Ints) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _places(words: NDArray[np.int64], n_words: int) -> Ints:
-    """Return [n_words + 1] the place of each word in `words`, -1 for the others and for word -1."""
+    """Return the place [n_words + 1] of each word in `words`, -1 for the others and for word -1."""
     places = np.full(n_words + 1, -1, np.int32)
     places[words] = np.arange(len(words), dtype=np.int32)
     return places

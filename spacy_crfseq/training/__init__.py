@@ -1,1 +1,1 @@
-"""Training: the objective that ties model, data, loss and penalty together, and the loop that lowers it."""
+"""Training: the objective of potential, data, losses and penalty, and the loops that lower it."""

@@ -1,52 +1,31 @@
-"""Refusing combinations of plug-ins that cannot work, when a config is read and not after an hour of training."""
+"""Refusing combinations of plug-ins that cannot work, at the time a config is read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ..errors import ConfigError
 from ..types import NONE, Optimizer, Regularizer
 
-
-class _Penalty(NamedTuple):
-    """A kind of regularizer that an optimizer may name in `penalties`."""
-
-    fits: Callable[[Regularizer], bool]
-    meaning: str
-    example: str
-
-
-class _Need(NamedTuple):
-    """Something that an optimizer may ask of a loss in `needs`."""
-
-    meaning: str
-    example: str
-
-
-_PENALTIES = {
-    "none": _Penalty(lambda penalty: penalty.strengths == NONE, "no penalty", "NoRegularizer"),
-    "l2": _Penalty(
-        lambda penalty: penalty.strengths is not None and not penalty.strengths.l1,
-        "a multiple of the squared norm",
-        "L2",
-    ),
-    "elastic": _Penalty(
-        lambda penalty: penalty.strengths is not None, "a squared norm, an L1 norm or the sum of both", "L2"
-    ),
-    "smooth": _Penalty(lambda penalty: penalty.smooth, "a differentiable penalty", "L2"),
-    "prox": _Penalty(lambda penalty: True, "any penalty", "L2"),
+_PENALTIES: dict[str, tuple[Callable[[Regularizer], bool], str]] = {
+    "none": (lambda penalty: penalty.strengths == NONE, "no penalty"),
+    "l2": (lambda penalty: bool(penalty.strengths and not penalty.strengths.l1), "a multiple of the squared norm"),
+    "elastic": (lambda penalty: penalty.strengths is not None, "a squared norm, an L1 norm or the sum of both"),
+    "smooth": (lambda penalty: penalty.smooth, "a differentiable penalty"),
+    "prox": (lambda penalty: True, "any penalty"),
 }
-_NEEDS = {  # the most demanding ones last
-    "value_and_grad": _Need("a differentiable loss", "SequentialLog"),
-    "minibatches": _Need("a loss with a gradient", "SequentialLog"),
-    "likelihood": _Need("a function of the likelihood of whole sequences", "SequentialLog"),
-    "log_likelihood": _Need("the log-likelihood itself", "SequentialLog"),
-    "best_path": _Need("the score of the best rival of the gold labels", "Perceptron"),
-    "margin": _Need("a loss that asks for a margin around the gold labels", "Hinge"),
+"""For each entry of `Optimizer.penalties`, whether a regularizer fits, and its meaning."""
+_NEEDS = {
+    "value_and_grad": ("a differentiable loss", "SequentialLog"),
+    "minibatches": ("a loss with a gradient", "SequentialLog"),
+    "likelihood": ("a function of the likelihood of whole sequences", "SequentialLog"),
+    "log_likelihood": ("the log-likelihood itself", "SequentialLog"),
+    "best_path": ("the score of the best rival of the gold labels", "Perceptron"),
+    "margin": ("a loss that asks for a margin around the gold labels", "Hinge"),
 }
+"""For each entry of `Optimizer.needs`, the most demanding ones last, its meaning and an example."""
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
-"""What a loss gives that does not say what it gives."""
+"""The default of `Loss.gives`."""
 
 
 def check_plugins(component: str, *, loss: object, regularizer: object, optimizer: object, decoder: object) -> None:
@@ -72,47 +51,45 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
         raise ConfigError("\n".join(f"[components.{component}]: {problem}" for problem in wrong if problem))
 
 
+# Each returns why two parts do not fit together, nothing if they do.
+
+
 def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
-    """Return why a penalty cannot be minimised, nothing if it can."""
     known = [_PENALTIES[kind] for kind in sorted(optimizer.penalties) if kind in _PENALTIES]
-    if any(kind.fits(regularizer) for kind in known):
+    if any(fits(regularizer) for fits, _ in known):
         return ""
     if not known:
         return (
             f"the optimizer {part_name(optimizer)} can minimise the penalties {sorted(optimizer.penalties)}, none of "
             f"which is known. It should name some of: {', '.join(_PENALTIES)}."
         )
-    wanted = " or ".join(kind.meaning for kind in known)
-    partner = "AdaGrad"
-    if regularizer.strengths is None:
-        partner = "FISTA"
-    elif regularizer.strengths.l1:
-        partner = "OWLQN"
+    wanted = " or ".join(meaning for _, meaning in known)
+    example = "NoRegularizer" if known[0] is _PENALTIES["none"] else "L2"
+    strengths = regularizer.strengths
+    partner = "FISTA" if strengths is None else "OWLQN" if strengths.l1 else "AdaGrad"
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the regularizer "
         f"{part_name(regularizer)}: it needs {wanted}. A pair that works: {part_name(optimizer)} with "
-        f"spacy_crfseq.{known[0].example}.v1; or {part_name(regularizer)} with spacy_crfseq.{partner}.v1."
+        f"spacy_crfseq.{example}.v1; or {part_name(regularizer)} with spacy_crfseq.{partner}.v1."
     )
 
 
 def _loss_problem(optimizer: Optimizer, loss: object) -> str:
-    """Return why a loss cannot be minimised, nothing if it can."""
     gives = getattr(loss, "gives", _GIVEN_BY_ALL)
     lacking = optimizer.needs - gives
     if not lacking:
         return ""
     known = [need for need in _NEEDS if need in lacking]
     name = known[-1] if known else min(lacking)  # the example of the most demanding need meets the others, too
-    need = _NEEDS.get(name, _Need(repr(name), "SequentialLog"))
+    meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
     other = f"; or {part_name(loss)} with spacy_crfseq.AdaGrad.v1" if "minibatches" in gives else ""
     return (
-        f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {need.meaning}. "
-        f"A pair that works: {part_name(optimizer)} with spacy_crfseq.{need.example}.v1{other}."
+        f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {meaning}. "
+        f"A pair that works: {part_name(optimizer)} with spacy_crfseq.{example}.v1{other}."
     )
 
 
 def _decoder_problem(loss: object, decoder: object) -> str:
-    """Return why a decoder does not fit the loss, nothing if it does."""
     local = is_local(loss)
     if local == getattr(decoder, "local", False):
         return ""
@@ -124,10 +101,7 @@ def _decoder_problem(loss: object, decoder: object) -> str:
 
 
 def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None:
-    """Check that a component can learn where gold labels are candidate sets.
-
-    RAISES ConfigError: If its loss is not defined there, or if its optimizer computes likelihoods itself.
-    """
+    """Raise ConfigError if the loss is not defined for candidate sets, or the optimizer computes likelihoods itself."""
     computes = optimizer.needs & {"likelihood", "log_likelihood"}
     if "candidates" in getattr(loss, "gives", _GIVEN_BY_ALL) and not computes:
         return
@@ -140,15 +114,12 @@ def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None
 
 
 def is_local(loss: object) -> bool:
-    """Tell whether a loss trains probabilities that are normalised at each token."""
+    """Return whether a loss trains probabilities that are normalised at each token."""
     return "local" in getattr(loss, "gives", _GIVEN_BY_ALL)
 
 
 def check_global(component: str, loss: object, wanted: str) -> None:
-    """Check that a component's probabilities are normalised over whole sequences, which `wanted` asks for.
-
-    RAISES ConfigError: If its loss is local.
-    """
+    """Raise ConfigError if the loss is local, while `wanted` needs probabilities normalised over whole sequences."""
     if is_local(loss):
         raise ConfigError(
             f"[components.{component}]: {wanted} takes probabilities of a model that is normalised over whole "

@@ -1,8 +1,8 @@
-"""What training will cost, before it: the time of an iteration on all data, and how many there will be, from a sample.
+"""An estimate of training time: the time of an iteration on all data, and the number of iterations, from a sample.
 
 The number of iterations to convergence grows with the data.  On CoNLL-2000, CoNLL-2002 and UD English EWT, from 1,000
-sentences to all of them, that of batch methods did so as the power `POWER` of their number; online ones, which do more
-in each iteration, took about one more for `RATIO` times the data.
+sentences to all of them, that of batch methods grew as the power `POWER` of their number; online ones took about one
+more for `RATIO` times the data.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from .objective import Objective
 
 POWER, RATIO = 0.4, 4
 SECONDS = 20.0
-"""Processor time that training on a sample may take; without an end by then, a quarter of the sample has to do."""
+"""Processor time of training on a sample; if it does not converge by then, a quarter of the sample must suffice."""
 LONG_ITERATION = 5.0
-"""Seconds; an iteration on all data that takes as long is run once, others twice."""
+"""Seconds from which an iteration on all data is run once instead of twice."""
 
 
 class Cost(NamedTuple):
-    """What training will cost.
+    """The expected cost of training.
 
     iterations (int): Until the optimizer has converged.
     bounded (bool): Whether that is only its `max_iterations`, because it did not converge on a sample.
     iteration_seconds (float): Of an iteration on all data.
-    n_sequences, n_parameters (int): N, D.
     """
 
     iterations: int
@@ -41,14 +40,14 @@ class Cost(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Of all iterations."""
+        """The time of all iterations."""
         return self.iterations * self.iteration_seconds
 
 
 def estimate(objective: Objective, optimizer: Optimizer, regularizer: Regularizer, theta: Floats) -> Cost:
-    """Return what it will cost to train from theta [D], which stays as it is.
+    """Return the cost of training from theta [D], which stays as it is.
 
-    regularizer (Regularizer): The one that the objective was made with.
+    regularizer (Regularizer): That of the objective, before `Regularizer.over`.
     """
     n = objective.n_sequences
     sizes = sorted({max(1, min(n, SAMPLE_SEQUENCES) // part) for part in (RATIO, 1)})
@@ -75,7 +74,7 @@ def _part(objective: Objective, size: int, regularizer: Regularizer) -> Objectiv
 
 
 def _iterations(objective: Objective, optimizer: Optimizer, theta: Floats, limit: int = 0) -> tuple[int, bool]:
-    """Return how many iterations it takes to converge, and whether it came to that."""
+    """Return the number of iterations, and whether the last one converged."""
     state, started, done = optimizer.start(theta.copy()), process_time(), 0
     while True:
         report = optimizer.iterate(objective, state)
@@ -87,7 +86,7 @@ def _iterations(objective: Objective, optimizer: Optimizer, theta: Floats, limit
 
 
 def _iteration_seconds(objective: Objective, optimizer: Optimizer, theta: Floats) -> float:
-    """Return the seconds of an iteration on all data, without what is prepared before the first where that is short."""
+    """Return the seconds of an iteration on all data, without what is only done before the first if that is short."""
     state, seconds = optimizer.start(theta.copy()), np.inf
     for _ in range(2):
         started = perf_counter()

@@ -16,11 +16,9 @@ SAMPLE_SEQUENCES = 1000
 
 
 class CandidateTable:
-    """The candidate sets that gold labels below `MISSING` number, one table for all parts of a data set.
+    """The candidate sets `now` that gold labels below `MISSING` number, shared by all parts of a data set.
 
-    Data sets hold numbers only, so that they are cut, shuffled and joined as if there were no such sets; and sets may
-    be added, or get more labels, while data sets refer to them.
-    now (Candidates): The sets.
+    Data sets hold only numbers, so that they can be cut and joined, and the sets may grow meanwhile.
     """
 
     def __init__(self) -> None:
@@ -30,12 +28,11 @@ class CandidateTable:
 class Dataset(NamedTuple):
     """Encoded sequences with their labels.
 
-    encoded (Encoded): Ids of N sequences.
-    gold (Ints): [T] labels, -1 where missing, lower numbers for candidate sets.
+    gold (Ints): [T] labels, `MISSING` where unknown, lower numbers for candidate sets.
     weights (NDArray): [N] weight of each sequence, float64.
-    table (CandidateTable | None): The candidate sets; the same for all data sets that are joined.
-    groups (Offsets | None): [G + 1] sequences that online training takes together, such as those of a document:
-        group g is ``groups[g]:groups[g + 1]``.  None where each sequence is taken alone.
+    table (CandidateTable | None): The same for all data sets that are joined.
+    groups (Offsets | None): [G + 1] sequences ``groups[g]:groups[g + 1]`` that online training takes together, such as
+        those of a document; None where each is taken alone.
     """
 
     encoded: Encoded
@@ -51,11 +48,11 @@ class Dataset(NamedTuple):
 
     @property
     def n_groups(self) -> int:
-        """G, or N where sequences are taken alone."""
+        """G, or N without groups."""
         return self.n_sequences if self.groups is None else len(self.groups) - 1
 
     def members(self, groups: Offsets) -> tuple[Offsets, Offsets]:
-        """Return the sequences of some groups, and the places [groups + 1] where each group begins among them."""
+        """Return the sequences of some groups, and where each group begins among them [groups + 1]."""
         if self.groups is None:
             return groups, np.arange(len(groups) + 1)
         sizes = np.diff(self.groups)[groups]
@@ -64,7 +61,7 @@ class Dataset(NamedTuple):
 
     @property
     def store(self) -> BagStore:
-        """The bags that the ids refer to; data sets can be joined where they share it."""
+        """The bags of the ids, shared by data sets that can be joined."""
         return self.encoded.state.store
 
     def take(self, sequences: Offsets) -> Dataset:
@@ -79,7 +76,7 @@ class Dataset(NamedTuple):
         return Dataset(self.encoded.slice(first, last), gold, self.weights[first:last], self.table)
 
     def sample(self, size: int) -> Dataset:
-        """Return at most `size` sequences, always the same ones; all where they are taken in groups."""
+        """Return at most `size` sequences, always the same ones; all if there are groups."""
         if self.n_sequences <= size or self.groups is not None:
             return self
         return self.take(np.sort(np.random.default_rng(0).choice(self.n_sequences, size, replace=False)))
@@ -97,18 +94,18 @@ class Dataset(NamedTuple):
         return bool(self.gold.min(initial=0) < MISSING)
 
     def observed(self) -> Dataset:
-        """Return the data with what else tells which attributes may need weights for which labels.
+        """Return the data with further evidence of the attributes that may need weights for a label.
 
-        Behind the sequences stands one of a single token for each label that a candidate set or an incorrect span
-        tells of: the labels of a set or, where these are more than the others, the others.
+        That is a sequence of one token for each label that a candidate set or an incorrect span speaks of: the labels
+        of a set or, where these are more than the others, the others.
         """
         if self.table is None or not self.has_candidates:
             return self
         sets, incorrect = self.table.now
         partly = np.flatnonzero(self.gold < MISSING)
         numbers = MISSING - 1 - self.gold[partly]
-        told = np.where(2 * sets.sum(1, keepdims=True) > sets.shape[1], ~sets, sets)
-        places, labels = np.nonzero(told[numbers])
+        marked = np.where(2 * sets.sum(1, keepdims=True) > sets.shape[1], ~sets, sets)
+        places, labels = np.nonzero(marked[numbers])
         tokens, found = [partly[places]], [labels]
         for span in incorrect:
             steps, labels = np.nonzero(span.labels[: span.n_tokens])

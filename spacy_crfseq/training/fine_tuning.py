@@ -1,22 +1,21 @@
-"""Augmented-loss training: a trained model learns further from several data sets, each with a loss of its own.
+"""Augmented-loss training: a trained model learns further from several data sets, each with its own loss.
 
 Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions", algorithm 1.
-Every data set is a term of one objective, and the averaged perceptron takes their examples in turns.  Where there are
-gold labels, the loss is the perceptron's.  Where there is a cost of whole labellings, the inline ranker chooses among
-the k best labellings: the one of lowest cost, y*, takes the place of gold labels, and where the best one, y1, costs
-more, ``theta += rate * (Phi(y*) - Phi(y1))``.  Both predict as the model does: the scheme's constraints and its tag
-dictionary hold.
+Every data set is a term of one objective, and the averaged perceptron takes their examples in turns.  With gold labels,
+the loss is the perceptron's.  With costs of whole labellings, the inline ranker finds the cheapest of the k best
+labellings, y*; where the best one, y1, costs more, ``theta += rate * (Phi(y*) - Phi(y1))``.  Both predict as the model
+does, under the scheme's constraints and the tag dictionary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from .. import kernels
 from ..decoders.viterbi import Viterbi
 from ..errors import ConfigError, DataError, suggest
 from ..inference.posterior import NBest
@@ -24,23 +23,21 @@ from ..losses.perceptron import Perceptron
 from ..model import LinearChainCRF
 from ..optimizers.averaged_perceptron import AveragedPerceptron
 from ..regularizers.none import NoRegularizer
-from ..types import Batch, Bools, Constraints, Floats, Ints, Loss, Offsets, Scores, StepReport
+from ..types import Batch, Bools, Constraints, Floats, Ints, Offsets, Scores, StepReport
 from .dataset import Dataset
 from .fit import FitResult, Progress, repeat
 from .objective import Objective
 from .terms import Term
 
 LabelCost = Callable[[Ints], float]
-"""What the labels [T] of a text, as numbers, cost: 0 or more."""
+"""The cost, 0 or more, of the label numbers [T] of a text."""
 
 
 class TuningSet(NamedTuple):
-    """A data set with what is known about good labels; M examples, which are the groups of `data` or its sequences.
+    """A data set of M examples, the groups of `data` or its sequences, with gold labels or costs.
 
-    name (str): For progress.
-    data (Dataset): All sequences; without gold labels where there are costs.
     costs (Sequence[LabelCost] | None): [M] cost of each example's labels; None for gold labels.
-    allowed (Bools | None): [T, L] labels that each token may have; None where all may have all.
+    allowed (Bools | None): [T, L] labels that each token may have; None for all.
     """
 
     name: str
@@ -55,10 +52,7 @@ class TuningSet(NamedTuple):
 
 
 def gold_set(name: str, data: Dataset) -> TuningSet:
-    """Return a data set with gold labels, each sequence an example.
-
-    RAISES DataError: If there is no gold label.
-    """
+    """Return a data set whose examples are sequences with gold labels; DataError if there is no gold label."""
     if not (data.gold >= 0).any():
         raise DataError(f"The data set {name!r} holds no gold labels. Check its corpus, or give it a loss.")
     return TuningSet(name, data)
@@ -68,10 +62,9 @@ def gold_set(name: str, data: Dataset) -> TuningSet:
 class Settings:
     """How to train.
 
-    schedule (Mapping[str, int]): Examples that a data set gives in each turn, by its name; 1 for sets without an entry.
+    schedule (Mapping[str, int]): Examples of a data set in each turn, by its name; 1 for sets without an entry.
     k (int): Labellings among which the ranker chooses.
     rate (float): Size of the steps; weights of a trained CRF are small, those of a perceptron count mistakes.
-    rounds (int): Rounds of a run.
     turns (int): Turns in a round; 0 for as many as lead through every data set at least once.
     seed (int): Of the order of the examples.
     RAISES ConfigError: On a setting out of range.
@@ -96,25 +89,20 @@ class Settings:
                 raise ConfigError(f"schedule: {name} = {repeats} must be at least 1; take the data set out instead.")
 
     def repeats_of(self, source: TuningSet) -> int:
-        """Return how many examples a data set gives in each turn."""
+        """Return the examples of a data set in each turn."""
         return self.schedule.get(source.name, 1)
 
-    def turns_through_all(self, sets: Sequence[TuningSet]) -> int:
-        """Return how many turns lead through every data set at least once."""
-        return max(-(-source.n_examples // self.repeats_of(source)) for source in sets)
-
     def steps_of(self, sets: Sequence[TuningSet]) -> int:
-        """Return how many examples a round takes."""
-        return (self.turns or self.turns_through_all(sets)) * sum(map(self.repeats_of, sets))
+        """Return the examples of a round."""
+        turns = self.turns or max(-(-source.n_examples // self.repeats_of(source)) for source in sets)
+        return turns * sum(map(self.repeats_of, sets))
 
 
 class SetReport(NamedTuple):
     """What a round did with a data set.
 
-    name (str): Its name.
-    examples (int): Examples taken.
-    steps (int): Those among them that changed the parameters.
-    cost (float): Mean cost of an example's labels as first predicted; without a cost of its own, the wrong tokens.
+    steps (int): Examples that changed the parameters.
+    cost (float): Mean cost of an example's labels as first predicted; wrong tokens, where there are gold labels.
     """
 
     name: str
@@ -140,31 +128,20 @@ def fine_tune(
     evaluate (Callable): Maps parameters to a score, higher is better.
     patience (int): Rounds without a better score before stopping; 0 waits for ever.
     begin (Callable): Called before the first round, with the model's own score.
-    callback (Callable): Called after each round.
-    watch (Callable): Called after each step.
-    RAISES ConfigError: If there is no data set, or the schedule names one that is not there.
+    callback, watch (Callable): Called after each round, and after each step.
+    RAISES ConfigError: If there is no data set, or the schedule names an unknown one.
     """
     run = TuningRun(crf, constraints, sets, settings, watch)
     score = None if evaluate is None else evaluate(crf.theta)
     if begin is not None:
         begin(score)
-    return repeat(
-        run.round,
-        run.export,
-        crf.theta,
-        evaluate=evaluate,
-        evaluate_every=1,
-        patience=patience,
-        callback=None if callback is None else lambda progress: callback(progress, run.reports),
-        score=-np.inf if score is None else score,
-    )
+    each = None if callback is None else lambda progress: callback(progress, run.reports)
+    best = -np.inf if score is None else score
+    return repeat(run.round, run.export, crf.theta, evaluate, 1, patience, each, best)
 
 
 class TuningRun:
-    """A run in progress: the averaged perceptron on an objective with a term for each data set.
-
-    reports (list[SetReport]): Of the last round.
-    """
+    """A run in progress: the averaged perceptron on an objective with a term for each data set; reports of a round."""
 
     def __init__(
         self,
@@ -184,10 +161,10 @@ class TuningRun:
             if not source.n_examples:
                 raise DataError(f"The data set {source.name!r} is empty.")
         self.reports: list[SetReport] = []
-        self._tallies = [_Tally(source, constraints, settings.k, watch) for source in sets]
+        self._losses = [_SetLoss(source, constraints, settings.k, watch) for source in sets]
         terms = [
-            Term(source.data, tally, repeats=settings.repeats_of(source), name=source.name)
-            for source, tally in zip(sets, self._tallies, strict=True)
+            Term(source.data, loss, repeats=settings.repeats_of(source), name=source.name)
+            for source, loss in zip(sets, self._losses, strict=True)
         ]
         self._objective = Objective(
             crf.potential, terms, NoRegularizer(), dictionary=crf.dictionary, turns=settings.turns
@@ -202,10 +179,10 @@ class TuningRun:
         self._optimizer.export(self._state, theta)
 
     def round(self) -> StepReport:
-        """Take the turns of a round; it ends the run where nothing changes any more, or it was the last one."""
+        """Take the turns of a round; the report ends the run if no step changed anything, or it was the last round."""
         report = self._optimizer.iterate(self._objective, self._state)
         self._rounds += 1
-        self.reports = [tally.report() for tally in self._tallies]
+        self.reports = [loss.report() for loss in self._losses]
         message = ""
         if self._complete and not any(one.steps for one in self.reports):
             message = "no step changes anything any more"
@@ -215,109 +192,52 @@ class TuningRun:
         return report._replace(value=value, loss=value, converged=bool(message), message=message)
 
 
-class _Tally:
-    """The loss of a data set, with sums over the examples that it has seen since the last report."""
+class _SetLoss:
+    """The loss of a data set, an example at a time, with sums over the examples since the last report."""
 
     gives = frozenset({"minibatches"})
 
-    def __init__(
-        self, source: TuningSet, constraints: Constraints, k: int, watch: Callable[[], None] | None = None
-    ) -> None:
-        self._name, self._has_gold, self._watch = source.name, source.costs is None, watch
-        self._loss: Loss = ConstrainedPerceptron(constraints)
-        if source.costs is not None:
-            self._loss = Ranker(source.data, source.costs, constraints, source.allowed, k)
+    def __init__(self, source: TuningSet, constraints: Constraints, k: int, watch: Callable[[], None] | None) -> None:
+        self._source, self._constraints, self._k, self._watch = source, constraints, k, watch
         self._examples, self._steps, self._cost = 0, 0, 0.0
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        loss = self._loss(scores, batch, grad)
+        costs = self._source.costs
+        loss = self._perceptron(scores, batch, grad) if costs is None else self._ranker(scores, batch, grad, costs)
         wrong = int(np.count_nonzero(grad.emissions.any(1)))
         self._examples += 1
         self._steps += wrong > 0
-        self._cost += wrong if self._has_gold else loss
+        self._cost += wrong if costs is None else loss
         if self._watch is not None:
             self._watch()
         return loss
 
-    def report(self) -> SetReport:
-        """Return what happened since the last report."""
-        report = SetReport(self._name, self._examples, self._steps, float(self._cost) / max(1, self._examples))
-        self._examples, self._steps, self._cost = 0, 0, 0.0
-        return report
-
-
-@dataclass(frozen=True)
-class ConstrainedPerceptron:
-    """The perceptron's loss where constraints hold.
-
-    Gold labels that break them, such as an entity that a sentence's end cuts in two, cannot be predicted: a mini-batch
-    that has them makes no step.
-    """
-
-    gives: ClassVar = frozenset({"minibatches"})
-
-    constraints: Constraints
-
-    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the loss and add its subgradient to `grad`, which was zero before."""
-        value = Perceptron()(scores.constrained(self.constraints), batch, grad)
+    def _perceptron(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        value = Perceptron()(scores.constrained(self._constraints), batch, grad)
         if np.isfinite(value):
             return value
-        for part in grad:
+        for part in grad:  # no step where gold labels break the constraints, as of an entity cut by a sentence's end
             part.fill(0)
         return 0.0
 
-
-@dataclass(frozen=True)
-class Ranker:
-    """The cost of the best labels of each example; its gradient is that of the inline ranker.
-
-    data (Dataset): Its groups are the examples, whose costs [M] are functions of their labels.
-    allowed (Bools | None): [T, L] labels that the tokens of `data` may have.
-    k (int): Labellings among which the ranker chooses.
-    """
-
-    gives: ClassVar = frozenset({"minibatches"})
-
-    data: Dataset
-    costs: Sequence[LabelCost]
-    constraints: Constraints
-    allowed: Bools | None
-    k: int
-
-    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the sum of the costs and add the gradient to `grad`."""
+    def _ranker(self, scores: Scores, batch: Batch, grad: Scores, costs: Sequence[LabelCost]) -> float:
         assert batch.sequences is not None
-        groups = np.arange(self.data.n_sequences + 1) if self.data.groups is None else self.data.groups
-        numbers = np.searchsorted(groups, batch.sequences, side="right") - 1
-        total = 0.0
-        bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        for first, last in pairwise(bounds):
-            tokens = slice(int(batch.offsets[first]), int(batch.offsets[last]))
-            part = Batch(batch.offsets[first : last + 1] - tokens.start, batch.gold[tokens], batch.weights[first:last])
-            sequences = batch.sequences[[first, last - 1]]
-            known = self.data.encoded.offsets[sequences[0]], self.data.encoded.offsets[sequences[1] + 1]
-            allowed = None if self.allowed is None else self.allowed[slice(*known)]
-            total += self._rank(
-                _of_tokens(scores, tokens), part, _of_tokens(grad, tokens), self.costs[int(numbers[first])], allowed
-            )
-        return total
-
-    def _rank(self, scores: Scores, batch: Batch, grad: Scores, cost_of: LabelCost, allowed: Bools | None) -> float:
-        labels = Viterbi()(scores, batch.offsets, self.constraints, allowed)
-        cost = cost_of(labels)
+        data, allowed, first = self._source.data, self._source.allowed, int(batch.sequences[0])
+        cost_of = costs[first if data.groups is None else int(np.searchsorted(data.groups, first, side="right")) - 1]
+        if allowed is not None:
+            allowed = allowed[data.encoded.offsets[first] :][: batch.n_tokens]
+        cost = cost_of(Viterbi()(scores, batch.offsets, self._constraints, allowed))
         if cost > 0:
-            possible = scores.constrained(self.constraints, allowed)
-            better, lowest = _cheapest(k_best(possible, batch.offsets, self.k), cost_of)
+            possible = scores.constrained(self._constraints, allowed)
+            better, lowest = _cheapest(k_best(possible, batch.offsets, self._k), cost_of)
             if lowest < cost:
                 Perceptron()(possible, batch._replace(gold=better), grad)
         return cost
 
-
-def _of_tokens(scores: Scores, tokens: slice) -> Scores:
-    """Return the part of scores, or of a gradient, that belongs to some tokens, and what all positions share."""
-    transitions = scores.transitions if len(scores.transitions) == 1 else scores.transitions[tokens]
-    return scores._replace(emissions=scores.emissions[tokens], transitions=transitions)
+    def report(self) -> SetReport:
+        examples, steps, cost = self._examples, self._steps, float(self._cost)
+        self._examples, self._steps, self._cost = 0, 0, 0.0
+        return SetReport(self._source.name, examples, steps, cost / max(1, examples))
 
 
 def _cheapest(labellings: Ints, cost_of: LabelCost) -> tuple[Ints, float]:
@@ -333,16 +253,11 @@ def _cheapest(labellings: Ints, cost_of: LabelCost) -> tuple[Ints, float]:
 
 
 def k_best(scores: Scores, offsets: Offsets, k: int) -> Ints:
-    """Return the labellings [up to k, T] of some sequences together that score best, best first.
-
-    Where a score is minus infinity, the label or step is forbidden.
-    """
-    from ..kernels import kbest
-
+    """Return the best labellings [up to k, T] of some sequences together, without those that minus infinity forbids."""
     n = len(offsets) - 1
     labels, values = np.empty((k, len(scores.emissions)), np.int32), np.empty((k, n))
     exact = Scores(*(array.astype(np.float64) for array in scores))
-    kbest.best_labellings(exact, offsets, labels, values, np.empty(n))
+    kernels.kbest.best_labellings(exact, offsets, labels, values, np.empty(n))
     if n != 1:
         labels, values = NBest(labels, values).merged(offsets, np.array([0, n]))
     return labels[(values > -np.inf).all(1)]

@@ -1,11 +1,9 @@
-"""The training loop outside spaCy: iterate, evaluate, keep the best, stop in time.
-
-Nothing is printed here; whoever calls passes a callback that sees every `Progress`.
-"""
+"""The training loop outside spaCy: iterate, evaluate, keep the best, stop in time; a callback sees every `Progress`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
@@ -14,7 +12,7 @@ import numpy as np
 from ..types import Floats, Objective, Optimizer, StepReport
 
 ONLINE_PATIENCE = 5
-"""Epochs without a better score after which an online optimizer has most likely nothing more to give."""
+"""The default patience of online optimizers."""
 
 
 class Progress(NamedTuple):
@@ -22,7 +20,6 @@ class Progress(NamedTuple):
 
     iteration (int): Iterations so far, from 1.
     seconds (float): Wall time since the start, evaluation included.
-    report (StepReport): What the optimizer did.
     score (float | None): Development score, higher is better; None where it was not computed.
     best (bool): Whether this is the best score so far.
     active (int | None): Weights other than zero; None where no score was due.
@@ -39,10 +36,9 @@ class Progress(NamedTuple):
 class FitResult(NamedTuple):
     """Outcome of a run.
 
-    best (Floats): [D] parameters with the best development score; the last ones where none was computed.
-    last (Floats): [D] parameters at the end.
+    best, last (Floats): [D] parameters with the best development score, if any was computed, and those at the end.
     history (list[Progress]): One entry an iteration.
-    reason (str): Why it ended.
+    reason (str): Why the run ended.
     """
 
     best: Floats
@@ -70,29 +66,21 @@ def fit(
     """Train from `theta` until the optimizer converges, patience runs out, or Ctrl-C.
 
     evaluate (Callable): Maps parameters to a development score.
-    patience (int | None): Evaluations without improvement before stopping; 0 waits for ever, None for
-        `ONLINE_PATIENCE` evaluations of an online optimizer and for ever with another.
-    An interrupt ends the run early and loses nothing: the best parameters so far are returned.
+    patience (int | None): Evaluations without improvement before stopping; 0 waits for ever, None stands for
+        `ONLINE_PATIENCE` with an online optimizer and 0 with another.
+    After an interrupt the best parameters so far are returned.
     """
     if patience is None:
         patience = ONLINE_PATIENCE if optimizer.online else 0
     state = optimizer.start(theta)
-    return repeat(
-        lambda: optimizer.iterate(objective, state),
-        lambda out: optimizer.export(state, out),
-        theta,
-        evaluate=evaluate,
-        evaluate_every=evaluate_every,
-        patience=patience,
-        callback=callback,
-    )
+    iterate, export = partial(optimizer.iterate, objective, state), partial(optimizer.export, state)
+    return repeat(iterate, export, theta, evaluate, evaluate_every, patience, callback)
 
 
 def repeat(
     iterate: Callable[[], StepReport],
     export: Callable[[Floats], None],
     theta: Floats,
-    *,
     evaluate: Callable[[Floats], float] | None,
     evaluate_every: int,
     patience: int,
@@ -102,7 +90,7 @@ def repeat(
     """Iterate until a report says `converged`, patience runs out, or Ctrl-C; keep the best parameters.
 
     export (Callable): Writes the parameters to predict with to an array like theta [D].
-    score (float): That of theta itself, which is the best as long as no other exceeds it.
+    score (float): That of theta itself, the best until another exceeds it.
     The other arguments are those of `fit`.
     """
     run = _Run(export, theta, evaluate, evaluate_every, patience, score)
@@ -136,10 +124,8 @@ class _Run:
         self.export, self.evaluate, self.every, self.patience = export, evaluate, max(1, every), patience
         self.history: list[Progress] = []
         self.best: Floats | None = theta.copy() if score > -np.inf else None
-        self._current = np.empty_like(theta)
-        self._best_score = score
-        self._without_gain = 0
-        self._started = perf_counter()
+        self._current, self._best_score = np.empty_like(theta), score
+        self._without_gain, self._started = 0, perf_counter()
 
     def record(self, report: StepReport) -> Progress:
         iteration = len(self.history) + 1

@@ -2,8 +2,8 @@
 
     objective(theta) = sum over terms of weight * loss(scores(theta), data) + penalty(theta)
 
-Batch optimizers ask for value and gradient on all data, to which every term adds; online ones for mini-batches, which
-terms give in turns; index-wise ones for the tokens of each attribute.
+Batch optimizers use value and gradient on all data, online ones mini-batches of the terms in turns, index-wise ones the
+tokens of each attribute.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from .. import threads
+from .. import kernels, threads
 from ..errors import ConfigError
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear
@@ -23,20 +23,18 @@ from ..potentials.row_sums import listed
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
 from ..types import Batch, Bools, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
 from .dataset import SAMPLE_SEQUENCES, Dataset
-from .full_pass import FullPass
-from .terms import MiniBatch, Term
+from .terms import FullPass, MiniBatch, Term
 
 
 class Objective:
-    """Implements `types.BatchObjective`, `types.OnlineObjective` and `types.IndexedObjective`.
+    """Implements `types.OnlineObjective` and `types.IndexedObjective`.
 
     terms (Sequence[Term]): Data sets with their losses, at least one.
     n_total (int): Sequences of the whole training set, where the terms' data are a part of it.
-    n_threads (int): Threads that passes over all data use, 0 for as many as there are cores.
+    n_threads (int): Threads of passes over all data, 0 for one a core.
     dictionary (TagDictionary | None): Restricts the labels of the words that ``data.encoded.words`` numbers.  A gold
         label that it forbids is allowed at its token, so that no loss is infinite.
-    turns (int): Turns that several terms take in one pass of mini-batches, see `minibatches`; 0 for as many as lead
-        through every data set at least once.
+    turns (int): Turns of the terms in one pass of `minibatches`; 0 for as many as lead through every data set.
     """
 
     def __init__(
@@ -63,13 +61,10 @@ class Objective:
         return [FullPass(self.potential, term.data, term.loss, self.n_threads, self._mask) for term in self.terms]
 
     def under(self, regularizer: Regularizer, loss: Loss | None = None) -> Objective:
-        """Return the objective with another penalty, and another loss of all terms if one is given.
-
-        With the same losses both share what is prepared for passes over the data.
-        """
+        """Return the objective with another penalty, and another loss of all terms if one is given."""
         other = copy(self)
         other.regularizer, other._streams = regularizer.over(self.blocks), None
-        if loss is None:
+        if loss is None:  # both share what is prepared for passes over the data
             other._passes = self._passes
         else:
             other.terms = [term._replace(loss=loss) for term in self.terms]
@@ -86,7 +81,7 @@ class Objective:
         """Sequences in the whole training set."""
         return max(self._n_total, self.n_sequences)
 
-    # What batch methods ask
+    # For batch methods
 
     def value(self, theta: Floats) -> float:
         """Return the objective at theta [D]."""
@@ -98,30 +93,30 @@ class Objective:
         pieces = threads.parts(len(theta), self.n_threads)
         threads.run([partial(grad[piece].fill, 0) for piece in pieces])
         loss = sum(run(theta, grad) for run in self._passes)
-        if self.regularizer.strengths is None:  # its parts may hang together
+        if self.regularizer.strengths is None:  # perhaps not a sum over weights
             pieces = [slice(0, len(theta))]
-        penalty = sum(threads.run([partial(self._penalise, theta[piece], grad[piece]) for piece in pieces]))
+
+        def penalise(piece: slice) -> float:
+            self.regularizer.add_grad(theta[piece], grad[piece])
+            return self.regularizer.value(theta[piece])
+
+        penalty = sum(threads.run([partial(penalise, piece) for piece in pieces]))
         self.potential.hold(grad)
         return loss + penalty, loss, grad
 
-    def _penalise(self, theta: Floats, grad: Floats) -> float:
-        """Return the penalty of some parameters and add its gradient."""
-        self.regularizer.add_grad(theta, grad)
-        return self.regularizer.value(theta)
-
-    # What online methods ask
+    # For online methods
 
     @property
     def turns(self) -> int:
-        """Turns that lead through every data set at least once, a sequence or group of sequences at a time."""
+        """Turns that lead through every data set at least once, in mini-batches of one sequence or group."""
         return max(-(-term.data.n_groups // term.repeats) for term in self.terms)
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
         """Yield mini-batches of `size` sequences, or groups of sequences, shuffled by `rng`.
 
-        One term gives all its sequences once.  Several terms take turns, each giving ``term.repeats`` mini-batches in a
-        turn.  A data set that has been seen begins again in a new order; the next call goes on where this one ended.
-        (Hall, McDonald & Petrov 2011, algorithm 1.)
+        A single term gives all its sequences once.  Several terms take turns, with ``term.repeats`` mini-batches each
+        (Hall, McDonald & Petrov 2011, algorithm 1); a data set that ends begins again in a new order, and the next call
+        continues where this one ended.
         """
         if len(self.terms) == 1 and not self._turns:
             yield from self.terms[0].batches(self.potential.batches(), self._mask, size, rng)
@@ -144,20 +139,17 @@ class Objective:
         return self._streams[2]
 
     def sample(self) -> Objective:
-        """Return the objective on a fixed sample of the training data, the penalty scaled down in proportion."""
+        """Return the objective on a fixed sample of the data, the penalty scaled down in proportion."""
         terms = [term._replace(data=(term.sample or term.data).sample(SAMPLE_SEQUENCES)) for term in self.terms]
         sampled = sum(term.data.n_sequences for term in terms)
         scaled = _Scaled(self.regularizer, sampled / max(1, self.n_total))
         return Objective(self.potential, terms, scaled, dictionary=self.dictionary)
 
-    # What index-wise methods ask: they compute scores themselves, of one data set under a linear potential
+    # For index-wise methods, which compute scores themselves, of one data set under a linear potential
 
     @property
     def layout(self) -> Layout:
-        """The layout of the linear potential.
-
-        RAISES ConfigError: If scores come from something else.
-        """
+        """The layout of the linear potential; ConfigError for any other."""
         if not isinstance(self.potential, Linear):
             raise ConfigError(
                 "This method works on the weights of single attributes, but scores come from "
@@ -167,10 +159,7 @@ class Objective:
 
     @property
     def term(self) -> Term:
-        """The only term.
-
-        RAISES ConfigError: If there are several.
-        """
+        """The only term; ConfigError if there are several."""
         if len(self.terms) > 1:
             raise ConfigError(
                 f"This method learns from one data set, but the objective has {len(self.terms)}: "
@@ -195,7 +184,7 @@ class Objective:
 
     @property
     def allowed(self) -> Bools | None:
-        """Labels that each token may have [T, L], gold ones included; None where all may have all."""
+        """Labels that each token may have [T, L], gold ones included; None for all."""
         words = self.data.encoded.words
         if self.dictionary is None or words is None:
             return None
@@ -203,17 +192,15 @@ class Objective:
 
     @property
     def learnt(self) -> Bools:
-        """Which of the scores that all positions share, the last group, are trained; the others stay zero."""
+        """Which scores that all positions share are learnt."""
         return self.layout.learnt()
 
     def occurrences(self, block: int) -> Occurrences:
-        """Return which rows of a group (0 state, 1 pair) each token switches on, and which tokens each row."""
-        from ..kernels import rows
-
+        """Return the rows of a group (0 state, 1 pair) of each token, and the tokens of each row."""
         group, encoded = (self.layout.state, self.layout.pair)[block], (self.data.encoded.state, self.data.encoded.pair)
         ptr, ids = listed(encoded[block])
         row_ptr, tokens = np.empty(group.n_rows + 1, np.int64), np.empty(len(ids), np.int32)
-        rows.transpose(ptr, ids, row_ptr, tokens)
+        kernels.rows.transpose(ptr, ids, row_ptr, tokens)
         return Occurrences(ptr, ids, row_ptr, tokens)
 
 

@@ -1,10 +1,8 @@
 """Regularization path: models of growing size, each started from the one before.
 
-From the L1 strength rho1 at which all weights are zero down to a small one, the minimum for one strength is close to
-that for the next, so that a whole path costs little more than its last model (Friedman, Hastie & Tibshirani 2010,
-section 2.5, "pathwise coordinate descent"; Lavergne, Cappe & Yvon 2010 for CRFs).  A development score then chooses.
-
-Nothing is printed here; whoever calls passes a callback that sees every `PathStep`.
+The minimum for one L1 strength rho1 is close to that for the next smaller one, so that a whole path costs little more
+than its last model (Friedman, Hastie & Tibshirani 2010, section 2.5, "pathwise coordinate descent"; Lavergne, Cappe &
+Yvon 2010 for CRFs).  A development score chooses among the models.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ class PathStep(NamedTuple):
 
     rho1 (float): Strength of its L1 norm.
     objective, loss (float): Minimum of the objective, and the loss alone, summed over the sequences.
-    unigrams (int): Weights other than zero that score one label: those of attributes, start and end scores.
-    pairs (int): Weights other than zero that score a label and the one before it.
+    unigrams, pairs (int): Weights other than zero that score one label, and those that score two.
     score (float): Development score.
     iterations (int): Iterations of the optimizer, from the model before.
     seconds (float): Wall time from the start of the path, the score included.
@@ -50,13 +47,7 @@ class PathStep(NamedTuple):
 
 
 class PathResult(NamedTuple):
-    """Outcome of a path.
-
-    steps (list[PathStep]): The models that were finished.
-    chosen (int): Number of the one to use.
-    theta (Floats): [D] its parameters.
-    interrupted (bool): Whether Ctrl-C ended the path early.
-    """
+    """Outcome of a path: the finished models, the number of the chosen one and its parameters [D]."""
 
     steps: list[PathStep]
     chosen: int
@@ -71,7 +62,7 @@ def smallest_empty(objective: Objective, dtype: DTypeLike = np.float32) -> float
 
 
 def schedule(first: float, last: float, steps: int) -> list[float]:
-    """Return strengths from `first` down to `last`, each the same part of the one before; one if they are equal.
+    """Return strengths from `first` down to `last` in geometric progression; one if they are equal.
 
     RAISES ConfigError: If they do not go down, the last is not positive, or there is no step.
     """
@@ -85,10 +76,7 @@ def schedule(first: float, last: float, steps: int) -> list[float]:
 
 
 def choose(steps: Sequence[PathStep], within: float = 0.0) -> int:
-    """Return the number of the smallest model among those whose score is at most `within` below the best.
-
-    within (float): In the unit of the scores.
-    """
+    """Return the number of the smallest model whose score is at most `within` below the best."""
     best = max(step.score for step in steps)
     return min(
         (number for number, step in enumerate(steps) if step.score >= best - within - 1e-12),
@@ -114,18 +102,18 @@ def follow(
     within (float): See `choose`.
     callback (Callable): Called with all models so far after each.
     watch (Callable): Called after every iteration of the optimizer.
-    An interrupt ends the path early, and a model of those that are finished is chosen; None where there is none.
+    After an interrupt one of the finished models is chosen; None where there is none.
     """
-    began, steps, solutions = perf_counter(), list[PathStep](), list[_Solution]()
+    began, steps, solutions = perf_counter(), list[PathStep](), list[tuple[Offsets, Floats]]()
     interrupted = False
     theta = theta.copy()
     try:
         for rho1 in strengths:
             report, iterations = _minimise(objective.under(ElasticNet(rho1, rho2)), optimizer, theta, watch)
-            score, solution = evaluate(theta), _Solution.of(theta)
+            score, places = evaluate(theta), np.flatnonzero(theta)  # most parameters are zero
             sizes = _sizes(objective, theta)
             step = PathStep(rho1, report.value, report.loss, *sizes, score, iterations, perf_counter() - began)
-            solutions.append(solution)
+            solutions.append((places, theta[places]))
             steps.append(step)
             if callback is not None:
                 callback(steps)
@@ -134,7 +122,9 @@ def follow(
     if not steps:
         return None
     chosen = choose(steps, within)
-    return PathResult(steps, chosen, solutions[chosen].dense(), interrupted)
+    best = np.zeros_like(theta)
+    best[solutions[chosen][0]] = solutions[chosen][1]
+    return PathResult(steps, chosen, best, interrupted)
 
 
 def _minimise(
@@ -156,21 +146,3 @@ def _sizes(objective: Objective, theta: Floats) -> tuple[int, int]:
     views = objective.layout.views(theta)
     state, pair, transitions, start, end = (np.count_nonzero(group) for group in views)
     return int(state + start + end), int(pair + transitions)
-
-
-class _Solution(NamedTuple):
-    """Parameters of which most are zero."""
-
-    size: int
-    places: Offsets
-    values: Floats
-
-    @classmethod
-    def of(cls, theta: Floats) -> _Solution:
-        places = np.flatnonzero(theta)
-        return cls(len(theta), places, theta[places])
-
-    def dense(self) -> Floats:
-        theta = np.zeros(self.size, self.values.dtype)
-        theta[self.places] = self.values
-        return theta

@@ -1,8 +1,7 @@
 """Feature selection: fewer weights by mutual information before training, or by their size after it.
 
 Sokolovska (2010), "Contributions to the estimation of probabilistic discriminative models", section 6.2.1.  A feature
-is a weight: an attribute with a label (state block), or with a pair of neighbouring labels (pair block).  Neither
-method renumbers attributes, so that one data set serves a layout and all its selections::
+is a weight.  Attributes keep their numbers, so that one data set serves a layout and all its selections::
 
     small = most_informative(layout, data, 10_000)               # train on Objective(Linear(small), ...)
     small, start = thresholded(layout, theta, 0.1)               # start [D] is the model; train it for re-estimation
@@ -20,17 +19,16 @@ from ..potentials.linear import Linear
 from ..potentials.rows import Rows, SparseRows
 from ..types import Batch, Floats, Ints, Scores
 from .dataset import Dataset
-from .full_pass import FullPass
+from .terms import FullPass
 
 _BLOCK_WEIGHTS = 1 << 18
-"""Weights that are looked at together, so that what is computed on the way stays small."""
+"""Weights that are processed at a time, which bounds temporary arrays."""
 
 
 class Counts(NamedTuple):
-    """How often attribute and label of each weight of a block occur; weights of sequences count.
+    """How often attribute and label (or label pair) of each weight of a block occur [size], alone and together.
 
-    both, attribute, label (NDArray): [size] occurrences together, of the attribute, and of the label (or label pair).
-    total (float): Labelled tokens; for label pairs, tokens with a labelled one before them.
+    total (float): Labelled tokens; for label pairs, those with a labelled one before them.  Sequences are weighted.
     """
 
     both: NDArray[np.float64]
@@ -40,19 +38,19 @@ class Counts(NamedTuple):
 
 
 def thresholded(layout: Layout, theta: Floats, threshold: float) -> tuple[Layout, Floats]:
-    """Return layout and parameters without the weights of an absolute value up to `threshold`.
+    """Return layout and parameters without the weights of absolute value up to `threshold`.
 
-    Training that begins there re-estimates the others (thesis, tables 6.1 and 6.3).  Shared scores, those of
-    transitions, starts and ends, become zero, and of them only transitions are kept from being learnt again.
+    Training from there re-estimates the others (thesis, tables 6.1 and 6.3).  Such transitions, start and end scores
+    become zero, and such transitions are not learnt any more.
     """
     kept = np.abs(theta) > threshold
     return layout.restricted(kept), layout.move(theta, kept)
 
 
 def most_informative(layout: Layout, data: Dataset, size: int, n_threads: int = 1) -> Layout:
-    """Return a layout with the `size` weights of both blocks that have the highest mutual information.
+    """Return a layout with the `size` weights of both blocks of highest mutual information, ties in layout order.
 
-    Weights of equal information are taken in the order of the layout.  Transitions, starts and ends stay as they are.
+    Transitions, start and end scores stay as they are.
     """
     counts = count_features(layout, data, n_threads)
     information = np.concatenate([mutual_information(block) for block in counts])
@@ -76,7 +74,6 @@ def mutual_information(counts: Counts) -> NDArray[np.float64]:
 def _information(
     both: NDArray[np.float64], attribute: NDArray[np.float64], label: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the information of pairs of events, of which these are the probabilities."""
     cells = (
         (both, attribute, label),
         (attribute - both, attribute, 1 - label),
@@ -113,10 +110,7 @@ def _block_counts(rows: Rows, columns: Ints, both: Floats, attribute: Floats, we
 
 
 class _Tally:
-    """A "loss" whose gradient counts: what each weight would add to the score of the gold labels, or of any labels.
-
-    any_label (bool): Count every label at labelled tokens, which gives the tokens of each attribute.
-    """
+    """A "loss" whose gradient counts the gold labels of each attribute, or with `any_label` all its labelled tokens."""
 
     gives: frozenset[str] = frozenset()
 
@@ -124,17 +118,15 @@ class _Tally:
         self._any = any_label
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        tokens = np.flatnonzero(batch.gold >= 0)
         weights = np.repeat(batch.weights, np.diff(batch.offsets))
-        grad.emissions[tokens, slice(None) if self._any else batch.gold[tokens]] += (
-            weights[tokens, None] if self._any else weights[tokens]
-        )
+        counted = [(grad.emissions, batch.gold)]
         if len(grad.transitions) == batch.n_tokens:
             n = grad.transitions.shape[1]
-            columns = pair_columns(batch.gold, batch.offsets, n)
-            steps = np.flatnonzero(columns >= 0)
-            flat = grad.transitions.reshape(-1, n * n)
-            flat[steps, slice(None) if self._any else columns[steps]] += (
-                weights[steps, None] if self._any else weights[steps]
-            )
+            counted.append((grad.transitions.reshape(-1, n * n), pair_columns(batch.gold, batch.offsets, n)))
+        for target, columns in counted:
+            tokens = np.flatnonzero(columns >= 0)
+            if self._any:
+                target[tokens] += weights[tokens, None]
+            else:
+                target[tokens, columns[tokens]] += weights[tokens]
         return 0.0

@@ -1,14 +1,16 @@
-"""Terms of an objective: data sets, each with a loss, and the mini-batches that they give."""
+"""Terms of an objective: data sets, each with a loss, which full passes or mini-batches evaluate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from ..potentials.protocol import Batches, Part, tokens_of
+from ..potentials.protocol import Batches, Part, Potential, tokens_of
 from ..potentials.tag_dictionary import EmissionMask
+from ..threads import over
 from ..types import Batch, Floats, Ints, Loss, RowGradient
 from .dataset import Dataset
 
@@ -19,10 +21,10 @@ LOADED = 2048
 class Term(NamedTuple):
     """A data set with its loss, times a weight.
 
-    weight (float): The loss counts so many times; it multiplies the weights of sequences.
-    repeats (int): Mini-batches that the term gives in each turn, where an objective has several terms.
+    weight (float): Factor of the loss, multiplied into the weights of sequences.
+    repeats (int): Mini-batches of the term in each turn, where an objective has several terms.
     name (str): For reports.
-    sample (Dataset | None): Data on which a learning rate may be tried; a part of `data` if not given.
+    sample (Dataset | None): Data on which learning rates are tried; a part of `data` if None.
     """
 
     data: Dataset
@@ -60,10 +62,47 @@ class Term(NamedTuple):
                 yield MiniBatch(plan, self.loss, here, batch, mask, words)
 
 
-class MiniBatch:
-    """A few sequences, for steps that touch only their own weights; implements `types.OnlineBatch`.
+class FullPass:
+    """A function from parameters to the loss of a data set and its gradient; the scores of a few parts exist at a time.
 
-    plan (Batches): Has loaded the sequences that `part` counts.
+    Threads take different parts of a round; gradients are added in the order of the text, so that results are the same,
+    bit for bit, for the same number of threads.
+    """
+
+    def __init__(
+        self, potential: Potential, data: Dataset, loss: Loss, n_threads: int, mask: EmissionMask | None = None
+    ) -> None:
+        self._data, self._loss, self._n_threads = data, loss, n_threads
+        self._mask = mask if data.encoded.words is not None else None
+        self._passes = potential.passes(data.encoded, n_threads)
+
+    def __call__(self, theta: Floats, grad: Floats | None) -> float:
+        """Return the loss at theta [D] and, unless `grad` is None, add its gradient to `grad` [D]."""
+        self._passes.begin(theta, grad)
+        total = 0.0
+        for parts in self._passes.rounds():
+            for loss in over(partial(self._part, training=grad is not None), parts, self._n_threads):
+                total += loss
+            self._passes.flush()
+        self._passes.finish()
+        return total
+
+    def _part(self, part: Part, training: bool) -> float:
+        scores, backprop = self._passes.forward(part)
+        batch = self._data.batch(*part)
+        if self._mask is not None and self._data.encoded.words is not None:
+            tokens = tokens_of(self._data.encoded.offsets, part)
+            self._mask.add(self._data.encoded.words[tokens], scores.emissions, batch.gold)
+        gradient = self._passes.zeros(scores)
+        loss = self._loss(scores, batch, gradient)
+        if training:
+            backprop(gradient)
+        return loss
+
+
+class MiniBatch:
+    """A few sequences of the text that `plan` has loaded; implements `types.OnlineBatch`.
+
     words (Ints | None): [T] numbers of the words in the tag dictionary of `mask`, where there is one.
     """
 
@@ -77,7 +116,7 @@ class MiniBatch:
 
     @property
     def n_sequences(self) -> int:
-        """Sequences in the batch."""
+        """N."""
         return len(self._batch.weights)
 
     def loss_and_grad(self, theta: Floats, scale: float = 1.0) -> tuple[float, list[RowGradient]]:

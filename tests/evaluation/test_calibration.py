@@ -125,12 +125,11 @@ def test_what_is_no_prediction(p: list[float], right: list[bool]) -> None:
         reliability(p, right)
 
 
-def test_no_bins() -> None:
+def test_nothing_to_count_or_to_fit_to() -> None:
     with pytest.raises(ConfigError, match="at least 1 bin"):
         reliability([0.5], [True], 0)
-
-
-# Temperature
+    with pytest.raises(DataError, match="no predictions"):
+        fit_temperature(lambda _: [], [])
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -185,11 +184,6 @@ def test_small_samples_give_sober_temperatures(pairs: list[tuple[float, bool]]) 
 def test_one_right_prediction_says_next_to_nothing() -> None:
     found = fit_temperature(lambda temperature: [1 / (1 + math.exp(-3 / temperature))], [True])
     assert 0.8 < found < 1
-
-
-def test_nothing_to_fit_to() -> None:
-    with pytest.raises(DataError, match="no predictions"):
-        fit_temperature(lambda _: [], [])
 
 
 @given(st.floats(-3, 3), st.floats(0.1, 4))

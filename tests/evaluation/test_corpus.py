@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.analysis.templates import template_uses
 from spacy_crfseq.corpora import Sentence
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.evaluation.corpus import COMPARED, count, lengths_of, overlap
+from spacy_crfseq.evaluation.templates import template_uses
 from spacy_crfseq.features.encoder import Columns, Encoder
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse

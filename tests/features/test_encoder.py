@@ -164,7 +164,8 @@ def test_min_count_where_nothing_was_ever_seen() -> None:
 @pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
 def test_a_small_cache_changes_no_score(pair_templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     training = training_problem(n_sequences=20, pair_templates=pair_templates)
-    encoder, model = training.encoder, training.model(training.random_theta(np.random.default_rng(1)))
+    encoder = training.encoder
+    model = training.model(training.random_theta(np.random.default_rng(1)))
     text = random_sentences(np.random.default_rng(2), 30)
 
     def emissions() -> np.ndarray:

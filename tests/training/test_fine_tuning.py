@@ -11,7 +11,6 @@ import pytest
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.losses.perceptron import Perceptron
-from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.optimizers.averaged_perceptron import AveragedPerceptron
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.schemes import transition_table
@@ -33,11 +32,6 @@ EVERY_CASE = pytest.mark.parametrize("case", CASES)
 
 def problem(seed: int = 3, **settings: Any) -> Training:
     return training_problem(seed, loss=Perceptron(), regularizer=NoRegularizer(), **settings)
-
-
-def model(training: Training, theta: Floats) -> LinearChainCRF:
-    keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
-    return LinearChainCRF(LABELS, training.layout, theta, keys, training.objective.dictionary)
 
 
 def ranked(
@@ -65,7 +59,7 @@ def test_gold_labels_alone_are_the_averaged_perceptron(case: str, missing: float
         optimizer.iterate(training.objective, state)
     optimizer.export(state, expected)
     gold = gold_set("gold", training.objective.data)
-    result = fine_tune(model(training, theta), all_allowed(3), [gold], settings)
+    result = fine_tune(training.model(theta, LABELS), all_allowed(3), [gold], settings)
     np.testing.assert_allclose(result.last, expected, atol=1e-9)
     assert np.abs(expected - theta).max() > 0.05
 
@@ -84,7 +78,9 @@ def test_a_step_of_the_perceptron_keeps_the_constraints(case: str, seed: int) ->
     scores = plain_scores(training.layout, theta, data.encoded).constrained(constraints, allowed)
     best = slow_ranking(scores, data.encoded.offsets, 3)[0][1]
     expected = theta + 0.5 * (features_of(training, data, gold) - features_of(training, data, best))
-    result = fine_tune(model(training, theta), constraints, [gold_set("gold", data)], Settings(rate=0.5, rounds=1))
+    result = fine_tune(
+        training.model(theta, LABELS), constraints, [gold_set("gold", data)], Settings(rate=0.5, rounds=1)
+    )
     np.testing.assert_allclose(result.last, expected, atol=1e-9)
 
 
@@ -93,7 +89,7 @@ def test_gold_labels_that_break_the_constraints_make_no_step() -> None:
     theta = training.random_theta(np.random.default_rng(2))
     impossible = training.objective.data._replace(gold=np.full_like(training.objective.data.gold, 2))
     sets = [gold_set("gold", impossible)]
-    result = fine_tune(model(training, theta), transition_table(LABELS, "IOB2"), sets, Settings())
+    result = fine_tune(training.model(theta, LABELS), transition_table(LABELS, "IOB2"), sets, Settings())
     assert result.reason == "no step changes anything any more"
     np.testing.assert_array_equal(result.last, theta)
 
@@ -155,12 +151,8 @@ def test_a_step_of_the_ranker_equals_enumeration(case: str, seed: int) -> None:
     expected = theta.copy()
     if cost(target) < cost(best[0]):
         expected += rate * (features_of(training, data, target) - features_of(training, data, best[0]))
-    trainer = TuningRun(
-        model(training, theta),
-        constraints,
-        [ranked(data, [cost], [0, data.n_sequences], allowed)],
-        Settings(k=k, rate=rate),
-    )
+    source = ranked(data, [cost], [0, data.n_sequences], allowed)
+    trainer = TuningRun(training.model(theta, LABELS), constraints, [source], Settings(k=k, rate=rate))
     trainer.round()
     found = np.empty_like(theta)
     trainer.export(found)
@@ -192,7 +184,9 @@ def test_of_equally_cheap_labellings_the_most_probable_one_is_learnt() -> None:
         return float((labels == best[0]).all())
 
     assert n_tokens > 1
-    trainer = TuningRun(model(training, theta), all_allowed(3), [ranked(data, [cost], [0, 1])], Settings(k=9, rate=1.0))
+    trainer = TuningRun(
+        training.model(theta, LABELS), all_allowed(3), [ranked(data, [cost], [0, 1])], Settings(k=9, rate=1.0)
+    )
     trainer.round()
     found = np.empty_like(theta)
     trainer.export(found)
@@ -222,12 +216,9 @@ def test_training_lowers_the_cost() -> None:
     training = problem(n_sequences=40)
     source, theta = half_known(training), training.random_theta(np.random.default_rng(4))
     costs: list[float] = []
+    crf, settings = training.model(theta, LABELS), Settings(rate=0.2, rounds=15)
     result = fine_tune(
-        model(training, theta),
-        all_allowed(3),
-        [source],
-        Settings(rate=0.2, rounds=15),
-        callback=lambda progress, reports: costs.append(reports[0].cost),
+        crf, all_allowed(3), [source], settings, callback=lambda _, reports: costs.append(reports[0].cost)
     )
     assert costs[-1] < 0.3 * costs[0]
     assert mean_cost(training, source, result.last) < 0.3 * mean_cost(training, source, theta)
@@ -240,7 +231,7 @@ def test_seeds_reproduce() -> None:
     theta = training.random_theta(np.random.default_rng(4))
     sets = [gold_set("gold", training.objective.data), half_known(training)]
     one, same, other = (
-        fine_tune(model(training, theta), all_allowed(3), sets, Settings(rounds=3, seed=seed)).last
+        fine_tune(training.model(theta, LABELS), all_allowed(3), sets, Settings(rounds=3, seed=seed)).last
         for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, same)
@@ -253,7 +244,7 @@ def test_the_schedule_says_how_many_examples_each_set_gives() -> None:
     sets = [gold_set("gold", data), half_known(training)]
 
     def examples(**settings: Any) -> list[int]:
-        trainer = TuningRun(model(training, theta), all_allowed(3), sets, Settings(**settings))
+        trainer = TuningRun(training.model(theta, LABELS), all_allowed(3), sets, Settings(**settings))
         trainer.round()
         assert Settings(**settings).steps_of(sets) == sum(report.examples for report in trainer.reports)
         return [report.examples for report in trainer.reports]
@@ -277,7 +268,9 @@ def test_every_example_is_taken_once_before_any_is_again() -> None:
         return of
 
     source = ranked(data, [cost(n) for n in range(10)], range(11))
-    trainer = TuningRun(model(training, np.zeros(training.layout.size)), all_allowed(3), [source], Settings(turns=15))
+    trainer = TuningRun(
+        training.model(np.zeros(training.layout.size), LABELS), all_allowed(3), [source], Settings(turns=15)
+    )
     assert trainer.round().message == "no step changes anything any more"
     trainer.round()
     assert [sorted(taken[first : first + 10]) for first in (0, 10, 20)] == [list(range(10))] * 3
@@ -294,20 +287,14 @@ def test_the_best_on_the_dev_corpus_is_kept_and_patience_ends_a_run() -> None:
         seen.append(parameters.copy())
         return next(scores)
 
-    result = fine_tune(
-        model(training, theta),
-        all_allowed(3),
-        [half_known(training)],
-        Settings(rounds=20),
-        evaluate=evaluate,
-        patience=2,
-    )
+    crf, sets = training.model(theta, LABELS), [half_known(training)]
+    result = fine_tune(crf, all_allowed(3), sets, Settings(rounds=20), evaluate=evaluate, patience=2)
     np.testing.assert_array_equal(result.best, seen[2])
     np.testing.assert_array_equal(result.last, seen[4])
     np.testing.assert_array_equal(seen[0], theta)
     assert result.reason == "no better score in 2 evaluations"
     result = fine_tune(
-        model(training, theta),
+        training.model(theta, LABELS),
         all_allowed(3),
         [half_known(training)],
         Settings(rounds=2),
@@ -326,7 +313,7 @@ def test_an_interrupt_keeps_the_average_of_what_was_done() -> None:
         if next(steps) == 25:
             raise KeyboardInterrupt
 
-    crf, sets = model(training, theta), [gold_set("gold", training.objective.data)]
+    crf, sets = training.model(theta, LABELS), [gold_set("gold", training.objective.data)]
     result = fine_tune(crf, all_allowed(3), sets, Settings(rounds=9, turns=20), watch=stop)
     expected = np.empty_like(theta)
     trainer = TuningRun(crf, all_allowed(3), sets, Settings(turns=24))  # the step that was under way is not made
@@ -353,7 +340,7 @@ def test_an_interrupt_keeps_the_average_of_what_was_done() -> None:
 )
 def test_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
     training = problem(n_sequences=5)
-    crf = model(training, np.zeros(training.layout.size))
+    crf = training.model(np.zeros(training.layout.size), LABELS)
     with pytest.raises(ConfigError, match=message):
         TuningRun(crf, all_allowed(3), [gold_set("gold", training.objective.data)], Settings(**settings))
 
@@ -362,6 +349,9 @@ def test_data_sets_that_teach_nothing() -> None:
     training = problem(n_sequences=5, missing=1.0)
     with pytest.raises(DataError, match="'gold' holds no gold labels"):
         gold_set("gold", training.objective.data)
-    crf, empty = model(training, np.zeros(training.layout.size)), ranked(training.objective.data.slice(0, 0), [], [0])
+    crf, empty = (
+        training.model(np.zeros(training.layout.size), LABELS),
+        ranked(training.objective.data.slice(0, 0), [], [0]),
+    )
     with pytest.raises(DataError, match="'ranked' is empty"):
         TuningRun(crf, all_allowed(3), [empty], Settings())

@@ -32,15 +32,8 @@ def test_every_model_is_the_minimum_for_its_strength(optimizer: Optimizer) -> No
     training, seen = problem(), list[PathStep]()
     theta = np.zeros(training.layout.size)
     strengths = schedule(4.0, 0.5, 4)
-    result = follow(
-        training.objective,
-        optimizer,
-        strengths,
-        theta,
-        density,
-        rho2=0.1,
-        callback=lambda steps: seen.append(steps[-1]),
-    )
+    keep = lambda steps: seen.append(steps[-1])  # noqa: E731
+    result = follow(training.objective, optimizer, strengths, theta, density, rho2=0.1, callback=keep)
     assert result is not None
     assert not theta.any()
     assert result.steps == seen

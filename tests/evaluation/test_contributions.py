@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.analysis.contributions import (
+from spacy_crfseq.evaluation.contributions import (
     DICTIONARY,
     END,
     PAIR,
@@ -47,8 +47,7 @@ ActivePair = tuple[list[Active], list[Active]]
 def make_model(dtype: type = np.float64, **settings: Any) -> tuple[LinearChainCRF, Training]:
     training = training_problem(7, n_sequences=15, **settings)
     theta = training.random_theta(np.random.default_rng(1)).astype(dtype)
-    keys = training.encoder.state.index.keys, training.encoder.pair.index.keys
-    return LinearChainCRF(LABELS, training.layout, theta, keys, training.objective.dictionary), training
+    return training.model(theta, LABELS), training
 
 
 def active_of(training: Training) -> ActivePair:

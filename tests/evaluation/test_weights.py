@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spacy_crfseq.analysis.weights import UNKNOWN, entries, largest_weights, weights_by_template
+from spacy_crfseq.evaluation.weights import UNKNOWN, entries, largest_weights, weights_by_template
 from spacy_crfseq.features.encoder import attribute_names
 from spacy_crfseq.features.plan import Plan
 from spacy_crfseq.model import LinearChainCRF

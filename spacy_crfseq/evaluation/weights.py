@@ -15,15 +15,11 @@ from ..potentials.rows import DenseRows, Rows
 from ..types import Floats, Ints, Offsets
 
 UNKNOWN = "unknown"
-"""Stands for the templates of a model that does not store them."""
+"""The template of all attributes of a model that does not store them."""
 
 
 class Entries:
-    """The weights of one block, each with its attribute and its column.
-
-    rows (Rows): Where they are.
-    weights (Floats): [D of the block].
-    """
+    """The weights of one block of rows, each with its attribute and its column."""
 
     def __init__(self, rows: Rows, weights: Floats) -> None:
         self._rows, self.weights = rows, weights
@@ -66,14 +62,12 @@ def entries(crf: LinearChainCRF) -> tuple[Entries, Entries]:
 
 
 class TemplateWeights(NamedTuple):
-    """What one template, or a group of parameters that no template has, contributes to a model.
+    """The parameters of one template, or of a group without templates.
 
     kind (str): "state", "pair", "transitions" or "boundaries", which are start and end scores.
-    template (str): Its text; `UNKNOWN` for all templates together where the model does not tell them apart, empty for
-        groups without templates.
-    attributes (int): Values that it has in the model.
-    weights (int): Parameters, zeros included.
-    nonzero (int): Those that are not zero.
+    template (str): Its text, `UNKNOWN` for all together where the model does not store them, empty without templates.
+    attributes (int): Its attributes in the model.
+    weights, nonzero (int): Parameters, with and without zeros.
     squares (float): Sum of their squares.
     """
 
@@ -91,10 +85,7 @@ class TemplateWeights(NamedTuple):
 
 
 def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[TemplateWeights]:
-    """Return a row for each template, in their order, then one each for transitions and for start and end scores.
-
-    plans (Sequence[Plan]): Those of the model's features, ``FeatureSet.plans()``.
-    """
+    """Return a row for each template of ``FeatureSet.plans()``, then for transitions and for start and end scores."""
     rows: list[TemplateWeights] = []
     for number, (kind, block) in enumerate(zip(("state", "pair"), entries(crf), strict=True)):
         names, owners = [template.name for template in plans[number].templates], None
@@ -116,22 +107,13 @@ def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[Temp
     views = crf.views
     boundaries = np.concatenate([views.start, views.end])
     for kind, values in (("transitions", views.transitions), ("boundaries", boundaries)):
-        rows.append(TemplateWeights(kind, "", 0, values.size, int(np.count_nonzero(values)), _squares(values)))
+        total = float((values.astype(np.float64) ** 2).sum())
+        rows.append(TemplateWeights(kind, "", 0, values.size, int(np.count_nonzero(values)), total))
     return rows
 
 
-def _squares(values: Floats) -> float:
-    return float((values.astype(np.float64) ** 2).sum())
-
-
 class Weight(NamedTuple):
-    """One weight of an attribute.
-
-    block (int): 0 state, 1 pair.
-    attribute (int): Its number in the block.
-    before (int): The label before, of the pair block; else -1.
-    label (int): The label.
-    """
+    """One weight of an attribute of a block, 0 state or 1 pair; `before` is -1 in the state block."""
 
     block: int
     attribute: int
@@ -151,9 +133,8 @@ def largest_weights(
     """Return the largest positive and the largest negative weights of attributes, `number` of each at most.
 
     labels (Sequence[int] | None): Of these labels only.
-    template (tuple[int, int] | None): Of this template only: the block, and its place in the list of templates.
-        The model must tell templates apart.
-    weights (tuple | None): The model's `entries`, where they are at hand.
+    template (tuple[int, int] | None): Of this template only, a block and a number, which the model must store.
+    weights (tuple | None): The model's `entries`, if already made.
     """
     parts = []
     n = crf.layout.n_labels
@@ -167,7 +148,7 @@ def largest_weights(
             chosen &= of_template[found.attributes] if block == template[0] else np.False_
         places = np.flatnonzero(chosen)
         parts.append((block, places, found))
-    return (_first(parts, number, n, 1), _first(parts, number, n, -1))
+    return _first(parts, number, n, 1), _first(parts, number, n, -1)
 
 
 def _first(parts: list[tuple[int, Offsets, Entries]], number: int, n_labels: int, sign: int) -> list[Weight]:

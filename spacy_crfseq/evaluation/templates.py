@@ -1,4 +1,4 @@
-"""What each template of a feature set gives on a text: how many attributes, how often, whether it tells anything."""
+"""What each template of a feature set gives on a text: how many attributes, and how often."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from ..features.encoder import Block, Ids
 
 
 class TemplateUse(NamedTuple):
-    """What a template does on a text of T tokens.
+    """What a template, such as "LOWER[-1]", does on a text.
 
-    name (str): The template, such as "LOWER[-1]".
     attributes (int): Its attributes.
-    once (int): Those that a single token has.
-    tokens (int): Tokens where it fires.
+    once (int): Those that only one token has.
+    tokens (int): Tokens that have any.
     """
 
     name: str
@@ -25,16 +24,16 @@ class TemplateUse(NamedTuple):
     tokens: int
 
     def is_dead(self, n_tokens: int) -> bool:
-        """Whether it tells no token from another: it never fires, or everywhere with the same value."""
+        """Whether it distinguishes no tokens: it gives none, or all the same, an attribute."""
         return self.tokens == 0 or (self.attributes == 1 and self.tokens == n_tokens)
 
 
 def template_uses(block: Block, ids: Ids) -> list[TemplateUse]:
     """Return the use of each template of a block, in their order.
 
-    block (Block): One that kept where its attributes came from (`Encoder.keep_names`) and is not frozen.
+    block (Block): One that kept names (`Encoder.keep_names`) and is not frozen.
     ids (Ids): The whole text that it was grown on.
-    RAISES DataError: If the block did not keep that.
+    RAISES DataError: If the block kept no names.
     """
     if block.origins is None:
         raise DataError("The encoder must keep names to tell which template an attribute is of.")
@@ -44,8 +43,8 @@ def template_uses(block: Block, ids: Ids) -> list[TemplateUse]:
     once = np.bincount(origins[counts == 1], minlength=n)
     tokens = np.bincount(origins, counts, n)
     sets = block.plan.set_slots  # of these a token may have many attributes; their bags are the last ones
-    for slot, bags in zip(sets, ids.bags.T[ids.bags.shape[1] - len(sets) :], strict=True):
-        tokens[slot.template] = np.count_nonzero(bags)
+    for number, bags in zip(sets, ids.bags.T[ids.bags.shape[1] - len(sets) :], strict=True):
+        tokens[number] = np.count_nonzero(bags)
     return [
         TemplateUse(template.name, int(attributes[i]), int(once[i]), int(tokens[i]))
         for i, template in enumerate(block.plan.templates)

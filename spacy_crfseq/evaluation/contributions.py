@@ -1,11 +1,8 @@
-"""The score of a labelling taken apart: what each attribute, transition and boundary adds to it.
+"""The score of a labelling as the sum of its addends: what each attribute, transition and boundary contributes.
 
-    score(y | x) = sum over the addends of all tokens,
-
-as `model` defines it.  The addends of a token are the weights of its attributes for its label, those of its pair
-attributes and the transition for its label after the one before, start and end scores, minus infinity where a tag
-dictionary rules the label out, and what added potentials give.  The difference between two labellings is the sum of the
-differences of their addends.
+The addends of a token are the weights of its attributes for its label, those of its pair attributes and the transition
+for its label after the one before, start and end scores, minus infinity where a tag dictionary forbids the label, and
+the scores of added potentials.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from .weights import Entries, entries
 
 STATE, PAIR, TRANSITION, START, END, DICTIONARY, ADDED = range(7)
 KINDS = ("state", "pair", "transition", "start", "end", "dictionary", "added")
-"""Names of the kinds of addends, in the order of their numbers."""
+"""Names of the kinds of addends, by their numbers."""
 
 
 class _Group(NamedTuple):
@@ -40,12 +37,11 @@ def _bare(kind: int, tokens: Offsets) -> _Group:
 
 
 class Addends:
-    """What the scores of all labellings of one text with T tokens are sums of: M addends, sorted by token.
+    """The M addends of the scores of all labellings of one text with T tokens, sorted by token.
 
     tokens (Offsets): [M] the token whose score each is a part of.
     kinds (NDArray[np.int64]): [M] numbers of `KINDS`.
-    templates (NDArray[np.int64]): [M] the template in its block, -1 where there is none.
-    places (NDArray[np.int64]): [M] the entry among those of its template, as `Active` has them.
+    templates, places (NDArray[np.int64]): [M] the template in its block, -1 for none, and the entry in its `Active`.
     """
 
     def __init__(
@@ -59,14 +55,13 @@ class Addends:
     ) -> None:
         """Lay out the addends.
 
-        active (tuple): What the templates of both blocks switch on in the text.
+        active (tuple): The attributes of the text, for each template of both blocks.
         offsets (Offsets): [N + 1] its sequences.
         words (Ints | None): [T] numbers in the tag dictionary, as ``Encoded.words``.
-        weights (tuple | None): The model's `entries`, where they are at hand.
-        added (Scores | None): What potentials beside the linear one give.
+        weights (tuple | None): The model's `entries`, if already made.
+        added (Scores | None): Scores of added potentials.
         """
-        self._added = added
-        self._crf, self._words = crf, words
+        self._crf, self._words, self._added = crf, words, added
         self._weights = entries(crf) if weights is None else weights
         self._before = np.arange(-1, int(offsets[-1]) - 1)  # the token before each, -1 at a beginning
         long = np.diff(offsets) > 0
@@ -92,14 +87,14 @@ class Addends:
         self._attributes = np.concatenate([group.attributes for group in groups])[order]
 
     def of_tokens(self, first: int, last: int) -> slice:
-        """Return which addends belong to the tokens first..last-1."""
+        """Return the places of the addends of the tokens first..last-1."""
         return slice(*np.searchsorted(self.tokens, [first, last]).tolist())
 
     def amounts(self, labels: Ints, which: slice = slice(None)) -> NDArray[np.float64]:
-        """Return what some addends add to the score of a labelling, labels [T]."""
+        """Return the amounts of some addends in the score of labels [T]."""
         tokens, kinds, attributes = self.tokens[which], self.kinds[which], self._attributes[which]
         here, views = labels[tokens].astype(np.int64), self._crf.views
-        before = labels[self._before[tokens]].astype(np.int64)  # of no account at a beginning
+        before = labels[self._before[tokens]].astype(np.int64)  # unused at a beginning
         out = np.zeros(len(tokens))
         columns = (here, before * self._crf.layout.n_labels + here)
         for kind, weights, column in zip((STATE, PAIR), self._weights, columns, strict=True):
@@ -121,23 +116,22 @@ class Addends:
         return out
 
     def _amounts_added(self, labels: Ints, tokens: Offsets, scores: Scores) -> NDArray[np.float64]:
-        """Return what added potentials give to some tokens, with the step that leads there and the ends."""
+        """Return the added potentials' scores of some tokens, with the step that leads there and the ends."""
         here, before = labels[tokens], self._before[tokens]
         step = scores.transitions[tokens if len(scores.transitions) > 1 else 0, labels[before], here]
         amounts = scores.emissions[tokens, here] + np.where(before >= 0, step, scores.start[here])
         return np.asarray(amounts + np.where(self._last[tokens], scores.end[here], 0.0), np.float64)
 
     def token_scores(self, labels: Ints) -> NDArray[np.float64]:
-        """Return the score of each token of a labelling [T]: the sum of its addends."""
+        """Return the score of each token [T] of a labelling: the sum of its addends."""
         return np.bincount(self.tokens, self.amounts(labels), len(self._before)).astype(np.float64)
 
 
 class BestThrough:
-    """The best labellings that give one token one label, of texts with these scores.
+    """The best labelling with any given label of any given token, by a Viterbi pass from either side.
 
     scores (Scores): Of T tokens, minus infinity where something is forbidden.
     offsets (Offsets): [N + 1] the sequences.
-    Two passes of the Viterbi algorithm, one from either side, tell them for all tokens and labels.
     """
 
     def __init__(self, scores: Scores, offsets: Offsets) -> None:
@@ -166,7 +160,7 @@ class BestThrough:
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """The score of the best labelling of its sequence that gives a token a label [T, L]."""
+        """The score [T, L] of the best labelling of a token's sequence with a given label of the token."""
         return self._left + self._right
 
     def labelling(self, token: int, label: int, labels: Ints) -> Ints:

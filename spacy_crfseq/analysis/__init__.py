@@ -1,1 +1,0 @@
-"""What can be told of a model: contributions, weights, templates; without spaCy."""
