@@ -608,7 +608,9 @@ def components_page() -> str:
             for each, value in defaults.items()
             if each in meanings or not (each in factories.METHOD or isinstance(value, dict))
         ]
-        named = {each: next(iter(value.values())) for each, value in defaults.items() if value and isinstance(value, dict)}
+        named = {
+            each: next(iter(value.values())) for each, value in defaults.items() if value and isinstance(value, dict)
+        }
         paragraphs = [text for text in document.paragraphs if "settings.Method" not in text]
         parts += [
             f"## {name}",

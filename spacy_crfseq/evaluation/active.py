@@ -1,4 +1,4 @@
-"""Active learning: how much the labelling of a text would teach, told from what a model finds doubtful in it.
+"""Active learning: how much the labelling of a text would teach, from what a model finds doubtful in it.
 
 Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling tasks", section 3.1.  All
 measures are larger where there is more to learn; entropies are in nats.
@@ -7,16 +7,13 @@ measures are larger where there is more to learn; entropies are in nats.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Values = NDArray[np.float64]
+from ..prf import Values
 
 
 def least_confidence(log_probability: ArrayLike) -> Values:
-    """Return 1 - P(y*), the probability that the predicted labelling is not the right one.
-
-    log_probability: Of any shape, log P(y*).
-    """
+    """Return 1 - P(y*), the probability that the predicted labelling is wrong, of log P(y*) of any shape."""
     values: Values = -np.expm1(np.minimum(np.asarray(log_probability, np.float64), 0))
     return values
 

@@ -12,17 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..errors import ConfigError, DataError
-
-Values = NDArray[np.float64]
+from ..prf import Values, for_json
 
 SPREAD = 1.0
 """Standard deviation of the normal prior on log T: worth less than one prediction, it keeps the temperature of a small
 sample finite where all is right, or all is wrong."""
 HOTTEST = 3.0
-"""Temperatures between exp(-3) and exp(3) are looked at."""
+"""Temperatures between exp(-3) and exp(3) are tried."""
 GRID = 13
 """Temperatures to begin the search with, equally far apart in log T; the loss need not have a single valley."""
 TOLERANCE = 1e-3
@@ -34,12 +33,9 @@ SLACK = 1e-4
 
 
 class Bin(NamedTuple):
-    """Predictions of like probability.
+    """Predictions of probabilities above `low`, up to `high`: how many, their mean probability, the share of right.
 
-    low, high (float): Limits; a probability p is in here if low < p <= high, the first bin takes its low end, too.
-    total (int): Predictions, at least 1.
-    predicted (float): Mean probability.
-    correct (float): Share that is right.
+    The first bin takes its low end, too.
     """
 
     low: float
@@ -50,14 +46,12 @@ class Bin(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """How well the probabilities of some predictions fit.
+    """How well the probabilities of `total` predictions fit; the other fields are nan where there is none.
 
-    total (int): Predictions; the other fields are nan where there is none.
-    predicted (float): Mean probability.
-    correct (float): Share that is right.
-    error (float): Expected calibration error.
-    brier (float): Brier score, the mean squared distance of the probability from 1 where right, from 0 where wrong.
-    log_loss (float): Mean log loss in nats.
+    predicted, correct: Mean probability, share that is right.
+    error: Expected calibration error.
+    brier: Mean squared distance of the probability from 1 where right, from 0 where wrong.
+    log_loss: Mean log loss in nats.
     """
 
     total: int
@@ -69,12 +63,7 @@ class Calibration(NamedTuple):
 
 
 class Certainty(NamedTuple):
-    """How far probabilities at a temperature can be believed.
-
-    bins (list[Bin]): The reliability table.
-    whole (Calibration): Of all predictions.
-    labels (dict[str, Calibration]): Of the predictions of each label.
-    """
+    """How far probabilities at a temperature can be believed: the reliability table, and by label."""
 
     temperature: float
     bins: list[Bin]
@@ -82,9 +71,8 @@ class Certainty(NamedTuple):
     labels: dict[str, Calibration]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures in a form that JSON knows, without those of single labels."""
-        whole = {name: None if value != value else value for name, value in self.whole._asdict().items()}
-        return {"temperature": self.temperature, **whole, "bins": [part._asdict() for part in self.bins]}
+        """Return the figures for JSON, without those of single labels."""
+        return {"temperature": self.temperature, **for_json(self.whole), "bins": [for_json(part) for part in self.bins]}
 
 
 def reliability(
@@ -102,7 +90,10 @@ def reliability(
     p, right = _checked(probabilities, correct)
     if not len(p):
         return []
-    edges = _equal_mass_edges(p, n_bins) if equal_mass else np.arange(n_bins + 1) / n_bins
+    edges = np.arange(n_bins + 1) / n_bins
+    if equal_mass:
+        lasts = np.arange(1, n_bins) * len(p) // n_bins - 1  # the last prediction of each bin but the highest
+        edges = np.concatenate([[0.0], np.unique(np.sort(p)[lasts[lasts >= 0]]), [1.0]])
     numbers = np.searchsorted(edges[1:-1], p, side="left")
     counts = np.bincount(numbers, minlength=len(edges) - 1)
     sums, hits = (np.bincount(numbers, values, len(counts)) for values in (p, right))
@@ -110,14 +101,6 @@ def reliability(
     total = counts[filled]
     columns = edges[filled], edges[filled + 1], total, sums[filled] / total, hits[filled] / total
     return [Bin(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-
-
-def _equal_mass_edges(p: Values, n_bins: int) -> Values:
-    """Return the limits of bins that hold about the same number of probabilities, the outer ones 0 and 1."""
-    ordered = np.sort(p)
-    lasts = np.arange(1, n_bins) * len(p) // n_bins - 1  # the last prediction of each bin but the highest
-    inner: Values = np.unique(ordered[lasts[lasts >= 0]])
-    return np.concatenate([[0.0], inner, [1.0]])
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
@@ -129,7 +112,7 @@ def calibration_error(bins: Sequence[Bin]) -> float:
 def calibration(
     probabilities: ArrayLike, correct: ArrayLike, n_bins: int = 10, *, equal_mass: bool = False
 ) -> Calibration:
-    """Return how well probabilities fit; parameters as `reliability` has them."""
+    """Return how well probabilities fit; arguments as `reliability` has them."""
     error = calibration_error(reliability(probabilities, correct, n_bins, equal_mass=equal_mass))
     p, right = _checked(probabilities, correct)
     if not len(p):
@@ -149,8 +132,7 @@ def log_losses(probabilities: ArrayLike, correct: ArrayLike) -> Values:
 def fit_temperature(probabilities_at: Callable[[float], ArrayLike], correct: ArrayLike) -> float:
     """Return the temperature that minimises the log loss of predictions being right.
 
-    probabilities_at (Callable): Maps a temperature to the probabilities [S] of the same S predictions.
-    correct: [S] whether they are right.
+    probabilities_at (Callable): Maps a temperature to the probabilities [S] of the same S predictions; `correct` [S].
     RAISES DataError: If there are no predictions.
     """
     if not np.size(correct):
@@ -182,7 +164,6 @@ def golden_section(function: Callable[[float], float], low: float, high: float, 
 
 
 def _checked(probabilities: ArrayLike, correct: ArrayLike) -> tuple[Values, Values]:
-    """Return both arrays [S] as numbers."""
     p, right = np.asarray(probabilities, np.float64), np.asarray(correct, np.float64)
     if p.ndim != 1 or p.shape != right.shape:
         raise DataError(f"Probabilities {p.shape} and what is correct {right.shape} must be two lists of one length.")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,10 +28,7 @@ FAMILIAR = (SEEN, OTHER, NEW)
 
 
 class Pair(NamedTuple):
-    """A gold span and the predicted one that stands for it; None where there is none.
-
-    kind (str): One of `KINDS`.
-    """
+    """One of `KINDS`; a gold span and the predicted one that it pairs with, None where there is none."""
 
     kind: str
     gold: Span | None
@@ -55,20 +51,18 @@ def pair_spans(gold: Sequence[Span], found: Sequence[Span]) -> list[Pair]:
         for token in range(one.start, one.end)
         for j in at.get(token, ())
     }
-    rows: set[int] = set()
-    columns: set[int] = set()
+    rows, columns = set(range(len(left))), set(range(len(free)))  # what is in no pair
     for rank, _, i, j in sorted(candidates):
-        if i not in rows and j not in columns:
-            rows.add(i)
-            columns.add(j)
+        if i in rows and j in columns:
+            rows.remove(i)
+            columns.remove(j)
             pairs.append(Pair(KINDS[rank], left[i], free[j]))
-    pairs += [Pair(MISSED, span, None) for i, span in enumerate(left) if i not in rows]
-    pairs += [Pair(SPURIOUS, None, span) for j, span in enumerate(free) if j not in columns]
+    pairs += [Pair(MISSED, left[i], None) for i in rows] + [Pair(SPURIOUS, None, free[j]) for j in columns]
     return sorted(pairs, key=lambda pair: pair.gold or pair.found or ())
 
 
 def _distance(gold: Span, found: Span) -> tuple[int, int]:
-    """Return the number of the kind of two spans that overlap, and minus the tokens that they share."""
+    # the number of the kind of two spans that overlap, and minus the tokens that they share
     if (gold.start, gold.end) == (found.start, found.end):
         return KINDS.index(LABEL), 0
     shared = min(gold.end, found.end) - max(gold.start, found.start)
@@ -120,18 +114,14 @@ def confusion(gold: ArrayLike, found: ArrayLike, n_labels: int) -> NDArray[np.in
     return counts.reshape(n_labels, n_labels)
 
 
-@dataclass(frozen=True)
-class Familiarity:
-    """What a training corpus holds.
-
-    labels (Mapping): The labels that each text, a word or that of a span, has there.
-    """
+class Familiarity(NamedTuple):
+    """The labels that each text, a word or that of a span, has in a training corpus."""
 
     labels: Mapping[str, frozenset[str]]
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Familiarity:
-        """Return what pairs of texts and labels make up."""
+        """Collect pairs of texts and labels."""
         labels: dict[str, set[str]] = {}
         for text, label in pairs:
             labels.setdefault(text, set()).add(label)
