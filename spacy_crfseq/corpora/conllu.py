@@ -1,29 +1,26 @@
 """CoNLL-U, the format of Universal Dependencies: ten columns, comments, multiword tokens, empty nodes.
 
-Source: https://universaldependencies.org/format.html.  Syntactic words are the tokens here, as in treebanks;
-multiword tokens only say where white space stands.
+Source: https://universaldependencies.org/format.html.  Syntactic words are the tokens here, as in treebanks; multiword
+tokens only say where white space is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import FormatError
 from ._lines import OnError, Sentence, check_file, read_sentences
 
-UPOS = frozenset(
-    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
-)
+UPOS = frozenset("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())  # noqa: SIM905
 COLUMNS = ("lemma", "pos", "tag", "morph", "head", "dep")
 _FIELDS = 10
 _NO_SPACE = "SpaceAfter=No"
 
 
 class _Row(NamedTuple):
-    """One token line: its number in the file and its ten fields."""
-
     number: int
     fields: list[str]
 
@@ -31,15 +28,14 @@ class _Row(NamedTuple):
 def read_conllu(path: Path | str, on_error: OnError | None = None) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file, in UTF-8.
 
-    The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep
-    (DEPREL); an underscore becomes an empty string: not given, or, for morph, no features.  Words of a
-    multiword token have no space between them; the space behind the last one follows the multiword token's
-    ``SpaceAfter``.  Empty nodes are left out.  ``# newdoc`` begins a document.
+    The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep (DEPREL); an
+    underscore becomes an empty string: not given, or, for morph, no features.  Words of a multiword token have no space
+    between them; the space behind the last one follows the multiword token's ``SpaceAfter``.  Empty nodes are left out.
+    ``# newdoc`` begins a document.
 
-    on_error (OnError | None): Told of what is wrong with a sentence, which is then left out.
-
-    Raises FormatError with its line where a line has not ten columns, ids do not count 1, 2, 3, ..., a tag
-    is no UPOS tag or a feature no Name=Value, and on a file without a sentence.
+    on_error (OnError | None): Gets what is wrong with a sentence, which is then left out.
+    RAISES FormatError: With its line, if a line has not ten columns, ids do not count 1, 2, 3, ..., a tag is no UPOS
+        tag or a feature no Name=Value; on a file without a sentence.
     """
     return read_sentences(check_file(path), "utf8", parse_conllu, on_error)
 
@@ -63,11 +59,10 @@ def parse_conllu(path: Path, lines: Iterable[tuple[int, str]], on_error: OnError
 def _blocks(
     path: Path, lines: Iterable[tuple[int, str]], on_error: OnError | None
 ) -> Iterator[tuple[dict[str, str], list[_Row]]]:
-    """Yield the comments and token lines of each sentence."""
     comments: dict[str, str] = {}
     rows: list[_Row] = []
     spoilt = False
-    for number, line in lines:
+    for number, line in chain(lines, [(0, "")]):  # the blank line ends a sentence that the file leaves open
         if not line.strip(" \t"):
             if rows and not spoilt:
                 yield comments, rows
@@ -84,12 +79,9 @@ def _blocks(
                     raise
                 on_error(error)
                 spoilt = True
-    if rows and not spoilt:
-        yield comments, rows
 
 
 def _sentence(path: Path, comments: dict[str, str], rows: list[_Row], document: int) -> Sentence:
-    """Return the sentence of its token lines."""
     words: list[_Row] = []
     spaces: list[bool] = []
     last, space_after = 0, True  # of the multiword token that the next words belong to
@@ -112,7 +104,6 @@ def _sentence(path: Path, comments: dict[str, str], rows: list[_Row], document: 
 
 
 def _columns(path: Path, words: list[_Row]) -> dict[str, list[str]]:
-    """Return the columns of a sentence, missing values as empty strings."""
     for row in words:
         pos = row.fields[3]
         if pos not in UPOS and pos != "_":
@@ -120,10 +111,9 @@ def _columns(path: Path, words: list[_Row]) -> dict[str, list[str]]:
         features = row.fields[5]
         if features != "_" and not all(part.count("=") == 1 for part in features.split("|")):
             raise FormatError(path, row.number, f"{features!r} is no list such as Case=Nom|Number=Sing.")
-    fields = zip(*(row.fields for row in words), strict=True)
+    fields = zip(*(row.fields[2:-2] for row in words), strict=True)
     columns = {
-        name: ["" if value == "_" else value for value in values]
-        for name, values in zip(COLUMNS, list(fields)[2:-2], strict=True)
+        name: ["" if value == "_" else value for value in values] for name, values in zip(COLUMNS, fields, strict=True)
     }
     for i, row in enumerate(words):
         if row.fields[1] == row.fields[2] == "_":  # the lemma of the word "_" is "_" itself
@@ -132,7 +122,6 @@ def _columns(path: Path, words: list[_Row]) -> dict[str, list[str]]:
 
 
 def _split(path: Path, number: int, line: str) -> list[str]:
-    """Return the ten fields of a token line."""
     fields = line.split("\t")
     if len(fields) != _FIELDS:
         raise FormatError(path, number, f"10 columns with tabs between them expected, {len(fields)} found.")
@@ -142,7 +131,7 @@ def _split(path: Path, number: int, line: str) -> list[str]:
 
 
 def _range_end(path: Path, row: _Row, done: int, last: int) -> int:
-    """Return the last id of a multiword token such as 3-4, which must begin behind the word before it."""
+    # the last id of a multiword token such as 3-4, which must begin behind the word before it
     first, _, end = row.fields[0].partition("-")
     if not (first.isdecimal() and end.isdecimal() and int(first) == done + 1 > last and int(end) > done):
         raise FormatError(path, row.number, f"{row.fields[0]!r} is no range that begins at id {done + 1}.")
@@ -150,5 +139,4 @@ def _range_end(path: Path, row: _Row, done: int, last: int) -> int:
 
 
 def _has_space(row: _Row) -> bool:
-    """Return whether MISC leaves the space behind a token line."""
     return _NO_SPACE not in row.fields[9] or _NO_SPACE not in row.fields[9].split("|")

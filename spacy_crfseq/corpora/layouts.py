@@ -33,7 +33,7 @@ SCHEMES = ("IOB2", "IOB1", "BILUO")
 
 
 def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
-    """Return the layout among those known that the ending of a file tells, if it does."""
+    """Return the layout among those known that the ending of a file stands for, if any."""
     return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in known), None)
 
 
@@ -48,11 +48,10 @@ def text_format(path: Path, name: str | None) -> str:
         return name
     if path == STDIN:
         return RAW[0]
-    path_unpacked = Path(path.name.removesuffix(ZIPPED))
-    told = told_by_ending(path_unpacked, TEXTS)
-    if told is None:
-        raise _untold(path, path_unpacked.suffix, f"Give --format: {', '.join(TEXTS)}.")
-    return told
+    unpacked = Path(path.name.removesuffix(ZIPPED))
+    if (found := told_by_ending(unpacked, TEXTS)) is None:
+        raise _untold(path, unpacked.suffix, f"Give --format: {', '.join(TEXTS)}.")
+    return found
 
 
 def corpus_layout(
@@ -65,10 +64,10 @@ def corpus_layout(
 ) -> Preset:
     """Return the layout of an annotated file, which must be there.
 
-    name (str | None): One of `NAMES`.
-    columns, scheme (str | None): Names with commas between, and how spans are tagged, where no name is given.
-    takes_columns (bool): Whether the command has these two, for messages.
-    RAISES FormatError: If there is no such file, or nothing tells its layout; the message says what it looks like.
+    name: One of `NAMES`.
+    columns, scheme: Names with commas between, and how spans are tagged, where no name is given.
+    takes_columns: Whether the command has these two, for messages.
+    RAISES FormatError: If there is no such file, or its layout is not given; the message says what it looks like.
     RAISES ConfigError: If what is given cannot be.
     """
     check_file(path)
@@ -110,7 +109,7 @@ def named_layout(name: str | None, columns: str | None = None, scheme: str | Non
 
 
 def file_columns(name: str) -> tuple[str, ...]:
-    """Return the columns that files of a layout may annotate."""
+    """Return the columns that files of a layout may have beside words."""
     held = DOCS.columns if name == DOCBIN else get_preset(name).columns
     return tuple(column for column in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if column in held)
 
@@ -148,7 +147,7 @@ def reader_options(reader: Mapping[str, Any]) -> str | None:
 
 
 def _reads(layout: Preset, columns: Sequence[str]) -> bool:
-    """Whether columns of which some are left out are those of a layout."""
+    # some of the columns may be left out
     pairs = zip(columns, layout.columns, strict=False)
     return len(columns) == len(layout.columns) and all(one in (other, "_") for one, other in pairs)
 
