@@ -83,11 +83,11 @@ def may_follow(previous: str, tag: str, scheme: str) -> bool:
     before, before_type = split_tag(previous)
     prefix, label = split_tag(tag)
     inside = before in ("B", "I")
-    if scheme == "IOB2":
-        return prefix != "I" or (inside and label == before_type)
-    if scheme == "BILUO":
-        return (inside and label == before_type) if prefix in ("I", "L") else not inside
-    return True  # IOB1: any B or I tag begins a span or goes on with one
+    if scheme == "IOB1":
+        return True  # any B or I tag begins a span or goes on with one
+    if prefix in ("I", "L"):
+        return inside and label == before_type
+    return scheme == "IOB2" or not inside
 
 
 def find_invalid(tags: Sequence[str], scheme: str) -> int | None:
@@ -159,8 +159,13 @@ def encode(spans: Iterable[tuple[int, int, str]], length: int, scheme: str) -> l
     previous = (0, 0, "")
     for span in sorted(spans):
         start, end, label = span
-        if not (previous[1] <= start < end <= length and label):
-            _check_span(Span(*span), Span(*previous), length)
+        if not 0 <= start < end <= length:
+            raise DataError(f"{Span(*span)} is empty or reaches outside a sequence of {length} tokens.")
+        if not label:
+            raise DataError(f"{Span(*span)} has no label.")
+        if start < previous[1]:
+            what = f"{Span(*span)} overlaps {Span(*previous)}"
+            raise DataError(f"{what}; a tag sequence holds only spans that do not overlap.")
         tags[start:end] = _marks(end - start, label, scheme, start == previous[1] and label == previous[2])
         previous = span
     return tags
@@ -208,10 +213,8 @@ def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
 
 
 class TagTable:
-    """L labels taken apart once, so that `spans_of` needs no strings.
+    """L `labels` taken apart once, so that `spans_of` needs no strings; `types` are in the order of their first label.
 
-    labels (list[str]): The labels.
-    types (list[str]): The types, in the order of their first label.
     RAISES DataError: Naming a label that is no tag of the scheme.
     RAISES ConfigError: If the scheme is unknown or marks no spans.
     """
@@ -288,15 +291,6 @@ def _begins(previous: str, tag: str) -> bool:
     before, before_type = split_tag(previous)
     prefix, label = split_tag(tag)
     return prefix in ("B", "U") or before in ("O", "L", "U") or label != before_type
-
-
-def _check_span(span: Span, previous: Span, length: int) -> None:
-    if not 0 <= span.start < span.end <= length:
-        raise DataError(f"{span} is empty or reaches outside a sequence of {length} tokens.")
-    if not span.label:
-        raise DataError(f"{span} has no label.")
-    if span.start < previous.end:
-        raise DataError(f"{span} overlaps {previous}; a tag sequence holds only spans that do not overlap.")
 
 
 def _is_known(tag: str, scheme: str) -> bool:

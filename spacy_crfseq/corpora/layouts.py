@@ -74,13 +74,11 @@ def corpus_layout(
     found = named_layout(name, columns, scheme) or named_layout(told_by_ending(path))
     if found is not None:
         return found
-    found = guess(path)
-    if takes_columns:
-        advice = f"Give --format ({', '.join(NAMES)}) or --columns. {looks_like(found)}"
-    else:
-        advice = f"Give --format: {', '.join(NAMES)}. {looks_like(found)}"
-        if found is not None and found.name == CUSTOM:
-            advice += " `crfseq convert` reads such columns."
+    found, names = guess(path), ", ".join(NAMES)
+    advice = f"Give --format ({names}) or --columns." if takes_columns else f"Give --format: {names}."
+    advice = f"{advice} {looks_like(found)}"
+    if not takes_columns and found is not None and found.name == CUSTOM:
+        advice += " `crfseq convert` reads such columns."
     raise _untold(path, path.suffix, advice)
 
 
@@ -115,7 +113,7 @@ def file_columns(name: str) -> tuple[str, ...]:
 
 
 def looks_like(layout: Preset | None) -> str:
-    """Return a sentence on what a file seems to be."""
+    """Describe what a file seems to be."""
     if layout is None:
         return "It does not look like a file of columns."
     return f"It looks like {as_options(layout)} ({' '.join(layout.columns)})."

@@ -101,11 +101,11 @@ class Target:
             if there:
                 raise ConfigError(f"{there[0]} is there already, and not from a run to go on with. Use --overwrite.")
             return State()
-        changed = [name for name in settings if lines[0].get(name) != settings[name]]
-        if changed:
-            was, now = lines[0].get(changed[0]), settings[changed[0]]
-            what = f"{changed[0]} has changed" + (f" from {was} to {now}" if _is_short(was) and _is_short(now) else "")
-            raise ConfigError(f"{self.path} was begun by another run: {what}. Use --overwrite to begin anew.")
+        for name, now in settings.items():
+            if (was := lines[0].get(name)) != now:
+                values = f" from {was} to {now}" if _is_short(was) and _is_short(now) else ""
+                what = f"was begun by another run: {name} has changed{values}. Use --overwrite to begin anew."
+                raise ConfigError(f"{self.path} {what}")
         size = self._size()
         for line in reversed(lines[1:]):
             state = State(Place(*line["place"]), line["size"], Counts(*line["counts"]), line["done"])
@@ -124,9 +124,8 @@ class Target:
 
     def remove(self) -> None:
         """Remove the output and its journal."""
-        for path in (self._temporary, *self.parts()):
+        for path in (self._temporary, *self.parts(), self._journal):
             path.unlink(missing_ok=True)
-        self.forget()
 
     def forget(self) -> None:
         """Remove the journal: no run will go on with this output."""

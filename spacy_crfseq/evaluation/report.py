@@ -63,6 +63,11 @@ class Sentence(NamedTuple):
     wrong: int
     probability: float | None
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the words and the spans for JSON."""
+        spans = {"gold": [list(span) for span in self.gold], "found": [[*span, p] for span, p in self.found]}
+        return {"text": self.text, "words": self.tokens.words, **spans, "probability": self.probability}
+
 
 class Findings(NamedTuple):
     """What a report says of a component.
@@ -109,9 +114,7 @@ class Findings(NamedTuple):
         """Return the figures for JSON."""
         names, weights = self.transitions
         return {
-            "unit": self.unit,
-            "texts": self.texts,
-            "tokens": self.tokens,
+            **{name: getattr(self, name) for name in ("unit", "texts", "tokens")},
             "accuracy": self.accuracy._asdict(),
             "all": self.whole.as_json(),
             "labels": {label: row.as_json() for label, row in self.labels.items()},
@@ -124,16 +127,7 @@ class Findings(NamedTuple):
             "templates": [row._asdict() for row in self.templates],
             "transitions": {"labels": names, "weights": [[finite(value) for value in row] for row in weights.tolist()]},
             "log": self.curve,
-            "worst": [
-                {
-                    "text": one.text,
-                    "words": one.tokens.words,
-                    "gold": [list(span) for span in one.gold],
-                    "found": [[*span, p] for span, p in one.found],
-                    "probability": one.probability,
-                }
-                for one in self.worst
-            ],
+            "worst": [one.as_json() for one in self.worst],
         }
 
 
@@ -222,8 +216,8 @@ def _rows(counts: NDArray[np.int64], n_samples: int) -> list[Row]:
 
 
 def _confusions(table: Counter[tuple[str, str]], most: int | None = None) -> list[tuple[str, str, int]]:
-    wrong = sorted((-n, a, b) for (a, b), n in table.items() if a != b and n)
-    return [(a, b, -n) for n, a, b in wrong[:most]]
+    wrong = ((a, b, n) for (a, b), n in table.items() if a != b and n)
+    return sorted(wrong, key=lambda row: (-row[2], *row[:2]))[:most]
 
 
 def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, Row]:
