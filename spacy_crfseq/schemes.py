@@ -109,11 +109,9 @@ def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
         known = ", ".join(p if p == OUTSIDE else f"{p}-TYPE" for p in _PREFIXES.get(scheme, ""))
         return f"tag {tag!r} is not an {scheme} tag ({known})"
     previous = tags[index - 1] if index else OUTSIDE
-    if may_follow(previous, tag, scheme):
-        return f"tag {tag!r} may not be the last of a sequence in {scheme}"
-    if index == 0:
-        return f"tag {tag!r} may not be the first of a sequence in {scheme}"
-    return f"tag {tag!r} may not follow {previous!r} in {scheme}"
+    place = "last" if may_follow(previous, tag, scheme) else "first"
+    what = f"follow {previous!r}" if place == "first" and index else f"be the {place} of a sequence"
+    return f"tag {tag!r} may not {what} in {scheme}"
 
 
 def decode(tags: Sequence[str], scheme: str) -> list[Span]:

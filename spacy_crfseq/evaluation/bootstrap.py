@@ -54,7 +54,8 @@ class Difference(NamedTuple):
 def resampled(counts: ArrayLike, n_samples: int = SAMPLES, seed: int = 0) -> Values:
     """Return the sums of counts [N, K] over samples of texts [R, K].
 
-    RAISES DataError: If there are no texts.  ConfigError: If there are no samples.
+    RAISES DataError: If there are no texts.
+    RAISES ConfigError: If there are no samples.
     """
     table = np.asarray(counts, np.float64)
     n_texts = len(table)

@@ -83,7 +83,8 @@ def reliability(
     probabilities, correct: [S] of S predictions, between 0 and 1, and whether they are right.
     equal_mass (bool): Bins of about S / n_bins predictions each, fewer where there are fewer predictions or equal
         probabilities, which stay together; else of equal width.
-    RAISES ConfigError: If `n_bins` is not positive.  DataError: If the arrays do not fit, or hold something else.
+    RAISES ConfigError: If `n_bins` is not positive.
+    RAISES DataError: If the arrays do not fit, or hold something else.
     """
     if n_bins < 1:
         raise ConfigError(f"A reliability table needs at least 1 bin, but {n_bins} was given.")

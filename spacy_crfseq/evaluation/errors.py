@@ -91,10 +91,9 @@ def span_counts(
 def kinds_by_label(pairs: Iterable[Pair]) -> dict[str, Counter[str]]:
     """Return how many spans of each label are of each kind: by the gold label, spurious ones by their own."""
     table: dict[str, Counter[str]] = {}
-    for kind, gold, found in pairs:
-        span = gold or found
-        assert span is not None
-        table.setdefault(span.label, Counter())[kind] += 1
+    for kind, *spans in pairs:
+        label = next(span.label for span in spans if span)
+        table.setdefault(label, Counter())[kind] += 1
     return dict(sorted(table.items()))
 
 
@@ -104,10 +103,7 @@ def span_confusion(pairs: Iterable[Pair]) -> Counter[tuple[str, str]]:
 
 
 def confusion(gold: ArrayLike, found: ArrayLike, n_labels: int) -> NDArray[np.int64]:
-    """Return how often a gold label (row) was predicted as a label (column) [L, L].
-
-    gold, found: [T] numbers of labels; tokens with a gold number below 0 do not count.
-    """
+    """Return how often a gold label (row) was predicted as a label (column) [L, L]; none below 0 in `gold` [T]."""
     known = np.asarray(gold) >= 0
     a, b = np.asarray(gold, np.int64)[known], np.asarray(found, np.int64)[known]
     counts: NDArray[np.int64] = np.bincount(a * n_labels + b, minlength=n_labels * n_labels)
