@@ -608,7 +608,9 @@ def components_page() -> str:
             for each, value in defaults.items()
             if each in meanings or not (each in factories.METHOD or isinstance(value, dict))
         ]
-        named = {each: next(iter(value.values())) for each, value in defaults.items() if isinstance(value, dict)}
+        named = {
+            each: next(iter(value.values())) for each, value in defaults.items() if value and isinstance(value, dict)
+        }
         paragraphs = [text for text in document.paragraphs if "settings.Method" not in text]
         parts += [
             f"## {name}",
@@ -623,17 +625,18 @@ def components_page() -> str:
         if not isinstance(factories.METHOD.get(each, {}), dict)
     ]
     blocks = [
-        ("features", "What the model looks at.", "plugins/features.md"),
-        ("loss", "What training minimises.", "plugins/losses.md"),
-        ("regularizer", "What keeps weights small.", "plugins/regularizers.md"),
-        ("optimizer", "How the minimum is found.", "plugins/optimizers.md"),
-        ("decoder", "How labels are chosen.", "plugins/decoders.md"),
+        ("features", "What the model looks at.", "[all of them](plugins/features.md)"),
+        ("potentials", "What adds scores to those of the features, each under a name.", "[yours](add-a-potential.md)"),
+        ("loss", "What training minimises.", "[all of them](plugins/losses.md)"),
+        ("regularizer", "What keeps weights small.", "[all of them](plugins/regularizers.md)"),
+        ("optimizer", "How the minimum is found.", "[all of them](plugins/optimizers.md)"),
+        ("decoder", "How labels are chosen.", "[all of them](plugins/decoders.md)"),
     ]
     parts += [
         "## Settings of all three",
         table(["setting", "default", "meaning"], rows),
         "Blocks name registered functions:",
-        table(["block", "is", "registered"], ([f"`{a}`", b, f"[all of them]({c})"] for a, b, c in blocks)),
+        table(["block", "is", "registered"], ([f"`{name}`", *rest] for name, *rest in blocks)),
         "In a config:",
         '```ini\n[components.crf_ner]\nfactory = "crf_ner"\nthreshold = 0.5\n\n[components.crf_ner.regularizer]\n'
         '@crf_regularizers = "spacy_crfseq.L2.v1"\nrho = 0.5\n```',

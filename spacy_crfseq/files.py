@@ -1,4 +1,4 @@
-"""Files and folders that are there as a whole or not at all."""
+"""Files and folders that are written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON; what was at `path` stays until the new file is complete."""
+    """Write a value as JSON, as `write_text` does."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Let errors of writing that tell no file, as that of a full disk, tell this one."""
+    """Add the file to errors of writing that name none, as that of a full disk."""
     try:
         yield
     except OSError as error:

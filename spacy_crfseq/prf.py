@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Set
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,6 +48,14 @@ def share(part: Values, whole: Values) -> Values:
     with np.errstate(invalid="ignore", divide="ignore"):
         quotient: Values = np.divide(part, whole)
     return quotient
+
+
+def for_json(row: Any) -> dict[str, Any]:
+    """Return the fields of a NamedTuple by their names, None for nan and infinity, which JSON does not know."""
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in row._asdict().items()
+    }
 
 
 def f1_of(found: Set[Hashable], gold: Set[Hashable]) -> float:

@@ -1,15 +1,15 @@
 """Tags that mark spans: IOB1, IOB2, BILUO, and plain tags that mark none.
 
-A tag is "O" or a prefix and a type, "B-NP".  One idea carries the whole module: a sequence behaves as if an
-"O" stood before and after it, so that everything that can be said of a tag (may it stand here, does it
-begin a span) is said of a pair of neighbours.  Spans of tag sequences that break their scheme are read as
-conlleval does, the scorer of the CoNLL shared tasks (Tjong Kim Sang & Buchholz, 2000).
+A tag is "O" or a prefix and a type, "B-NP".  A sequence behaves as if an "O" were before and after it, so that every
+rule is one for a pair of neighbours.  Tag sequences that break their scheme are read as conlleval does, the scorer of
+the CoNLL shared tasks (Tjong Kim Sang & Buchholz, 2000).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,9 +42,9 @@ class Span(NamedTuple):
 class SpanArrays(NamedTuple):
     """The spans of many sequences, in the order of their tokens.  S spans.
 
-    sequence (int64 [S]): Index of the sequence that holds the span.
-    start, end (int64 [S]): First token and the token after the last, counted over all sequences.
-    type (int64 [S]): Index into `TagTable.types`.
+    sequence [S]: Index of the sequence that holds the span.
+    start, end [S]: First token and the token after the last, counted over all sequences.
+    type [S]: Index into `TagTable.types`.
     """
 
     sequence: IntArray
@@ -57,8 +57,8 @@ class SpanArrays(NamedTuple):
 def split_tag(tag: str) -> tuple[str, str]:
     """Split a tag into its prefix and its type: "B-NP" into ("B", "NP"), "O" into ("O", "").
 
-    Only the first hyphen counts, so a type may hold more.  Raises DataError unless the tag is "O" or one of
-    the prefixes B, I, L, U, a hyphen and a type.
+    Only the first hyphen counts, so a type may hold more.
+    RAISES DataError: Unless the tag is "O" or one of the prefixes B, I, L, U, a hyphen and a type.
     """
     if tag == OUTSIDE:
         return OUTSIDE, ""
@@ -70,11 +70,12 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=65536)
 def may_follow(previous: str, tag: str, scheme: str) -> bool:
-    """Whether `tag` may stand right after `previous`; "O" as either stands for the edge of the sequence.
+    """Whether `tag` may stand right after `previous`; "O" as either is the edge of the sequence, too.
 
-    A tag that the scheme does not know may stand nowhere.  Raises ConfigError on an unknown scheme.
+    A tag that the scheme does not know is allowed nowhere.
+    RAISES ConfigError: On an unknown scheme.
     """
-    _check_scheme_name(scheme)
+    _check_scheme(scheme)
     if scheme == "plain":
         return True
     if not (_is_known(previous, scheme) and _is_known(tag, scheme)):
@@ -82,25 +83,23 @@ def may_follow(previous: str, tag: str, scheme: str) -> bool:
     before, before_type = split_tag(previous)
     prefix, label = split_tag(tag)
     inside = before in ("B", "I")
-    if scheme == "IOB2":
-        return prefix != "I" or (inside and label == before_type)
-    if scheme == "BILUO":
-        return (inside and label == before_type) if prefix in ("I", "L") else not inside
-    return True  # IOB1: any B or I tag begins a span or goes on with one
+    if scheme == "IOB1":
+        return True  # any B or I tag begins a span or goes on with one
+    if prefix in ("I", "L"):
+        return inside and label == before_type
+    return scheme == "IOB2" or not inside
 
 
 def find_invalid(tags: Sequence[str], scheme: str) -> int | None:
     """Return the index of the first tag that breaks the scheme, or None.
 
-    A span that the sequence's end leaves open (BILUO only) counts against the last tag.  Raises ConfigError
-    on an unknown scheme.
+    A span that the sequence's end leaves open (BILUO only) counts against the last tag.
+    RAISES ConfigError: On an unknown scheme.
     """
-    previous = OUTSIDE
-    for i, tag in enumerate(tags):
+    for i, (previous, tag) in enumerate(pairwise([OUTSIDE, *tags, OUTSIDE])):
         if not may_follow(previous, tag, scheme):
-            return i
-        previous = tag
-    return None if may_follow(previous, OUTSIDE, scheme) or not tags else len(tags) - 1
+            return min(i, len(tags) - 1)
+    return None
 
 
 def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
@@ -110,20 +109,18 @@ def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
         known = ", ".join(p if p == OUTSIDE else f"{p}-TYPE" for p in _PREFIXES.get(scheme, ""))
         return f"tag {tag!r} is not an {scheme} tag ({known})"
     previous = tags[index - 1] if index else OUTSIDE
-    if may_follow(previous, tag, scheme):
-        return f"tag {tag!r} may not be the last of a sequence in {scheme}"
-    if index == 0:
-        return f"tag {tag!r} may not be the first of a sequence in {scheme}"
-    return f"tag {tag!r} may not follow {previous!r} in {scheme}"
+    place = "last" if may_follow(previous, tag, scheme) else "first"
+    what = f"follow {previous!r}" if place == "first" and index else f"be the {place} of a sequence"
+    return f"tag {tag!r} may not {what} in {scheme}"
 
 
 def decode(tags: Sequence[str], scheme: str) -> list[Span]:
     """Return the spans of a valid tag sequence, in order.
 
-    Raises DataError with the position of the first tag that breaks the scheme, ConfigError where the scheme
-    is unknown or marks no spans.
+    RAISES DataError: With the position of the first tag that breaks the scheme.
+    RAISES ConfigError: If the scheme is unknown or marks no spans.
     """
-    _check_span_scheme(scheme)
+    _check_scheme(scheme, spans=True)
     index = find_invalid(tags, scheme)
     if index is not None:
         raise DataError(f"Position {index}: {describe_invalid(tags, index, scheme)}.")
@@ -133,10 +130,10 @@ def decode(tags: Sequence[str], scheme: str) -> list[Span]:
 def decode_lenient(tags: Sequence[str]) -> list[Span]:
     """Return the spans of any IOB1, IOB2 or BILUO sequence as conlleval reads them.
 
-    A span begins at every B and U, and at an I or L whose type differs from the tag before or that stands
-    after O, L or U (or first).  It ends before the next beginning, before O and at the end of the sequence.
-    So no tag is ever dropped: ["O", "I-A", "I-B"] holds two spans.  Raises DataError on a tag that
-    `split_tag` refuses.
+    A span begins at every B and U, and at an I or L whose type differs from the tag before or that comes after O, L or
+    U (or first).  It ends before the next beginning, before O and at the end of the sequence.  So no tag is ever
+    dropped: ["O", "I-A", "I-B"] holds two spans.
+    RAISES DataError: On a tag that `split_tag` refuses.
     """
     spans: list[Span] = []
     begin, previous = -1, OUTSIDE
@@ -152,16 +149,21 @@ def decode_lenient(tags: Sequence[str]) -> list[Span]:
 def encode(spans: Iterable[tuple[int, int, str]], length: int, scheme: str) -> list[str]:
     """Return the `length` tags that mark the spans, which may come in any order.
 
-    Raises DataError on a span that is empty, out of range, unlabelled or overlaps another, ConfigError
-    where the scheme is unknown or marks no spans.
+    RAISES DataError: On a span that is empty, out of range, unlabelled or overlaps another.
+    RAISES ConfigError: If the scheme is unknown or marks no spans.
     """
-    _check_span_scheme(scheme)
+    _check_scheme(scheme, spans=True)
     tags = [OUTSIDE] * length
     previous = (0, 0, "")
     for span in sorted(spans):
         start, end, label = span
-        if not (previous[1] <= start < end <= length and label):
-            _check_span(Span(*span), Span(*previous), length)
+        if not 0 <= start < end <= length:
+            raise DataError(f"{Span(*span)} is empty or reaches outside a sequence of {length} tokens.")
+        if not label:
+            raise DataError(f"{Span(*span)} has no label.")
+        if start < previous[1]:
+            what = f"{Span(*span)} overlaps {Span(*previous)}"
+            raise DataError(f"{what}; a tag sequence holds only spans that do not overlap.")
         tags[start:end] = _marks(end - start, label, scheme, start == previous[1] and label == previous[2])
         previous = span
     return tags
@@ -169,16 +171,20 @@ def encode(spans: Iterable[tuple[int, int, str]], length: int, scheme: str) -> l
 
 @lru_cache(maxsize=1024)
 def _marks(length: int, label: str, scheme: str, adjacent: bool) -> tuple[str, ...]:
-    """Return the tags of one span."""
-    return tuple(f"{prefix}-{label}" for prefix in _prefixes(length, scheme, adjacent))
+    # `adjacent`: a span of the same type ends right before it
+    if scheme == "BILUO":
+        prefixes = "U" if length == 1 else "B" + "I" * (length - 2) + "L"
+    else:
+        prefixes = ("I" if scheme == "IOB1" and not adjacent else "B") + "I" * (length - 1)
+    return tuple(f"{prefix}-{label}" for prefix in prefixes)
 
 
 def tags_of(types: Iterable[str], scheme: str) -> list[str]:
     """Return every tag of a scheme over the types: "O" first, then type by type.  Plain tags are the types.
 
-    Raises ConfigError on an unknown scheme.
+    RAISES ConfigError: On an unknown scheme.
     """
-    _check_scheme_name(scheme)
+    _check_scheme(scheme)
     if scheme == "plain":
         return list(types)
     return [OUTSIDE, *(f"{prefix}-{label}" for label in types for prefix in _PREFIXES[scheme][1:])]
@@ -187,37 +193,35 @@ def tags_of(types: Iterable[str], scheme: str) -> list[str]:
 def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
     """Return which of the L labels may begin a sequence, follow each other and end one, and which make up spans.
 
-    Plain labels may all, each a span of its own.  Raises DataError naming a label that is no tag of the scheme,
-    ConfigError on an unknown scheme.
+    Plain labels may all, each a span of its own.
+    RAISES DataError: Naming a label that is no tag of the scheme.
+    RAISES ConfigError: On an unknown scheme.
     """
-    _check_labels(labels, scheme)
     size = len(labels)
-    start = [may_follow(OUTSIDE, label, scheme) for label in labels]
-    step = [[may_follow(a, b, scheme) for b in labels] for a in labels]
-    end = [may_follow(label, OUTSIDE, scheme) for label in labels]
-    inside, outside = np.zeros((size, size), np.bool_), np.zeros(size, np.bool_)
-    if scheme != "plain":
-        parts = [split_tag(label) for label in labels]
-        outside[:] = [label == OUTSIDE for label in labels]
-        for i, (before, label) in enumerate(parts):
-            inside[i] = [before in "BI" and prefix in "IL" and other == label for prefix, other in parts]
-    steps = np.array(step, np.bool_).reshape(size, size)
-    return Constraints(np.array(start, np.bool_), steps, np.array(end, np.bool_), inside, outside)
+    if scheme == "plain":
+        free, none = np.ones(size, np.bool_), np.zeros(size, np.bool_)
+        return Constraints(free, np.ones((size, size), np.bool_), free.copy(), np.zeros((size, size), np.bool_), none)
+    prefix, kind = TagTable(labels, scheme).take(np.arange(-1, size))  # the first one is the "O" of the edges
+    resumes, is_open = (prefix == _I) | (prefix == _L), ((prefix == _B) | (prefix == _I))[:, None]
+    inside = is_open & resumes & (kind[:, None] == kind)
+    rules = {"IOB1": np.ones_like(inside), "IOB2": inside | ~resumes, "BILUO": np.where(resumes, inside, ~is_open)}
+    allowed = rules[scheme]
+    tables = (allowed[0, 1:], allowed[1:, 1:], allowed[1:, 0], inside[1:, 1:], prefix[1:] == _O)
+    return Constraints(*map(np.ascontiguousarray, tables))
 
 
 class TagTable:
-    """L labels taken apart once, so that `spans_of` needs no strings.
+    """L `labels` taken apart once, so that `spans_of` needs no strings; `types` are in the order of their first label.
 
-    labels (list[str]): The labels.
-    types (list[str]): The types, in the order of their first label.
-
-    Raises DataError naming a label that is no tag of the scheme, ConfigError where the scheme is unknown or
-    marks no spans.
+    RAISES DataError: Naming a label that is no tag of the scheme.
+    RAISES ConfigError: If the scheme is unknown or marks no spans.
     """
 
     def __init__(self, labels: Sequence[str], scheme: str) -> None:
-        _check_span_scheme(scheme)
-        _check_labels(labels, scheme)
+        _check_scheme(scheme, spans=True)
+        for i, label in enumerate(labels):
+            if not _is_known(label, scheme):
+                raise DataError(f"Label {describe_invalid(labels, i, scheme)}.")
         # One row more than there are labels, an "O": MISSING is -1 and indexes it without a special case.
         parts = [split_tag(label) for label in [*labels, OUTSIDE]]
         self.labels = list(labels)
@@ -229,7 +233,8 @@ class TagTable:
     def take(self, label_ids: IntegerArray) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
         """Return prefixes, as indices in "OBILU", and types, as indices into `types`, of label ids, all [T].
 
-        MISSING reads as "O", whose type is -1.  Raises DataError on an id that is neither MISSING nor below L.
+        MISSING reads as "O", whose type is -1.
+        RAISES DataError: On an id that is neither MISSING nor below L.
         """
         if len(label_ids) and not (label_ids.min() >= MISSING and label_ids.max() < len(self.labels)):
             raise DataError(f"A label id is outside -1..{len(self.labels) - 1}.")
@@ -241,7 +246,7 @@ def spans_of(label_ids: IntegerArray, offsets: IntegerArray, table: TagTable) ->
 
     label_ids (integer [T]): Labels of all tokens; MISSING (-1) acts as "O".
     offsets (integer [N+1]): Sequence n is label_ids[offsets[n]:offsets[n + 1]]; sequences may be empty.
-    Raises DataError on an impossible label id or where the offsets do not cover the labels.
+    RAISES DataError: On an impossible label id, or if the offsets do not cover the labels.
     """
     size = len(label_ids)
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != size:
@@ -253,8 +258,7 @@ def spans_of(label_ids: IntegerArray, offsets: IntegerArray, table: TagTable) ->
     within = prefix != _O
     fresh = (prefix == _B) | (prefix == _U) | (before == _O) | (before >= _L) | ~same
     begins = within & fresh
-    # A span ends at position t where token t - 1 lies in one and t begins another, is outside or opens a
-    # sequence.
+    # A span ends at position t where token t - 1 lies in one and t begins another, is outside or opens a sequence.
     edge = np.ones(size + 1, dtype=np.bool_)
     edge[:size] = begins | ~within
     edge[offsets] = True
@@ -267,7 +271,7 @@ def span_f1(predicted: IntegerArray, gold: IntegerArray, offsets: IntegerArray, 
     """Score predicted label ids [T] against gold ones [T] by exact spans, as conlleval does over all types.
 
     offsets (integer [N+1]): Bounds of the sequences.  A missing gold label (-1) acts as "O".
-    Raises DataError where the lengths differ or an id is impossible.
+    RAISES DataError: If the lengths differ or an id is impossible.
     """
     found, wanted = spans_of(predicted, offsets, table), spans_of(gold, offsets, table)
     # No two spans of one side share a start, so a start says which gold span to compare with, if any.
@@ -287,48 +291,16 @@ def _begins(previous: str, tag: str) -> bool:
     return prefix in ("B", "U") or before in ("O", "L", "U") or label != before_type
 
 
-def _prefixes(length: int, scheme: str, adjacent: bool) -> str:
-    """Return the prefixes of one span; `adjacent` says that a span of its type ends right before it."""
-    if scheme == "BILUO":
-        return "U" if length == 1 else "B" + "I" * (length - 2) + "L"
-    first = "I" if scheme == "IOB1" and not adjacent else "B"
-    return first + "I" * (length - 1)
-
-
-def _check_span(span: Span, previous: Span, length: int) -> None:
-    """Raise DataError where a span cannot be encoded after `previous`."""
-    if not 0 <= span.start < span.end <= length:
-        raise DataError(f"{span} is empty or reaches outside a sequence of {length} tokens.")
-    if not span.label:
-        raise DataError(f"{span} has no label.")
-    if span.start < previous.end:
-        raise DataError(f"{span} overlaps {previous}; a tag sequence holds only spans that do not overlap.")
-
-
 def _is_known(tag: str, scheme: str) -> bool:
-    """Whether a tag belongs to a scheme."""
     if scheme == "plain" or tag == OUTSIDE:
         return True
     prefix, _, label = tag.partition("-")
     return label != "" and prefix in tuple(_PREFIXES[scheme][1:])
 
 
-def _check_labels(labels: Sequence[str], scheme: str) -> None:
-    """Raise DataError on the first label that is no tag of the scheme."""
-    _check_scheme_name(scheme)
-    for i, label in enumerate(labels):
-        if not _is_known(label, scheme):
-            raise DataError(f"Label {describe_invalid(labels, i, scheme)}.")
-
-
-def _check_scheme_name(scheme: str) -> None:
-    """Raise ConfigError on an unknown scheme."""
+def _check_scheme(scheme: str, *, spans: bool = False) -> None:
     if scheme not in READABLE_SCHEMES:
         raise ConfigError(f"Unknown tag scheme {scheme!r}. {suggest(scheme, READABLE_SCHEMES)}")
 
-
-def _check_span_scheme(scheme: str) -> None:
-    """Raise ConfigError on a scheme that is unknown or marks no spans."""
-    _check_scheme_name(scheme)
-    if scheme == "plain":
+    if spans and scheme == "plain":
         raise ConfigError("Plain tags mark no spans. Give a scheme that does: IOB2, BILUO or IOB1.")

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
@@ -49,8 +49,7 @@ class Problem(NamedTuple):
     batch: Batch
 
     def sequence_bounds(self) -> list[tuple[int, int]]:
-        offsets = self.batch.offsets.tolist()
-        return list(itertools.pairwise(offsets))
+        return list(itertools.pairwise(self.batch.offsets.tolist()))
 
     def only(self, n: int) -> Problem:
         """Return sequence n alone."""
@@ -174,14 +173,9 @@ def all_allowed(n_labels: int) -> Constraints:
 
 
 def random_constraints(rng: np.random.Generator, problem: Problem, share: float) -> tuple[Constraints, np.ndarray]:
-    """Return constraints and an `allowed` mask that forbid about `share`, and leave each sequence a labelling.
-
-    Spans are made up of random labels.
-    """
+    """Return constraints and a mask that forbid about `share` and leave each sequence a labelling; random spans."""
     n_tokens, n_labels = problem.scores.emissions.shape
-    flags = Scores(
-        np.zeros((n_tokens, n_labels)), np.zeros((1, n_labels, n_labels)), np.zeros(n_labels), np.zeros(n_labels)
-    )
+    flags = Scores(*map(np.zeros, ((n_tokens, n_labels), (1, n_labels, n_labels), n_labels, n_labels)))
     path = rng.integers(0, n_labels, n_tokens).astype(np.int32)
     _mask(rng, flags, path, problem.batch.offsets, share)
     allowed, steps, start, end = (np.isfinite(array) for array in flags)
@@ -212,12 +206,12 @@ def one_sided_differences(value: Callable[[], float], array: Floats, step: float
 
 
 def hash_of(text: str) -> int:
-    """Return the hash a string stands under, as spaCy's string store would give one."""
+    """Return a hash, as spaCy's string store would give one."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8, person=b"words").digest(), "little")
 
 
 class Vocabulary:
-    """A stand-in for spaCy's: remembers the text of every hash and answers for the lexical attributes."""
+    """A stand-in for spaCy's: knows the text of every hash, and lexical attributes."""
 
     def __init__(self) -> None:
         self._texts: dict[int, str] = {}
@@ -364,21 +358,12 @@ def training_problem(
         gold[partly] = MISSING - 1 - _fitting(rng, table.now, right[partly])
     n_attributes = encoder.state.index.size, encoder.pair.index.size
     observed = Dataset(encoded, gold, weights, table).observed()
-    layout = make_layout(
-        observed.encoded,
-        observed.gold,
-        n_labels,
-        n_attributes,
-        support=support,
-        boundaries=boundaries,
-        transitions=transitions,
-    )
+    kinds: dict[str, Any] = {"support": support, "boundaries": boundaries, "transitions": transitions}
+    layout = make_layout(observed.encoded, observed.gold, n_labels, n_attributes, **kinds)
     dictionary = None
     if encoder.words is not None:
-        hashes, constraints = encoder.words.keys, all_allowed(n_labels)
-        dictionary, numbers = make_dictionary(
-            hashes, encoded.words, gold, constraints, size=dictionary_size, min_count=2
-        )
+        known = encoder.words.keys, encoded.words, gold, all_allowed(n_labels)
+        dictionary, numbers = make_dictionary(*known, size=dictionary_size, min_count=2)
         encoded, encoder.words = encoded._replace(words=numbers), dictionary.word_index()
     data, loss, regularizer = Dataset(encoded, gold, weights, table), loss or SequentialLog(), regularizer or L2(1.0)
     objective = Objective(Linear(layout), [Term(data, loss)], regularizer, dictionary=dictionary)

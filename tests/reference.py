@@ -22,7 +22,7 @@ NONE = -np.inf
 
 
 def all_paths(length: int, n_labels: int) -> np.ndarray:
-    """Return every label sequence, [L ** n, n]."""
+    """Return every label sequence [L ** n, n]."""
     return np.array(list(product(range(n_labels), repeat=length)), np.int64).reshape(n_labels**length, length)
 
 
@@ -45,11 +45,10 @@ def path_score(scores: Scores, path: Sequence[int]) -> float:
 
 def all_path_scores(scores: Scores, paths: np.ndarray) -> np.ndarray:
     """Return `path_score` of each row of paths [P, n]."""
-    length = paths.shape[1]
-    if not length:
+    if not paths.shape[1]:
         return np.zeros(len(paths))
     total = scores.start[paths[:, 0]] + scores.end[paths[:, -1]]
-    for t in range(length):
+    for t in range(paths.shape[1]):
         total = total + scores.emissions[t, paths[:, t]]
         if t:
             total = total + step(scores, t)[paths[:, t - 1], paths[:, t]]
@@ -71,7 +70,7 @@ def log_sum(values: np.ndarray) -> float:
 
 
 def agrees(paths: np.ndarray, gold: Sequence[int]) -> np.ndarray:
-    """Tell which paths [P, n] have the gold label wherever it is known (not negative)."""
+    """Return which paths [P, n] have the gold label wherever it is known (not negative)."""
     known = np.asarray(gold) >= 0
     return (paths[:, known] == np.asarray(gold)[known]).all(1)
 
@@ -93,13 +92,11 @@ def expectations(scores: Scores, gold: Sequence[int] | None = None) -> Scores:
 
 def weighted_counts(scores: Scores, paths: np.ndarray, weights: np.ndarray) -> Scores:
     """Return ``sum_y weight(y) count(y)`` over the rows y of paths [P, n], weights [P]."""
-    length = paths.shape[1]
     counts = Scores(*(np.zeros_like(array) for array in scores))
-    if not length:
-        return counts
-    np.add.at(counts.start, paths[:, 0], weights)
-    np.add.at(counts.end, paths[:, -1], weights)
-    for t in range(length):
+    if paths.shape[1]:
+        np.add.at(counts.start, paths[:, 0], weights)
+        np.add.at(counts.end, paths[:, -1], weights)
+    for t in range(paths.shape[1]):
         np.add.at(counts.emissions[t], paths[:, t], weights)
         if t:
             np.add.at(step(counts, t), (paths[:, t - 1], paths[:, t]), weights)
@@ -170,9 +167,7 @@ def partial_nll(scores: Scores, batch: Batch) -> np.ndarray:
 
 
 def _fits(gold: int, label: int, batch: Batch) -> bool:
-    if gold >= -1:
-        return gold in (-1, label)
-    return bool(batch.candidates.sets[-2 - gold, label])
+    return gold in (-1, label) if gold >= -1 else bool(batch.candidates.sets[-2 - gold, label])
 
 
 def _has_span(labels: Sequence[int], pattern: np.ndarray) -> bool:
@@ -257,12 +252,8 @@ def masked(
 ) -> Scores:
     """Return the scores with minus infinity where a label [L], a step [L, L] or a token's label [n, L] is forbidden."""
     emissions = scores.emissions if allowed is None else np.where(allowed, scores.emissions, NONE)
-    return Scores(
-        emissions,
-        np.where(steps, scores.transitions, NONE),
-        np.where(start, scores.start, NONE),
-        np.where(end, scores.end, NONE),
-    )
+    masks = zip((steps, start, end), scores[1:], strict=True)
+    return Scores(emissions, *(np.where(mask, array, NONE) for mask, array in masks))
 
 
 def slow_log_partition(scores: Scores) -> float:
@@ -373,8 +364,7 @@ def local_log_probabilities(scores: Scores, paths: np.ndarray) -> np.ndarray:
         rows += step(scores, t)[paths[:, t - 1]] if t else scores.start
         if t == paths.shape[1] - 1:
             rows = rows + scores.end
-        normalisers = np.array([log_sum(row) for row in rows])
-        total += rows[np.arange(len(paths)), paths[:, t]] - normalisers
+        total += rows[np.arange(len(paths)), paths[:, t]] - _log_sums(rows)
     return total
 
 

@@ -31,6 +31,10 @@ PLUGINS = {
             "functions": {"VOWELS": {"@crf_features": "crf_plugin.Vowels.v1"}},
         }
     },
+    "potential": {
+        "features": {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["ORTH"]},
+        "potentials": {"capital": {"@crf_potentials": "crf_plugin.Capital.v1"}},
+    },
 }
 TRAIN = """
 import json, sys
@@ -50,8 +54,10 @@ for name, config in json.loads(sys.argv[2]).items():
     results[name] = {
         "config": nlp.config["components"]["crf_ner"],
         "theta": pipe.crf.theta.tolist(),
+        "labels": list(again.get_pipe("crf_ner").tags),
         "found": [[(ent.text, ent.label_) for ent in each("Anna saw Oslo").ents] for each in (nlp, again)],
         "unseen": [ent.text for ent in again("umma HAD oppo").ents],
+        "capital": [ent.text for ent in again("Bern lies").ents],
     }
 print(json.dumps(results))
 """
@@ -107,10 +113,15 @@ def test_what_the_plugins_do(results: dict[str, Any]) -> None:
     assert results["loss"]["config"]["loss"]["factor"] == 2.0
     assert results["optimizer"]["theta"] == pytest.approx(theta, abs=1e-2)
     assert results["features"]["unseen"] == ["umma", "oppo"]  # words that are known by their vowels alone
+    potential = results["potential"]
+    added = potential["theta"][-len(potential["labels"]) :]
+    assert min(added[1:]) > added[potential["labels"].index("O")] + 0.1  # a capital speaks for names
+    assert potential["capital"] == ["Bern"]  # an unknown word, known by its capital alone
 
 
 def test_without_the_package(results: dict[str, Any], models: Path) -> None:
     """The error names what is missing and what is there."""
     errors = run(LOAD, str(models), *PLUGINS)
     assert set(errors) == set(PLUGINS) - {"plain"}
-    assert all("crf_plugin." in error and "spacy_crfseq." in error for error in errors.values())
+    assert all("crf_plugin." in error for error in errors.values())
+    assert all("spacy_crfseq." in errors[name] for name in errors if name != "potential")  # it is the only potential

@@ -150,6 +150,15 @@ def test_transition_table_iob2() -> None:
     assert table.end.all()
 
 
+@pytest.mark.parametrize("scheme", [*SPAN_SCHEMES, "plain"])
+def test_transition_tables_agree_with_pairs_of_tags(scheme: str) -> None:
+    labels = tags_of(TYPES, scheme)
+    table = transition_table(labels, scheme)
+    assert table.step.tolist() == [[may_follow(a, b, scheme) for b in labels] for a in labels]
+    assert table.start.tolist() == [may_follow("O", label, scheme) for label in labels]
+    assert table.end.tolist() == [may_follow(label, "O", scheme) for label in labels]
+
+
 def test_transition_table_biluo() -> None:
     table = transition_table(["O", "B-A", "I-A", "L-A", "U-A"], "BILUO")
     free, inside = [1, 1, 0, 0, 1], [0, 0, 1, 1, 0]

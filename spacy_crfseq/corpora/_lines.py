@@ -1,7 +1,7 @@
 """What all corpus files share: a sentence as it was read, and lines that end where the corpus says they end.
 
-Python's own notion of a line or of white space is too wide for corpora, where U+0085, U+00A0 or U+2028 are
-characters of words.  Here only a line feed (with an optional carriage return) ends a line.
+Python's own notion of a line or of white space is too wide for corpora, where U+0085, U+00A0 or U+2028 are characters
+of words.  Here only a line feed (with an optional carriage return) ends a line.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from typing import NamedTuple, TypeAlias
 from ..errors import ConfigError, FormatError
 
 OnError: TypeAlias = Callable[[FormatError], None]
-"""Is told of an error in a file, so that reading goes on behind what it spoils."""
+"""Gets an error in a file; reading goes on behind what it spoils."""
 Parse: TypeAlias = Callable[[Path, Iterable[tuple[int, str]], OnError | None], Iterator["Sentence"]]
 """Yields the sentences of the numbered lines of a file."""
 _HINT = "Convert the file, or give its own encoding where one can be given, such as encoding='latin-1'."
 
 
 class Sentence(NamedTuple):
-    """A sentence of T tokens as it stands in a file.
+    """A sentence of T tokens as it is in a file.
 
-    words (list[str]): [T].
-    columns (dict[str, list[str]]): Each further column by its name, [T]; an empty string is a missing value.
-    spaces (list[bool] | None): [T], whether white space follows a token; None where the format does not tell.
-    line (int): 1-based line of the first token.
-    document (int): 0-based number of the document in its file.
-    comments (dict[str, str]): Comments of the form ``# key = value``.
+    columns: Each further column by its name, [T]; an empty string is a missing value.
+    spaces [T]: Whether white space follows a token; None where the format does not say.
+    line: 1-based line of the first token.
+    document: 0-based number of the document in its file.
+    comments: Those of the form ``# key = value``.
     """
 
     words: list[str]
@@ -39,10 +38,7 @@ class Sentence(NamedTuple):
 
 
 def check_file(path: Path | str) -> Path:
-    """Return the path of a file that can be read.
-
-    Raises FormatError where there is none, or a folder in its place.
-    """
+    """Return the path of a file; RAISES FormatError: If there is none, or a folder in its place."""
     path = Path(path)
     if path.is_dir():
         raise FormatError(path, 0, "this is a folder; give one file.")
@@ -54,30 +50,31 @@ def check_file(path: Path | str) -> Path:
 def read_sentences(path: Path, encoding: str, parse: Parse, on_error: OnError | None) -> Iterator[Sentence]:
     """Yield the sentences that `parse` finds in the lines of a file.
 
-    on_error (OnError | None): Told of what is wrong with a sentence, which is then left out.
-    Raises FormatError at the end where there are none, and nothing was told of any.
+    on_error (OnError | None): Gets what is wrong with a sentence, which is then left out.
+    RAISES FormatError: At the end, if there was neither a sentence nor an error.
     """
-    told: list[FormatError] = []
+    empty = True
 
-    def tell(error: FormatError) -> None:
+    def report(error: FormatError) -> None:
+        nonlocal empty
         assert on_error is not None
-        told.append(error)
+        empty = False
         on_error(error)
 
-    keep = tell if on_error is not None else None
-    sentence = None
+    keep = report if on_error is not None else None
     for sentence in parse(path, read_lines(path, encoding, keep), keep):
+        empty = False
         yield sentence
-    if sentence is None and not told:
+    if empty:
         raise FormatError(path, 0, "no sentence in the file.")
 
 
 def read_lines(path: Path, encoding: str, on_error: OnError | None = None) -> Iterator[tuple[int, str]]:
     """Yield 1-based line numbers and lines, without their ends and a byte order mark.
 
-    on_error (OnError | None): Told of what is wrong with a line, which is then yielded as far as it can be read.
-    Raises FormatError where bytes are not in the encoding or a carriage return stands inside a line; ConfigError on an
-    unknown encoding.
+    on_error (OnError | None): Gets what is wrong with a line, which is then yielded as far as it can be read.
+    RAISES FormatError: If bytes are not in the encoding, or a carriage return is inside a line.
+    RAISES ConfigError: On an unknown encoding.
     """
     try:
         if on_error is not None:
@@ -95,7 +92,7 @@ def read_lines(path: Path, encoding: str, on_error: OnError | None = None) -> It
 
 
 def _all_lines(path: Path, encoding: str, on_error: OnError) -> Iterator[tuple[int, str]]:
-    """Yield all lines of a file, whatever is wrong with them; decoded one by one, which is slower."""
+    # decoded one by one, which is slower
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             try:
@@ -112,7 +109,6 @@ def _all_lines(path: Path, encoding: str, on_error: OnError) -> Iterator[tuple[i
 
 
 def _clean(path: Path, number: int, line: str) -> str:
-    """Return a line without its end and a byte order mark."""
     line = line.rstrip("\r\n")
     if number == 1:
         line = line.removeprefix("\ufeff")
@@ -122,14 +118,13 @@ def _clean(path: Path, number: int, line: str) -> str:
 
 
 def _encoding_error(path: Path, encoding: str) -> FormatError:
-    """Return the error that says where the first byte stands that the encoding does not know."""
     data = path.read_bytes()
     start = len(data)
     try:
         data.decode(encoding)
     except UnicodeDecodeError as error:
         start = error.start
-    except UnicodeError:  # utf-16 without a byte order mark tells no position
+    except UnicodeError:  # utf-16 without a byte order mark gives no position
         start = 0
     line = data.count(b"\n", 0, start) + 1
     return FormatError(path, line, f"byte {start} of the file is not {encoding}. {_HINT}")

@@ -1,14 +1,14 @@
 """Column files of the CoNLL shared tasks: a token a line, a blank line after each sentence.
 
-The names of the columns come from the caller, since the files do not hold them.  Every line must have every
-column; a file read with the wrong columns is refused at its first line instead of training on its
-part-of-speech tags.
+The names of the columns come from the caller, since the files do not hold them.  Every line must have every column; a
+file read with the wrong columns is refused at its first line instead of training on its part-of-speech tags.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from ..errors import ConfigError, DataError, FormatError
@@ -33,13 +33,12 @@ def read_columns(
     """Yield the sentences of a column file.
 
     columns (Sequence[str]): The name of each column; one is "word", "_" leaves a column out.
-    separator (str | None): What stands between columns; None is any run of spaces and tabs.
-    encoding (str): Any of Python's encodings.
-    on_error (OnError | None): Told of what is wrong with a sentence, which is then left out.
-
-    A line whose first column is ``-DOCSTART-`` begins a document and is no sentence.  Raises ConfigError on
-    impossible column names or an empty separator, and, while sentences are taken, FormatError on a line
-    with another number of columns, on bytes that are not in the encoding and on a file without a sentence.
+    separator (str | None): What is between columns; None is any run of spaces and tabs.
+    on_error (OnError | None): Gets what is wrong with a sentence, which is then left out.
+    A line whose first column is ``-DOCSTART-`` begins a document and is no sentence.
+    RAISES ConfigError: On impossible column names or an empty separator.
+    RAISES FormatError: While sentences are taken, on a line with another number of columns, on bytes that are not in
+        the encoding and on a file without a sentence.
     """
     check_columns(columns)
     if separator == "":
@@ -58,10 +57,11 @@ def parse_columns(
 ) -> Iterator[Sentence]:
     """Yield the sentences of numbered lines of a column file; arguments and errors as `read_columns` has them."""
     rows: list[list[str]] = []
-    document, in_document, spoilt = 0, False, False
+    number = document = 0
+    in_document = spoilt = False
     # the blank line behind the last one ends a sentence that the file leaves open
-    for number, line in _with_blank_end(lines):
-        fields = _split(line, separator)
+    for at, line in chain(lines, [(0, "")]):
+        number, fields = at or number + 1, _split(line, separator)
         if fields and fields[0] != DOCSTART:
             if len(fields) != len(columns):
                 error = _wrong_number(path, number, fields, columns)
@@ -82,13 +82,11 @@ def parse_columns(
 def write_columns(
     path: Path | str, sentences: Iterable[Sentence], columns: Sequence[str], *, separator: str = " "
 ) -> int:
-    """Write sentences as a UTF-8 column file that `read_columns` reads back, and return how many there are.
-
-    A file with half of the sentences is never left behind.
+    """Write sentences as a UTF-8 column file, all of them or none, and return how many there are.
 
     columns (Sequence[str]): The columns to write, "word" among them; "_" writes an underscore.
-    Raises DataError on a value that is empty, would break its line, or is not there, ConfigError on
-    impossible column names.
+    RAISES DataError: On a value that is empty, would break its line, or is not there.
+    RAISES ConfigError: On impossible column names.
     """
     check_columns(columns)
     n_sentences = document = 0
@@ -103,10 +101,7 @@ def write_columns(
 
 
 def sentence_lines(sentence: Sentence, columns: Sequence[str], *, separator: str = " ") -> Iterator[str]:
-    """Yield the lines of a sentence in a column file, a blank one last.
-
-    Raises DataError on a value that is empty, would break its line, or is not there.
-    """
+    """Yield the lines of a sentence in a column file, a blank one last; RAISES DataError: As `write_columns` does."""
     for fields in zip(*(_values(sentence, name) for name in columns), strict=True):
         _check_values(fields, columns, separator)
         yield separator.join(fields) + "\n"
@@ -114,10 +109,7 @@ def sentence_lines(sentence: Sentence, columns: Sequence[str], *, separator: str
 
 
 def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str) -> None:
-    """Raise FormatError at the line of the first tag in `column` that breaks the scheme.
-
-    The sentence must come from `read_columns`, where tokens stand on consecutive lines.
-    """
+    """Raise FormatError at the line of the first tag in `column` that breaks the scheme."""
     tags = sentence.columns[column]
     index = find_invalid(tags, scheme)
     if index is not None:
@@ -126,16 +118,7 @@ def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str)
         raise FormatError(file, sentence.line + index, f"{what} Correct the file, {hint}")
 
 
-def _with_blank_end(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines and a blank one behind the last."""
-    number = 0
-    for number, line in lines:
-        yield number, line
-    yield number + 1, ""
-
-
 def _split(line: str, separator: str | None) -> list[str]:
-    """Return the fields of a line, none of a blank one."""
     if separator is not None:
         return line.split(separator) if line.strip(" \t") else []
     # str.split() without an argument would also split at U+00A0, which words may hold.
@@ -144,7 +127,6 @@ def _split(line: str, separator: str | None) -> list[str]:
 
 
 def _sentence(path: Path, rows: list[list[str]], columns: tuple[str, ...], line: int, document: int) -> Sentence:
-    """Return the sentence of the fields of consecutive lines."""
     values = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
     values.pop(IGNORED, None)
     words = values.pop(WORD)
@@ -154,7 +136,6 @@ def _sentence(path: Path, rows: list[list[str]], columns: tuple[str, ...], line:
 
 
 def _values(sentence: Sentence, name: str) -> Sequence[str]:
-    """Return one column of a sentence."""
     if name == WORD:
         return sentence.words
     if name == IGNORED:
@@ -181,7 +162,7 @@ def _wrong_number(path: Path, number: int, fields: list[str], columns: Sequence[
 
 
 def _check_values(fields: tuple[str, ...], columns: Sequence[str], separator: str) -> None:
-    """Raise DataError on a value that would not be read back."""
+    # a value that would not be read back
     for name, value in zip(columns, fields, strict=True):
         if not value or separator in value or not _BLANKS.isdisjoint(value):
             raise DataError(f"Column {name!r}: {value!r} cannot be written: empty or with white space.")

@@ -1,45 +1,38 @@
 """CoNLL-U, the format of Universal Dependencies: ten columns, comments, multiword tokens, empty nodes.
 
-Source: https://universaldependencies.org/format.html.  Syntactic words are the tokens here, as in treebanks;
-multiword tokens only say where white space stands.
+Source: https://universaldependencies.org/format.html.  Syntactic words are the tokens here, as in treebanks; multiword
+tokens only say where white space is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 from ..errors import FormatError
 from ._lines import OnError, Sentence, check_file, read_sentences
 
-UPOS = frozenset(
-    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
-)
+UPOS = frozenset("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())  # noqa: SIM905
 COLUMNS = ("lemma", "pos", "tag", "morph", "head", "dep")
 _FIELDS = 10
 _NO_SPACE = "SpaceAfter=No"
-
-
-class _Row(NamedTuple):
-    """One token line: its number in the file and its ten fields."""
-
-    number: int
-    fields: list[str]
+_Row: TypeAlias = tuple[int, list[str]]
+"""The number of a token line in the file, and its ten fields."""
 
 
 def read_conllu(path: Path | str, on_error: OnError | None = None) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file, in UTF-8.
 
-    The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep
-    (DEPREL); an underscore becomes an empty string: not given, or, for morph, no features.  Words of a
-    multiword token have no space between them; the space behind the last one follows the multiword token's
-    ``SpaceAfter``.  Empty nodes are left out.  ``# newdoc`` begins a document.
+    The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep (DEPREL); an
+    underscore becomes an empty string: not given, or, for morph, no features.  Words of a multiword token have no space
+    between them; the space behind the last one follows the multiword token's ``SpaceAfter``.  Empty nodes are left out.
+    ``# newdoc`` begins a document.
 
-    on_error (OnError | None): Told of what is wrong with a sentence, which is then left out.
-
-    Raises FormatError with its line where a line has not ten columns, ids do not count 1, 2, 3, ..., a tag
-    is no UPOS tag or a feature no Name=Value, and on a file without a sentence.
+    on_error (OnError | None): Gets what is wrong with a sentence, which is then left out.
+    RAISES FormatError: With its line, if a line has not ten columns, ids do not count 1, 2, 3, ..., a tag is no UPOS
+        tag or a feature no Name=Value; on a file without a sentence.
     """
     return read_sentences(check_file(path), "utf8", parse_conllu, on_error)
 
@@ -63,11 +56,10 @@ def parse_conllu(path: Path, lines: Iterable[tuple[int, str]], on_error: OnError
 def _blocks(
     path: Path, lines: Iterable[tuple[int, str]], on_error: OnError | None
 ) -> Iterator[tuple[dict[str, str], list[_Row]]]:
-    """Yield the comments and token lines of each sentence."""
     comments: dict[str, str] = {}
     rows: list[_Row] = []
     spoilt = False
-    for number, line in lines:
+    for number, line in chain(lines, [(0, "")]):  # the blank line ends a sentence that the file leaves open
         if not line.strip(" \t"):
             if rows and not spoilt:
                 yield comments, rows
@@ -78,61 +70,54 @@ def _blocks(
             comments[key.strip()] = value.strip()
         else:
             try:
-                rows.append(_Row(number, _split(path, number, line)))
+                rows.append((number, _split(path, number, line)))
             except FormatError as error:
                 if on_error is None:
                     raise
                 on_error(error)
                 spoilt = True
-    if rows and not spoilt:
-        yield comments, rows
 
 
 def _sentence(path: Path, comments: dict[str, str], rows: list[_Row], document: int) -> Sentence:
-    """Return the sentence of its token lines."""
     words: list[_Row] = []
     spaces: list[bool] = []
     last, space_after = 0, True  # of the multiword token that the next words belong to
-    for row in rows:
-        identifier = row.fields[0]
+    for number, fields in rows:
+        identifier = fields[0]
+        has_space = _NO_SPACE not in fields[9] or _NO_SPACE not in fields[9].split("|")
         if "." in identifier:
             continue
         if "-" in identifier:
-            last, space_after = _range_end(path, row, len(words), last), _has_space(row)
+            last, space_after = _range_end(path, number, identifier, len(words), last), has_space
             continue
-        words.append(row)
+        words.append((number, fields))
         if identifier != str(len(words)):
-            raise FormatError(path, row.number, f"id {len(words)} expected, {identifier!r} found.")
-        spaces.append(_has_space(row) if len(words) > last else len(words) == last and space_after)
+            raise FormatError(path, number, f"id {len(words)} expected, {identifier!r} found.")
+        spaces.append(has_space if len(words) > last else len(words) == last and space_after)
     if last > len(words) or not words:
-        raise FormatError(path, rows[-1].number, "the sentence ends before its words do.")
-    return Sentence(
-        [row.fields[1] for row in words], _columns(path, words), spaces, words[0].number, document, comments
-    )
+        raise FormatError(path, rows[-1][0], "the sentence ends before its words do.")
+    forms = [fields[1] for _, fields in words]
+    return Sentence(forms, _columns(path, words), spaces, words[0][0], document, comments)
 
 
 def _columns(path: Path, words: list[_Row]) -> dict[str, list[str]]:
-    """Return the columns of a sentence, missing values as empty strings."""
-    for row in words:
-        pos = row.fields[3]
+    for number, row in words:
+        pos, features = row[3], row[5]
         if pos not in UPOS and pos != "_":
-            raise FormatError(path, row.number, f"{pos!r} is no UPOS tag ({', '.join(sorted(UPOS))}).")
-        features = row.fields[5]
+            raise FormatError(path, number, f"{pos!r} is no UPOS tag ({', '.join(sorted(UPOS))}).")
         if features != "_" and not all(part.count("=") == 1 for part in features.split("|")):
-            raise FormatError(path, row.number, f"{features!r} is no list such as Case=Nom|Number=Sing.")
-    fields = zip(*(row.fields for row in words), strict=True)
+            raise FormatError(path, number, f"{features!r} is no list such as Case=Nom|Number=Sing.")
+    fields = zip(*(row[2:-2] for _, row in words), strict=True)
     columns = {
-        name: ["" if value == "_" else value for value in values]
-        for name, values in zip(COLUMNS, list(fields)[2:-2], strict=True)
+        name: ["" if value == "_" else value for value in values] for name, values in zip(COLUMNS, fields, strict=True)
     }
-    for i, row in enumerate(words):
-        if row.fields[1] == row.fields[2] == "_":  # the lemma of the word "_" is "_" itself
+    for i, (_, row) in enumerate(words):
+        if row[1] == row[2] == "_":  # the lemma of the word "_" is "_" itself
             columns["lemma"][i] = "_"
     return columns
 
 
 def _split(path: Path, number: int, line: str) -> list[str]:
-    """Return the ten fields of a token line."""
     fields = line.split("\t")
     if len(fields) != _FIELDS:
         raise FormatError(path, number, f"10 columns with tabs between them expected, {len(fields)} found.")
@@ -141,14 +126,9 @@ def _split(path: Path, number: int, line: str) -> list[str]:
     return fields
 
 
-def _range_end(path: Path, row: _Row, done: int, last: int) -> int:
-    """Return the last id of a multiword token such as 3-4, which must begin behind the word before it."""
-    first, _, end = row.fields[0].partition("-")
+def _range_end(path: Path, number: int, identifier: str, done: int, last: int) -> int:
+    # the last id of a multiword token such as 3-4, which must begin behind the word before it
+    first, _, end = identifier.partition("-")
     if not (first.isdecimal() and end.isdecimal() and int(first) == done + 1 > last and int(end) > done):
-        raise FormatError(path, row.number, f"{row.fields[0]!r} is no range that begins at id {done + 1}.")
+        raise FormatError(path, number, f"{identifier!r} is no range that begins at id {done + 1}.")
     return int(end)
-
-
-def _has_space(row: _Row) -> bool:
-    """Return whether MISC leaves the space behind a token line."""
-    return _NO_SPACE not in row.fields[9] or _NO_SPACE not in row.fields[9].split("|")

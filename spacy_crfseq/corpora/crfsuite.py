@@ -22,12 +22,7 @@ _ESCAPED = re.compile(r"\\([\\:])")
 
 
 class AttributeSentence(NamedTuple):
-    """A sequence of T tokens.
-
-    labels (list[str]): [T].
-    attributes (list[list[str]]): [T], the names of each token's attributes.
-    line (int): 1-based line of the first token.
-    """
+    """A sequence of T tokens: their labels, the names of their attributes, and the line of the first, from 1."""
 
     labels: list[str]
     attributes: list[list[str]]
@@ -37,7 +32,7 @@ class AttributeSentence(NamedTuple):
 def read_crfsuite(path: Path | str) -> Iterator[AttributeSentence]:
     """Yield the sequences of a file, in UTF-8.
 
-    RAISES FormatError: With its line, on an attribute with a value other than 1 or one that stands twice, on a weight
+    RAISES FormatError: With its line, on an attribute with a value other than 1 or one that is there twice, on a weight
         of a sequence, on a line without a label, and on a file without a sequence.
     """
     return _sentences(check_file(path))
@@ -66,7 +61,10 @@ def _sentences(path: Path) -> Iterator[AttributeSentence]:
                 yield sentence
             sentence = None
         elif line.startswith("@"):
-            _check_declaration(path, number, line)
+            name, _, value = line.partition(":")
+            if name != "@weight" or not _is_one(value):
+                message = f"{line!r}: sequences have no weights of their own here; take such lines out."
+                raise FormatError(path, number, message)
         else:
             label, attributes = _item(path, number, line)
             sentence, empty = sentence or AttributeSentence([], [], number), False
@@ -76,13 +74,6 @@ def _sentences(path: Path) -> Iterator[AttributeSentence]:
         raise FormatError(path, 0, "no sequence in the file.")
     if sentence is not None:
         yield sentence
-
-
-def _check_declaration(path: Path, number: int, line: str) -> None:
-    """Pass over a weight of 1."""
-    name, _, value = line.partition(":")
-    if name != "@weight" or not _is_one(value):
-        raise FormatError(path, number, f"{line!r}: sequences have no weights of their own here; take such lines out.")
 
 
 def _item(path: Path, number: int, line: str) -> tuple[str, list[str]]:

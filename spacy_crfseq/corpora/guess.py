@@ -13,7 +13,7 @@ from .columns import DOCSTART, IGNORED, WORD
 from .presets import CUSTOM, PRESETS, SPAN_COLUMNS, Preset
 
 LINES = 5000
-"""Lines that are looked at."""
+"""Lines that are read."""
 CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"})
 """Chunks of CoNLL-2000; other types of spans are taken for entities."""
 _SPAN_TAG = re.compile(r"O|-|[BILU]-\S+")
@@ -21,10 +21,7 @@ _CONLLU_FIELDS = 10
 
 
 def guess(path: Path) -> Preset | None:
-    """Return the layout that the first lines of a file speak for; None where they speak for none.
-
-    Its name is that of a preset, or `CUSTOM`; columns whose use is not clear are left out ("_").
-    """
+    """Return the layout that the first lines of a file suggest, if any; columns of unclear use are left out ("_")."""
     lines, encoding = _read(path) or ([], "")
     sentences = _sentences(lines)
     rows = [row for sentence in sentences for row in sentence]
@@ -45,7 +42,7 @@ def guess(path: Path) -> Preset | None:
 
 
 def _read(path: Path) -> tuple[list[str], str] | None:
-    """Return the first lines and their encoding, None where they are no text."""
+    # the first lines and their encoding, None where they are no text
     try:
         with path.open("rb") as file:
             raw = list(islice(file, LINES))
@@ -75,10 +72,7 @@ def _sentences(lines: Sequence[str]) -> list[list[list[str]]]:
 
 
 def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
-    """Return what each column seems to hold: the first words, then a tag and at most one of each kind of spans.
-
-    None where nothing is told about the words.
-    """
+    # the first column holds words, then come a tag and at most one of each kind of spans; None without any
     names = [WORD]
     for values in columns[1:]:
         kinds = set(values)
@@ -93,7 +87,6 @@ def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
 
 
 def _scheme(sequences: Sequence[Sequence[str]]) -> str:
-    """Return the scheme that the tags of spans are in."""
     known = [["O" if tag == "-" else tag for tag in tags] for tags in sequences]
     if any(tag[:2] in ("L-", "U-") for tags in known for tag in tags):
         return "BILUO"
@@ -103,7 +96,7 @@ def _scheme(sequences: Sequence[Sequence[str]]) -> str:
 
 
 def _named(names: tuple[str, ...], scheme: str, encoding: str) -> Preset:
-    """Return the layout, under the name of the preset that reads it the same way."""
+    # under the name of the preset that reads it the same way
     for preset in PRESETS.values():
         same = scheme == preset.scheme or (scheme == "IOB2" and preset.scheme == "IOB1")
         if preset.columns == names and same and encoding == preset.encoding:

@@ -33,7 +33,7 @@ SCHEMES = ("IOB2", "IOB1", "BILUO")
 
 
 def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
-    """Return the layout among those known that the ending of a file tells, if it does."""
+    """Return the layout among those known that the ending of a file stands for, if any."""
     return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in known), None)
 
 
@@ -48,11 +48,10 @@ def text_format(path: Path, name: str | None) -> str:
         return name
     if path == STDIN:
         return RAW[0]
-    path_unpacked = Path(path.name.removesuffix(ZIPPED))
-    told = told_by_ending(path_unpacked, TEXTS)
-    if told is None:
-        raise _untold(path, path_unpacked.suffix, f"Give --format: {', '.join(TEXTS)}.")
-    return told
+    unpacked = Path(path.name.removesuffix(ZIPPED))
+    if (found := told_by_ending(unpacked, TEXTS)) is None:
+        raise _untold(path, unpacked.suffix, f"Give --format: {', '.join(TEXTS)}.")
+    return found
 
 
 def corpus_layout(
@@ -65,23 +64,21 @@ def corpus_layout(
 ) -> Preset:
     """Return the layout of an annotated file, which must be there.
 
-    name (str | None): One of `NAMES`.
-    columns, scheme (str | None): Names with commas between, and how spans are tagged, where no name is given.
-    takes_columns (bool): Whether the command has these two, for messages.
-    RAISES FormatError: If there is no such file, or nothing tells its layout; the message says what it looks like.
+    name: One of `NAMES`.
+    columns, scheme: Names with commas between, and how spans are tagged, where no name is given.
+    takes_columns: Whether the command has these two, for messages.
+    RAISES FormatError: If there is no such file, or its layout is not given; the message says what it looks like.
     RAISES ConfigError: If what is given cannot be.
     """
     check_file(path)
     found = named_layout(name, columns, scheme) or named_layout(told_by_ending(path))
     if found is not None:
         return found
-    found = guess(path)
-    if takes_columns:
-        advice = f"Give --format ({', '.join(NAMES)}) or --columns. {looks_like(found)}"
-    else:
-        advice = f"Give --format: {', '.join(NAMES)}. {looks_like(found)}"
-        if found is not None and found.name == CUSTOM:
-            advice += " `crfseq convert` reads such columns."
+    found, names = guess(path), ", ".join(NAMES)
+    advice = f"Give --format ({names}) or --columns." if takes_columns else f"Give --format: {names}."
+    advice = f"{advice} {looks_like(found)}"
+    if not takes_columns and found is not None and found.name == CUSTOM:
+        advice += " `crfseq convert` reads such columns."
     raise _untold(path, path.suffix, advice)
 
 
@@ -110,13 +107,13 @@ def named_layout(name: str | None, columns: str | None = None, scheme: str | Non
 
 
 def file_columns(name: str) -> tuple[str, ...]:
-    """Return the columns that files of a layout may annotate."""
+    """Return the columns that files of a layout may have beside words."""
     held = DOCS.columns if name == DOCBIN else get_preset(name).columns
     return tuple(column for column in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if column in held)
 
 
 def looks_like(layout: Preset | None) -> str:
-    """Return a sentence on what a file seems to be."""
+    """Describe what a file seems to be."""
     if layout is None:
         return "It does not look like a file of columns."
     return f"It looks like {as_options(layout)} ({' '.join(layout.columns)})."
@@ -148,7 +145,7 @@ def reader_options(reader: Mapping[str, Any]) -> str | None:
 
 
 def _reads(layout: Preset, columns: Sequence[str]) -> bool:
-    """Whether columns of which some are left out are those of a layout."""
+    # some of the columns may be left out
     pairs = zip(columns, layout.columns, strict=False)
     return len(columns) == len(layout.columns) and all(one in (other, "_") for one, other in pairs)
 

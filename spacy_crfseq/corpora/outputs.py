@@ -12,10 +12,10 @@ PIPELINE = ("config.cfg", "meta.json")
 
 
 def check_output_file(output: str | Path | None, *inputs: str | Path | None) -> None:
-    """See that a file can be written without the loss of another; before anything is computed.
+    """Check that a file can be written without the loss of another; before anything is computed.
 
-    output (str | Path | None): The file; None for none, "-" for standard output.
-    inputs (str | Path | None): Files that the command reads; what is no file, such as a text, does not matter.
+    output: The file; None for none, "-" for standard output.
+    inputs: Files that the command reads; what is no file, such as a text, does not matter.
     RAISES ConfigError: If it is a folder, lies in what is no folder, or is one of the inputs.
     """
     if output is None or str(output) == STDOUT:
@@ -29,17 +29,14 @@ def check_output_file(output: str | Path | None, *inputs: str | Path | None) -> 
 
 
 def check_output_folder(output: Path) -> None:
-    """See that a folder can be written to.
-
-    RAISES ConfigError: If it is a file, or lies in one.
-    """
+    """Check that a folder can be written to; RAISES ConfigError: If it is a file, or lies in one."""
     if output.exists() and not output.is_dir():
         raise ConfigError(f"--output {output} is a file. Give a folder.")
     _check_parents(output)
 
 
 def check_output_pipeline(output: Path) -> None:
-    """See that a pipeline can be saved, which replaces the folder with all that it holds.
+    """Check that a pipeline can be saved, which replaces the folder with all that it holds.
 
     RAISES ConfigError: If there is a file or folder that is no pipeline.
     """

@@ -15,11 +15,9 @@ from .conllu import COLUMNS, read_conllu
 class Preset(NamedTuple):
     """The layout of a corpus.
 
-    name (str): Its name in `PRESETS`, `DOCBIN` or `CUSTOM`.
-    columns (tuple[str, ...]): The names of its columns in their order.
-    scheme (str): How its spans are tagged.
-    encoding (str): The encoding of its files.
-    score (str): The column whose annotation is scored by default.
+    name: Its name in `PRESETS`, `DOCBIN` or `CUSTOM`.
+    scheme: How its spans are tagged.
+    score: The column whose annotation is scored by default.
     """
 
     name: str
@@ -50,16 +48,13 @@ DOCS = Preset(DOCBIN, ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS), "BILUO", "", "ent
 
 
 def get_preset(name: str) -> Preset:
-    """Return a preset by its name.  Raises ConfigError naming the known ones."""
+    """Return a preset by its name; RAISES ConfigError: Naming the known ones."""
     if name not in PRESETS:
         raise ConfigError(f"Unknown corpus format {name!r}. {suggest(name, PRESETS)}")
     return PRESETS[name]
 
 
 def read_preset(path: Path | str, name: str) -> Iterator[Sentence]:
-    """Yield the sentences of a file in the layout of a preset.
-
-    Raises what `read_columns` and `read_conllu` raise, and ConfigError on an unknown preset.
-    """
+    """Yield the sentences of a file in the layout of a preset; errors are those of `get_preset` and its reader."""
     preset = get_preset(name)
     return read_conllu(path) if name == "conllu" else read_columns(path, preset.columns, encoding=preset.encoding)

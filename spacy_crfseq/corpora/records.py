@@ -1,7 +1,7 @@
 """Texts as a stream of records: one a line, JSON Lines as annotation tools write them, or the words of a corpus.
 
 With each record comes the place behind it, so that reading can begin there again.  What cannot be read is an error in
-the place of its record: it is for the caller to stop there or to go on.
+the place of its record: the caller stops there or goes on.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import FormatError
+from ._lines import Parse
 from .columns import parse_columns
 from .conllu import parse_conllu
 from .layouts import STDIN, ZIPPED
@@ -24,15 +26,14 @@ from .presets import PRESETS
 
 
 class Record(NamedTuple):
-    """A text as it stands in a file; of T words where the file has words.
+    """A text as it is in a file; of T words where the file has words.
 
-    line (int): Its (first) line in the file; of a DocBin, the number of the Doc; from 1.
-    text (str): Where there are no words.
-    words (list[str] | None): [T].
-    spaces (list[bool] | None): [T], None where the file does not tell.
-    starts (list[bool | None] | None): [T] whether a word begins a sentence, None where that is not known.
-    columns (Mapping[str, Sequence[str]]): Token attributes that are given, such as "tag", [T].
-    entry (Mapping[str, Any]): The object of a line of JSON.
+    line: Its (first) line in the file; of a DocBin, the number of the Doc; from 1.
+    text: Where there are no words.
+    spaces [T]: None where the file does not say.
+    starts [T]: Whether a word begins a sentence, None where that is not known.
+    columns: Token attributes that are given, such as "tag", [T].
+    entry: The object of a line of JSON.
     attributes: Those that a DocBin has noted on the Doc, see `features.noted`; None for none.
     """
 
@@ -52,11 +53,7 @@ class Record(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A place between two records.
-
-    offset (int): Bytes of the (unpacked) file before it; of a DocBin, Docs.
-    line (int): Lines before it.
-    """
+    """A place between two records: bytes of the (unpacked) file before it, of a DocBin Docs, and lines before it."""
 
     offset: int = 0
     line: int = 0
@@ -91,7 +88,6 @@ def stream_records(path: Path, kind: str, given: Sequence[str] = (), start: Plac
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """RAISES FormatError: If the file cannot be read to its end."""
     try:
         if path == STDIN:
             yield sys.stdin.buffer
@@ -115,11 +111,10 @@ def _lines(file: Iterable[bytes], path: Path, start: Place) -> _Lines:
         place = Place(offset, number)
         try:
             line = raw.decode("utf8").rstrip("\r\n")
+            yield (line.removeprefix("\ufeff") if number == 1 else line), place
         except UnicodeDecodeError as error:
             byte = offset - len(raw) + error.start
             yield FormatError(path, number, f"byte {byte} of the file is not utf8. Convert the file to UTF-8."), place
-            continue
-        yield (line.removeprefix("\ufeff") if number == 1 else line), place
 
 
 def _entry(path: Path, number: int, line: str) -> Record | FormatError:
@@ -129,31 +124,21 @@ def _entry(path: Path, number: int, line: str) -> Record | FormatError:
         return FormatError(path, number, f"no JSON ({error}). Each line must be an object with a text.")
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
         return FormatError(path, number, 'expected an object with a string under "text".')
-    if _SURROGATE.search(line) and _has_halves(entry):
+    try:
+        if _SURROGATE.search(line):
+            json.dumps(entry, ensure_ascii=False).encode("utf8")
+    except UnicodeEncodeError:
         return FormatError(path, number, "half a character (\\ud800 to \\udfff, alone); no file can hold it.")
     return Record(number, entry["text"], entry=entry)
 
 
-def _has_halves(entry: dict[str, Any]) -> bool:
-    try:
-        json.dumps(entry, ensure_ascii=False).encode("utf8")
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
 def _from_corpus(path: Path, preset: str, given: Sequence[str], lines: _Lines) -> Iterator[Piece]:
+    parse: Parse = parse_conllu if preset == "conllu" else partial(parse_columns, columns=PRESETS[preset].columns)
     for block, place in _blocks(path, lines):
-        if isinstance(block, FormatError):
-            yield block, place
-            continue
-        read = (
-            parse_conllu(path, block)
-            if preset == "conllu"
-            else parse_columns(path, block, columns=PRESETS[preset].columns)
-        )
         try:
-            sentences = list(read)
+            if isinstance(block, FormatError):
+                raise block
+            sentences = list(parse(path, block, None))
         except FormatError as error:
             yield error, place
             continue
@@ -163,7 +148,7 @@ def _from_corpus(path: Path, preset: str, given: Sequence[str], lines: _Lines) -
 
 
 def _blocks(path: Path, lines: _Lines) -> Iterator[tuple[list[tuple[int, str]] | FormatError, Place]]:
-    """Yield the numbered lines between blank ones, or what is wrong with the first bad one of them."""
+    # the numbered lines between blank ones, or what is wrong with the first bad one of them
     block: list[tuple[int, str]] = []
     wrong: FormatError | None = None
     place = BEGINNING

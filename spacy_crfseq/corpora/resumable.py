@@ -1,8 +1,8 @@
 """Outputs that a killed run leaves so that the next one goes on: a part file, and a journal of what is safely in it.
 
-Beside an output stands the folder ``.tag`` with its journal, lines of JSON: the settings first, then, after each
-portion, how far the input was read and how long the output is.  The output is written under a temporary name in that
-folder and moved when it is complete.  Whatever a killed run wrote behind the last line of the journal is cut off.
+The folder ``.tag`` beside an output has its journal, lines of JSON: the settings first, then, after each portion, how
+far the input was read and how long the output is.  The output is written under a temporary name in that folder and
+moved when it is complete.  Whatever a killed run wrote behind the last line of the journal is cut off.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from glob import escape
+from itertools import count
+from operator import add
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -40,16 +43,11 @@ class Counts(NamedTuple):
 
     def plus(self, other: Counts) -> Counts:
         """Return the sums."""
-        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+        return Counts(*map(add, self, other))
 
 
 class State(NamedTuple):
-    """How far a run has come.
-
-    place (Place): In the input.
-    size (int): Of the output: bytes, or parts.
-    done (bool): Whether the output is complete.
-    """
+    """How far a run has come: the place in the input, the bytes or parts of the output, whether it is complete."""
 
     place: Place = BEGINNING
     size: int = 0
@@ -60,9 +58,9 @@ class State(NamedTuple):
 class Target:
     """Where the annotation of one file goes.
 
-    path (Path): The output; of one in parts, their name without the number before the ending.
-    make_part (Callable | None): For an output in parts: makes what collects items by `add` and has `to_disk`, such as
-        a DocBin; None for a text file.
+    path: The output; of one in parts, their name without the number before the ending.
+    make_part: For an output in parts: makes what collects items by `add` and has `to_disk`, such as a DocBin; None for
+        a text file.
     """
 
     def __init__(self, path: Path, make_part: Callable[[], Any] | None = None) -> None:
@@ -75,11 +73,11 @@ class Target:
         """Return the files of the output that are there."""
         if self.make_part is None:
             return [self.path] if self.path.exists() else []
-        found = [path for path in self.path.parent.glob(f"{_escaped(self.path.stem)}-*") if self.number(path)]
+        found = [path for path in self.path.parent.glob(f"{escape(self.path.stem)}-*") if self.number(path)]
         return sorted(found, key=self.number)
 
     def part(self, number: int) -> Path:
-        """Return the name of a part, from 1."""
+        """Return the name of a part; they count from 1."""
         return self.path.with_name(f"{self.path.stem}-{number:05d}{self.path.suffix}")
 
     def number(self, path: Path) -> int:
@@ -88,13 +86,9 @@ class Target:
         return int(digits) if digits.isdecimal() and path.suffix == self.path.suffix else 0
 
     def _size(self) -> int:
-        """Return the bytes that are there, or the parts, counted up to the first that is not."""
         if self.make_part is None:
             return self._temporary.stat().st_size if self._temporary.exists() else 0
-        number = 0
-        while self.part(number + 1).exists():
-            number += 1
-        return number
+        return next(number for number in count() if not self.part(number + 1).exists())
 
     def state(self, settings: Mapping[str, Any]) -> State:
         """Return how far an earlier run with these settings has come.
@@ -107,21 +101,19 @@ class Target:
             if there:
                 raise ConfigError(f"{there[0]} is there already, and not from a run to go on with. Use --overwrite.")
             return State()
-        changed = [name for name in settings if lines[0].get(name) != settings[name]]
-        if changed:
-            was, now = lines[0].get(changed[0]), settings[changed[0]]
-            what = f"{changed[0]} has changed" + (f" from {was} to {now}" if _is_short(was) and _is_short(now) else "")
-            raise ConfigError(f"{self.path} was begun by another run: {what}. Use --overwrite to begin anew.")
+        for name, now in settings.items():
+            if (was := lines[0].get(name)) != now:
+                values = f" from {was} to {now}" if _is_short(was) and _is_short(now) else ""
+                what = f"was begun by another run: {name} has changed{values}. Use --overwrite to begin anew."
+                raise ConfigError(f"{self.path} {what}")
         size = self._size()
         for line in reversed(lines[1:]):
             state = State(Place(*line["place"]), line["size"], Counts(*line["counts"]), line["done"])
-            moved = state.done and there and self.make_part is None
-            if moved or state.size <= size:
+            if state.size <= size or (state.done and there and self.make_part is None):
                 return state
         return State()
 
     def _read(self) -> list[dict[str, Any]]:
-        """Return the whole lines of the journal."""
         try:
             *lines, _ = self._journal.read_text(encoding="utf8").split("\n")
             return [json.loads(line) for line in lines]
@@ -131,18 +123,17 @@ class Target:
             raise ConfigError(f"{self._journal} cannot be read. Use --overwrite to begin anew.") from None
 
     def remove(self) -> None:
-        """Take away the output and its journal."""
-        for path in (self._temporary, *self.parts()):
+        """Remove the output and its journal."""
+        for path in (self._temporary, *self.parts(), self._journal):
             path.unlink(missing_ok=True)
-        self.forget()
 
     def forget(self) -> None:
-        """Take away the journal: no run will go on with this output."""
+        """Remove the journal: no run will go on with this output."""
         self._journal.unlink(missing_ok=True)
 
     @contextmanager
     def opened(self, settings: Mapping[str, Any], overwrite: bool) -> Iterator[Output]:
-        """Give the output to write to, from where an earlier run has left it.
+        """Yield the output to write to, from where an earlier run has left it.
 
         RAISES ConfigError: If another process is writing it, or as `state` does.
         """
@@ -169,11 +160,7 @@ class Target:
 
 
 class Output:
-    """An output in the making.
-
-    journal (Path | None): Its journal; None where no other run can go on.
-    state (State): How far it has come.
-    """
+    """An output in the making, and how far it has come; without a `journal`, no other run can go on."""
 
     def __init__(self, sink: Sink, journal: Path | None, state: State) -> None:
         self._sink, self.state = sink, state
@@ -185,11 +172,11 @@ class Output:
             sink.finish()
 
     def write(self, item: Any, text: str) -> None:
-        """Take what parts collect; `text` are its lines in a text format."""
+        """Write what parts collect, or its lines in a text format."""
         self._sink.write(item, text)
 
     def commit(self, place: Place, counts: Counts, done: bool = False) -> None:
-        """Note that all up to a place of the input is in the output; if that is all, move it to its place."""
+        """Note that the output has all up to a place of the input; if that is all, move it to its place."""
         self.state = State(place, self._sink.commit(), counts, done)
         if self._journal is not None:
             self._journal.write(json.dumps(self.state._asdict()) + "\n")
@@ -224,7 +211,7 @@ class _TextFile:
         self._file.write(text.encode("utf8"))
 
     def commit(self) -> int:
-        """Have all that was taken in written, and return the size of the output."""
+        """Write everything out, and return the size of the output."""
         assert self._file is not None
         self._file.flush()
         return self._file.tell() if self._path else 0
@@ -243,7 +230,7 @@ class _TextFile:
 
 
 class _Parts:
-    """Files in their places already, one for each portion of the input that has texts."""
+    """A file for each portion of the input that has texts."""
 
     def __init__(self, target: Target, make: Callable[[], Any], size: int) -> None:
         self._target, self._make, self._size = target, make, size
@@ -265,7 +252,7 @@ class _Parts:
         return self._size
 
     def finish(self) -> None:
-        """Do nothing."""
+        """Do nothing: parts are in their places."""
 
     def close(self) -> None:
         self._part = None
@@ -276,7 +263,7 @@ Sink: TypeAlias = _TextFile | _Parts
 
 @contextmanager
 def locked(lock: Path, output: Path) -> Iterator[None]:
-    """Keep other processes from writing an output; they are told apart by a file, which stays as it is.
+    """Keep other processes from writing an output, by a file that stays as it is.
 
     RAISES ConfigError: If another process is writing it.
     """
@@ -294,7 +281,7 @@ def locked(lock: Path, output: Path) -> Iterator[None]:
 
 
 def cut_line(path: Path) -> None:
-    """Take away what stands behind the last line feed of a file."""
+    """Remove what follows the last line feed of a file."""
     data = path.read_bytes()
     with path.open("rb+") as file:
         file.truncate(data.rfind(b"\n") + 1)
@@ -302,7 +289,3 @@ def cut_line(path: Path) -> None:
 
 def _is_short(value: object) -> bool:
     return value is not None and not isinstance(value, (list, dict)) and len(str(value)) < 40
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in name)

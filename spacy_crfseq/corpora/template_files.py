@@ -1,6 +1,6 @@
 """Template files of CRF++ (Kudo 2005) and pattern files of Wapiti (Lavergne, Cappe & Yvon 2010).
 
-A line is one template: a letter that says what it scores, then text with macros in it::
+A line is one template: a letter for what it scores, then text with macros in it::
 
     U05:%x[-1,0]/%x[0,0]         CRF++: scores a label; the words before and at the token
     B                            scores a label and the one before it; without macros, transitions
@@ -40,11 +40,9 @@ _CLASSES = {
 class Macro(NamedTuple):
     """A value at one place of the text.
 
-    command (str): "x" the value itself, "t" whether the pattern matches it, "m" the part that the pattern matches.
-    row (int): Its token, counted from the current one.
-    column (int): Its column in the file.
-    lower (bool): Whether the result is lower-cased.
-    pattern (str): A regular expression in Wapiti's notation; empty for "x".
+    command: "x" the value itself, "t" whether the pattern matches it, "m" the part that the pattern matches.
+    row, column: Its token, counted from the current one, and its column in the file.
+    pattern: A regular expression in Wapiti's notation; empty for "x".
     """
 
     command: str
@@ -57,10 +55,9 @@ class Macro(NamedTuple):
 class TemplateLine(NamedTuple):
     """One template.
 
-    number (int): Its line in the file, counted from 1.
-    kind (str): "U" for labels, "B" for pairs of labels, "*" for both.
-    pieces (tuple[str | Macro, ...]): What stands behind that letter: text and macros; no empty text, and no two texts
-        side by side.
+    number: Its line in the file, counted from 1.
+    kind: "U" for labels, "B" for pairs of labels, "*" for both.
+    pieces: What follows that letter: text and macros; no empty text, and no two texts side by side.
     """
 
     number: int
@@ -89,11 +86,8 @@ def read_template_file(path: Path | str) -> list[TemplateLine]:
 
 def parse_template_lines(lines: Iterable[str], path: Path | str) -> list[TemplateLine]:
     """Return the templates in the lines of a file; see `read_template_file`."""
-    parsed = [
-        _parse(path, number, stripped)
-        for number, line in enumerate(lines, start=1)
-        if (stripped := _COMMENT.sub("", line).rstrip())
-    ]
+    without_comments = (_COMMENT.sub("", line).rstrip() for line in lines)
+    parsed = [_parse(path, number, line) for number, line in enumerate(without_comments, start=1) if line]
     if not parsed:
         raise FormatError(path, 0, "no template in the file; write one a line, such as U00:%x[0,0].")
     _check_shared(path, parsed)
@@ -110,7 +104,7 @@ def python_pattern(pattern: str) -> str:
 
     Its letters are \a \d \l \u \w \s \p, and capital ones for everything else; ``*`` matches as little as it can, as
     there, and ``?`` as much.
-    RAISES ValueError: Where * or ? follows nothing.
+    RAISES ValueError: If * or ? follows nothing.
     """
     parts: list[str] = []
     repeatable = False
@@ -132,9 +126,9 @@ def python_pattern(pattern: str) -> str:
 
 
 def _one_character(text: str) -> str:
-    letter = text[-1]
     if text == ".":
         return text
+    letter = text[-1]
     if len(text) == 1 or letter.lower() not in _CLASSES:
         return re.escape(letter)
     return f"[{'^' if letter.isupper() else ''}{_CLASSES[letter.lower()]}]"
@@ -148,16 +142,14 @@ def _parse(path: Path | str, number: int, line: str) -> TemplateLine:
     pieces: list[str | Macro] = []
     position = 1
     while position < len(line):
-        if line[position] == "%":
-            match = _MACRO.match(line, position)
-            if match is None:
-                raise FormatError(path, number, _wrong_macro(line[position:]))
+        if text := line[position:].partition("%")[0]:
+            pieces.append(text)
+            position += len(text)
+        elif match := _MACRO.match(line, position):
             pieces.append(_macro(path, number, match))
             position = match.end()
         else:
-            text = line[position:].partition("%")[0]
-            pieces.append(text)
-            position += len(text)
+            raise FormatError(path, number, _wrong_macro(line[position:]))
     return TemplateLine(number, kind, tuple(pieces))
 
 
@@ -185,7 +177,7 @@ def _wrong_macro(text: str) -> str:
 
 
 def _check_shared(path: Path | str, lines: list[TemplateLine]) -> None:
-    """Refuse templates whose attributes would be called alike, which gives them common weights there."""
+    # templates whose attributes would have one name, which gives them common weights there
     seen: dict[tuple[bool, tuple[str, ...]], int] = {}
     for line in lines:
         for pair in (False, True):

@@ -32,12 +32,10 @@ class EntityAgreement:
     f1: bool = False
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
-        """Check that it is a tagger that is trained."""
         if scheme != "plain":
             raise ConfigError("EntityAgreement: it judges the tags of a tagger. Use F1 or Hamming for spans.")
 
     def __call__(self, evidence: Evidence) -> CostFunction | None:
-        """Return the recognizer's errors as a cost, None where no gold entities are known."""
         known = [t for t, token in enumerate(evidence.reference) if token.ent_iob]
         if not known:
             return None
@@ -54,15 +52,11 @@ class EntityAgreement:
 
 
 def _tags(doc: Any) -> list[tuple[bool, str]]:
-    """Return whether an entity begins at each token, and the entity's type."""
+    # whether an entity begins at each token, and its type
     return [(token.ent_iob_ == "B" and bool(token.ent_type), token.ent_type_) for token in doc]
 
 
 def _spans(doc: Any, known: Sequence[int]) -> set[tuple[int, int, str]]:
-    """Return the entities of tokens that are known."""
     tokens = frozenset(known)
-    return {
-        (entity.start, entity.end, entity.label_)
-        for entity in doc.ents
-        if tokens.issuperset(range(entity.start, entity.end))
-    }
+    spans = ((entity.start, entity.end, entity.label_) for entity in doc.ents)
+    return {span for span in spans if tokens.issuperset(range(*span[:2]))}

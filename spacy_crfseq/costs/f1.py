@@ -25,7 +25,6 @@ class F1:
             raise ConfigError("F1: a tagger predicts no spans. Use Hamming, or train a chunker or entity recognizer.")
 
     def __call__(self, evidence: Evidence) -> CostFunction | None:
-        """Return 1 - F1 as a cost, None where no gold label is known."""
         unknown = [t for t, gold in enumerate(evidence.gold) if gold is None]
         if len(unknown) == len(evidence.gold):
             return None

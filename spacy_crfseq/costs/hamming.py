@@ -6,11 +6,18 @@ partly annotated sentences so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import ConfigError, suggest
 from ..types import CostFunction, Evidence
+
+
+def check_labels(cost: str, wanted: Iterable[str], labels: Sequence[str]) -> None:
+    """Raise ConfigError unless the component has all labels that a cost wants."""
+    for label in wanted:
+        if label not in labels:
+            raise ConfigError(f"{cost}: labels: {label!r} is no label of the component. {suggest(label, labels)}")
 
 
 @dataclass(frozen=True)
@@ -26,12 +33,9 @@ class Hamming:
     words: list[str] | None = None
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
-        for label in self.labels or ():
-            if label not in labels:
-                raise ConfigError(f"Hamming: labels: {label!r} is no label of the component. {suggest(label, labels)}")
+        check_labels("Hamming", self.labels or (), labels)
 
     def __call__(self, evidence: Evidence) -> CostFunction | None:
-        """Return the number of errors as a cost, None where no token is counted."""
         words = {word.lower() for word in self.words or ()}
         counted = [
             (t, gold)

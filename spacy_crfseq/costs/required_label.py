@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import ConfigError, suggest
+from ..errors import ConfigError
 from ..types import CostFunction, Evidence
+from .hamming import check_labels
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,9 @@ class RequiredLabel:
             raise ConfigError('RequiredLabel: dep is empty; say which token is meant, such as dep = "root".')
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
-        for label in self.labels:
-            if label not in labels:
-                raise ConfigError(
-                    f"RequiredLabel: labels: {label!r} is no label of the component. {suggest(label, labels)}"
-                )
+        check_labels("RequiredLabel", self.labels, labels)
 
     def __call__(self, evidence: Evidence) -> CostFunction | None:
-        """Return 1 for another label as a cost, None where there is no such token or it carries none of them."""
         wanted, labels = self.dep.lower(), frozenset(self.labels)
         place = next((t for t, token in enumerate(evidence.reference) if token.dep_.lower() == wanted), None)
         if place is None or evidence.gold[place] not in {None, *labels}:

@@ -9,14 +9,11 @@ from ..errors import DataError
 
 
 def check_possible(scores: NDArray[np.float64], first: int = 0) -> None:
-    """Refuse sequences without any labelling.
+    """Raise DataError if the score of a sequence's best labelling, or its log Z, is minus infinity.
 
-    scores (NDArray): [N] the score of each sequence's best labelling, or its log Z.
-    first (int): Number of the first of them in the whole text, for the message.
-    RAISES DataError: If one is minus infinity.
+    first: Number of the first sequence in the whole text, for the message.
     """
     if np.isneginf(scores).any():
         number = first + int(np.isneginf(scores).argmax())
-        raise DataError(
-            f"Sequence {number} of the batch has no labelling that all constraints allow, or scores out of range."
-        )
+        what = "has no labelling that all constraints allow, or scores out of range"
+        raise DataError(f"Sequence {number} of the batch {what}.")

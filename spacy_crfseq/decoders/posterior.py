@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..types import Bools, Constraints, Floats, Ints, Offsets, Scores
+from ..types import Bools, Constraints, Ints, Offsets, Scores
 from .viterbi import Viterbi
 
 
@@ -30,10 +30,6 @@ class Posterior:
         possible = scores.constrained(constraints, allowed)
         marginals = np.empty_like(scores.emissions)
         lattice.posterior(possible, offsets, marginals, np.empty(len(offsets) - 1))
-        gains = Scores(marginals, *(_only_forbidden(array) for array in possible[1:]))
+        forbidden = (np.where(np.isneginf(one), one, one.dtype.type(0)) for one in possible[1:])
+        gains = Scores(marginals, *forbidden)
         return Viterbi()(gains, offsets, constraints, allowed)
-
-
-def _only_forbidden(scores: Floats) -> Floats:
-    """Return minus infinity where the scores are, zero elsewhere."""
-    return np.where(np.isneginf(scores), scores, scores.dtype.type(0))

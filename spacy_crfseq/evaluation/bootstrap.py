@@ -7,7 +7,7 @@ of Berg-Kirkpatrick, Burkett & Klein (2012, "An empirical investigation of stati
 2.2) in both directions: the share of samples whose difference lies as far from the one observed, d, as 0 does,
 p = (1 + #{|d* - d| >= |d|}) / (1 + samples), with 1 added so that it is never 0 (Davison & Hinkley 1997, section 4.2).
 
-N texts, K counts, R samples.
+N texts, K counts, R samples; nan where nothing was there to divide by.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..errors import ConfigError, DataError
+from ..prf import Values
 
-Values = NDArray[np.float64]
 Score = Callable[[Values], Values]
 """Maps counts [..., K] to scores, whose shape begins like that of the counts."""
 
@@ -35,7 +35,7 @@ AT_A_TIME = 2_000_000
 
 
 class Interval(NamedTuple):
-    """A score and its interval; all three of one shape.  nan where nothing was there to divide by."""
+    """A score and its interval, all of one shape."""
 
     value: Values
     low: Values
@@ -54,7 +54,8 @@ class Difference(NamedTuple):
 def resampled(counts: ArrayLike, n_samples: int = SAMPLES, seed: int = 0) -> Values:
     """Return the sums of counts [N, K] over samples of texts [R, K].
 
-    RAISES DataError: If there are no texts.  ConfigError: If there are no samples.
+    RAISES DataError: If there are no texts.
+    RAISES ConfigError: If there are no samples.
     """
     table = np.asarray(counts, np.float64)
     n_texts = len(table)
@@ -75,10 +76,7 @@ def resampled(counts: ArrayLike, n_samples: int = SAMPLES, seed: int = 0) -> Val
 def interval(
     counts: ArrayLike, score: Score, n_samples: int = SAMPLES, *, level: float = LEVEL, seed: int = 0
 ) -> Interval:
-    """Return a score of all texts together, and its percentile interval.
-
-    counts: [N, K] of each text.
-    """
+    """Return a score of all texts together, and its percentile interval; counts [N, K] of each text."""
     table = np.asarray(counts, np.float64)
     low, high = _percentiles(score(resampled(table, n_samples, seed)), level, len(table))
     return Interval(score(table.sum(0)), low, high)
@@ -87,9 +85,8 @@ def interval(
 def compare(
     first: ArrayLike, second: ArrayLike, score: Score, n_samples: int = SAMPLES, *, seed: int = 0
 ) -> Difference:
-    """Return how much higher the second of two systems scores on the same texts.
+    """Return how much higher the second of two systems scores on the same texts; counts [N, K] of each text.
 
-    first, second: [N, K] counts of each text.
     RAISES DataError: If the counts are not of the same texts, or there are none.
     """
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
@@ -101,13 +98,13 @@ def compare(
     moved = score(sums[:, a.shape[1] :]) - score(sums[:, : a.shape[1]])
     observed = score(b.sum(0)) - score(a.sum(0))
     low, high = _percentiles(moved, LEVEL, len(a))
-    # differences of equal scores are equal only up to rounding; a sample without a score tells nothing against chance
+    # differences of equal scores are equal only up to rounding; a sample without a score says nothing against chance
     far = ~(np.abs(moved - observed) < np.abs(observed) - 1e-12) | (len(a) < TEXTS)
     return Difference(observed, low, high, (1 + far.sum(0)) / (1 + n_samples))
 
 
 def doubt(n_texts: int) -> str:
-    """Return a sentence on how little so few texts tell; empty where they are enough."""
+    """Return a sentence on how little so few texts say; empty where they are enough."""
     if n_texts >= FEW:
         return ""
     how_many = "there is 1 text" if n_texts == 1 else f"there are {n_texts} texts"
@@ -118,10 +115,7 @@ def doubt(n_texts: int) -> str:
 
 
 def _percentiles(values: Values, level: float, n_texts: int) -> tuple[Values, Values]:
-    """Return the ends of the middle part of values [R, ...]; samples without a value are left out.
-
-    nan if there are fewer than `TEXTS` texts.
-    """
+    # samples without a value are left out; nan if there are fewer than `TEXTS` texts
     if not 0 < level < 1:
         raise ConfigError(f"The level of an interval must be between 0 and 1, but {level} was given.")
     ends = np.full((2, *values.shape[1:]), np.nan)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..prf import Values, accuracy, rates_by_label
+from ..prf import Values, accuracy, for_json, rates_by_label
 from ..schemes import Span
 from . import bootstrap
 from .errors import span_counts
@@ -20,9 +20,9 @@ NUMBERS = ("unit", "score", "texts", "only_first", "only_second", "texts_first",
 
 
 class Line(NamedTuple):
-    """Two scores of the same spans, and their difference, in shares; nan where there is nothing to score.
+    """Two scores of the same spans and their difference, in shares; nan where there is nothing to score.
 
-    p (float): How often chance makes a difference as large.
+    p: How often chance makes a difference as large.
     """
 
     first: float
@@ -31,10 +31,6 @@ class Line(NamedTuple):
     low: float
     high: float
     p: float
-
-    def as_json(self) -> dict[str, float | None]:
-        """Return the figures in a form that JSON knows."""
-        return {name: float(v) if np.isfinite(v) else None for name, v in self._asdict().items()}
 
     def cells(self) -> list[str]:
         """Return A, B, their difference, its interval, and p, in words; scores in per cent."""
@@ -52,9 +48,9 @@ def _percent(share: float, sign: str) -> str:
 class Change(NamedTuple):
     """A text that one of the two labels better.
 
-    number (int): Of the text in the file, from 1.
-    fewer (int): How many mistakes less the second makes.
-    odd (frozenset[Span]): Spans that not all of gold, first and second have.
+    number: Of the text in the file, from 1.
+    fewer: How many mistakes less the second makes.
+    odd: Spans that not all of gold, first and second have.
     """
 
     number: int
@@ -71,7 +67,7 @@ class Change(NamedTuple):
         return [(name, [span for span in spans if span in self.odd]) for name, spans in sides]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the text and all its spans in a form that JSON knows."""
+        """Return the text and all its spans for JSON."""
         spans = {name: [list(span) for span in getattr(self, name)] for name in ("gold", "first", "second")}
         return {"text": self.number, "fewer_mistakes": self.fewer, "words": self.tokens.words, **spans}
 
@@ -79,14 +75,12 @@ class Change(NamedTuple):
 class Comparison(NamedTuple):
     """What compares a component of two pipelines.
 
-    unit (str): "spans" or "tokens".
-    score (str): What is compared of all labels together: "F1", or "accuracy" of a tagger.
-    whole (Line): Of all labels together.
-    labels (dict[str, Line]): F1 of each.
-    gold (dict[str, int]): Gold spans of each.
-    only_first, only_second (int): Gold spans that one found and the other did not.
-    texts_first, texts_second (int): Texts without mistake of one, and with a mistake of the other.
-    better, worse (list[Change]): Texts in which the second makes fewer mistakes, and more; largest changes first.
+    unit: "spans" or "tokens".
+    score: What is compared of all labels together: "F1", or "accuracy" of a tagger.
+    whole, labels, gold: Of all labels together; F1 of each; gold spans of each.
+    only_first, only_second: Gold spans that one found and the other did not.
+    texts_first, texts_second: Texts without mistake of one, and with a mistake of the other.
+    better, worse: Texts in which the second makes fewer mistakes, and more; largest changes first.
     """
 
     name: str
@@ -118,18 +112,18 @@ class Comparison(NamedTuple):
         ]
 
     def in_words(self) -> str:
-        """Return a sentence on how many examples one got right that the other did not."""
+        """Return how many examples one got right that the other did not."""
         return (
             f"Gold {self.unit} that only A got right: {self.only_first:,}; only B: {self.only_second:,}. "
             f"Texts that only A got right as a whole: {self.texts_first:,}; only B: {self.texts_second:,}."
         )
 
     def as_json(self, n_shown: int) -> dict[str, Any]:
-        """Return the figures in a form that JSON knows, with some of the texts."""
+        """Return the figures for JSON, with some of the texts."""
         return {
             **{name: getattr(self, name) for name in NUMBERS},
-            "all": self.whole.as_json(),
-            "labels": {label: {"gold": self.gold[label], **line.as_json()} for label, line in self.labels.items()},
+            "all": for_json(self.whole),
+            "labels": {label: {"gold": self.gold[label], **for_json(line)} for label, line in self.labels.items()},
             "n_better": len(self.better),
             "n_worse": len(self.worse),
             "better": [change.as_json() for change in self.better[:n_shown]],
@@ -151,8 +145,12 @@ def compare(name: str, first: Judged, second: Judged, n_samples: int) -> Compari
     right = [[set(gold) & set(found) for gold, found in side] for side in sides]
     n_texts = len(first.texts)
     wrong = [np.array([one.mistakes(i) for i in range(n_texts)], np.int64) for one in (first, second)]
-    fewer = wrong[0] - wrong[1]
-    changes = [_change(i, first, second, int(fewer[i])) for i in np.flatnonzero(fewer).tolist()]
+    changes = []
+    for i, fewer in enumerate((wrong[0] - wrong[1]).tolist()):
+        if fewer:
+            gold, a, b = spans = first.gold[i], first.found[i], second.found[i]
+            odd = frozenset({*gold, *a, *b} - (set(gold) & set(a) & set(b)))
+            changes.append(Change(i + 1, fewer, first.texts[i], *spans, odd))
     return Comparison(
         name=name,
         unit=first.unit,
@@ -171,14 +169,6 @@ def compare(name: str, first: Judged, second: Judged, n_samples: int) -> Compari
 
 
 def _lines(counts: Sequence[NDArray[np.int64]], score: bootstrap.Score, n_samples: int) -> list[Line]:
-    """Return the scores of both, and what lies between them; counts [N, K] of each of the two."""
-    first, second = counts
-    difference = bootstrap.compare(first, second, score, n_samples)
+    difference = bootstrap.compare(counts[0], counts[1], score, n_samples)
     scores = [score(each.sum(0).astype(np.float64)) for each in counts]
     return [Line(*map(float, each)) for each in zip(*scores, *difference, strict=True)]
-
-
-def _change(i: int, first: Judged, second: Judged, fewer: int) -> Change:
-    gold, a, b = first.gold[i], first.found[i], second.found[i]
-    odd = frozenset({*gold, *a, *b} - (set(gold) & set(a) & set(b)))
-    return Change(i + 1, fewer, first.texts[i], gold, a, b, odd)

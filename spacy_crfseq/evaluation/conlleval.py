@@ -17,9 +17,8 @@ from ..schemes import OUTSIDE, Span
 class SpanCounts:
     """What conlleval counts.
 
-    tokens (int): Tokens whose gold annotation is known.
-    right (int): Those among them with the right tag.
-    gold, found, correct (Counter[str]): Spans by type: in the gold standard, predicted, and both.
+    tokens, right: Tokens whose gold annotation is known, and those among them with the right tag.
+    gold, found, correct: Spans by type: in the gold standard, predicted, and both.
     """
 
     tokens: int = 0
@@ -50,10 +49,9 @@ class SpanCounts:
         gold, found, correct = (sum(counts.values()) for counts in (self.gold, self.found, self.correct))
         head = f"processed {self.tokens} tokens with {gold} phrases; found: {found} phrases; correct: {correct}."
         total = f"accuracy: {100 * self.accuracy:6.2f}%; {_scores(gold, found, correct)}"
-        types = sorted({*self.gold, *self.found})
         rows = [
             f"{name:>17}: {_scores(self.gold[name], self.found[name], self.correct[name])}  {self.found[name]}"
-            for name in types
+            for name in sorted({*self.gold, *self.found})
         ]
         return "\n".join([head, total, *rows])
 

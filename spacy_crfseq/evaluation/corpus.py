@@ -1,7 +1,7 @@
 """What an annotated corpus holds: counts of sentences as they go by, and what two parts of it share.
 
-A part (training or development) is read once; of each distinct sentence only a hash stays, so that memory does not grow
-with the text.  Tags of spans are those of the file; "-" and the empty string are missing annotation.
+A part (training or development) is read once; of each distinct sentence only a hash is kept, so that memory does not
+grow with the text.  Tags of spans are those of the file; "-" and the empty string are missing annotation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ..schemes import OUTSIDE, decode_lenient, describe_invalid, find_invalid
 MISSING_TAGS = ("", "-")
 PLAIN = "plain"
 KEPT = 20
-"""Places of each kind of trouble that are remembered; all are counted."""
 LONG_TOKEN = 60
 """Characters; longer tokens are mostly URLs, tables or files read with the wrong columns."""
 COMPARED = 5
@@ -29,7 +28,7 @@ COMPARED = 5
 
 
 class Place(NamedTuple):
-    """Where something is, and what: a line of a column file, or the number of a Doc."""
+    """A line of a column file, or the number of a Doc, and what is there."""
 
     line: int
     text: str
@@ -37,19 +36,19 @@ class Place(NamedTuple):
 
 @dataclass
 class Places:
-    """All of a kind of trouble: how many, and where the first are."""
+    """All of a kind of trouble: how many, and where the first `KEPT` are."""
 
     count: int = 0
     first: list[Place] = field(default_factory=list)
 
     def add(self, line: int, text: str) -> None:
-        """Count one more."""
+        """Count one."""
         self.count += 1
         if len(self.first) < KEPT:
             self.first.append(Place(line, text))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the number and the first places in a form that JSON knows."""
+        """Return the number and the first places for JSON."""
         return {"count": self.count, "first": [place._asdict() for place in self.first]}
 
 
@@ -57,11 +56,10 @@ class Places:
 class Column:
     """A column of labels.
 
-    scheme (str): "plain" where each token has a label of its own.
-    labels (Counter[str]): Spans of each type, or tokens of each tag, "O" left out.
-    n_known (int): Tokens that are annotated, "O" included.
-    sequences (int): All sequences.
-    invalid (Places): Sequences with tags that break the scheme.
+    scheme: "plain" where each token has a label of its own.
+    labels: Spans of each type, or tokens of each tag, "O" left out.
+    n_known: Tokens that are annotated, "O" included.
+    invalid: Sequences with tags that break the scheme.
     unreadable (Places): Tags that are none of any scheme.
     conflicts (Places): Sentences of `COMPARED` tokens or more that were there before with other labels.
     spans (Counter[tuple[str, str]]): Texts of spans with their types.
@@ -82,7 +80,7 @@ class Column:
         return "tokens" if self.scheme == PLAIN else "spans"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts in a form that JSON knows."""
+        """Return the counts for JSON."""
         return {
             "scheme": self.scheme,
             "labels": dict(self.labels.most_common()),
@@ -103,15 +101,12 @@ class _Seen(NamedTuple):
 class Part:
     """Counts of one file.
 
-    lengths (list[int]): Tokens of each sequence.
-    words (Counter[str]): Tokens of each word.
-    columns (dict[str, Column]): By name, of the columns that hold labels.
-    repeated (int): Sentences that were there before.
-    longest (tuple[int, int]): Tokens of the longest sequence, and its line.
-    odd (Places): Tokens that are white space, very long, or hold characters that tell of a wrong encoding.
-    documents (int): Documents.
-    distinct (dict): First place of each distinct sentence, by its hash.
-    copies (Counter): How often each distinct sentence is there.
+    lengths, words: Tokens of each sequence, and of each word.
+    columns: By name, of the columns that hold labels.
+    repeated: Sentences that were there before.
+    longest: Tokens of the longest sequence, and its line.
+    odd: Tokens that are white space, very long, or hold characters of a wrong encoding.
+    distinct, copies: First place of each distinct sentence, by its hash, and how often it is there.
     """
 
     lengths: list[int] = field(default_factory=list)
@@ -130,7 +125,7 @@ class Part:
         return sum(self.lengths)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts in a form that JSON knows."""
+        """Return the counts for JSON."""
         return {
             "sentences": len(self.lengths),
             "tokens": self.tokens,
@@ -144,32 +139,24 @@ class Part:
 
 
 def count(sentences: Iterable[Sentence], schemes: Mapping[str, str]) -> Part:
-    """Count what the sentences of a file hold.
-
-    schemes (Mapping[str, str]): The scheme of each column of labels, "plain" for tags.
-    """
+    """Count what the sentences of a file hold; `schemes` of the columns of labels, "plain" for tags."""
     part = Part(columns={name: Column(scheme) for name, scheme in schemes.items()})
     document = -1
     for sentence in sentences:
-        if sentence.document != document:
-            document = sentence.document
-            part.documents += 1
-        _add(part, sentence)
+        words, line = sentence.words, sentence.line
+        part.documents += sentence.document != document
+        document = sentence.document
+        part.lengths.append(len(words))
+        part.words.update(words)
+        if len(words) > part.longest[0]:
+            part.longest = len(words), line
+        for i, word in enumerate(words):
+            if odd := _odd(word):
+                part.odd.add(line + i, odd)
+        for name, column in part.columns.items():
+            _add_labels(column, name, sentence)
+        _compare(part, sentence)
     return part
-
-
-def _add(part: Part, sentence: Sentence) -> None:
-    words = sentence.words
-    part.lengths.append(len(words))
-    part.words.update(words)
-    if len(words) > part.longest[0]:
-        part.longest = len(words), sentence.line
-    for i, word in enumerate(words):
-        if odd := _odd(word):
-            part.odd.add(sentence.line + i, odd)
-    for name, column in part.columns.items():
-        _add_labels(column, name, sentence)
-    _compare(part, sentence)
 
 
 def _odd(word: str) -> str:
@@ -201,27 +188,19 @@ def _add_labels(column: Column, name: str, sentence: Sentence) -> None:
 
 
 def _compare(part: Part, sentence: Sentence) -> None:
-    """Look whether a sentence was there before, with the same labels."""
     key = _hash(sentence.words)
     labels = tuple(_hash(sentence.columns.get(name, ())) for name in part.columns)
     part.copies[key] += 1
     before = part.distinct.setdefault(key, _Seen(sentence.line, len(sentence.words), labels))
-    if part.copies[key] == 1:
-        return
-    part.repeated += 1
-    if len(sentence.words) < COMPARED:
-        return
+    part.repeated += part.copies[key] > 1
     for column, here, there in zip(part.columns.values(), labels, before.labels, strict=True):
-        if here != there:
+        if here != there and len(sentence.words) >= COMPARED:
             text = f"{' '.join(sentence.words[:12])!r} has other labels than {before.line}"
             column.conflicts.add(sentence.line, text)
 
 
 def _hash(texts: Sequence[str]) -> bytes:
     return blake2b("\n".join(texts).encode("utf8", "surrogatepass"), digest_size=12).digest()
-
-
-# Numbers of a part
 
 
 class Lengths(NamedTuple):
@@ -242,12 +221,11 @@ def lengths_of(part: Part) -> Lengths:
 class Overlap(NamedTuple):
     """What a development part shares with the training part.
 
-    same (int): Its sentences of `COMPARED` tokens or more that are in both; `compared` is how many there are.
-    unseen_words (float): Share of its tokens whose words the training part lacks.
-    new_labels (dict[str, list[str]]): Labels of each column that only it has.
-    seen_spans (dict[str, tuple[int, int, int]]): Of each column of spans: those whose text is there with the same type,
-        with others only, and not at all.
-    conflicts (dict[str, int]): Of each column: sentences in both parts, labelled differently.
+    same: Its sentences of `COMPARED` tokens or more that are in both; `compared` is how many there are.
+    unseen_words: Share of its tokens whose words the training part lacks.
+    new_labels: Labels of each column that only it has.
+    seen_spans: Of each column of spans: those whose text is there with the same type, with others only, and not at all.
+    conflicts: Of each column: sentences in both parts, labelled differently.
     """
 
     same: int

@@ -22,12 +22,7 @@ Where = Callable[[int], str]
 
 
 class Finding(NamedTuple):
-    """Something to know or to mend.
-
-    severity (str): "good", "warn" (training works, but), or "fail" (training cannot work).
-    text (str): What it is and what to do.
-    places (tuple[str, ...]): The first few places, and what is there.
-    """
+    """Something to know or to correct: "warn" where training works, "fail" where it cannot; the first few places."""
 
     severity: Literal["good", "warn", "fail"]
     text: str
@@ -35,10 +30,10 @@ class Finding(NamedTuple):
 
 
 def findings_of(part: Part, where: Where, *, strict: bool = False, learnt: bool = True) -> list[Finding]:
-    """Return what is to be known and mended about a part that holds sentences.
+    """Return what is to be known and corrected about a part that holds sentences.
 
-    strict (bool): Whether the corpus reader refuses invalid tags.
-    learnt (bool): Whether it is the one that is trained on.
+    strict: Whether the corpus reader refuses invalid tags.
+    learnt: Whether it is the one that is trained on.
     """
     found = _of_text(part, where)
     for name, column in part.columns.items():
@@ -49,9 +44,7 @@ def findings_of(part: Part, where: Where, *, strict: bool = False, learnt: bool 
 
 
 def _of_text(part: Part, where: Where) -> list[Finding]:
-    found = []
-    lengths = lengths_of(part)
-    text = ""
+    found, lengths, text = [], lengths_of(part), ""
     if lengths.most > LONG_SEQUENCE:
         text = (
             f"sequences are long, 5 % of them have {lengths.most:.0f} tokens or more. Are sentences marked? A CRF "
@@ -86,50 +79,47 @@ def _of_column(name: str, column: Column, where: Where, strict: bool) -> list[Fi
 
 
 def _of_labels(name: str, column: Column, where: Where) -> list[Finding]:
-    """Return what a column is worth to learn from."""
-    found = []
     if not column.labels:
         return [Finding("fail", f"{name}: nothing is annotated, so nothing can be learnt. Check the columns.")]
+    found: list[Finding] = []
+
+    def warn(text: str, places: tuple[str, ...] = ()) -> None:
+        found.append(Finding("warn", f"{name}: {text}", places))
+
     if column.scheme == PLAIN and len(column.labels) < 2:
         (only,) = column.labels
-        found.append(Finding("warn", f"{name}: all tokens have the label {only!r}; there is nothing to tell apart."))
-    rare = [f"{label} ({n})" for label, n in column.labels.most_common() if n < RARE]
-    if rare:
+        warn(f"all tokens have the label {only!r}; there is nothing to tell apart.")
+    if rare := [f"{label} ({n})" for label, n in column.labels.most_common() if n < RARE]:
         number = _number(len(rare), "label")
-        text = f"{name}: {number} on fewer than {RARE} {column.unit}: {_some(rare)}. Annotate more, or merge."
-        found.append(Finding("warn", text))
+        warn(f"{number} on fewer than {RARE} {column.unit}: {_some(rare)}. Annotate more, or merge.")
     folded = Counter(label.casefold() for label in column.labels)
-    twins = sorted(label for label in column.labels if folded[label.casefold()] > 1)
-    if twins:
-        found.append(Finding("warn", f"{name}: labels differ by case only: {_some(twins)}. Write them alike."))
+    if twins := sorted(label for label in column.labels if folded[label.casefold()] > 1):
+        warn(f"labels differ by case only: {_some(twins)}. Write them alike.")
     if column.conflicts.count:
         number = _number(column.conflicts.count, "repeated sentence")
-        text = f"{name}: {number} labelled differently. Make them agree."
-        found.append(Finding("warn", text, _listed(column.conflicts, where)))
-    if not found:
-        found.append(Finding("good", f"{name}: {len(column.labels)} labels, all on {RARE} {column.unit} or more"))
-    return found
+        warn(f"{number} labelled differently. Make them agree.", _listed(column.conflicts, where))
+    return found or [Finding("good", f"{name}: {len(column.labels)} labels, all on {RARE} {column.unit} or more")]
 
 
 def overlap_findings(shared: Overlap) -> list[Finding]:
     """Return what is to be known about the two parts together."""
-    found = []
     share = shared.same / max(1, shared.compared)
     text = f"{shared.same:,} of {shared.compared:,} dev sentences of {COMPARED} tokens or more are in train, too"
     if share > LEAK:
-        found.append(Finding("warn", f"{text} ({100 * share:.1f} %): scores will be too good. Take them out of one."))
+        first = Finding("warn", f"{text} ({100 * share:.1f} %): scores will be too good. Take them out of one.")
     else:
-        found.append(Finding("good", text))
-    for name, labels in shared.new_labels.items():
-        if labels:
-            number = _number(len(labels), "label")
-            text = f"{name}: {number} in dev only, which can never be predicted: {_some(labels)}."
-            found.append(Finding("warn", text))
-    for name, count in shared.conflicts.items():
-        if count:
-            number = _number(count, "shared sentence")
-            found.append(Finding("warn", f"{name}: {number} labelled differently. Make them agree."))
-    return found
+        first = Finding("good", text)
+    warnings = [
+        f"{name}: {_number(len(labels), 'label')} in dev only, which can never be predicted: {_some(labels)}."
+        for name, labels in shared.new_labels.items()
+        if labels
+    ]
+    warnings += [
+        f"{name}: {_number(count, 'shared sentence')} labelled differently. Make them agree."
+        for name, count in shared.conflicts.items()
+        if count
+    ]
+    return [first, *(Finding("warn", text) for text in warnings)]
 
 
 def _listed(places: Places, where: Where, limit: int = 3) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,10 +28,7 @@ FAMILIAR = (SEEN, OTHER, NEW)
 
 
 class Pair(NamedTuple):
-    """A gold span and the predicted one that stands for it; None where there is none.
-
-    kind (str): One of `KINDS`.
-    """
+    """One of `KINDS`; a gold span and the predicted one that it pairs with, None where there is none."""
 
     kind: str
     gold: Span | None
@@ -55,20 +51,18 @@ def pair_spans(gold: Sequence[Span], found: Sequence[Span]) -> list[Pair]:
         for token in range(one.start, one.end)
         for j in at.get(token, ())
     }
-    rows: set[int] = set()
-    columns: set[int] = set()
+    rows, columns = set(range(len(left))), set(range(len(free)))  # what is in no pair
     for rank, _, i, j in sorted(candidates):
-        if i not in rows and j not in columns:
-            rows.add(i)
-            columns.add(j)
+        if i in rows and j in columns:
+            rows.remove(i)
+            columns.remove(j)
             pairs.append(Pair(KINDS[rank], left[i], free[j]))
-    pairs += [Pair(MISSED, span, None) for i, span in enumerate(left) if i not in rows]
-    pairs += [Pair(SPURIOUS, None, span) for j, span in enumerate(free) if j not in columns]
+    pairs += [Pair(MISSED, left[i], None) for i in rows] + [Pair(SPURIOUS, None, free[j]) for j in columns]
     return sorted(pairs, key=lambda pair: pair.gold or pair.found or ())
 
 
 def _distance(gold: Span, found: Span) -> tuple[int, int]:
-    """Return the number of the kind of two spans that overlap, and minus the tokens that they share."""
+    # the number of the kind of two spans that overlap, and minus the tokens that they share
     if (gold.start, gold.end) == (found.start, found.end):
         return KINDS.index(LABEL), 0
     shared = min(gold.end, found.end) - max(gold.start, found.start)
@@ -97,10 +91,9 @@ def span_counts(
 def kinds_by_label(pairs: Iterable[Pair]) -> dict[str, Counter[str]]:
     """Return how many spans of each label are of each kind: by the gold label, spurious ones by their own."""
     table: dict[str, Counter[str]] = {}
-    for kind, gold, found in pairs:
-        span = gold or found
-        assert span is not None
-        table.setdefault(span.label, Counter())[kind] += 1
+    for kind, *spans in pairs:
+        label = next(span.label for span in spans if span)
+        table.setdefault(label, Counter())[kind] += 1
     return dict(sorted(table.items()))
 
 
@@ -110,28 +103,21 @@ def span_confusion(pairs: Iterable[Pair]) -> Counter[tuple[str, str]]:
 
 
 def confusion(gold: ArrayLike, found: ArrayLike, n_labels: int) -> NDArray[np.int64]:
-    """Return how often a gold label (row) was predicted as a label (column) [L, L].
-
-    gold, found: [T] numbers of labels; tokens with a gold number below 0 do not count.
-    """
+    """Return how often a gold label (row) was predicted as a label (column) [L, L]; none below 0 in `gold` [T]."""
     known = np.asarray(gold) >= 0
     a, b = np.asarray(gold, np.int64)[known], np.asarray(found, np.int64)[known]
     counts: NDArray[np.int64] = np.bincount(a * n_labels + b, minlength=n_labels * n_labels)
     return counts.reshape(n_labels, n_labels)
 
 
-@dataclass(frozen=True)
-class Familiarity:
-    """What a training corpus holds.
-
-    labels (Mapping): The labels that each text, a word or that of a span, has there.
-    """
+class Familiarity(NamedTuple):
+    """The labels that each text, a word or that of a span, has in a training corpus."""
 
     labels: Mapping[str, frozenset[str]]
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Familiarity:
-        """Return what pairs of texts and labels make up."""
+        """Collect pairs of texts and labels."""
         labels: dict[str, set[str]] = {}
         for text, label in pairs:
             labels.setdefault(text, set()).add(label)

@@ -21,13 +21,13 @@ BEFORE = 10
 
 
 class Tokens(NamedTuple):
-    """The words of a text, or of a part of it, and whether a space stands behind each."""
+    """The words of a text, or of a part of it, and whether a space follows each."""
 
     words: list[str]
     spaces: list[bool]
 
     def part(self, begin: int, end: int) -> Tokens:
-        """Return the tokens from `begin` on, up to `end`."""
+        """Return the tokens from `begin` up to `end`."""
         return Tokens(self.words[begin:end], self.spaces[begin:end])
 
 
@@ -37,12 +37,11 @@ class Judged:
 
     Whatever touches a token whose gold tag is not known is left out.  A tagger's spans are its tokens.
 
-    gold_tags (list[list[str | None]]), tags (list[list[str]]): Of each token of each text, gold and predicted.
-    scored (list[list[tuple[Span, float]]]): The predicted spans of each text with their probabilities, nan without.
-    plain (bool): Whether labels are tags of tokens and make up no spans.
-    temperature (float | None): That of the probabilities; None where there are none.
-    known (bool [S]): Which of all predicted spans are judged.
-    gold, found (list[list[Span]]): Of each text; `probabilities` are those of `found`.
+    scored: The predicted spans of each text with their probabilities, nan without.
+    plain: Whether labels are tags of tokens and make up no spans.
+    temperature: That of the probabilities; None where there are none.
+    known [S]: Which of all predicted spans are judged.
+    gold, found: Spans of each text; `probabilities` are those of `found`.
     """
 
     texts: Sequence[Tokens]
@@ -72,7 +71,7 @@ class Judged:
 
     @cached_property
     def labels(self) -> list[str]:
-        """The labels that there are, gold or found."""
+        """The labels, gold or found."""
         return sorted({span.label for spans in (*self.gold, *self.found) for span in spans})
 
     @cached_property
@@ -88,8 +87,7 @@ class Judged:
 
     def pairs(self) -> list[Pair]:
         """Return gold and found spans in pairs, text by text."""
-        each = zip(self.gold, self.found, strict=True)
-        return [pair for gold, found in each for pair in pair_spans(gold, found)]
+        return [pair for texts in zip(self.gold, self.found, strict=True) for pair in pair_spans(*texts)]
 
     def tag_confusion(self) -> tuple[list[str], NDArray[np.int64]]:
         """Return all tags, and how often a gold one (row) was predicted as one (column)."""
@@ -101,8 +99,7 @@ class Judged:
 
     def certainties(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the probability of each found span of all texts, and whether it is right."""
-        gold = map(set, self.gold)
-        right = [span in there for there, found in zip(gold, self.found, strict=True) for span in found]
+        right = [span in gold for gold, found in zip(map(set, self.gold), self.found, strict=True) for span in found]
         return np.array([p for each in self.probabilities for p in each]), np.array(right, np.bool_)
 
     def certainty(self, n_bins: int = 10, *, equal_mass: bool = False) -> Certainty | None:

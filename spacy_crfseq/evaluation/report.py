@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,10 +31,7 @@ class Estimate(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Scores of some spans, or tokens: of a label, or of all.
-
-    gold, found, right (int): How many there are, were predicted, and both.
-    """
+    """Scores of some spans, or tokens: how many there are, were predicted, and both."""
 
     gold: int
     found: int
@@ -45,21 +41,18 @@ class Row(NamedTuple):
     f1: Estimate
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures in a form that JSON knows."""
-        counts = {"gold": self.gold, "found": self.found, "right": self.right}
-        return {**counts, **{name: getattr(self, name)._asdict() for name in ("precision", "recall", "f1")}}
+        """Return the figures for JSON."""
+        return {name: v._asdict() if isinstance(v, Estimate) else v for name, v in self._asdict().items()}
 
 
 class Sentence(NamedTuple):
     """A sentence with mistakes.
 
-    text (int): Which text of the file it is in, from 1.
-    tokens (Tokens): Its tokens, or some of them.
-    cut (bool): Whether these are some of them.
-    gold (list[Span]): Of a tagger, those tokens that are wrong.
-    found (list): Likewise, each with its probability, None where there are none.
-    wrong (int): Gold spans not found, and found ones that are not right.
-    probability (float | None): That the whole labelling is right.
+    text: Which text of the file it is in, from 1.
+    tokens, cut: Its tokens, or some of them, and whether these are some.
+    gold, found: Spans, of a tagger the tokens that are wrong; those found each with its probability, if there are any.
+    wrong: Gold spans not found, and found ones that are not right.
+    probability: That the whole labelling is right.
     """
 
     text: int
@@ -70,26 +63,28 @@ class Sentence(NamedTuple):
     wrong: int
     probability: float | None
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the words and the spans for JSON."""
+        spans = {"gold": [list(span) for span in self.gold], "found": [[*span, p] for span, p in self.found]}
+        return {"text": self.text, "words": self.tokens.words, **spans, "probability": self.probability}
+
 
 class Findings(NamedTuple):
-    """What a report tells of a component.
+    """What a report says of a component.
 
-    unit (str): "spans", or "tokens" of a tagger.
-    texts, tokens (int): What was judged.
-    accuracy (Estimate): Share of tokens with the right tag.
-    whole (Row): Of all labels together.
-    labels (dict[str, Row]): Of each.
-    kinds (dict[str, dict[str, int]]): Of each label, how many spans are of each kind; empty for taggers.
-    tags (list[str]): All tags.
-    tag_confusion (NDArray): Gold tags (rows) predicted as tags (columns).
-    confusions (list): Most frequent ones: gold label, predicted label ("" for nothing), how often.
-    familiar (dict[str, Row] | None): Of what was seen in training, and of what was not; None if nothing tells.
-    certainty (Certainty | None): None without probabilities.
-    templates (list[TemplateWeights]): Weights by template.
-    transitions (tuple): Names of labels, weights from each (rows, then the start) to each (columns, then the end); nan
-        where the scheme forbids it.
-    curve (list[dict]): Iterations of the training log.
-    worst (list[Sentence]): Sentences with most mistakes.
+    unit: "spans", or "tokens" of a tagger.
+    texts, tokens: What was judged.
+    accuracy: Share of tokens with the right tag.
+    whole, labels: Scores of all labels together, and of each.
+    kinds: Of each label, how many spans are of each kind; empty for taggers.
+    tag_confusion: Gold tags (rows) predicted as tags (columns).
+    confusions: Most frequent ones: gold label, predicted label ("" for nothing), how often.
+    familiar: Of what was seen in training, and of what was not; None if that is not known.
+    certainty: None without probabilities.
+    transitions: Names of labels, weights from each (rows, then the start) to each (columns, then the end); nan where
+        the scheme forbids it.
+    curve: Iterations of the training log.
+    worst: Sentences with most mistakes.
     """
 
     name: str
@@ -116,12 +111,10 @@ class Findings(NamedTuple):
         return (self.whole.f1, "F1") if self.unit == "spans" else (self.accuracy, "accuracy")
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures in a form that JSON knows."""
+        """Return the figures for JSON."""
         names, weights = self.transitions
         return {
-            "unit": self.unit,
-            "texts": self.texts,
-            "tokens": self.tokens,
+            **{name: getattr(self, name) for name in ("unit", "texts", "tokens")},
             "accuracy": self.accuracy._asdict(),
             "all": self.whole.as_json(),
             "labels": {label: row.as_json() for label, row in self.labels.items()},
@@ -134,21 +127,12 @@ class Findings(NamedTuple):
             "templates": [row._asdict() for row in self.templates],
             "transitions": {"labels": names, "weights": [[finite(value) for value in row] for row in weights.tolist()]},
             "log": self.curve,
-            "worst": [
-                {
-                    "text": one.text,
-                    "words": one.tokens.words,
-                    "gold": [list(span) for span in one.gold],
-                    "found": [[*span, p] for span, p in one.found],
-                    "probability": one.probability,
-                }
-                for one in self.worst
-            ],
+            "worst": [one.as_json() for one in self.worst],
         }
 
 
 class Weights(NamedTuple):
-    """Those of a model, as `Findings` has them."""
+    """Weights of a model, as `Findings` has them."""
 
     templates: list[TemplateWeights]
     transitions: tuple[list[str], NDArray[np.float64]]
@@ -179,9 +163,9 @@ def findings(
 ) -> Findings:
     """Return the figures of a component.
 
-    known (Familiarity | None): What the training corpus holds.
-    curve (list[dict]): Iterations of the training log.
-    n_worst, n_samples (int): Sentences to show, and samples for intervals.
+    known: What the training corpus holds.
+    curve: Iterations of the training log.
+    n_worst, n_samples: Sentences to show, and samples for intervals.
     """
     tags, table = judged.tag_confusion()
     by_tag = Counter({(tags[i], tags[j]): n for i, row in enumerate(table.tolist()) for j, n in enumerate(row)})
@@ -224,7 +208,6 @@ def _estimates(found: Interval) -> list[Estimate]:
 
 
 def _rows(counts: NDArray[np.int64], n_samples: int) -> list[Row]:
-    """Return the scores of each of L labels; counts [N, L, 3]."""
     if not counts.shape[1]:
         return []
     estimates = _estimates(interval(counts.reshape(len(counts), -1), rates_by_label, n_samples))
@@ -233,13 +216,11 @@ def _rows(counts: NDArray[np.int64], n_samples: int) -> list[Row]:
 
 
 def _confusions(table: Counter[tuple[str, str]], most: int | None = None) -> list[tuple[str, str, int]]:
-    wrong = sorted((-n, a, b) for (a, b), n in table.items() if a != b and n)
-    return [(a, b, -n) for n, a, b in wrong[:most]]
+    wrong = ((a, b, n) for (a, b), n in table.items() if a != b and n)
+    return sorted(wrong, key=lambda row: (-row[2], *row[:2]))[:most]
 
 
 def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, Row]:
-    """Return the scores of spans, or words, by whether the training corpus has them."""
-
     def status(text: int, span: Span) -> str:
         return known.status(text_of(judged.texts[text].words, span), span.label)
 
@@ -248,38 +229,38 @@ def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, R
 
 
 def _worst(judged: Judged, sequences: Sequences, number: int) -> list[Sentence]:
-    """Return the sentences with most mistakes, first those that the model was surest of."""
+    # first those that the model was surest of
     offsets, starts = sequences.offsets, sequences.text_offsets
-    homes = (np.searchsorted(starts, offsets[:-1], side="right") - 1).tolist()
-    ranked = []
-    for n, (begin, end) in enumerate(pairwise(offsets.tolist())):
-        first = int(starts[homes[n]])
-        wrong = judged.mistakes(homes[n], begin - first, end - first)
-        if wrong:
-            ranked.append((-wrong, -float(sequences.log_probabilities[n]), n, begin - first, end - first))
+    homes = np.searchsorted(starts, offsets[:-1], side="right") - 1
+    firsts = starts[homes]
+    places = zip(homes.tolist(), (offsets[:-1] - firsts).tolist(), (offsets[1:] - firsts).tolist(), strict=True)
+    ranked = [
+        (-wrong, -float(log_p), home, begin, end)
+        for (home, begin, end), log_p in zip(places, sequences.log_probabilities, strict=True)
+        if (wrong := judged.mistakes(home, begin, end))
+    ]
     return [
-        _sentence(judged, homes[n], begin, end, -wrong, None if judged.temperature is None else float(np.exp(-cost)))
-        for wrong, cost, n, begin, end in sorted(ranked)[:number]
+        _sentence(judged, home, begin, end, -wrong, None if judged.temperature is None else float(np.exp(-cost)))
+        for wrong, cost, home, begin, end in sorted(ranked)[:number]
     ]
 
 
 def _sentence(judged: Judged, home: int, begin: int, end: int, wrong: int, probability: float | None) -> Sentence:
-    odd = set(within(judged.gold[home], begin, end)) ^ set(within(judged.found[home], begin, end))
+    gold, found = judged.gold[home], judged.found[home]
+    odd = set(within(gold, begin, end)) ^ set(within(found, begin, end))
     first, last = shown_part(begin, end, min(span.start for span in odd))
-    p_of = dict(zip(judged.found[home], judged.probabilities[home], strict=True))
+    p_of = {} if judged.temperature is None else dict(zip(found, judged.probabilities[home], strict=True))
 
-    def shown(spans: Sequence[Span]) -> list[Span]:
-        return [span for span in within(spans, first, last) if not judged.plain or span in odd]
+    def shown(spans: Sequence[Span]) -> list[tuple[Span, float | None]]:
+        here = [span for span in within(spans, first, last) if not judged.plain or span in odd]
+        return [(moved(span, first), p_of.get(span)) for span in here]
 
     return Sentence(
         text=home + 1,
         tokens=judged.texts[home].part(first, last),
         cut=last - first < end - begin,
-        gold=[moved(span, first) for span in shown(judged.gold[home])],
-        found=[
-            (moved(span, first), None if judged.temperature is None else p_of[span])
-            for span in shown(judged.found[home])
-        ],
+        gold=[span for span, _ in shown(gold)],
+        found=shown(found),
         wrong=wrong,
         probability=probability,
     )

@@ -17,10 +17,10 @@ class Result(NamedTuple):
     """What came of one combination.
 
     key, settings: A hash of everything that the result depends on; the combination, as the grid has it.
-    error (str | None): Why there is no score.
-    score (float | None): The best dev score; the other figures are those of its parameters.
-    objective, loss (float | None): Of the training set, summed over its sequences.
-    active, weights, n_bytes (int): Weights other than zero, and all; the size of the model's file without the zeros.
+    error: Why there is no score.
+    score: The best dev score; the other figures are those of its parameters.
+    objective, loss: Of the training set, summed over its sequences.
+    active, weights, n_bytes: Weights other than zero, and all; the size of the model's file without the zeros.
     iterations, seconds, reason: Of the whole run, scores included; why it ended.
     """
 
@@ -55,9 +55,8 @@ class Journal:
         if not self._file.exists():
             return {}
         cut_line(self._file)
-        text = self._file.read_bytes()
         results: dict[str, Result] = {}
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(self._file.read_bytes().splitlines(), start=1):
             try:
                 result = Result(**json.loads(line))
             except (ValueError, TypeError) as error:

@@ -26,12 +26,10 @@ _EXAMPLE = "Write, for example, regularizer.rho = [0.1, 1, 10] under [sweep.grid
 
 
 class GridFile(NamedTuple):
-    """What the file of a sweep says.
+    """What the file of a sweep says: a training config, the component to train, and the values of each setting.
 
-    file (Path): The file.
-    config (Config): The training config, its variables as they stand.
-    component (str | None): Component to train; None for the only one.
-    grid (dict[str, list]): Values of each setting.
+    config (Config): Its variables are not filled in.
+    component: None for the only one.
     """
 
     file: Path
@@ -47,8 +45,8 @@ class GridFile(NamedTuple):
 class Combination(NamedTuple):
     """One combination of the values of a grid.
 
-    settings (dict[str, Any]): Values as the file has them, without those that its functions do not take.
-    changes (dict[Place, Any]): The same by their places in the config, blocks written out, outer ones first.
+    settings: Values as the file has them, without those that its functions do not take.
+    changes: The same by their places in the config, blocks written out, outer ones first.
     """
 
     settings: dict[str, Any]
@@ -74,8 +72,7 @@ def read_grid(file: Path, overrides: dict[str, Any], load: Callable[[Path, dict[
     RAISES ConfigError: If it is no such file.
     """
     text = load(file, {})
-    sweep = text.pop("sweep", None)
-    if not isinstance(sweep, dict):
+    if not isinstance(sweep := text.pop("sweep", None), dict):
         raise ConfigError(f"{file}: there is no section [sweep]. {_EXAMPLE}")
     sweep = dict(sweep)
     source, component, grid = sweep.pop("config", None), sweep.pop("component", None), sweep.pop("grid", None)
@@ -132,8 +129,7 @@ def varying(settings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 class _Grid:
-    """A grid over a config: the places of its settings, and their values with functions written out as blocks."""
-
+    # places of the settings in the config, and their values with functions written out as blocks
     def __init__(self, source: GridFile, filled: Mapping[str, Any], component: str, functions: Functions) -> None:
         self._source, self._filled, self._functions = source, filled, lru_cache(functions)
         places: dict[Place, str] = {}
@@ -147,31 +143,28 @@ class _Grid:
             places[place] = key
         # a block before its settings
         self._places = dict(sorted(((key, place) for place, key in places.items()), key=lambda item: len(item[1])))
-        self._values = {key: self._written_out(key, place) for key, place in self._places.items()}
+        self._values = dict(source.grid)
+        for key, place in self._places.items():
+            if (at := _registry_of(now := _get(filled, place))) is not None:
+                self._values[key] = [self._block(key, value, now, at) for value in source.grid[key]]
         for key, place in self._places.items():
             self._check_known(key, place[:-1], place[-1])
 
     def combinations(self) -> list[Combination]:
-        """Return all combinations."""
         found: dict[str, Combination] = {}
-        for chosen in product(*(range(len(values)) for values in self._values.values())):
+        for chosen in product(*(range(len(self._values[key])) for key in self._places)):
             changes: dict[Place, Any] = {}
             settings: dict[str, Any] = {}
             for (key, place), number in zip(self._places.items(), chosen, strict=True):
                 parent = place[:-1]
                 if self._takes(changes.get(parent, _get(self._filled, parent)), place[-1]):
                     changes[place], settings[key] = self._values[key][number], self._source.grid[key][number]
-            ordered = {key: settings[key] for key in self._source.grid if key in settings}
-            found.setdefault(json.dumps(list(changes.items()), sort_keys=True), Combination(ordered, changes))
+            in_order = {key: settings[key] for key in self._source.grid if key in settings}
+            found.setdefault(json.dumps(list(changes.items()), sort_keys=True), Combination(in_order, changes))
         return list(found.values())
 
-    def _written_out(self, key: str, place: Place) -> list[Any]:
-        now = _get(self._filled, place)
-        at, values = _registry_of(now), self._source.grid[key]
-        return values if at is None else [self._block(key, value, now, at) for value in values]
-
     def _block(self, key: str, value: Any, now: Mapping[str, Any], at: str) -> dict[str, Any]:
-        """Return a block that a name stands for; the function that the config has keeps its settings there."""
+        # of a block given by its name; the function that the config has keeps its settings there
         block = {at: value} if isinstance(value, str) else value
         if not isinstance(block, dict) or not isinstance(block.get(at), str):
             raise self._source.error(
@@ -192,14 +185,13 @@ class _Grid:
         return block
 
     def _check_known(self, key: str, parent: Place, name: str) -> None:
-        """RAISES ConfigError: If there is no such setting, in the config or a function that the grid puts there."""
+        # in the config or a function that the grid puts there
         outer = next((other for other, place in self._places.items() if place == parent), None)
         blocks = self._values[outer] if outer else [_get(self._filled, parent)]
-        if any(isinstance(block, dict) and self._takes(block, name) for block in blocks):
+        sections = [block for block in blocks if isinstance(block, dict)]
+        if any(self._takes(block, name) for block in sections):
             return
-        known: set[str] = set()
-        for block in blocks:
-            known.update(self._parameters(block) or (block if isinstance(block, dict) else ()))
+        known = {setting for block in sections for setting in self._parameters(block) or block}
         where = ".".join(parent)
         if known:
             raise self._source.error(f"{key}: [{where}] has no setting {name!r}. {suggest(name, known)}")
@@ -209,12 +201,11 @@ class _Grid:
         )
 
     def _takes(self, block: Any, name: str) -> bool:
-        """Whether a block has, or its function takes, a setting."""
         parameters = self._parameters(block)
         return name in (block or ()) if parameters is None else name in parameters
 
     def _parameters(self, block: Any) -> list[str] | None:
-        """Return what the function of a block takes; None where the block names none, or one that takes anything."""
+        # what the function of a block takes; None where the block names none, or one that takes anything
         at = _registry_of(block)
         if at is None:
             return None
@@ -225,13 +216,12 @@ class _Grid:
 
 
 def _registry_of(value: Any) -> str | None:
-    """Return the key of a block that names its function, such as "@crf_losses"; None if it is no such block."""
+    # the key of a block that names its function, such as "@crf_losses"; None if it is no such block
     ats = [key for key in value if isinstance(key, str) and key.startswith("@")] if isinstance(value, dict) else []
     return ats[0] if len(ats) == 1 else None
 
 
 def _get(config: Mapping[str, Any], place: Place) -> Any:
-    """Return what stands at a place, None if nothing."""
     value: Any = config
     for key in place:
         value = value.get(key) if isinstance(value, dict) else None
@@ -239,6 +229,6 @@ def _get(config: Mapping[str, Any], place: Place) -> Any:
 
 
 def _short(name: str) -> str:
-    """Return the name of a function without its package and version."""
+    # without package and version
     parts = name.split(".")
     return parts[-2] if len(parts) > 1 and parts[-1][:1] == "v" else name

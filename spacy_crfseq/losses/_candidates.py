@@ -25,13 +25,11 @@ Phi: TypeAlias = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDAr
 class _Views(NamedTuple):
     """Sequences again and again, each time with other labels.
 
-    tokens (Offsets): [V] tokens of the batch.
-    allowed (Bools): [V, L] labels that count.
-    offsets (Offsets): [M + 1] bounds of the views.
-    runs (list[slice]): Parts of `tokens` none of which has a token twice.
-    group (Offsets): [M] views of one group make up a set of labellings.
-    owner (Offsets): [G] number of the sequence of a group among those that are partly known.
-    factor (NDArray): [G] what the loss takes the log-sum of a group times.
+    tokens [V], allowed [V, L]: Tokens of the batch, and the labels that count.
+    offsets [M + 1]: Bounds of the views.
+    runs: Parts of `tokens` none of which has a token twice.
+    group [M]: Views of one group make up a set of labellings.
+    owner, factor [G]: The sequence of a group, among those partly known, and its factor in the loss.
     """
 
     tokens: Offsets
@@ -56,8 +54,8 @@ def partly_known(batch: Batch) -> Offsets:
 def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scores, phi: Phi | None) -> float:
     """Return the weighted sum of phi(u), u the loss of a sequence, over some sequences; add its gradient to `grad`.
 
-    numbers (Offsets): The sequences, which are not empty.
-    phi (Phi | None): None for phi(u) = u.
+    numbers: The sequences, which are not empty.
+    phi: None for phi(u) = u.
     """
     views, weights = _make_views(batch, numbers), batch.weights[numbers]
     n_groups = len(views.factor)
@@ -76,7 +74,6 @@ def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scor
 
 
 def _losses(views: _Views, log_sums: NDArray[np.float64], n_sequences: int) -> NDArray[np.float64]:
-    """Return the loss of each sequence, given the log-sum of each group."""
     losses = np.zeros(n_sequences)
     np.add.at(losses, views.owner, views.factor * log_sums)
     return losses
@@ -149,10 +146,8 @@ def _make_views(batch: Batch, numbers: Offsets) -> _Views:
 
 
 def _partings(known: Bools, span: IncorrectSpan, begin: int) -> list[Bools]:
-    """Return the labels [n, L] of labellings that part with a span at its first token, at its second and so on.
-
-    None of them where the sequence is too short for the span, or where what is known leaves it no other labelling.
-    """
+    # the labels [n, L] of labellings that part with a span at its first token, at its second and so on: none where the
+    # sequence is too short for the span, or where what is known leaves it no other labelling
     if begin + span.n_tokens > len(known):
         return []
     found, agreeing = [], known.copy()

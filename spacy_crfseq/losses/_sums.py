@@ -1,4 +1,4 @@
-"""The losses of this folder that are sums over sequences or positions of a function of negative log-likelihoods.
+"""The losses that are sums over sequences or positions of a function of negative log-likelihoods.
 
 With u = -log P it is phi(u) = e^u - 1 up to a cap and its tangent beyond; with a cap of 0 that is u itself.  Kernels
 work on blocks of sequences of like length first, and on the others one by one.
@@ -85,7 +85,7 @@ def _add_up(
 ) -> float:
     """Return the sum of two kernels, one for blocks of sequences, one for those that are `left`; add to `grad`.
 
-    known (Ints): [T] gold labels, of which blocks allow none to be missing; empty where that makes no difference.
+    known [T]: Gold labels, of which blocks allow none to be missing; empty where that makes no difference.
     """
     from ..kernels import blocks
 

@@ -34,15 +34,12 @@ class WeightByWeight(Penalty, ABC):
 
     @property
     def smooth(self) -> bool:
-        """True where there is no L1 norm."""
         return self.strengths.l1 == 0
 
     def over(self: Net, blocks: Sequence[RowBlock]) -> Net:
-        """Return the penalty itself: every weight is penalised alike."""
         return self
 
     def value(self, weights: Floats) -> float:
-        """Return the penalty of `weights` [D]."""
         from ..kernels import penalties, vectors
 
         l1, l2 = self.strengths
@@ -50,14 +47,12 @@ class WeightByWeight(Penalty, ABC):
         return squared + (l1 * float(penalties.absolute_sum(weights)) if l1 else 0.0)
 
     def add_grad(self, weights: Floats, grad: Floats) -> None:
-        """Add ``l2 * weights`` to `grad` [D]."""
         from ..kernels import vectors
 
         if l2 := self.strengths.l2:
             vectors.add_scaled(grad, l2, weights, grad)
 
     def prox(self, weights: Floats, step: float) -> None:
-        """Shrink every weight by ``step * l1`` (soft thresholding)."""
         from ..kernels import penalties
 
         if l1 := self.strengths.l1:

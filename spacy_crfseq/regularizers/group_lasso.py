@@ -37,13 +37,16 @@ class GroupLasso(Penalty):
 
     @property
     def smooth(self) -> bool:
-        """False, unless rho is 0."""
         return self.rho == 0
 
     def over(self, blocks: Sequence[RowBlock]) -> GroupLasso:
-        """Return the penalty over the rows of these groups of parameters, which lie one after another."""
+        # the groups of parameters lie one after another
+        begins = (
+            block.begin + (block.ptr[:-1] if len(block.ptr) else np.arange(block.n_rows) * block.width)
+            for block in blocks
+        )
         bound = replace(self)
-        object.__setattr__(bound, "_ptr", np.concatenate([*map(_begins, blocks), [blocks[-1].end]]))
+        object.__setattr__(bound, "_ptr", np.concatenate([*begins, [blocks[-1].end]]))
         return bound
 
     def _rows(self, weights: Floats) -> Offsets:
@@ -58,13 +61,6 @@ class GroupLasso(Penalty):
         """Add nothing: there is no smooth part."""
 
     def prox(self, weights: Floats, step: float) -> None:
-        """Shrink the norm of every row by step * rho * sqrt(n_r)."""
         from ..kernels import penalties
 
         penalties.shrink_groups(weights, self._rows(weights), step * self.rho)
-
-
-def _begins(block: RowBlock) -> Offsets:
-    """Return where each row of a group begins in theta."""
-    rows = block.ptr[:-1] if len(block.ptr) else np.arange(block.n_rows, dtype=np.int64) * block.width
-    return block.begin + rows

@@ -32,14 +32,14 @@ VOCAB = spacy.blank("en").vocab
 
 
 class Case(NamedTuple):
-    """A loss, and the scheme of a component that it fits."""
+    """A cost, and the scheme of a component that it fits."""
 
     loss: Cost
     scheme: str
 
 
 def cases() -> dict[str, Case]:
-    """Return every registered loss with every scheme that it fits."""
+    """Return every registered cost with every scheme that it fits."""
     found = {}
     for name, make in registry.costs.get_all().items():
         needed = [key for key, part in inspect.signature(make).parameters.items() if part.default is part.empty]
@@ -90,7 +90,7 @@ def labellings(scheme: str, size: int) -> st.SearchStrategy[list[str]]:
 
 
 def valid(tags: Sequence[str], scheme: str) -> list[str]:
-    """Return the tags with each that may not stand where it does turned into one that begins a span."""
+    """Make each tag that is not allowed where it is begin a span."""
     found = list(tags)
     while (place := find_invalid(found, scheme)) is not None:
         found[place] = f"B-{found[place][2:]}"

@@ -22,12 +22,8 @@ BLOCKS = [
 ROWS = [slice(0, 2), slice(2, 3), slice(3, 5), slice(5, 6), slice(6, 7)]
 REGULARIZERS = {name: make().over(BLOCKS) for name, make in registry.regularizers.get_all().items()}
 EVERY_REGULARIZER = pytest.mark.parametrize("penalty", REGULARIZERS.values(), ids=REGULARIZERS)
-SMOOTH, NON_SMOOTH = (
-    pytest.mark.parametrize(
-        "penalty", [pytest.param(each, id=name) for name, each in REGULARIZERS.items() if each.smooth == smooth]
-    )
-    for smooth in (True, False)
-)
+PARTED = [{name: each for name, each in REGULARIZERS.items() if each.smooth == smooth} for smooth in (True, False)]
+SMOOTH, NON_SMOOTH = (pytest.mark.parametrize("penalty", part.values(), ids=part) for part in PARTED)
 
 
 def smooth_gradient(penalty: Regularizer, weights: Floats) -> Floats:
@@ -73,12 +69,9 @@ def test_prox_equals_a_grid_search(penalty: Regularizer, step: float, row: slice
         def cost(part: Floats, weights: Floats = weights) -> float:
             candidate = np.zeros(len(WEIGHTS))
             candidate[row] = part
-            return float(
-                (candidate - weights) @ (candidate - weights) / 2 + step * non_smooth_value(penalty, candidate)
-            )
+            return float(np.sum((candidate - weights) ** 2) / 2 + step * non_smooth_value(penalty, candidate))
 
-        best = grid_search(cost, size)
-        np.testing.assert_allclose(moved[row], best, atol=2e-4)
+        np.testing.assert_allclose(moved[row], grid_search(cost, size), atol=2e-4)
         np.testing.assert_array_equal(np.delete(moved, np.r_[row]), 0)
 
 

@@ -12,8 +12,6 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from spacy_crfseq import registry
-from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.conjugate_gradient import ConjugateGradient
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.regularizers.elastic_net import ElasticNet, elastic_net_mix
@@ -21,35 +19,23 @@ from spacy_crfseq.regularizers.group_lasso import GroupLasso
 from spacy_crfseq.regularizers.l1 import L1
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.types import Floats, Regularizer, StepReport
-from tests.contracts.test_optimizers import assert_learnt_alone, make, never_rises, run
+from tests.contracts.test_optimizers import assert_learnt_alone, make, minimising, never_rises, run
 from tests.problems import Training, training_problem
 
 TIGHT = {"tolerance": 1e-11, "gradient_tolerance": 1e-7, "max_iterations": 1000}
 
 
-def exact(penalties: set[str]) -> list[str]:
-    """Return the optimizers that minimise the log-loss exactly with one of these kinds of penalty."""
-    optimizers = {name: make(name) for name in registry.optimizers.get_all()}
-    return [
-        name
-        for name, optimizer in optimizers.items()
-        if not optimizer.online and optimizer.needs <= SequentialLog().gives and optimizer.penalties & penalties
-    ]
-
-
-SPARSE = exact({"elastic", "prox"})
+SPARSE = minimising({"elastic", "prox"}, online=False)
 EVERY_SPARSE = pytest.mark.parametrize("name", SPARSE)
-GENERIC = pytest.mark.parametrize("name", exact({"prox"}))
+GENERIC = pytest.mark.parametrize("name", minimising({"prox"}, online=False))
 PENALTIES = [L1(0.3), ElasticNet(0.5, 0.1), elastic_net_mix(0.7, 0.5)]
 EVERY_PENALTY = pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 
 
 @lru_cache(maxsize=len(PENALTIES) + 2)
 def problem(penalty: Regularizer, n_threads: int = 1, pair_templates: tuple[str, ...] = ()) -> Training:
-    templates = ("LOWER", "TAG[-1..0]")
-    training = training_problem(
-        3, n_sequences=40, templates=templates, pair_templates=pair_templates, regularizer=penalty
-    )
+    templates = {"templates": ("LOWER", "TAG[-1..0]"), "pair_templates": pair_templates}
+    training = training_problem(3, n_sequences=40, regularizer=penalty, **templates)
     training.objective._n_threads = n_threads
     return training
 
@@ -140,7 +126,7 @@ def test_parameters_that_are_not_learnt_stay_zero_with_corners(name: str) -> Non
     assert_learnt_alone(training, theta)
 
 
-@pytest.mark.parametrize("name", exact({"none", "l2", "elastic", "smooth", "prox"}))
+@pytest.mark.parametrize("name", minimising({"none", "l2", "elastic", "smooth", "prox"}, online=False))
 def test_where_there_is_nothing_to_learn_it_ends(name: str) -> None:
     training = training_problem(3, n_sequences=5, regularizer=L2(1.0))
     training.objective.data.weights[:] = 0

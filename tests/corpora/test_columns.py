@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,27 +13,23 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.corpora import PRESETS, Sentence, check_scheme, get_preset, read_columns, read_preset, write_columns
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
+from tests.corpora.conftest import Write
 
+Read = Callable[..., list[Sentence]]
 COLUMNS = ["word", "tag", "chunk"]
 TEXT = "He PRP B-NP\nran VBD B-VP\n\nIt PRP B-NP\n"
 
 
-def write(folder: Path, text: str | bytes, name: str = "a.txt") -> Path:
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
+@pytest.fixture
+def read(write: Write) -> Read:
+    def found(text: str | bytes, columns: list[str] = COLUMNS, **settings: str) -> list[Sentence]:
+        return list(read_columns(write(text), columns, **settings))
+
+    return found
 
 
-def names(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir()]
-
-
-def read(folder: Path, text: str | bytes, columns: list[str] = COLUMNS, **settings: str) -> list[Sentence]:
-    return list(read_columns(write(folder, text), columns, **settings))
-
-
-def test_sentences(tmp_path: Path) -> None:
-    assert read(tmp_path, TEXT) == [
+def test_sentences(read: Read) -> None:
+    assert read(TEXT) == [
         Sentence(["He", "ran"], {"tag": ["PRP", "VBD"], "chunk": ["B-NP", "B-VP"]}, None, 1, 0, {}),
         Sentence(["It"], {"tag": ["PRP"], "chunk": ["B-NP"]}, None, 4, 0, {}),
     ]
@@ -46,36 +43,37 @@ def test_sentences(tmp_path: Path) -> None:
     ],
     ids=["crlf", "tabs", "runs", "no final newline", "blank lines", "trailing blanks", "bom"],
 )  # fmt: skip
-def test_same_sentences_in_other_clothes(tmp_path: Path, text: str) -> None:
-    assert read(tmp_path, text) == read(tmp_path, TEXT)
+def test_the_same_sentences_written_otherwise(read: Read, text: str) -> None:
+    assert read(text) == read(TEXT)
 
 
-def test_leading_blank_lines_and_ignored_columns(tmp_path: Path) -> None:
-    first, second = read(tmp_path, "\n\n" + TEXT, ["_", "word", "_"])
+def test_leading_blank_lines_and_ignored_columns(read: Read) -> None:
+    first, second = read("\n\n" + TEXT, ["_", "word", "_"])
     assert (first.words, first.columns, first.line, second.line) == (["PRP", "VBD"], {}, 3, 6)
 
 
-def test_other_white_space_belongs_to_words(tmp_path: Path) -> None:
+def test_other_white_space_belongs_to_words(read: Read) -> None:
     words = ["10\xa0000", "a\x85b", "c\u2028d", "e\x0bf", "\u3000"]
-    (sentence,) = read(tmp_path, "".join(f"{word} X\n" for word in words), ["word", "tag"])
+    (sentence,) = read("".join(f"{word} X\n" for word in words), ["word", "tag"])
     assert sentence.words == words
 
 
-def test_a_separator_keeps_empty_values_and_spaces(tmp_path: Path) -> None:
-    (sentence,) = read(tmp_path, "New York\t\nis\tVBZ\n \n", ["word", "tag"], separator="\t")
+def test_a_separator_keeps_empty_values_and_spaces(read: Read) -> None:
+    (sentence,) = read("New York\t\nis\tVBZ\n \n", ["word", "tag"], separator="\t")
     assert (sentence.words, sentence.columns["tag"]) == (["New York", "is"], ["", "VBZ"])
 
 
-def test_docstart_numbers_documents(tmp_path: Path) -> None:
+def test_docstart_numbers_documents(read: Read) -> None:
     text = "-DOCSTART- -X- O\n\na X O\n\nb X O\n-DOCSTART- O O\nc X O\n\n-DOCSTART-\n"
-    sentences = read(tmp_path, text)
+    sentences = read(text)
     assert [(s.words, s.document, s.line) for s in sentences] == [(["a"], 0, 3), (["b"], 0, 5), (["c"], 1, 7)]
-    assert [s.document for s in read(tmp_path, "a X O\n\n-DOCSTART- O O\n\nb X O\n")] == [0, 1]
+    assert [s.document for s in read("a X O\n\n-DOCSTART- O O\n\nb X O\n")] == [0, 1]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (b"x y z\n" * 30000 + b"\xff\n", r":30001: byte 180000 "),
         ("a b c\nx y\n", r"a\.txt:2: 3 columns expected \(word tag chunk\), 2 found.*Set `columns`"),
         ("\n\na b c d\n", r"a\.txt:3: 3 columns expected .* 4 found"),
         ("", r"a\.txt: no sentence"),
@@ -84,42 +82,40 @@ def test_docstart_numbers_documents(tmp_path: Path) -> None:
         (b"a b c\na b c\nEspa\xf1a b c\n", r"a\.txt:3: byte 16 of the file is not utf8.*latin-1"),
     ],
 )
-def test_broken_files(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_broken_files(read: Read, text: str | bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
-        read(tmp_path, text)
+        read(text)
 
 
-def test_other_refusals_of_the_reader(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r":30001: byte 60000 "):
-        read(tmp_path, b"x\n" * 30000 + b"\xff\n", ["word"])
+def test_other_refusals_of_the_reader(tmp_path: Path, read: Read) -> None:
     with pytest.raises(FormatError, match=r":2: the word is empty"):
-        read(tmp_path, "a\tX\n\tX\n", ["word", "tag"], separator="\t")
+        read("a\tX\n\tX\n", ["word", "tag"], separator="\t")
     with pytest.raises(FormatError, match=r"gone\.txt: no such file"):
         read_columns(tmp_path / "gone.txt", COLUMNS)
     with pytest.raises(FormatError, match="folder"):
         read_columns(tmp_path, COLUMNS)
     with pytest.raises(ConfigError, match="separator"):
-        read(tmp_path, TEXT, separator="")
+        read(TEXT, separator="")
 
 
-def test_encodings(tmp_path: Path) -> None:
+def test_encodings(read: Read) -> None:
     for encoding in ("latin-1", "utf-16"):
-        (sentence,) = read(tmp_path, "España NP\n".encode(encoding), ["word", "tag"], encoding=encoding)
+        (sentence,) = read("España NP\n".encode(encoding), ["word", "tag"], encoding=encoding)
         assert sentence.words == ["España"]
     with pytest.raises(ConfigError, match="Unknown encoding 'utf9'"):
-        read(tmp_path, TEXT, encoding="utf9")
+        read(TEXT, encoding="utf9")
     with pytest.raises(FormatError, match="not utf-16"):
-        read(tmp_path, b"abcde", encoding="utf-16")
+        read(b"abcde", encoding="utf-16")
 
 
 @pytest.mark.parametrize("columns", [["tag"], ["word", "tag", "tag"], ["word", "word"], [], "word"])
-def test_impossible_columns(tmp_path: Path, columns: list[str]) -> None:
+def test_impossible_columns(read: Read, columns: list[str]) -> None:
     with pytest.raises(ConfigError, match="columns = "):
-        read(tmp_path, TEXT, columns)
+        read(TEXT, columns)
 
 
-def test_check_scheme_names_the_line(tmp_path: Path) -> None:
-    good, bad = read(tmp_path, TEXT + "\nx NN B-NP\ny NN I-VP\n")[::2]
+def test_check_scheme_names_the_line(read: Read) -> None:
+    good, bad = read(TEXT + "\nx NN B-NP\ny NN I-VP\n")[::2]
     check_scheme(good, "chunk", "IOB2", "a.txt")
     with pytest.raises(FormatError, match=r"a\.txt:7: tag 'I-VP' may not follow 'B-NP'.*conlleval") as info:
         check_scheme(bad, "chunk", "IOB2", "a.txt")
@@ -144,17 +140,17 @@ def test_round_trip(rows: list[list[tuple[str, str]]], data: st.DataObject) -> N
         path = Path(folder, "a.txt")
         write_columns(path, sentences, ["word", "tag"])
         assert list(read_columns(path, ["word", "tag"])) == sentences
-        assert names(Path(folder)) == ["a.txt"]
+        assert list(Path(folder).iterdir()) == [path]
 
 
 @pytest.mark.parametrize("value", ["", "a b", "a\tb", "a\n", "\r"])
-def test_values_that_cannot_be_written(tmp_path: Path, value: str) -> None:
-    path = write(tmp_path, "as it was")
+def test_values_that_cannot_be_written(tmp_path: Path, write: Write, value: str) -> None:
+    path = write("as it was")
     sentences = [Sentence(["w"], {"tag": [tag]}, None, 1, 0, {}) for tag in ("X", value)]
     with pytest.raises(DataError, match="'tag'"):
         write_columns(path, sentences, ["word", "tag"])
     assert path.read_text() == "as it was"
-    assert names(tmp_path) == ["a.txt"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_other_refusals_of_the_writer(tmp_path: Path) -> None:
@@ -167,14 +163,17 @@ def test_other_refusals_of_the_writer(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "_ -DOCSTART-\n\n"
 
 
-def test_presets(tmp_path: Path) -> None:
+def test_presets(write: Write) -> None:
     assert all(preset.name == name and preset.score in preset.columns for name, preset in PRESETS.items())
-    assert [s.words for s in read_preset(write(tmp_path, TEXT), "conll2000")] == [["He", "ran"], ["It"]]
+    assert [s.words for s in read_preset(write(TEXT), "conll2000")] == [["He", "ran"], ["It"]]
     with pytest.raises(ConfigError, match="Did you mean"):
         get_preset("conll2001")
 
 
-@pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA does not name a folder of corpora")
+needs_corpora = pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA is not set")
+
+
+@needs_corpora
 @pytest.mark.parametrize(
     ("file", "preset", "size", "tokens"),
     [
@@ -190,7 +189,7 @@ def test_real_corpora(file: str, preset: str, size: int, tokens: int) -> None:
     assert all(len(values) == len(s.words) for s in sentences for values in s.columns.values())
 
 
-@pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA does not name a folder of corpora")
+@needs_corpora
 def test_the_stray_tag_of_conll2002() -> None:
     path = Path(os.environ["CRFSEQ_DATA"], "conll2002/esp.train")
     found = []

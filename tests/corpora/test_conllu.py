@@ -38,12 +38,9 @@ FILE = """\
 
 def read(folder: Path, text: str) -> list[Sentence]:
     path = folder / "a.conllu"
-    path.write_text(text.replace(" ", "\t") if "#" not in text else tabs(text), encoding="utf8", newline="")
+    lines = (line if line.startswith("#") else line.replace(" ", "\t") for line in text.split("\n"))
+    path.write_text("\n".join(lines), encoding="utf8", newline="")
     return list(read_conllu(path))
-
-
-def tabs(text: str) -> str:
-    return "\n".join(line if line.startswith("#") else line.replace(" ", "\t") for line in text.split("\n"))
 
 
 def row(identifier: str, word: str = "w", pos: str = "X", misc: str = "_") -> str:
@@ -118,7 +115,6 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\
 
 @given(st.lists(st.tuples(WORDS, st.booleans(), st.integers(1, 3)), min_size=1, max_size=5))
 def test_spaces_follow_surface_tokens(surface: list[tuple[str, bool, int]]) -> None:
-    """Surface tokens of one to three words each give back their words and their spaces."""
     lines, words, spaces = [], [], []
     for form, space, size in surface:
         misc = "_" if space else "SpaceAfter=No"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.corpora.crfsuite import AttributeSentence, format_item, read_crfsuite
 from spacy_crfseq.errors import FormatError
+from tests.corpora.conftest import Write
 
 NAMES = st.text(alphabet="ab:\\=1 é", max_size=5)
 LABELS = st.text(alphabet="AB-:\\", min_size=1, max_size=3)
@@ -32,10 +33,9 @@ def test_what_is_written_is_read(sentences: list[list[tuple[str, list[str]]]]) -
     assert [s.line for s in read] == [1 + sum(len(s) + 1 for s in sentences[:n]) for n in range(len(sentences))]
 
 
-def test_escapes_and_values_of_one(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_text("@weight:1\nB-NP\tw[0]=\\:\tw[1]=\\\\\tx:1\ty:1.0\tz:\n\n\nO\n")
-    assert list(read_crfsuite(path)) == [
+def test_escapes_and_values_of_one(write: Write) -> None:
+    text = "@weight:1\nB-NP\tw[0]=\\:\tw[1]=\\\\\tx:1\ty:1.0\tz:\n\n\nO\n"
+    assert list(read_crfsuite(write(text))) == [
         AttributeSentence(["B-NP"], [["w[0]=:", "w[1]=\\", "x", "y", "z"]], 2),
         AttributeSentence(["O"], [[]], 5),
     ]
@@ -56,16 +56,13 @@ def test_escapes_and_values_of_one(tmp_path: Path) -> None:
         ("@else", "sequences have no weights"),
     ],
 )
-def test_a_line_that_cannot_be_used_is_refused_with_its_number(line: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_text(f"O\tb\n\n{line}\n")
+def test_a_line_that_cannot_be_used_is_refused_with_its_number(line: str, message: str, write: Write) -> None:
+    path = write(f"O\tb\n\n{line}\n")
     with pytest.raises(FormatError, match=re.escape(message)) as caught:
         list(read_crfsuite(path))
     assert str(caught.value).startswith(f"{path}:3: ")
 
 
-def test_an_empty_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_text("\n\n")
+def test_an_empty_file_is_refused(write: Write) -> None:
     with pytest.raises(FormatError, match="no sequence in the file"):
-        list(read_crfsuite(path))
+        list(read_crfsuite(write("\n\n")))

@@ -6,17 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from spacy_crfseq.corpora import CUSTOM, PRESETS, guess, read_columns, read_conllu
+from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset, guess, read_columns, read_conllu
 from spacy_crfseq.errors import FormatError
+from tests.corpora.conftest import Write
 
 CHUNKS = "The DT B-NP\nold JJ I-NP\nmap NN I-NP\nlies VBZ B-VP\n. . O\n\n"
 ENTITIES = "Ada NNP B-PER\nKing NNP I-PER\nsaw VBD O\nOslo NNP B-LOC\n. . O\n\n"
-
-
-def written(folder: Path, text: str | bytes) -> Path:
-    path = folder / "file"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf8"))
-    return path
 
 
 @pytest.mark.parametrize(
@@ -29,36 +24,29 @@ def written(folder: Path, text: str | bytes) -> Path:
         ("# text = Ada\n1\tAda\tAda\tPROPN\tNNP\t_\t0\troot\t_\t_\n\n", "conllu"),
     ],
 )  # fmt: skip
-def test_presets_are_known_again(text: str, name: str, tmp_path: Path) -> None:
-    assert guess(written(tmp_path, text)) is PRESETS[name]
+def test_presets_are_known_again(text: str, name: str, write: Write) -> None:
+    assert guess(write(text)) is PRESETS[name]
 
 
-def test_schemes(tmp_path: Path) -> None:
-    biluo = "Ada U-PER\nKing B-PER\nBo L-PER\nOslo O\n\n"
-    found = guess(written(tmp_path, biluo))
-    assert found is not None
-    assert (found.name, found.columns, found.scheme) == (CUSTOM, ("word", "ent"), "BILUO")
-    iob1 = guess(written(tmp_path, ENTITIES.replace("B-", "I-")))
-    assert iob1 is not None
-    assert (iob1.name, iob1.scheme) == (CUSTOM, "IOB1")
-    one_mistake = guess(written(tmp_path, ENTITIES * 9 + "Oslo NNP I-LOC\n\n"))
+def test_schemes_and_encodings(write: Write) -> None:
+    for text, columns, scheme, encoding in (
+        ("Ada U-PER\nKing B-PER\nBo L-PER\nOslo O\n\n", ("word", "ent"), "BILUO", "utf8"),
+        (ENTITIES.replace("B-", "I-"), ("word", "tag", "ent"), "IOB1", "utf8"),
+        ("Málaga NNP B-LOC\n\n".encode("latin-1"), ("word", "tag", "ent"), "IOB2", "latin-1"),
+    ):
+        assert guess(write(text)) == Preset(CUSTOM, columns, scheme, encoding, "ent")
+    one_mistake = guess(write(ENTITIES * 9 + "Oslo NNP I-LOC\n\n"))
     assert one_mistake is PRESETS["conll2002"]
 
 
-def test_encodings(tmp_path: Path) -> None:
-    found = guess(written(tmp_path, "Málaga NNP B-LOC\n\n".encode("latin-1")))
-    assert found is not None
-    assert found.encoding == "latin-1"
-
-
 @pytest.mark.parametrize("text", ["", "\n\n", "a\nb\n", "one two\nthree four five\nsix\n", b"\0\1\2"])
-def test_what_is_no_corpus(text: str | bytes, tmp_path: Path) -> None:
-    assert guess(written(tmp_path, text)) is None
-    assert guess(tmp_path / "none") is None
+def test_what_is_no_corpus(text: str | bytes, write: Write) -> None:
+    assert guess(write(text)) is None
+    assert guess(Path("none")) is None
 
 
-def test_reading_goes_on_behind_errors(tmp_path: Path) -> None:
-    path = written(tmp_path, b"a A\nb\n\nc A\n\n\xff A\n\nd A B\ne A\n\nf\rg A\n")
+def test_reading_goes_on_behind_errors(write: Write) -> None:
+    path = write(b"a A\nb\n\nc A\n\n\xff A\n\nd A B\ne A\n\nf\rg A\n")
     errors: list[FormatError] = []
     sentences = list(read_columns(path, ["word", "tag"], on_error=errors.append))
     assert [error.line for error in errors] == [2, 6, 8, 11]
@@ -68,17 +56,17 @@ def test_reading_goes_on_behind_errors(tmp_path: Path) -> None:
         list(read_columns(path, ["word", "tag"]))
 
 
-def test_good_files_read_the_same(tmp_path: Path) -> None:
-    path = written(tmp_path, "\ufeff-DOCSTART- -X- O\n\n" + CHUNKS + ENTITIES)
+def test_good_files_read_the_same(write: Write) -> None:
+    path = write("\ufeff-DOCSTART- -X- O\n\n" + CHUNKS + ENTITIES)
     errors: list[FormatError] = []
     names = ["word", "tag", "ent"]
     assert list(read_columns(path, names, on_error=errors.append)) == list(read_columns(path, names))
     assert not errors
 
 
-def test_conllu_goes_on_behind_errors(tmp_path: Path) -> None:
+def test_conllu_goes_on_behind_errors(write: Write) -> None:
     row = "1\tAda\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n"
-    path = written(tmp_path, f"{row}\n1\tAda\n{row}\n{row}\n{row.replace('PROPN', 'N')}\n3{row[1:]}")
+    path = write(f"{row}\n1\tAda\n{row}\n{row}\n{row.replace('PROPN', 'N')}\n3{row[1:]}")
     errors: list[FormatError] = []
     assert len(list(read_conllu(path, errors.append))) == 2
     assert [error.line for error in errors] == [3, 8, 10]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,6 +18,7 @@ from spacy_crfseq.corpora.template_files import (
     read_template_file,
 )
 from spacy_crfseq.errors import FormatError
+from tests.corpora.conftest import Write
 
 ITEMS = ["a", "B", "3", "-", ".", r"\a", r"\d", r"\l", r"\p", r"\s", r"\u", r"\w", r"\U", r"\D", r"\.", r"\*", r"\\"]
 PATTERNS = st.builds(
@@ -34,7 +34,7 @@ TEXTS = st.text(alphabet="abU0:/=-é", min_size=1, max_size=4)
 
 
 def merged(pieces: list[str | Macro]) -> tuple[str | Macro, ...]:
-    """Join texts that stand side by side, which a file cannot keep apart."""
+    """Join neighbouring texts, which a file cannot keep apart."""
     joined: list[str | Macro] = []
     for piece in pieces:
         if joined and isinstance(piece, str) and isinstance(joined[-1], str):
@@ -59,10 +59,9 @@ def test_what_is_written_is_read(lines: list[TemplateLine]) -> None:
     assert parse_template_lines(map(format_template_line, lines), "file") == lines
 
 
-def test_a_file_of_crfpp(tmp_path: Path) -> None:
-    path = tmp_path / "template"
-    path.write_text("# Unigram\nU00:%x[-2,0]\n\nU05:%x[-1,0]/%x[0,1]  # both\r\nB\nB01:%x[0,0]\nU06:a#b\n")
-    assert read_template_file(path) == [
+def test_a_file_of_crfpp(write: Write) -> None:
+    text = "# Unigram\nU00:%x[-2,0]\n\nU05:%x[-1,0]/%x[0,1]  # both\r\nB\nB01:%x[0,0]\nU06:a#b\n"
+    assert read_template_file(write(text)) == [
         TemplateLine(2, "U", ("00:", Macro("x", -2, 0))),
         TemplateLine(4, "U", ("05:", Macro("x", -1, 0), "/", Macro("x", 0, 1))),
         TemplateLine(5, "B", ()),
@@ -103,22 +102,19 @@ def test_a_file_of_wapiti() -> None:
         ("*:%X[1,0]", "as line 1"),
     ],
 )
-def test_a_broken_template_is_refused_with_its_line(line: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "template"
-    path.write_text(f"U:%x[0,0]\n\n{line}\n")
+def test_a_broken_template_is_refused_with_its_line(line: str, message: str, write: Write) -> None:
+    path = write(f"U:%x[0,0]\n\n{line}\n")
     with pytest.raises(FormatError, match=re.escape(message)) as caught:
         read_template_file(path)
     assert str(caught.value).startswith(f"{path}:3: ")
 
 
 @pytest.mark.parametrize("text", ["", "# U00:%x[0,0]\n\n"])
-def test_a_file_without_templates_is_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "template"
-    path.write_text(text)
+def test_a_file_without_templates_is_refused(text: str, write: Write) -> None:
     with pytest.raises(FormatError, match="no template in the file"):
-        read_template_file(path)
+        read_template_file(write(text))
     with pytest.raises(FormatError, match="no such file"):
-        read_template_file(tmp_path / "none")
+        read_template_file("none")
 
 
 @given(PATTERNS, st.text(alphabet='aBb3-. _"é', max_size=5))

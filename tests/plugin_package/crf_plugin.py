@@ -1,13 +1,15 @@
-"""What another package adds by its entry points alone: a loss, a function of a word and an optimizer."""
+"""What another package adds by its entry points alone: a loss, a function of a word, a potential and an optimizer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from spacy_crfseq.losses.sequential_log import SequentialLog
-from spacy_crfseq.types import Batch, Floats, Objective, Scores, StepReport
+from spacy_crfseq.types import Batch, Floats, Objective, Offsets, Scores, StepReport
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,26 @@ class Vowels:
 
     def __call__(self, text: str) -> str | None:
         return str(sum(text.lower().count(vowel) for vowel in self.vowels) or "") or None
+
+
+@dataclass(frozen=True)
+class Capital:
+    """A weight per label [L] for words that begin with a capital letter."""
+
+    factor: float = 3.0
+
+    def read(self, docs: Sequence[Any]) -> Floats:
+        return np.array([self.factor * token.is_title for doc in docs for token in doc], np.float32)
+
+    def size(self, n_labels: int) -> int:
+        return n_labels
+
+    def forward(
+        self, theta: Floats, inputs: Floats, offsets: Offsets, n_labels: int
+    ) -> tuple[Scores, Callable[[Scores], Floats]]:
+        values, nothing = inputs.astype(theta.dtype), np.zeros(n_labels, theta.dtype)
+        scores = Scores(np.outer(values, theta), np.zeros((1, n_labels, n_labels), theta.dtype), nothing, nothing)
+        return scores, lambda gradient: values @ gradient.emissions
 
 
 @dataclass

@@ -127,6 +127,7 @@ def settings_of(page: Path) -> list[Config]:
 def test_the_configs_of_the_pages_are_valid(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example_loss: Any
 ) -> None:
+    importlib.import_module("docs.examples.word_length")
     (tmp_path / "cities.txt").write_text("Paris\n", encoding="utf8")
     monkeypatch.chdir(tmp_path)
     for config in settings_of(page):
