@@ -47,10 +47,7 @@ OTHER_KEYS = "meta"
 
 
 class Settings(NamedTuple):
-    """How to annotate; see the help of ``crfseq tag``.
-
-    prepare (Callable): What a new process does first, such as to load a user's code; a function that can be pickled.
-    """
+    """How to annotate; see the help of ``crfseq tag``.  A new process calls `prepare` first, to load a user's code."""
 
     model: str
     to: str
@@ -61,11 +58,7 @@ class Settings(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A file to annotate.
-
-    target (Target | None): Its output, None for standard output.
-    identity (Mapping[str, Any]): What an output depends on, by names for users.
-    """
+    """A file to annotate: its output (None for standard output), and by names for users what an output depends on."""
 
     source: Path
     target: Target | None
@@ -75,11 +68,8 @@ class Job(NamedTuple):
 class Step(NamedTuple):
     """News of a run: a portion is done, or a file begins or ends, or a line is broken.
 
-    counts (Counts): What is new.
-    n_bytes (int): Of the input.
-    messages (tuple[str, ...]): Of broken lines.
+    counts, n_bytes, messages: What is new: texts, bytes of the input, what is wrong with broken lines.
     before (Counts): With the beginning of a file, what earlier runs have done of it.
-    seconds (float): Spent on it.
     """
 
     counts: Counts = Counts()
@@ -123,22 +113,20 @@ class Tagger:
             crfs_of(dict(self._nlp.pipeline), [], self._settings.model)
 
     def run(self, job: Job) -> Iterator[Step]:
-        """Annotate a file, and tell of each portion."""
+        """Annotate a file, and report each portion."""
         if job.target is None:
             yield from self._run(job, stream_output(sys.stdout.buffer))
             return
-        fresh = self._settings.overwrite or job.source == STDIN
-        with job.target.opened(job.identity, fresh) as output:
+        with job.target.opened(job.identity, self._settings.overwrite or job.source == STDIN) as output:
             yield from self._run(job, output)
         if job.source == STDIN:
             job.target.forget()
 
     def _run(self, job: Job, output: Output) -> Iterator[Step]:
-        kind = str(job.identity["--format"])
+        kind, to, scores = str(job.identity["--format"]), self._settings.to, self._settings.scores
         given = given_columns(self._nlp, kind)
-        to, form = self._settings.to, form_of(self._nlp, given)
-        check_target(to, form, self._settings.scores)
-        write: Write = (lambda *_: "") if to == DOCBIN else make_write(to, form, self._settings.scores)
+        check_target(to, form := form_of(self._nlp, given), scores)
+        write: Write = (lambda *_: "") if to == DOCBIN else make_write(to, form, scores)
         place, counts = output.state.place, output.state.counts
         yield Step(before=counts, n_bytes=_bytes(kind, place))
         if output.state.done:
@@ -161,9 +149,8 @@ class Tagger:
         for first in range(0, len(portion), BATCH):
             batch = portion[first : first + BATCH]
             records = [record for record, _ in batch if not isinstance(record, FormatError)]
-            done: Iterator[tuple[Doc, str] | CrfError]
             try:
-                done = iter(self._together(records, write))
+                done: Iterator[tuple[Doc, str] | CrfError] = iter(self._together(records, write))
             except ConfigError:
                 raise
             except Exception:  # one of the texts is at fault: which?
@@ -288,7 +275,6 @@ def _receive(ours: Connection, worker: Any) -> Any:
 
 
 def _work(settings: Settings, theirs: Connection) -> None:
-    """Annotate the files that come in; an answer that is no step says that one is done."""
     try:
         settings.prepare()
         tagger = Tagger(settings)
@@ -303,5 +289,4 @@ def _work(settings: Settings, theirs: Connection) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that can be sent, whatever it holds."""
     return OSError(str(error)) if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")

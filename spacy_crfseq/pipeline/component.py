@@ -37,8 +37,6 @@ from .training import Training
 class CRFComponent(TrainablePipe):
     """A linear-chain CRF in a spaCy pipeline, made by ``nlp.add_pipe("crf_ner")`` and its siblings.
 
-    vocab (Vocab): The pipeline's vocab.
-    name (str): The component's name.
     annotation (Annotation): Reads gold labels, writes predictions.
     method (Method): Features, loss, regularizer, optimizer, decoder and so on.
     threshold (float): Spans less probable than this are left out.
@@ -78,11 +76,9 @@ class CRFComponent(TrainablePipe):
         return _unpickle, (make, self.to_bytes(exclude=["vocab"]))
 
     def _check_probabilities(self) -> None:
-        """RAISES ConfigError: If settings, which may have come with the weights, ask for what the loss cannot give."""
-        if self.cfg["threshold"]:
-            check_global(self.name, self.method.loss, f"threshold = {self.cfg['threshold']}")
-        if self.cfg["scores"]:
-            check_global(self.name, self.method.loss, "scores = true")
+        for setting in ("threshold", "scores"):
+            if self.cfg[setting]:
+                check_global(self.name, self.method.loss, f"{setting} = {self.cfg[setting]}".lower())
 
     @property
     def method(self) -> Method:
@@ -153,10 +149,8 @@ class CRFComponent(TrainablePipe):
         RAISES ConfigError: If the component has neither been trained nor loaded.
         """
         answers, columns, preset = self.doc_model.ask(list(docs), preset=True)
-        threshold, stored = self.cfg["threshold"], self.cfg["scores"]
-        if self.annotation.scheme is None:
-            threshold = 0.0
-        scores = keep = None
+        threshold = 0.0 if self.annotation.scheme is None else self.cfg["threshold"]
+        stored, scores, keep = self.cfg["scores"], None, None
         if threshold or stored:
             self._check_probabilities()
             scores = answers.all_probabilities
@@ -166,8 +160,7 @@ class CRFComponent(TrainablePipe):
 
     def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
         """Write predictions to `docs`."""
-        docs = list(docs)
-        self.annotation.write(docs, scores, self.tags)
+        self.annotation.write(docs := list(docs), scores, self.tags)
         for number, doc in enumerate(docs):
             if number in scores.preset or evidence.KEY in doc.user_data:
                 preset = scores.preset.get(number, evidence.NO_EVIDENCE)
@@ -196,16 +189,11 @@ class CRFComponent(TrainablePipe):
         RAISES ConfigError: If the temperature is no number from 1e-6 to 1e6.
         RAISES DataError: If `docs` are no Docs, or what is given cannot be.
         """
-        docs = list(docs)
-        given = evidence.of_docs(docs, spans, allowed, self.name)
+        given = evidence.of_docs(docs := list(docs), spans, allowed, self.name)
         return self.doc_model.ask(docs, given, preset=preset, temperature=temperature)[0]
 
     def restrict(
-        self,
-        doc: Doc,
-        *,
-        spans: Iterable[Span] = (),
-        allowed: Mapping[int, Iterable[str]] | None = None,
+        self, doc: Doc, *, spans: Iterable[Span] = (), allowed: Mapping[int, Iterable[str]] | None = None
     ) -> None:
         """Note on a Doc what is known about it, for predictions and questions to honour; it replaces an earlier note.
 
@@ -220,11 +208,11 @@ class CRFComponent(TrainablePipe):
         evidence.write_evidence(doc, self.name, evidence.make_evidence(spans, allowed))
 
     def marginals(self, doc: Doc) -> Floats:
-        """Return P(tag of token t | text) as [tokens, L], tags in the order of `tags`; see `ask` for more."""
+        """Return P(tag of token t | text) as [tokens, L], tags in the order of `tags`."""
         return self.ask([doc]).marginals()[0]
 
     def nbest(self, doc: Doc, k: int) -> list[Alternative]:
-        """Return the k most probable labellings of a Doc, or as many as there are, best first; see `ask` for more."""
+        """Return the k most probable labellings of a Doc, or as many as there are, best first."""
         answers = self.ask([doc])
         return [answers.alternative(doc, labelling) for labelling in answers.nbest(k)[0]]
 
@@ -238,9 +226,8 @@ class CRFComponent(TrainablePipe):
         preset (bool): As `ask` has it.
         For many Docs, call `explain` of one `explainer`.
         """
-        return self.explainer().explain(
-            doc, tokens=None if tokens is None else list(tokens), against=against, preset=preset
-        )
+        chosen = None if tokens is None else list(tokens)
+        return self.explainer().explain(doc, tokens=chosen, against=against, preset=preset)
 
     def explainer(self) -> Explainer:
         """Return what explains predictions of the weights of now, for any number of Docs."""
@@ -281,8 +268,7 @@ class CRFComponent(TrainablePipe):
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
-        examples = list(examples)
-        validate_examples(examples, "CRFComponent.update")
+        validate_examples(examples := list(examples), "CRFComponent.update")
         self.training.update(examples, losses)
         if sgd not in (None, False):
             self.finish_update(sgd)
@@ -331,7 +317,7 @@ class CRFComponent(TrainablePipe):
     # Serialisation
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Return the component's settings, labels and weights as bytes."""
+        """Return settings, labels and weights as bytes."""
         return storage.to_bytes(self.doc_model, exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFComponent":
@@ -347,10 +333,7 @@ class CRFComponent(TrainablePipe):
         storage.to_disk(self.doc_model, path, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":
-        """Load what `to_disk` wrote.
-
-        RAISES ModelFileError: If the file is damaged or foreign.
-        """
+        """Load what `to_disk` wrote; errors as in `from_bytes`."""
         storage.from_disk(self.doc_model, path, exclude)
         return self
 

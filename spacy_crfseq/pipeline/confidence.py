@@ -29,10 +29,9 @@ _alive: WeakSet[Any] = WeakSet()
 def register(component: Any) -> None:
     """Let the extension attributes ask a component about Docs of its vocab, as long as it is in use."""
     _alive.add(component)
-    if not Span.has_extension("crf_score"):
-        Span.set_extension("crf_score", getter=span_score)
-    if not Token.has_extension("crf_score"):
-        Token.set_extension("crf_score", getter=token_score)
+    for kind, getter in ((Span, span_score), (Token, token_score)):
+        if not kind.has_extension("crf_score"):
+            kind.set_extension("crf_score", getter=getter)
 
 
 def store_token_scores(doc: Doc, component: str, scores: Floats) -> None:
@@ -43,23 +42,19 @@ def store_token_scores(doc: Doc, component: str, scores: Floats) -> None:
 def span_score(span: Span) -> float:
     """Return the probability that a span is there, with its boundaries and label, as ``span._.crf_score``.
 
-    It is the one stored, else what the entity recognizer or chunker says whose span it is, else one that knows the
-    label.  Asking runs the model over the whole Doc: for many spans, let the component store scores.  Nan where none of
-    them knows the label, such as one that only a ruler sets.
+    It is the one stored, else that of the entity recognizer or chunker whose span it is, else of one that knows the
+    label, for which the model runs over the whole Doc; nan where none knows it, such as a label of a ruler alone.
     RAISES ConfigError: If no trained crf_ner or crf_chunker uses the vocab of the Doc.
     """
     doc, wanted = span.doc, (span.start, span.end, span.label)
-    stored = _stored_score(span)
-    if stored is not None:
+    if (stored := _stored_score(span)) is not None:
         return stored
     loaded = [pipe for pipe in _with_vocab(doc) if pipe.annotation.scheme]
     if not loaded:
         raise ConfigError("span._.crf_score: no trained crf_ner or crf_chunker is loaded for this document.")
     knowing = [pipe for pipe in loaded if span.label_ in pipe.labels]
     home = [pipe for pipe in knowing if any((s.start, s.end, s.label) == wanted for s in pipe.annotation.spans_in(doc))]
-    for pipe in (*home, *knowing):
-        return span_probability(pipe, span)
-    return nan
+    return span_probability((*home, *knowing)[0], span) if knowing else nan
 
 
 def span_probability(pipe: Any, span: Span) -> float:
@@ -73,7 +68,7 @@ def span_probability(pipe: Any, span: Span) -> float:
 def _stored_score(span: Span) -> float | None:
     """Return the score that is stored beside an equal span, None if there is none.
 
-    Groups keep the token numbers that they had before tokens were merged or split; their characters tell.
+    Groups keep the token numbers from before tokens were merged or split, so characters are compared, too.
     """
     for group in span.doc.spans.values():
         scores = group.attrs.get("scores")
@@ -90,9 +85,7 @@ def _stored_score(span: Span) -> float | None:
 
 
 def token_score(token: Token) -> float:
-    """Return the probability of a token's tag, as ``token._.crf_score``; stored, or else asked of the tagger.
-
-    What was stored when the Doc had other tokens does not count.
+    """Return the probability of a token's tag, as ``token._.crf_score``: the one stored, or else asked of the tagger.
 
     RAISES ConfigError: If no tagger uses the vocab of the Doc, or there are several and none has stored scores.
     """

@@ -5,7 +5,7 @@ No document is kept, so that a training set needs memory for its ids only, some 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -40,7 +40,6 @@ class EncodedCorpus(NamedTuple):
     known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
     tags (list[str]): The gold tags found, in the order of their first appearance, then those that are only possible.
     absent (list[str]): Columns that no predicted Doc has but the gold ones, taken from there for `known`.
-    n_docs (int): Documents.
     """
 
     data: Dataset
@@ -51,7 +50,7 @@ class EncodedCorpus(NamedTuple):
 
 
 class _Texts:
-    """Encoded texts of one encoder, joined as they come, so that at the end nothing is copied and there twice."""
+    """Encoded texts of one encoder, joined as they come, so that nothing is copied and there twice."""
 
     def __init__(self) -> None:
         self._ids: list[Growable] = []
@@ -62,7 +61,6 @@ class _Texts:
         self._offsets.resize(1)
 
     def append(self, part: Encoded) -> None:
-        """Add a text behind the others."""
         arrays = *part.state[:2], *part.pair[:2]
         if not self._ids:
             self._ids = [Growable(np.int32, ids.shape[1]) for ids in arrays]
@@ -76,11 +74,9 @@ class _Texts:
         self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
 
     def copy(self) -> _Texts:
-        """Return texts that can go on differently."""
         return deepcopy(self, {id(store): store for store in self._stores})
 
     def joined(self) -> Encoded:
-        """Return all texts as one."""
         for column in (*self._ids, self._offsets, *([] if self._words is None else [self._words])):
             column.trim()
         bags, attrs, pair_bags, pair_attrs = (column.array for column in self._ids)
@@ -111,7 +107,8 @@ def encode_examples(
     absent: dict[str, None] = {}
     present: set[str] = set()
     n_docs = 0
-    for chunk in _chunks(examples):
+    stream = iter(examples)
+    while chunk := list(islice(stream, CHUNK_DOCS)):
         validate_examples(chunk, "CRFComponent.initialize")
         columns = read([example.predicted for example in chunk], encoder.columns)
         text = columns.text
@@ -159,14 +156,7 @@ def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArra
     return np.repeat(weights, np.diff(np.searchsorted(columns.text.offsets, columns.doc_offsets)))
 
 
-def _chunks(examples: Iterable[Example]) -> Iterator[list[Example]]:
-    stream = iter(examples)
-    while chunk := list(islice(stream, CHUNK_DOCS)):
-        yield chunk
-
-
 def _unset(examples: Sequence[Example], columns: Iterable[str]) -> list[str]:
-    """Return the columns that no predicted Doc has."""
     return [name for name in sorted(columns) if not any(e.predicted.has_annotation(name) for e in examples)]
 
 
