@@ -29,7 +29,8 @@ _alive: WeakSet[Any] = WeakSet()
 def register(component: Any) -> None:
     """Let the extension attributes ask a component about Docs of its vocab, as long as it is in use."""
     _alive.add(component)
-    for kind, getter in ((Span, span_score), (Token, token_score)):
+    kinds: tuple[tuple[Any, Any], ...] = ((Span, span_score), (Token, token_score))
+    for kind, getter in kinds:
         if not kind.has_extension("crf_score"):
             kind.set_extension("crf_score", getter=getter)
 

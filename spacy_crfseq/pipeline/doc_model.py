@@ -245,7 +245,8 @@ class DocModel:
 
     def attribute_reader(self) -> AttributeReader:
         """Return what tells the attributes of texts by name."""
-        encoder = self._make_encoder(self.crf.keys, strings := {})
+        strings: dict[int, str] = {}
+        encoder = self._make_encoder(self.crf.keys, strings)
         return AttributeReader(encoder, strings, self.method.features.token_functions, lambda: self._words)
 
     def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
@@ -351,11 +352,10 @@ class DocModel:
 
     def unpack(self, data: bytes, source: str) -> None:
         """Load what `pack` returned; `source` is what an error calls the data."""
-        stored = storage.unpack(data, self.method, self.name, source)
-        self.set_tags(stored.crf.labels)
+        crf, names, n_sequences = storage.unpack(data, self.method, self.name, source)
+        self.set_tags(crf.labels)
         self.partials = PartialTable(self.annotation)
-        session = Session(self.method.optimizer, n_total=stored.n_sequences)
-        self.start(stored.crf, self._encoder_of(stored.crf), session, stored.names)
+        self.start(crf, self._encoder_of(crf), Session(self.method.optimizer, n_total=n_sequences), names)
 
     def settings(self) -> dict[str, Any]:
         """Return what is stored beside the weights, as JSON can hold it."""

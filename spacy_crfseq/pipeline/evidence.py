@@ -34,10 +34,9 @@ class SpanLike(NamedTuple):
 
 
 class DocEvidence(NamedTuple):
-    """What is known about a Doc.
+    """What is known about a Doc: spans that are there, with these boundaries, and labels that single tokens may have.
 
-    spans (list[SpanLike]): Spans that are there, with these boundaries.
-    allowed (dict[int, list[str]]): Labels that single tokens may have: tags, or types, which stand for all their tags.
+    Labels are tags, or types, which stand for all their tags.
     """
 
     spans: list[SpanLike]
@@ -93,17 +92,13 @@ def weight_of(doc: Doc) -> float:
 
 
 def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | None) -> DocEvidence:
-    """Return what a user says of a Doc.
-
-    RAISES DataError: If a label stands where a list of labels should.
-    """
+    """Return what a user says of a Doc.  RAISES DataError: If a label is given where a list of labels should be."""
+    found: dict[int, list[str]] = {}
     for token, labels in (allowed or {}).items():
         if isinstance(labels, str):
             raise DataError(f"allowed = {{{token}: {labels!r}}}: give a list of labels, such as [{labels!r}].")
-    return DocEvidence(
-        [SpanLike(int(span.start), int(span.end), str(span.label_)) for span in spans],
-        {int(token): [str(label) for label in labels] for token, labels in (allowed or {}).items()},
-    )
+        found[int(token)] = [str(label) for label in labels]
+    return DocEvidence([SpanLike(int(span.start), int(span.end), str(span.label_)) for span in spans], found)
 
 
 def of_docs(
@@ -127,7 +122,7 @@ def of_docs(
 
 
 def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = "user") -> None:
-    """Write to the Doc what is known about it for a component; what was there before is forgotten.
+    """Write to the Doc what is known about it for a component, in place of what was noted before.
 
     kind (str): Who says so: the "user", or, as "preset", components that came before.
     """
@@ -140,11 +135,9 @@ def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = 
             "spans": [list(span) for span in evidence.spans],
             "allowed": [[token, labels] for token, labels in evidence.allowed.items()],
         }
-    notes = {name: kinds for name, kinds in notes.items() if kinds}
-    if notes:
+    doc.user_data.pop(KEY, None)
+    if notes := {name: kinds for name, kinds in notes.items() if kinds}:
         doc.user_data[KEY] = notes
-    else:
-        doc.user_data.pop(KEY, None)
 
 
 def read_evidence(doc: Doc, component: str, kinds: Sequence[str] = ("user", "preset")) -> DocEvidence:

@@ -15,7 +15,7 @@ class Corpus:
     """Examples that can be gone through any number of times.
 
     read (Callable): Reads the corpus anew.
-    keep, keeps (bool): Whether to read once and hold all examples, so that what is written to their docs stays.
+    keep (bool): Read once and hold all examples, so that what is written to their docs stays.
     tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known.
     """
 

@@ -60,10 +60,7 @@ def _one_to_one(example: Example) -> dict[int, int]:
 
 
 class _Reader:
-    """Puts together what is known of the tokens of one example.
-
-    tags (Tags): A tag, None or a `Partial` for each predicted token.
-    """
+    """Puts together what is known of the predicted tokens of one example: `tags`."""
 
     def __init__(self, tags: Tags, annotation: Annotation, example: Example) -> None:
         self.tags, self._annotation = tags, annotation
@@ -83,7 +80,6 @@ class _Reader:
                 self._allow(token, labels)
 
     def _tokens(self, gold: range, places: dict[int, int] | None) -> list[int]:
-        """Return the predicted tokens of gold ones, none where not all have one."""
         if not 0 <= gold.start < gold.stop <= self._size:
             noted = f"tokens {gold.start}-{gold.stop}"
             raise DataError(f"{self._name} has {self._size} tokens, but something is noted of {noted}.")
@@ -93,7 +89,6 @@ class _Reader:
         return found if len(found) == len(gold) else []
 
     def _ends(self, token: int) -> bool:
-        """Whether a sentence ends before a token."""
         return token >= len(self._doc) or bool(self._doc[token].is_sent_start)
 
     def _where(self, token: int) -> str:

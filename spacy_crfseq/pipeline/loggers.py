@@ -51,10 +51,7 @@ def create_logger(path: str | None = None, curve: bool = True) -> Callable[..., 
 
 
 class Logger:
-    """Logs one training run.
-
-    nlp (Language): The pipeline, without its frozen components.
-    """
+    """Logs one training run of a pipeline without its frozen components."""
 
     def __init__(self, nlp: Language, stdout: IO[str], stderr: IO[str], path: str | None, curve: bool) -> None:
         from .component import CRFComponent
@@ -134,7 +131,6 @@ class Logger:
         print("  ".join([line, *(f"{cell:>{width}}" for cell, width in cells)]), file=self._stdout, flush=True)
 
     def _draw(self, score: float | None) -> None:
-        """Move the curves on."""
         if self._curve is None or not self._curve.live:
             return
         for name, pipe in self._pipes.items():

@@ -25,8 +25,8 @@ def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> d
     found = {name: pipe for name, pipe in pipes.items() if isinstance(pipe, CRFComponent)}
     unknown = [name for name in wanted if name not in found]
     if unknown or not found:
-        which = f"no CRF component {unknown[0]!r}" if unknown else "no CRF component"
-        raise ConfigError(f"{model} has {which}. Its components are {', '.join(pipes) or 'none'}.")
+        which = f" {unknown[0]!r}" if unknown else ""
+        raise ConfigError(f"{model} has no CRF component{which}. Its components are {', '.join(pipes) or 'none'}.")
     return {name: pipe for name, pipe in found.items() if name in wanted or not wanted}
 
 

@@ -31,7 +31,7 @@ class Session:
     initial (Dataset | None): The whole training set as `initialize` saw it, until the first update.
     sample (Dataset | None): A part of it that stays, for choosing learning rates.
     n_total (int): Sequences in the whole training set.
-    grows (bool): Whether n_total is only what is known so far: the corpus is streamed, or nobody told its size.
+    grows (bool): Whether n_total is what is known so far, of a corpus that is streamed or of unknown size.
     stale (bool): Whether the optimizer is ahead of the model's parameters.
     """
 
@@ -132,7 +132,6 @@ class Session:
         self._sinks = []
 
     def _account(self, data: Dataset) -> None:
-        """Add what the optimizer met on some data to the figures."""
         if self._report is None:
             return
         if self._refill or not self._optimizer.online:
@@ -145,7 +144,7 @@ class Session:
 
         Objective and loss are those of the whole training set; an online optimizer's are estimated from what it met
         since the last restart.
-        restart (bool): Let the figures of an online optimizer begin anew with what comes next.
+        restart (bool): Begin that estimate anew with what comes next.
         """
         if self._report is None:
             return None
@@ -155,7 +154,6 @@ class Session:
         return self._report._replace(value=loss + penalty, loss=loss)
 
     def _due(self) -> Dataset | None:
-        """Return the data the optimizer should work on now, if any."""
         if self._optimizer.online:
             pending, self._pending = self._pending, []
             return join(pending) if pending else None

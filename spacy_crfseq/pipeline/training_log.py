@@ -17,11 +17,8 @@ def log_line(
     score: float | None,
     best: bool,
 ) -> str:
-    """Return a line of the log.
+    """Return a line of the log, of an iteration from 1; None for weights and scores that were not counted.
 
-    iteration (int): From 1.
-    active (int | None): Weights other than zero; None where they were not counted.
-    score (float | None): The component's development score; None where it was not computed.
     best (bool): Whether this is the model to keep so far.
     """
     entry = {

@@ -24,8 +24,7 @@ class Prediction(NamedTuple):
     """Predicted labels of some Docs.
 
     labels (Ints): [T] label numbers.
-    offsets (Offsets): [N + 1] sequences.
-    doc_offsets (Offsets): [docs + 1] Docs.
+    offsets, doc_offsets (Offsets): [N + 1] sequences, [docs + 1] Docs.
     state (Hashes): [T, S] what `Annotation.reads` names, as it was before the prediction.
     preset (Mapping[int, DocEvidence]): What earlier components have decided about Docs, by their numbers.
     keep (Bools | None): [spans] which spans are sure enough; None for all.
@@ -49,7 +48,7 @@ class Annotation(ABC):
     scheme (str | None): How tags make up spans; None where each token has a label of its own.
     score_name (str): The score of `nlp.evaluate` that counts, such as "ents_f".
     writes (frozenset[str]): Token attributes that hold the answers.
-    reads (tuple[str, ...]): Token attributes that `allowed` and `write` look at; read with the text, once.
+    reads (tuple[str, ...]): Token attributes that `allowed` and `write` need; read with the text, once.
     """
 
     scheme: str | None
@@ -106,10 +105,7 @@ class Annotation(ABC):
         return []
 
     def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
-        """Return [T, L] which tags tokens may have by what they are, None where all may have all.
-
-        state (Hashes): [T, S] values of what `reads` names.
-        """
+        """Return [T, L] which tags tokens may have by their `reads` [T, S], None where all may have all."""
         return None
 
     def preset(

@@ -52,7 +52,6 @@ class Entities(Spans):
         return self._from_biluo(biluo)
 
     def _aligned(self, example: Example) -> Tags:
-        """Return the gold tags of predicted tokens that the gold Doc does not have."""
         try:
             return list(example.get_aligned_ner())
         except ValueError as error:
@@ -84,10 +83,6 @@ class Entities(Spans):
     def preset(
         self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]
     ) -> dict[int, DocEvidence]:
-        """Return entities that are set already and blocked tokens, by the numbers of their Docs.
-
-        Around entities that the model could not have found, its own stay outside.
-        """
         begins = np.flatnonzero(state[:, 1] == 3)
         if not len(begins):  # most often, and asked of each Doc
             return {}
@@ -100,7 +95,7 @@ class Entities(Spans):
             known = set(self.tags_of_span(len(entity), entity.label_)) <= set(tags)
             if known and not crosses_sentences(doc, entity.start, entity.end):
                 found.append(SpanLike(entity.start, entity.end, entity.label_))
-            else:
+            else:  # around it, spans of the model's own stay outside
                 outside += range(entity.start, entity.end)
         return DocEvidence(found, {token: ["O"] for token in outside})
 
@@ -115,7 +110,7 @@ class Entities(Spans):
             table[spans.start, 0] = 3
             table[inside, 1] = np.repeat(type_hashes(types, docs)[spans.type], sizes)
         preset = {id(docs[number]) for number in prediction.preset}
-        attributes: list[Any] = [int(ENT_IOB), int(ENT_TYPE)]
+        attributes: list[Any] = [ENT_IOB, ENT_TYPE]
         for doc, begin, end in token_ranges(docs, prediction.doc_offsets):
             if id(doc) in preset:
                 self._add_entities(doc, table[begin:end])
@@ -131,16 +126,14 @@ class Entities(Spans):
         """Add predicted entities to those that are set, which the constraints have kept apart."""
         taken = doc.to_array([ENT_TYPE]) != 0
         new = []
-        starts = np.flatnonzero(table[:, 0] == 3).tolist()
-        for start in starts:
+        for start in np.flatnonzero(table[:, 0] == 3).tolist():
             end = start + 1
             while end < len(doc) and table[end, 0] == 1:
                 end += 1
             if not taken[start:end].any():
                 new.append(Span(doc, start, end, int(table[start, 1])))
         blocked = [Span(doc, i, i + 1) for i in _blocked(doc)]
-        old = list(doc.ents)
-        doc.set_ents([*old, *new], blocked=blocked, default="outside")
+        doc.set_ents([*doc.ents, *new], blocked=blocked, default="outside")
 
 
 def _blocked(doc: Doc) -> list[int]:
