@@ -308,7 +308,7 @@ CONFIGS: Cases = {
     "size of the tag dictionary": (lambda f: blank(tag_dictionary_size=-1), "tag_dictionary_size must be 0"),
     "counts of the tag dictionary": (
         lambda f: blank(tag_dictionary_min_count=0),
-        "tag_dictionary_min_count at least 1",
+        "tag_dictionary_min_count must be at least 1",
     ),
 }
 

@@ -1,7 +1,6 @@
 """What a model knows about some Docs: labels, spans, probabilities, alternatives; made by `CRFComponent.ask`.
 
-All probabilities are given what is known beforehand: the scheme of the tags, whitespace outside of entities, and the
-`evidence` on a Doc.  Nothing is computed before it is asked for.
+All is computed when it is asked for, given the scheme of the tags, whitespace outside of entities, and the `evidence`.
 """
 
 from __future__ import annotations

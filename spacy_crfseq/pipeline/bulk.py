@@ -1,8 +1,7 @@
 """Large amounts of text annotated, in memory that does not grow, in runs that can be killed and go on.
 
-A file is cut into portions.  Some at a time are annotated inside a memory zone of spaCy's, so that their words are
-forgotten behind it; only the first ones stay, which are most of what comes later, and which the tokenizer then knows.
-What zones leave behind in spaCy's tables is let go when the pipeline is loaded anew after many portions.
+A file is cut into portions, several of which are annotated inside a memory zone of spaCy's.  The first words stay,
+which are most of what comes later.  What zones leave behind in spaCy's tables goes when the pipeline is loaded anew.
 """
 
 from __future__ import annotations
@@ -95,22 +94,18 @@ class Tagger:
     """A loaded pipeline that annotates one file after another."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._zone: ExitStack | None = None
+        self._settings, self._zone = settings, ExitStack()
         self._load()
 
     def _load(self) -> None:
         from ..training.compatibility import check_global
-        from .component import CRFComponent
 
         self._nlp = spacy.load(self._settings.model)
         self._known, self._dropped = len(self._nlp.vocab.strings), 0
-        for name, pipe in self._nlp.pipeline:
-            if self._settings.scores and isinstance(pipe, CRFComponent):
+        if self._settings.scores:
+            for name, pipe in crfs_of(dict(self._nlp.pipeline), [], self._settings.model).items():
                 check_global(name, pipe.method.loss, "--scores")
                 pipe.cfg["scores"] = True
-        if self._settings.scores:
-            crfs_of(dict(self._nlp.pipeline), [], self._settings.model)
 
     def run(self, job: Job) -> Iterator[Step]:
         """Annotate a file, and report each portion."""
@@ -178,20 +173,16 @@ class Tagger:
             gc.collect()
             self._load()
             return
-        self._dropped += strings - len(self._nlp.vocab.strings)
         self._known = len(self._nlp.vocab.strings)
-        self._zone = ExitStack()
+        self._dropped += strings - self._known
         self._zone.enter_context(self._nlp.memory_zone())
 
     def close(self) -> None:
-        """End the memory zone."""
-        if self._zone is not None:
-            self._zone.close()
-            self._zone = None
+        """End the memory zone, if there is one."""
+        self._zone.close()
 
     def _together(self, records: Sequence[Record], write: Write) -> list[tuple[Doc, str]]:
-        docs = [self._doc(record) for record in records]
-        found = self._nlp.pipe(docs, batch_size=BATCH)
+        found = self._nlp.pipe([self._doc(record) for record in records], batch_size=BATCH)
         return [(doc, write(doc, record)) for doc, record in zip(found, records, strict=True)]
 
     def _alone(self, source: Path, record: Record, write: Write) -> tuple[Doc, str] | CrfError:

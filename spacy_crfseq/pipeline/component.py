@@ -1,8 +1,6 @@
-"""The spaCy component: one class for tagging, chunking and entity recognition.
+"""The spaCy component: one class for tagging, chunking and entity recognition, in terms of spaCy's protocol.
 
-It speaks spaCy's protocol; `doc_model` turns Docs into numbers and answers, `training` trains, `storage` stores, and a
-task writes predictions.  (No deferred annotations here: spaCy checks the settings of `initialize` against its
-annotations.)
+No deferred annotations here: spaCy checks the settings of `initialize` against its annotations.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -183,10 +181,9 @@ class CRFComponent(TrainablePipe):
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens of each Doc may have.
         preset (bool): Take the entities and blocked tokens on the Docs as decided, as a prediction does; for Docs that
             this component has not annotated yet.  It notes by itself what it found on those that it has.
-        temperature (float | None): Divides the scores; None for the one that was fitted.
+        temperature (float | None): Divides the scores, from 1e-6 to 1e6; None for the one that was fitted.
         What `restrict` has noted holds as well.
-        RAISES ConfigError: If the component has neither been trained nor loaded.
-        RAISES ConfigError: If the temperature is no number from 1e-6 to 1e6.
+        RAISES ConfigError: If the component has neither been trained nor loaded, or on another temperature.
         RAISES DataError: If `docs` are no Docs, or what is given cannot be.
         """
         given = evidence.of_docs(docs := list(docs), spans, allowed, self.name)
@@ -197,13 +194,11 @@ class CRFComponent(TrainablePipe):
     ) -> None:
         """Note on a Doc what is known about it, for predictions and questions to honour; it replaces an earlier note.
 
-        Without spans and labels the note is taken back.
-
         spans (Iterable[Span]): Spans that are there, with these boundaries; of a tagger, tokens with their tags.
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens may have: tags such as "B-PER" or "O",
             or types such as "PER", which stand for all their tags.
-        The note is kept in ``doc.user_data``.  On a gold Doc it says what training knows of tokens whose annotation is
-        missing.
+        Without either, the note is taken back.  It is kept in ``doc.user_data``; on a gold Doc it says what training
+        knows of tokens whose annotation is missing.
         """
         evidence.write_evidence(doc, self.name, evidence.make_evidence(spans, allowed))
 
@@ -303,8 +298,7 @@ class CRFComponent(TrainablePipe):
     def prune(self, threshold: float = 0.0) -> Pruned:
         """Drop weights of an absolute value up to `threshold`, and attributes that are left without any.
 
-        With 0 only weights of zero go, and predictions stay the same.  Training that goes on, as by `fit`, works on
-        the weights that are left.
+        With 0, predictions stay the same.  Training that goes on, as by `fit`, works on the weights that are left.
         RAISES ConfigError: If the threshold is negative or no weight of an attribute exceeds it.
         """
         return self.doc_model.prune(threshold)

@@ -1,8 +1,6 @@
-"""Scores in spaCy's places: beside spans, and as ``span._.crf_score`` and ``token._.crf_score``.
+"""Scores in spaCy's places: ``doc.spans[key].attrs["scores"]``, ``span._.crf_score`` and ``token._.crf_score``.
 
-A component that stores scores writes those of spans to ``doc.spans[key].attrs["scores"]``, as spaCy's span categorizer
-does, and those of tokens to ``doc.user_data``; both travel with the Doc.  Where none are stored, the extension
-attributes ask a component that uses the same vocab.
+Components store them, if asked to, with the Doc; else the extension attributes ask a component of the same vocab.
 """
 
 from __future__ import annotations

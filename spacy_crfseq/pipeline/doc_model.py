@@ -9,7 +9,6 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -108,7 +107,7 @@ class DocModel:
 
     @property
     def n_active(self) -> int:
-        """Weights other than zero."""
+        """The number of weights other than zero."""
         return int(np.count_nonzero(self.crf.theta))
 
     @property
@@ -167,7 +166,7 @@ class DocModel:
     def _make_thinc(self) -> None:
         """Show spaCy's tools, which only look, a model from Docs to emission scores, one [tokens, L] array a Doc."""
 
-        def forward(model: Model[Any, Any], docs: list[Doc], is_train: bool) -> tuple[list[Floats], Callable[..., Any]]:
+        def forward(model: Any, docs: list[Doc], is_train: bool) -> tuple[list[Floats], Callable[..., Any]]:
             return self._emissions(docs), lambda d_scores: []
 
         self._thinc: Model[Any, Any] = Model("linear_chain_crf", forward, dims={"nO": None})
@@ -218,24 +217,20 @@ class DocModel:
     def new_encoder(self) -> Encoder:
         """Return an encoder whose attributes grow, with what the settings want to be kept."""
         self._strings = {} if self.method.keep_names else None
-        encoder = self._make_encoder(strings=self._strings)
+        encoder = self._encoder_of(None, self._strings)
         if self.method.keep_names:
             encoder.keep_names()
         encoder.pinned = True
         return encoder
 
-    def _encoder_of(self, crf: LinearChainCRF) -> Encoder:
-        encoder = self._make_encoder(crf.keys)
-        encoder.words = None if crf.dictionary is None else crf.dictionary.word_index()
-        return encoder
-
-    def _make_encoder(
-        self, keys: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = None, strings: dict[int, str] | None = None
-    ) -> Encoder:
+    def _encoder_of(self, crf: LinearChainCRF | None, strings: dict[int, str] | None = None) -> Encoder:
         state, pair = self.method.features.plans()
         functions = self.method.features.functions
         read = lexeme_reader(lambda: self._words, lexical_names(state, pair), functions, strings)
-        return Encoder(state, pair, read, keys)
+        encoder = Encoder(state, pair, read, None if crf is None else crf.keys)
+        if crf is not None and crf.dictionary is not None:
+            encoder.words = crf.dictionary.word_index()
+        return encoder
 
     def _kept_names(self, encoder: Encoder) -> list[str]:
         if self._strings is None:
@@ -246,7 +241,7 @@ class DocModel:
     def attribute_reader(self) -> AttributeReader:
         """Return what tells the attributes of texts by name."""
         strings: dict[int, str] = {}
-        encoder = self._make_encoder(self.crf.keys, strings)
+        encoder = self._encoder_of(self.crf, strings)
         return AttributeReader(encoder, strings, self.method.features.token_functions, lambda: self._words)
 
     def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
@@ -265,13 +260,9 @@ class DocModel:
         return found._replace(text=found.text._replace(inputs=inputs))
 
     def read(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
-        """Return the columns of Docs that will be encoded next."""
-        self._use_words_of(docs)
+        """Return the columns of Docs that will be encoded next; their vocab need not be the component's."""
+        self._words = docs[0].vocab if docs else self._words
         return self.columns_of(docs, columns)
-
-    def _use_words_of(self, docs: Sequence[Doc]) -> None:
-        if docs:
-            self._words = docs[0].vocab
 
     def encode(self, docs: list[Doc]) -> tuple[Encoded, DocColumns]:
         """Return Docs as numbers, and what was read."""
@@ -328,8 +319,8 @@ class DocModel:
         columns = self.columns_of(docs, self.encoder.columns)
         with self.lock:  # words and sums met for the first time are added to shared tables
             crf, encoder, labels = self.crf, self.encoder, self.labels
-            self._use_words_of(docs)
-            vocab: Any = self._words
+            vocab: Any = docs[0].vocab if docs else self._words
+            self._words = vocab
             if vocab.in_memory_zone:
                 encoder.trim(ZONE_BYTES, crf.cached_bytes)
             source = crf.source(encoder.encode(columns.text))

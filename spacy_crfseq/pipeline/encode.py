@@ -34,7 +34,7 @@ Read = Callable[[list[Doc], Sequence[str]], DocColumns]
 
 
 class EncodedCorpus(NamedTuple):
-    """A compiled training set.
+    """A compiled training set of `n_docs` documents.
 
     data (Dataset): Ids and gold labels; the labels are numbers of `tags`.
     known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.

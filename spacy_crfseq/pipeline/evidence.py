@@ -1,8 +1,7 @@
-"""What is known about a Doc beforehand: spans that are there, labels that tokens may have.
+"""What is known about a Doc beforehand: spans that are there, labels that tokens may have, its weight in training.
 
-A component notes it in ``doc.user_data``, in plain lists, so that it travels with the Doc through bytes and processes;
-prediction and every question honour it.  On a gold Doc the same note says which labels its tokens may have in training,
-and the extension attribute ``doc._.crf_weight`` how much the Doc counts there.
+A component notes it in ``doc.user_data``, in plain lists, so that it travels with the Doc; predictions and questions
+honour it, and training where the note is on a gold Doc.
 """
 
 from __future__ import annotations

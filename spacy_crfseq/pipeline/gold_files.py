@@ -1,8 +1,4 @@
-"""Annotated files as examples, for whatever scores a pipeline on them.
-
-The ending tells the layout of .spacy and .conllu files; the layout of others must be named, since columns of one number
-may hold different things.
-"""
+"""Annotated files as examples, for whatever scores a pipeline on them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A logger for ``spacy train`` that tells of a CRF what tells whether it learns: objective, gradient, active features.
+"""A logger for ``spacy train`` that shows whether a CRF learns: objective, gradient, active features.
 
-spaCy's own columns come first, by its ConsoleLogger.  On a terminal curves of the objective and of the score move below
-the table; a file has the same lines as the log of ``crfseq fit``.
+The columns follow those of spaCy's ConsoleLogger; on a terminal, curves move below the table.
 """
 
 from __future__ import annotations

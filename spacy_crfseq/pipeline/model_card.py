@@ -1,8 +1,4 @@
-"""The model card: what ``spacy package`` shows of a pipeline in its README, from what the pipeline itself knows.
-
-spaCy makes that README from the pipeline's meta: the name, licence and author, labels and scores, a description at
-the top and notes at the end.  The last two are filled here, and only where nobody has written any.
-"""
+"""The model card: description and notes of a pipeline's meta, which ``spacy package`` shows in a README."""
 
 import dataclasses
 import re
@@ -24,12 +20,8 @@ def create_model_card(
 ) -> Callable[[Language], Language]:
     """Return a callback that fills a pipeline's model card (registered as ``spacy_crfseq.ModelCard.v1``).
 
-    It is meant for ``[training.before_to_disk]``, so that models of ``spacy train`` have one; ``crfseq fit`` and its
-    siblings write the notes without being asked.  Settings that are empty leave the meta as it is.
-
-    description (str): One sentence about the pipeline.
-    author, email, url (str): Who made it, and where it is found.
-    license (str): Under which it may be used, such as "MIT".
+    It is meant for ``[training.before_to_disk]``; ``crfseq fit`` and its siblings write the notes without being asked.
+    The settings are those of spaCy's meta; empty ones leave the meta as it is.
     """
     given = {"description": description, "author": author, "email": email, "url": url, "license": license}
 

@@ -1,8 +1,6 @@
 """Corpus readers for spaCy's training configs: column files, CoNLL-U and attribute files without a detour over DocBin.
 
-A reader turns its file into reference docs once for each vocabulary.  Every call then yields the same
-reference docs with fresh predicted ones, so that an epoch or an evaluation does not pay for parsing again.
-Its `stream` keeps nothing: a large corpus that is read once or twice needs memory for one doc at a time.
+A file is parsed once for each vocabulary; every call then yields the same reference docs with fresh predicted ones.
 """
 
 # No `from __future__ import annotations`: spaCy checks a config against the annotations as they are.

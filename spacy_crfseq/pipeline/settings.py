@@ -1,7 +1,7 @@
 """The settings that the three factories share, with their defaults: how a component models and learns.
 
-Light, since every `Language` object imports it with the factories.  (No deferred annotations here: the factories have
-these in their signatures, which spaCy checks configs against.)
+Light, since every `Language` imports it.  (No deferred annotations here: the factories have these in their signatures,
+which spaCy checks configs against.)
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,10 +19,11 @@ else:  # blocks of a config are resolved before they come here
 
 SUPPORTS = ("observed", "all")
 PRECISIONS = ("float32", "float64")
-_LEAST = (
-    ("min_count", 1, "at least 1"), ("inner_iterations", 1, "at least 1"),
-    ("max_features", 0, "0 (all) or more"), ("n_threads", 0, "0 (all cores) or more"),
-)  # fmt: skip
+_LEAST = {
+    **dict.fromkeys(("min_count", "inner_iterations", "tag_dictionary_min_count"), (1, "at least 1")),
+    "max_features": (0, "0 (all) or more"), "n_threads": (0, "0 (all cores) or more"),
+    "tag_dictionary_size": (0, "0 (no dictionary) or more"),
+}  # fmt: skip
 
 
 class Method(NamedTuple):
@@ -85,14 +86,9 @@ class Method(NamedTuple):
         for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
             if value not in known:
                 raise ConfigError(f"{where}: {name} = {value!r} is not supported. {suggest(str(value), known)}")
-        for name, least, words in _LEAST:
+        for name, (least, words) in _LEAST.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"{where}: {name} must be {words}, but {getattr(self, name)} was given.")
-        if self.tag_dictionary_size < 0 or self.tag_dictionary_min_count < 1:
-            raise ConfigError(
-                f"{where}: tag_dictionary_size must be 0 (no dictionary) or more and tag_dictionary_min_count at least "
-                f"1, but {self.tag_dictionary_size} and {self.tag_dictionary_min_count} were given."
-            )
         for name, potential in self.potentials.items():
             if not isinstance(potential, TokenPotential):
                 raise ConfigError(

@@ -1,7 +1,4 @@
-"""Annotated Docs as text: JSON Lines, CoNLL columns and CoNLL-U, with probabilities where the Doc has them.
-
-What is written is what the pipeline sets, and what it was given; a `Form` says which these are.
-"""
+"""Annotated Docs as text: JSON Lines, CoNLL columns and CoNLL-U, with probabilities where the Doc has them."""
 
 from __future__ import annotations
 

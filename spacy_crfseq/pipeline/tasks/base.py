@@ -1,8 +1,4 @@
-"""What a task adds to the component: where its labels come from in a gold Doc, and where predictions go.
-
-The component is the same for all tasks; a task turns an `Example` into one tag a token (None where the gold annotation
-is missing) and writes predicted tags to Docs.
-"""
+"""What a task adds to the component: where its labels come from in a gold Doc, and where predictions go."""
 
 from __future__ import annotations
 
@@ -21,10 +17,8 @@ from ..evidence import DocEvidence, SpanLike, Tags
 
 
 class Prediction(NamedTuple):
-    """Predicted labels of some Docs.
+    """Predicted labels [T] of some Docs, in N sequences, with `offsets` [N + 1] and `doc_offsets` [docs + 1].
 
-    labels (Ints): [T] label numbers.
-    offsets, doc_offsets (Offsets): [N + 1] sequences, [docs + 1] Docs.
     state (Hashes): [T, S] what `Annotation.reads` names, as it was before the prediction.
     preset (Mapping[int, DocEvidence]): What earlier components have decided about Docs, by their numbers.
     keep (Bools | None): [spans] which spans are sure enough; None for all.
