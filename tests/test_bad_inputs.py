@@ -263,19 +263,10 @@ CONFIGS: Cases = {
         "OWLQN.*GroupLasso.*L1 norm.*GroupLasso with spacy_crfseq.FISTA.v1",
     ),
     "L1 strength": (lambda f: regularizer("L1", rho=-1.0), "L1: rho must be 0 or more"),
-    "group lasso strength": (
-        lambda f: regularizer("GroupLasso", rho=-1.0),
-        "GroupLasso: rho must be 0 or more",
-    ),
-    "elastic net strength": (
-        lambda f: regularizer("ElasticNet", rho2=-1.0),
-        "ElasticNet: rho2 must be 0 or more",
-    ),
+    "group lasso strength": (lambda f: regularizer("GroupLasso", rho=-1.0), "GroupLasso: rho must be 0 or more"),
+    "elastic net strength": (lambda f: regularizer("ElasticNet", rho2=-1.0), "ElasticNet: rho2 must be 0 or more"),
     "elastic net mix": (lambda f: regularizer("ElasticNetMix", alpha=1.5), "alpha must lie between 0 and 1"),
-    "elastic net mix strength": (
-        lambda f: regularizer("ElasticNetMix", gamma=-1.0),
-        "gamma must be 0 or more",
-    ),
+    "elastic net mix strength": (lambda f: regularizer("ElasticNetMix", gamma=-1.0), "gamma must be 0 or more"),
     "OWLQN history": (lambda f: optimizer("OWLQN", history=-1), "OWLQN: history.*0 or more"),
     "RPROP step": (lambda f: optimizer("RPROP", first_step=0.0), "first_step.*positive"),
     "FISTA iterations": (lambda f: optimizer("FISTA", max_iterations=0), "at least 1"),
@@ -292,11 +283,7 @@ CONFIGS: Cases = {
     "a loss as features": (lambda f: plugin("features", "SequentialLog", "crf_losses"), "must name a feature set"),
     "unknown plug-in": (lambda f: plugin("loss", "SequentialLogg"), "SequentialLogg.*SequentialLog.v1", RegistryError),
     "unknown setting": (lambda f: blank(treshold=0.5), "treshold", ConfigValidationError),
-    "unknown setting of a plug-in": (
-        lambda f: regularizer("L2", strength=2.0),
-        "strength",
-        ConfigValidationError,
-    ),
+    "unknown setting of a plug-in": (lambda f: regularizer("L2", strength=2.0), "strength", ConfigValidationError),
     "wrong type": (lambda f: blank(min_count="many"), "min_count", ConfigValidationError),
     "missing gazetteer": (
         lambda f: gazetteer(f / "no.txt").initialize(lambda: examples(spacy.blank("xx"))),

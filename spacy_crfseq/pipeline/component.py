@@ -250,12 +250,7 @@ class CRFComponent(TrainablePipe):
             self.add_label(label)
 
     def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float = 0.0,
-        sgd: Any = None,
-        losses: dict[str, float] | None = None,
+        self, examples: Iterable[Example], *, drop: float = 0.0, sgd: Any = None, losses: dict[str, float] | None = None
     ) -> dict[str, float]:
         """Take a batch of examples in; the optimizer works on it in `finish_update`, called here if `sgd` is given.
 

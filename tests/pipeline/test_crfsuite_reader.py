@@ -131,8 +131,7 @@ def test_docs_without_attributes_are_refused(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
-    [({"path": None}, "got no path"), ({"column": "lemma"}, "column: 'lemma' is not known")],
+    ("settings", "message"), [({"path": None}, "got no path"), ({"column": "lemma"}, "column: 'lemma' is not known")]
 )
 def test_settings_that_cannot_work(file: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):

@@ -9,17 +9,7 @@ import pytest
 from spacy.language import Language
 
 from spacy_crfseq.errors import ConfigError
-from tests.pipeline.helpers import (
-    FACTORIES,
-    LBFGS,
-    SCORES,
-    blank,
-    examples,
-    inputs,
-    pipe_of,
-    predictions,
-    trained,
-)
+from tests.pipeline.helpers import FACTORIES, LBFGS, SCORES, blank, examples, inputs, pipe_of, predictions, trained
 
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
 WITH_PAIRS = {
