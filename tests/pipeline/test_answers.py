@@ -20,9 +20,8 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline import evidence
 from spacy_crfseq.pipeline.confidence import span_probability
 from spacy_crfseq.schemes import find_invalid
-from tests.pipeline.helpers import FACTORIES, bare_doc, examples, inputs, pipe_of, trained, triples
+from tests.pipeline.helpers import FACTORIES, WEAK, bare_doc, examples, inputs, pipe_of, trained, triples
 
-WEAK = {"regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}, "precision": "float64"}
 SPANS = ("crf_chunker", "crf_ner")
 WORDS = ["Anna", "saw", "New", "York"]
 
