@@ -66,10 +66,7 @@ class Answers:
 
     @property
     def posterior(self) -> Posterior:
-        """The distribution of all labels.
-
-        RAISES ConfigError: If the model is normalised at each token, and has none of whole labellings.
-        """
+        """The distribution of all labels.  RAISES ConfigError: If the model is normalised at each token."""
         self._check()
         return self._posterior
 
@@ -139,10 +136,7 @@ class Answers:
         return self._sums(self.posterior.entropies())
 
     def nbest(self, k: int) -> list[list[Labelling]]:
-        """Return the k most probable labellings of each Doc, or as many as there are, best first.
-
-        RAISES ConfigError: If k is less than 1.
-        """
+        """Return the k best labellings of each Doc, or all there are.  RAISES ConfigError: If k is less than 1."""
         labels, scores = self.posterior.nbest(k).merged(self.offsets, self._sequence_bounds)
         return [
             [Labelling(labels[i, first:last], score) for i, score in enumerate(of_doc) if score > -np.inf]
@@ -160,10 +154,7 @@ class Answers:
         return Alternative(float(np.exp(labelling.log_probability)), tags, spans)
 
     def probability(self, start: int, tags: Sequence[str]) -> float:
-        """Return the probability of a span whose tokens, from `start` on, have these tags; 0 for unknown ones.
-
-        start (int): Counted over all Docs.
-        """
+        """Return the probability of a span with these tags from token `start` of all Docs on; 0 for unknown tags."""
         if not set(tags) <= set(self.tags):
             return 0.0
         labels, end = np.zeros(self.posterior.n_tokens, np.int32), start + len(tags)
@@ -171,10 +162,7 @@ class Answers:
         return float(self.posterior.span_probabilities(labels, np.array([start]), np.array([end]))[0])
 
     def sample(self, n: int, seed: int = 0) -> list[Ints]:
-        """Return n labellings of each Doc [n, tokens], drawn by their probability.
-
-        RAISES ConfigError: If n is negative.
-        """
+        """Return n labellings of each Doc [n, tokens], by their probability.  RAISES ConfigError: If n is negative."""
         if n < 0:
             raise ConfigError(f"The number of samples must be 0 or more, but {n} was given.")
         drawn = self.posterior.sample(n, np.random.default_rng(seed))

@@ -79,10 +79,7 @@ class Step(NamedTuple):
 
 
 def annotate(settings: Settings, jobs: Sequence[Job], n_processes: int = 1) -> Iterator[Step]:
-    """Annotate files, as many at a time as there are processes, and yield what is done.
-
-    RAISES CrfError: On an output of other settings, and, with `strict`, at the first line that is broken.
-    """
+    """Annotate files in so many processes; yield what is done.  RAISES CrfError: See the help of ``crfseq tag``."""
     if n_processes > 1:
         yield from _in_processes(settings, jobs, n_processes)
     elif jobs:

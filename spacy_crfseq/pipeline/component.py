@@ -142,10 +142,7 @@ class CRFComponent(TrainablePipe):
                 handle_error(self.name, self, docs, error)
 
     def predict(self, docs: Iterable[Doc]) -> Prediction:
-        """Return the labels of all tokens of `docs`; threads share the decoding of many.
-
-        RAISES ConfigError: If the component has neither been trained nor loaded.
-        """
+        """Return the labels of all tokens.  RAISES ConfigError: If the component is neither trained nor loaded."""
         answers, columns, preset = self.doc_model.ask(list(docs), preset=True)
         threshold = 0.0 if self.annotation.scheme is None else self.cfg["threshold"]
         stored, scores, keep = self.cfg["scores"], None, None
@@ -252,10 +249,7 @@ class CRFComponent(TrainablePipe):
     def update(
         self, examples: Iterable[Example], *, drop: float = 0.0, sgd: Any = None, losses: dict[str, float] | None = None
     ) -> dict[str, float]:
-        """Take a batch of examples in; the optimizer works on it in `finish_update`, called here if `sgd` is given.
-
-        losses (dict): Receives the mean loss per token under the component's name.
-        """
+        """Take a batch in, its mean loss per token into `losses`; `finish_update` follows at once if `sgd` is given."""
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples := list(examples), "CRFComponent.update")
@@ -310,10 +304,7 @@ class CRFComponent(TrainablePipe):
         return storage.to_bytes(self.doc_model, exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFComponent":
-        """Load what `to_bytes` returned.
-
-        RAISES ModelFileError: If the data are damaged or foreign.
-        """
+        """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
         storage.from_bytes(self.doc_model, bytes_data, exclude)
         return self
 

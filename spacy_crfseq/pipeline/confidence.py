@@ -65,10 +65,7 @@ def span_probability(pipe: Any, span: Span) -> float:
 
 
 def _stored_score(span: Span) -> float | None:
-    """Return the score that is stored beside an equal span, None if there is none.
-
-    Groups keep the token numbers from before tokens were merged or split, so characters are compared, too.
-    """
+    """Return the score stored beside an equal span, None if there is none."""
     for group in span.doc.spans.values():
         scores = group.attrs.get("scores")
         if scores is None or len(scores) != len(group):
@@ -78,16 +75,14 @@ def _stored_score(span: Span) -> float | None:
         except IndexError:  # there are fewer tokens now
             continue
         for other, score in zip(spans, scores, strict=True):
+            # groups keep the token numbers from before tokens were merged or split, so characters are compared, too
             if other == span and (other.start, other.end) == (span.start, span.end):
                 return float(score)
     return None
 
 
 def token_score(token: Token) -> float:
-    """Return the probability of a token's tag, as ``token._.crf_score``: the one stored, or else asked of the tagger.
-
-    RAISES ConfigError: If no tagger uses the vocab of the Doc, or there are several and none has stored scores.
-    """
+    """Return the probability of a token's tag, stored or asked.  RAISES ConfigError: If not one tagger can say."""
     stored: dict[str, Any] = token.doc.user_data.get(KEY, {})
     if stored:
         scores = next(reversed(list(stored.values())))

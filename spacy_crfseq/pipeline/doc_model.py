@@ -292,10 +292,7 @@ class DocModel:
         return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
 
     def checked(self, data: Dataset) -> Dataset:
-        """Return the data, their candidate sets up to date.
-
-        RAISES ConfigError: If there are some, and the component cannot learn from them.
-        """
+        """Return data with candidate sets up to date.  RAISES ConfigError: If the component cannot learn from them."""
         if data.has_candidates:
             check_candidates(self.name, self.method.loss, self.method.optimizer)
             self.partials.resolve(self.labels.tags)

@@ -148,10 +148,7 @@ def encode_examples(
 
 
 def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArray[np.float64]:
-    """Return the weight of each sequence, which is that of its gold Doc.
-
-    columns (DocColumns): Those of the predicted Docs.
-    """
+    """Return the weight of each sequence of the predicted Docs, which is that of its gold Doc."""
     weights = np.array([weight_of(example.reference) for example in examples], np.float64)
     return np.repeat(weights, np.diff(np.searchsorted(columns.text.offsets, columns.doc_offsets)))
 

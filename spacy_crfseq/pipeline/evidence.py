@@ -33,10 +33,7 @@ class SpanLike(NamedTuple):
 
 
 class DocEvidence(NamedTuple):
-    """What is known about a Doc: spans that are there, with these boundaries, and labels that single tokens may have.
-
-    Labels are tags, or types, which stand for all their tags.
-    """
+    """What is known about a Doc: spans with these boundaries, and the tags or types that single tokens may have."""
 
     spans: list[SpanLike]
     allowed: dict[int, list[str]]
@@ -80,10 +77,7 @@ def register_extensions() -> None:
 
 
 def weight_of(doc: Doc) -> float:
-    """Return how much a gold Doc counts in training, ``doc._.crf_weight``: 1 where nothing is said.
-
-    RAISES DataError: If it is no finite number of at least 0.
-    """
+    """Return how much a gold Doc counts in training.  RAISES DataError: If that is no finite number of at least 0."""
     weight = doc.user_data.get(WEIGHT_KEY, 1.0)
     if not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
         raise DataError(f"{about(doc)}: doc._.{WEIGHT} must be a number of at least 0, but it is {weight!r}.")
@@ -103,10 +97,7 @@ def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | N
 def of_docs(
     docs: Sequence[Doc], spans: Iterable[Span], allowed: Mapping[int, Iterable[str]] | None, component: str
 ) -> dict[int, DocEvidence]:
-    """Return what a user says of Docs, by their numbers: each has its spans, and all have the same labels.
-
-    RAISES DataError: If they are no Docs, or a span is in none of them.
-    """
+    """Return what a user says of Docs, by their numbers.  RAISES DataError: If they are none, or a span is in none."""
     if any(not isinstance(doc, Doc) for doc in docs):
         raise DataError(
             f"{component}: ask takes a list of Docs, such as ask([doc]); marginals and nbest take one Doc. Make "
@@ -121,10 +112,7 @@ def of_docs(
 
 
 def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = "user") -> None:
-    """Write to the Doc what is known about it for a component, in place of what was noted before.
-
-    kind (str): Who says so: the "user", or, as "preset", components that came before.
-    """
+    """Note what is known about a Doc for a component, in place of what the same kind ("user", "preset") said."""
     notes = {name: dict(kinds) for name, kinds in doc.user_data.get(KEY, {}).items()}
     kinds = notes.setdefault(component, {})
     kinds.pop(kind, None)
@@ -140,10 +128,7 @@ def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = 
 
 
 def read_evidence(doc: Doc, component: str, kinds: Sequence[str] = ("user", "preset")) -> DocEvidence:
-    """Return what is noted on a Doc for a component; what was preset on other tokens than it has now is forgotten.
-
-    RAISES DataError: If a user's note is on other tokens than the Doc has now.
-    """
+    """Return what is noted on a Doc for a component.  RAISES DataError: If a user noted it of other tokens."""
     evidence, notes = NO_EVIDENCE, doc.user_data.get(KEY, {}).get(component, {})
     for kind in kinds:
         note = notes.get(kind)

@@ -75,10 +75,7 @@ class AttributeReader:
             yield self.encoder.active(Columns(part, context, np.array([0, len(part)]), sets))
 
     def find(self, texts: Iterable[BothActive], wanted: tuple[Bools, Bools]) -> Iterator[tuple[int, int, str]]:
-        """Yield block, number and name of attributes as they are met, until there are no more that are wanted.
-
-        wanted (tuple[Bools, Bools]): [F] of each block; what is found is taken out.
-        """
+        """Yield block, number and name of `wanted` attributes [F] of each block as they are met, no longer wanted."""
         for text in texts:
             for block, (missing, found) in enumerate(zip(wanted, text, strict=True)):
                 for active in found:

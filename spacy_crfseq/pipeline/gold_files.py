@@ -39,10 +39,7 @@ def names_of(given: str | None) -> list[str] | None:
 
 
 def format_of(path: Path, format_name: str | None = None) -> str:
-    """Return the layout of an annotated file: the one that is named, else what the ending says.
-
-    RAISES CrfError: If there is no such layout or file, or nothing says which layout it has.
-    """
+    """Return the layout that is named, else what the ending says.  RAISES CrfError: If there is none, or no file."""
     return corpus_layout(path, format_name, takes_columns=False).name
 
 

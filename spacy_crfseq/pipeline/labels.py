@@ -117,10 +117,7 @@ def known_of(
 
 
 def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str]) -> list[int]:
-    """Return the numbers of the tags that labels, which are tags or types, mean.
-
-    RAISES DataError: If the model has no such label.
-    """
+    """Return the numbers of the tags that labels, tags or types, mean.  RAISES DataError: If there is none."""
     found: list[int] = []
     for label in labels:
         meant = [i for i, tag in enumerate(tags) if label == tag or (label,) == annotation.public_labels([tag])]
@@ -131,10 +128,7 @@ def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str
 
 
 class PartialTable:
-    """Numbers what is known of gold tokens in part, and keeps the candidate sets that the numbers stand for.
-
-    candidates (CandidateTable): The sets, for data sets to refer to.
-    """
+    """Numbers what is known of gold tokens in part, and keeps the candidate sets that the numbers mean."""
 
     def __init__(self, annotation: Annotation) -> None:
         self._annotation = annotation
@@ -156,10 +150,7 @@ class PartialTable:
         return [tag for tag in tags if tag not in known]
 
     def resolve(self, tags: Sequence[str]) -> None:
-        """Bring the candidate sets up to date with a model's tags and with what was numbered.
-
-        RAISES DataError: On a label that is none of the model's, and where none is left for a token.
-        """
+        """Bring the candidate sets up to date with a model's tags.  RAISES DataError: If a token has no label left."""
         if tuple(tags) != self._tags:
             self._tags, self.candidates.now = tuple(tags), Candidates(np.zeros((0, len(tags)), np.bool_))
         sets, incorrect = self.candidates.now

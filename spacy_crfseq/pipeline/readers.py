@@ -119,10 +119,7 @@ def read_examples(
     on_invalid: str = "conlleval",
     limit: int = 0,
 ) -> Iterator[Example]:
-    """Return an iterator over the examples of a file in the layout of a preset, such as "conll2000" or "conllu".
-
-    The file is read as examples are taken, and none is kept.  Raises ConfigError on an unknown preset.
-    """
+    """Return examples of a file in the layout of a preset, read as they are taken.  RAISES ConfigError: If unknown."""
     preset = get_preset(preset_name)
     if preset_name == "conllu":
         return create_conllu_reader(path, list(given), unit, limit).stream(nlp)
@@ -134,10 +131,7 @@ def read_examples(
 
 
 class CorpusReader:
-    """A corpus file as examples; the docs of a vocabulary are kept, and with them the vocabulary.
-
-    read (Callable): Opens the file anew and yields its sentences.
-    """
+    """A corpus file as examples; `read` opens the file anew.  Docs are kept for each vocabulary, which is kept, too."""
 
     def __init__(self, read: Callable[[], Iterator[Sentence]], layout: CorpusLayout) -> None:
         register_extensions()
@@ -146,10 +140,7 @@ class CorpusReader:
         self._built: dict[int, tuple[Vocab, list[Entry]]] = {}
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Return an iterator over the examples; reference docs are the same objects in every call.
-
-        Raises FormatError, at once, on a line that cannot be read.
-        """
+        """Return an iterator over the examples; raises FormatError, at once, on a line that cannot be read."""
         vocab = nlp.vocab
         if id(vocab) not in self._built:
             self._built[id(vocab)] = vocab, list(self._entries(vocab))

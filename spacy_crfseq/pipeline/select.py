@@ -45,10 +45,7 @@ def one_crf_of(nlp: Language, wanted: str | None, model: str, *, spans_first: bo
 
 
 def run_between(nlp: Language, docs: Iterable[Doc], first: str | None, last: str) -> list[Doc]:
-    """Let the components of a pipeline from `first`, or its beginning, up to `last`, not included, annotate docs.
-
-    RAISES DataError: If one changes the tokens.
-    """
+    """Annotate docs by the components from `first` (or all) up to `last`.  RAISES DataError: If tokens change."""
     docs, names = list(docs), nlp.pipe_names
     between = names[0 if first is None else names.index(first) : names.index(last)]
     if not between:

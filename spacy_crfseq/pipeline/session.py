@@ -74,10 +74,7 @@ class Session:
     def add(
         self, examples: Sequence[Example], keys: Sequence[int], compile_: Compile, losses: dict[str, float]
     ) -> None:
-        """Take in a batch; `losses` is filled when the optimizer has worked on it.
-
-        keys (Sequence[int]): A hash of everything about each example that training depends on.
-        """
+        """Take in a batch, with a hash of all that training takes from each example; `losses` is filled later."""
         if self._optimizer.online:
             self._pending += self._cache.get(examples, keys, compile_)
             if self.grows:
@@ -168,10 +165,7 @@ class Session:
 
 
 class _Cache:
-    """Compiled examples by the hash of their content.
-
-    n_sequences (int): Sequences of all distinct examples that were ever here.
-    """
+    """Compiled examples by the hash of their content; `n_sequences` counts all that were ever here."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[int, Dataset] = OrderedDict()

@@ -71,10 +71,7 @@ class Method(NamedTuple):
     n_threads: int = 0
 
     def check(self, component: str) -> None:
-        """Refuse settings that cannot work.
-
-        RAISES ConfigError: Naming the component, the setting and what to write instead.
-        """
+        """Refuse settings that cannot work.  RAISES ConfigError: With the setting and what to write instead."""
         from ..features.sets import FeatureSet
         from ..features.template_file import TemplateFile
         from ..training.compatibility import check_plugins
@@ -100,10 +97,7 @@ class Method(NamedTuple):
         )
 
     def check_transitions(self, component: str) -> None:
-        """Refuse to train where a template file says something else of transitions than the settings.
-
-        RAISES ConfigError: Saying what to write.
-        """
+        """RAISES ConfigError: Where a template file says something else of transitions than the settings."""
         from ..features.template_file import TemplateFile
 
         if isinstance(self.features, TemplateFile):

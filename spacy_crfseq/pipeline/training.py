@@ -213,10 +213,7 @@ class Training:
         return encoded, columns, labels.allowed(docs, columns, known)
 
     def evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
-        """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of tags.
-
-        It writes no prediction to any Doc; tokens whose gold tags are not known do not count.
-        """
+        """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""
         model, decoder, labels = self._model, self._model.method.decoder, self._model.labels
         crf, _ = model.trained()
         encoded, _, allowed = self._encode_allowed([example.predicted for example in dev])

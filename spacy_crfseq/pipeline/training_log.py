@@ -17,10 +17,7 @@ def log_line(
     score: float | None,
     best: bool,
 ) -> str:
-    """Return a line of the log, of an iteration from 1; None for weights and scores that were not counted.
-
-    best (bool): Whether this is the model to keep so far.
-    """
+    """Return a line of the log, of an iteration from 1; `best` marks the model to keep so far."""
     entry = {
         "component": component,
         "iteration": iteration,

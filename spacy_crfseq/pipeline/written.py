@@ -120,10 +120,7 @@ def _scored_spans(doc: Doc, key: str) -> Iterator[tuple[int, int, str, float | N
 
 
 def _tags(form: Form, doc: Doc, name: str) -> list[str]:
-    """Return a column of IOB2 tags; spans that overlap earlier ones are left out, spaces do not count.
-
-    A span that goes on in another sentence begins anew there.
-    """
+    """Return a column of IOB2 tags: overlapping spans are left out, spaces do not count, sentences begin spans anew."""
     if name == "ent":
         spans = [(span.start, span.end, span.label_) for span in doc.ents]
         tags = [MISSING_ENTITY if iob == 0 else "O" for iob in doc.to_array("ENT_IOB").tolist()]

@@ -19,10 +19,7 @@ from .spans import Spans, type_hashes
 
 
 class Entities(Spans):
-    """Entities with the manners of spaCy's own ``ner``.
-
-    Entities set by earlier components are kept, blocked tokens stay outside, no entity begins or ends on whitespace.
-    """
+    """Entities in spaCy's manner: those set before stay, blocked tokens too, and none begins or ends on whitespace."""
 
     writes = frozenset({"ENT_IOB", "ENT_TYPE"})
     reads = ("IS_SPACE", "ENT_IOB")
