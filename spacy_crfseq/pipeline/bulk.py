@@ -272,9 +272,9 @@ def _work(settings: Settings, theirs: Connection) -> None:
             theirs.send(None)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         return  # whoever began this is gone
-    except Exception as error:
-        theirs.send(error if isinstance(error, CrfError) else _portable(error))
-
-
-def _portable(error: Exception) -> Exception:
-    return OSError(str(error)) if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")
+    except CrfError as error:
+        theirs.send(error)
+    except OSError as error:
+        theirs.send(OSError(str(error)))
+    except Exception as error:  # which may hold what cannot be sent
+        theirs.send(RuntimeError(f"{type(error).__name__}: {error}"))

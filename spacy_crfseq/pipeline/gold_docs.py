@@ -116,7 +116,9 @@ class DocBuilder:
             given.append(starts)
             gold += [starts] if tree is None else []  # the tree sets the same ones
         chunks = self._chunks(sentences) if "chunk" in layout.columns else None
-        make = partial(_doc, self._vocab, orths, _joined_spaces(sentences), layout.chunks_key)
+        known = [sentence.spaces for sentence in sentences if sentence.spaces is not None]
+        spaces = [space for each in known for space in each] if len(known) == len(sentences) else None
+        make = partial(_doc, self._vocab, orths, spaces, layout.chunks_key)
         reference = make(chunks, *_stack([*gold, *([] if tree is None else [tree])]))
         weight = layout.weight * self._weight(sentences)
         if weight != 1:
@@ -229,11 +231,6 @@ def _stack(blocks: Iterable[_Block]) -> tuple[list[int], NDArray[np.uint64] | No
     # relative heads and sentence starts may be negative, and are stored in two's complement
     arrays = [np.array(v, np.int64 if min(v) < 0 else np.uint64).view(np.uint64) for v in columns.values()]
     return list(columns), np.stack(arrays, axis=1) if arrays else None
-
-
-def _joined_spaces(sentences: list[Sentence]) -> list[bool] | None:
-    known = [sentence.spaces for sentence in sentences if sentence.spaces is not None]
-    return [space for spaces in known for space in spaces] if len(known) == len(sentences) else None
 
 
 def _relative_heads(column: list[str]) -> list[int] | None:

@@ -38,18 +38,15 @@ def fill_card(nlp: Language) -> Language:
     if not crfs:
         return nlp
     if not nlp.meta.get("description"):
-        nlp.meta["description"] = _description(nlp, crfs)
+        tasks = dict.fromkeys(TASKS.get(nlp.get_pipe_meta(name).factory, name) for name in crfs)
+        what = f"Linear-chain conditional random fields for {_listed(list(tasks))}; runs on a CPU."
+        nlp.meta["description"] = what
     if not nlp.meta.get("notes") or nlp.meta["notes"].startswith(HEADING):
-        nlp.meta["notes"] = _notes(nlp, crfs)
+        nlp.meta["notes"] = _notes(crfs)
     return nlp
 
 
-def _description(nlp: Language, crfs: dict[str, CRFComponent]) -> str:
-    tasks = [TASKS.get(nlp.get_pipe_meta(name).factory, name) for name in crfs]
-    return f"Linear-chain conditional random fields for {_listed(list(dict.fromkeys(tasks)))}; runs on a CPU."
-
-
-def _notes(nlp: Language, crfs: dict[str, CRFComponent]) -> str:
+def _notes(crfs: dict[str, CRFComponent]) -> str:
     parts = [HEADING, _models(crfs), "Scores above are those of the development data; losses are per token, times 100."]
     for name, pipe in crfs.items():
         parts.append(f"**`{name}`**: " + " ".join(_facts(name, pipe)))

@@ -71,11 +71,8 @@ class Entities(Spans):
         if not spaces.any():
             return None
         allowed = np.ones((len(spaces), len(tags)), np.bool_)
-        allowed[spaces] = [self._on_space(tag) for tag in tags]
+        allowed[spaces] = [tag == "O" or (self.scheme == "BILUO" and tag[0] == "I") for tag in tags]
         return allowed
-
-    def _on_space(self, tag: str) -> bool:
-        return tag == "O" or (self.scheme == "BILUO" and tag[0] == "I")
 
     def preset(
         self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]
