@@ -55,20 +55,16 @@ class _Texts:
     def __init__(self) -> None:
         self._ids: list[Growable] = []
         self._stores: list[BagStore] = []
-        self._words: Growable | None = None
         self._inputs: list[tuple[NDArray[Any], ...]] = []
         self._offsets = Growable(np.int64)
         self._offsets.resize(1)
 
     def append(self, part: Encoded) -> None:
-        arrays = *part.state[:2], *part.pair[:2]
+        arrays = [*part.state[:2], *part.pair[:2], *([] if part.words is None else [part.words])]
         if not self._ids:
-            self._ids = [Growable(np.int32, ids.shape[1]) for ids in arrays]
-            self._words = None if part.words is None else Growable(np.int32)
+            self._ids = [Growable(np.int32, *ids.shape[1:]) for ids in arrays]
         for column, ids in zip(self._ids, arrays, strict=True):
             column.append(ids)
-        if self._words is not None and part.words is not None:
-            self._words.append(part.words)
         self._inputs.append(part.inputs)
         self._stores = [part.state.store, part.pair.store]
         self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
@@ -77,13 +73,12 @@ class _Texts:
         return deepcopy(self, {id(store): store for store in self._stores})
 
     def joined(self) -> Encoded:
-        for column in (*self._ids, self._offsets, *([] if self._words is None else [self._words])):
+        for column in (*self._ids, self._offsets):
             column.trim()
-        bags, attrs, pair_bags, pair_attrs = (column.array for column in self._ids)
-        state, pair = self._stores
-        words = None if self._words is None else self._words.array
+        bags, attrs, pair_bags, pair_attrs, *rest = (column.array for column in self._ids)
+        state, pair = Ids(bags, attrs, self._stores[0]), Ids(pair_bags, pair_attrs, self._stores[1])
         inputs = tuple(np.concatenate(values) for values in zip(*self._inputs, strict=True))
-        return Encoded(Ids(bags, attrs, state), Ids(pair_bags, pair_attrs, pair), self._offsets.array, words, inputs)
+        return Encoded(state, pair, self._offsets.array, rest[0] if rest else None, inputs)
 
 
 def encode_examples(

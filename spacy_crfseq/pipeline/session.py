@@ -61,8 +61,7 @@ class Session:
         self._keys: set[int] = set()
         self._epoch: Dataset | None = None
         self._objective: Objective | None = None
-        self._epoch_size = 0
-        self._seen = 0
+        self._epoch_size = self._seen = 0
         self._sinks: list[dict[str, float]] = []
         self._met_loss, self._met_sequences, self._refill = 0.0, 0, False
 
@@ -77,8 +76,7 @@ class Session:
         """Take in a batch, with a hash of all that training takes from each example; `losses` is filled later."""
         if self._optimizer.online:
             self._pending += self._cache.get(examples, keys, compile_)
-            if self.grows:
-                self.n_total = max(self.n_total, self._cache.n_sequences)
+            self.n_total = max(self.n_total, self._cache.n_sequences if self.grows else 0)
         else:
             self._collect(examples, keys, compile_)
         self.initial = None
@@ -97,14 +95,10 @@ class Session:
             self._collected += self._cache.get(examples, keys, compile_)
             self._keys.update(keys)
         if len(self._collected) >= self._n_examples if self._n_examples else nothing_new:
-            self._close_epoch()
-
-    def _close_epoch(self) -> None:
-        self._epoch = join(self._collected)
-        self._epoch_size = self._seen = len(self._collected)  # the first iteration is due
-        self._collected, self._cache = [], _Cache()
-        if self.grows:
-            self.n_total = self._epoch.n_sequences
+            self._epoch = join(self._collected)
+            self._epoch_size = self._seen = len(self._collected)  # the first iteration is due
+            self._collected, self._cache = [], _Cache()
+            self.n_total = self._epoch.n_sequences if self.grows else self.n_total
 
     def work(self, objective_on: Callable[[Dataset], Objective], theta: Floats, name: str, iterations: int) -> None:
         """Let the optimizer work on what has come in; `theta` is where a new run begins."""
