@@ -1,7 +1,6 @@
 """What a model knows about some Docs: labels, spans, probabilities, alternatives; made by `CRFComponent.ask`.
 
-All probabilities are given what is known beforehand: the scheme of the tags, whitespace outside of entities, and the
-`evidence` on a Doc.  Nothing is computed before it is asked for.
+All is computed when it is asked for, given the scheme of the tags, whitespace outside of entities, and the `evidence`.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ from .tasks.spans import by_doc, tag_table
 
 
 class Scored(NamedTuple):
-    """A predicted span and its probability: that it is there with these boundaries and this label.
-
-    start, end (int): First token and the token after the last, in its Doc.
-    """
+    """A predicted span, as token numbers in its Doc, and the probability of these boundaries and this label."""
 
     start: int
     end: int
@@ -36,23 +32,14 @@ class Scored(NamedTuple):
 
 
 class Labelling(NamedTuple):
-    """A labelling of a whole Doc.
-
-    labels (Ints): [tokens] numbers of tags.
-    log_probability (float): In nats.
-    """
+    """The numbers of the tags of a whole Doc [tokens], and their log-probability in nats."""
 
     labels: Ints
     log_probability: float
 
 
 class Alternative(NamedTuple):
-    """A labelling of a Doc in words, one of the most probable.
-
-    probability (float): Of the labelling as a whole.
-    tags (list[str]): A tag a token.
-    spans (list[Span]): The spans that they make up; none of a tagger.
-    """
+    """One of the most probable labellings of a Doc in words: a tag a token, and the spans that they make up."""
 
     probability: float
     tags: list[str]
@@ -79,10 +66,7 @@ class Answers:
 
     @property
     def posterior(self) -> Posterior:
-        """The distribution of all labels.
-
-        RAISES ConfigError: If the model is normalised at each token, and has none of whole labellings.
-        """
+        """The distribution of all labels.  RAISES ConfigError: If the model is normalised at each token."""
         self._check()
         return self._posterior
 
@@ -105,9 +89,9 @@ class Answers:
         """The predicted spans [S]; of plain tags, the tokens, their types the numbers of their tags."""
         labels = self.all_labels
         if self._scheme is not None:
-            return spans_of(labels, self._posterior.offsets, tag_table(self.tags, self._scheme))
+            return spans_of(labels, self.offsets, tag_table(self.tags, self._scheme))
         tokens = np.arange(len(labels))
-        sequence = np.repeat(np.arange(len(self._posterior.offsets) - 1), np.diff(self._posterior.offsets))
+        sequence = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
         return SpanArrays(sequence, tokens, tokens + 1, labels.astype(np.int64))
 
     @cached_property
@@ -152,15 +136,11 @@ class Answers:
         return self._sums(self.posterior.entropies())
 
     def nbest(self, k: int) -> list[list[Labelling]]:
-        """Return the k most probable labellings of each Doc, or as many as there are, best first.
-
-        RAISES ConfigError: If k is less than 1.
-        """
+        """Return the k best labellings of each Doc, or all there are.  RAISES ConfigError: If k is less than 1."""
         labels, scores = self.posterior.nbest(k).merged(self.offsets, self._sequence_bounds)
-        found = zip(self.doc_offsets.tolist(), self.doc_offsets[1:].tolist(), scores.T, strict=False)
         return [
-            [Labelling(labels[i, first:last], score) for i, score in enumerate(of_doc.tolist()) if score > -np.inf]
-            for first, last, of_doc in found
+            [Labelling(labels[i, first:last], score) for i, score in enumerate(of_doc) if score > -np.inf]
+            for (first, last), of_doc in zip(pairwise(self.doc_offsets.tolist()), scores.T.tolist(), strict=True)
         ]
 
     def alternative(self, doc: Doc, labelling: Labelling) -> Alternative:
@@ -174,10 +154,7 @@ class Answers:
         return Alternative(float(np.exp(labelling.log_probability)), tags, spans)
 
     def probability(self, start: int, tags: Sequence[str]) -> float:
-        """Return the probability of a span whose tokens, from `start` on, have these tags; 0 for unknown ones.
-
-        start (int): Counted over all Docs.
-        """
+        """Return the probability of a span with these tags from token `start` of all Docs on; 0 for unknown tags."""
         if not set(tags) <= set(self.tags):
             return 0.0
         labels, end = np.zeros(self.posterior.n_tokens, np.int32), start + len(tags)
@@ -185,10 +162,7 @@ class Answers:
         return float(self.posterior.span_probabilities(labels, np.array([start]), np.array([end]))[0])
 
     def sample(self, n: int, seed: int = 0) -> list[Ints]:
-        """Return n labellings of each Doc [n, tokens], drawn by their probability.
-
-        RAISES ConfigError: If n is negative.
-        """
+        """Return n labellings of each Doc [n, tokens], by their probability.  RAISES ConfigError: If n is negative."""
         if n < 0:
             raise ConfigError(f"The number of samples must be 0 or more, but {n} was given.")
         drawn = self.posterior.sample(n, np.random.default_rng(seed))
@@ -200,15 +174,12 @@ class Answers:
         return self._posterior.offsets
 
     @property
-    def _sequence_bounds(self) -> Offsets:
-        """[docs + 1] the sequences of each Doc."""
-        bounds: Offsets = np.searchsorted(self._posterior.offsets, self.doc_offsets)
-        return bounds
+    def _sequence_bounds(self) -> NDArray[np.int64]:
+        return np.searchsorted(self.offsets, self.doc_offsets)
 
     def _sums(self, of_sequences: NDArray[np.float64]) -> NDArray[np.float64]:
-        n_docs = len(self.doc_offsets) - 1
-        home = np.repeat(np.arange(n_docs), np.diff(self._sequence_bounds))
-        return np.bincount(home, of_sequences, n_docs).astype(np.float64)
+        home = np.repeat(np.arange(len(self)), np.diff(self._sequence_bounds))
+        return np.bincount(home, of_sequences, len(self)).astype(np.float64)
 
     def _by_doc(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         return np.split(values, self.doc_offsets[1:-1])

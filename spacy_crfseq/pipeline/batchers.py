@@ -11,15 +11,12 @@ Item = TypeVar("Item")
 
 
 def create_full_batch() -> Callable[[Iterable[Item]], Iterator[list[Item]]]:
-    """Return a batcher that yields all items as one batch (``spacy_crfseq.full_batch.v1``).
-
-    The batcher raises DataError on an empty corpus, where spaCy would wait for a batch for ever.
-    """
+    """Return a batcher that yields all items as one batch (``spacy_crfseq.full_batch.v1``)."""
     return full_batch
 
 
 def full_batch(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Yield all items as one batch.  Raises DataError where there are none."""
+    """Yield all items as one batch.  RAISES DataError: Where there are none, and spaCy would wait for ever."""
     batch = list(items)
     if not batch:
         raise DataError(

@@ -62,12 +62,9 @@ def _choose_weights(
 def _choose_words(
     method: Method, encoder: Encoder, encoded: Encoded, gold: Ints, constraints: Constraints
 ) -> tuple[TagDictionary | None, Encoded]:
-    """Return the tag dictionary of the training data, and the data with the numbers of its words."""
     if encoder.words is None or encoded.words is None:
         return None, encoded
-    size, min_count = method.tag_dictionary_size, method.tag_dictionary_min_count
-    dictionary, words = make_dictionary(
-        encoder.words.keys, encoded.words, gold, constraints, size=size, min_count=min_count
-    )
+    limits = {"size": method.tag_dictionary_size, "min_count": method.tag_dictionary_min_count}
+    dictionary, words = make_dictionary(encoder.words.keys, encoded.words, gold, constraints, **limits)
     encoder.words = dictionary.word_index()
     return dictionary, encoded._replace(words=words)

@@ -1,8 +1,7 @@
 """Large amounts of text annotated, in memory that does not grow, in runs that can be killed and go on.
 
-A file is cut into portions.  Some at a time are annotated inside a memory zone of spaCy's, so that their words are
-forgotten behind it; only the first ones stay, which are most of what comes later, and which the tokenizer then knows.
-What zones leave behind in spaCy's tables is let go when the pipeline is loaded anew after many portions.
+A file is cut into portions, several of which are annotated inside a memory zone of spaCy's.  The first words stay,
+which are most of what comes later.  What zones leave behind in spaCy's tables goes when the pipeline is loaded anew.
 """
 
 from __future__ import annotations
@@ -47,10 +46,7 @@ OTHER_KEYS = "meta"
 
 
 class Settings(NamedTuple):
-    """How to annotate; see the help of ``crfseq tag``.
-
-    prepare (Callable): What a new process does first, such as to load a user's code; a function that can be pickled.
-    """
+    """How to annotate; see the help of ``crfseq tag``.  A new process calls `prepare` first, to load a user's code."""
 
     model: str
     to: str
@@ -61,11 +57,7 @@ class Settings(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A file to annotate.
-
-    target (Target | None): Its output, None for standard output.
-    identity (Mapping[str, Any]): What an output depends on, by names for users.
-    """
+    """A file to annotate: its output (None for standard output), and by names for users what an output depends on."""
 
     source: Path
     target: Target | None
@@ -75,11 +67,8 @@ class Job(NamedTuple):
 class Step(NamedTuple):
     """News of a run: a portion is done, or a file begins or ends, or a line is broken.
 
-    counts (Counts): What is new.
-    n_bytes (int): Of the input.
-    messages (tuple[str, ...]): Of broken lines.
+    counts, n_bytes, messages: What is new: texts, bytes of the input, what is wrong with broken lines.
     before (Counts): With the beginning of a file, what earlier runs have done of it.
-    seconds (float): Spent on it.
     """
 
     counts: Counts = Counts()
@@ -90,10 +79,7 @@ class Step(NamedTuple):
 
 
 def annotate(settings: Settings, jobs: Sequence[Job], n_processes: int = 1) -> Iterator[Step]:
-    """Annotate files, as many at a time as there are processes, and yield what is done.
-
-    RAISES CrfError: On an output of other settings, and, with `strict`, at the first line that is broken.
-    """
+    """Annotate files in so many processes; yield what is done.  RAISES CrfError: See the help of ``crfseq tag``."""
     if n_processes > 1:
         yield from _in_processes(settings, jobs, n_processes)
     elif jobs:
@@ -105,40 +91,34 @@ class Tagger:
     """A loaded pipeline that annotates one file after another."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._zone: ExitStack | None = None
+        self._settings, self._zone = settings, ExitStack()
         self._load()
 
     def _load(self) -> None:
         from ..training.compatibility import check_global
-        from .component import CRFComponent
 
         self._nlp = spacy.load(self._settings.model)
         self._known, self._dropped = len(self._nlp.vocab.strings), 0
-        for name, pipe in self._nlp.pipeline:
-            if self._settings.scores and isinstance(pipe, CRFComponent):
+        if self._settings.scores:
+            for name, pipe in crfs_of(dict(self._nlp.pipeline), [], self._settings.model).items():
                 check_global(name, pipe.method.loss, "--scores")
                 pipe.cfg["scores"] = True
-        if self._settings.scores:
-            crfs_of(dict(self._nlp.pipeline), [], self._settings.model)
 
     def run(self, job: Job) -> Iterator[Step]:
-        """Annotate a file, and tell of each portion."""
+        """Annotate a file, and report each portion."""
         if job.target is None:
             yield from self._run(job, stream_output(sys.stdout.buffer))
             return
-        fresh = self._settings.overwrite or job.source == STDIN
-        with job.target.opened(job.identity, fresh) as output:
+        with job.target.opened(job.identity, self._settings.overwrite or job.source == STDIN) as output:
             yield from self._run(job, output)
         if job.source == STDIN:
             job.target.forget()
 
     def _run(self, job: Job, output: Output) -> Iterator[Step]:
-        kind = str(job.identity["--format"])
+        kind, to, scores = str(job.identity["--format"]), self._settings.to, self._settings.scores
         given = given_columns(self._nlp, kind)
-        to, form = self._settings.to, form_of(self._nlp, given)
-        check_target(to, form, self._settings.scores)
-        write: Write = (lambda *_: "") if to == DOCBIN else make_write(to, form, self._settings.scores)
+        check_target(to, form := form_of(self._nlp, given), scores)
+        write: Write = (lambda *_: "") if to == DOCBIN else make_write(to, form, scores)
         place, counts = output.state.place, output.state.counts
         yield Step(before=counts, n_bytes=_bytes(kind, place))
         if output.state.done:
@@ -161,9 +141,8 @@ class Tagger:
         for first in range(0, len(portion), BATCH):
             batch = portion[first : first + BATCH]
             records = [record for record, _ in batch if not isinstance(record, FormatError)]
-            done: Iterator[tuple[Doc, str] | CrfError]
             try:
-                done = iter(self._together(records, write))
+                done: Iterator[tuple[Doc, str] | CrfError] = iter(self._together(records, write))
             except ConfigError:
                 raise
             except Exception:  # one of the texts is at fault: which?
@@ -191,20 +170,16 @@ class Tagger:
             gc.collect()
             self._load()
             return
-        self._dropped += strings - len(self._nlp.vocab.strings)
         self._known = len(self._nlp.vocab.strings)
-        self._zone = ExitStack()
+        self._dropped += strings - self._known
         self._zone.enter_context(self._nlp.memory_zone())
 
     def close(self) -> None:
-        """End the memory zone."""
-        if self._zone is not None:
-            self._zone.close()
-            self._zone = None
+        """End the memory zone, if there is one."""
+        self._zone.close()
 
     def _together(self, records: Sequence[Record], write: Write) -> list[tuple[Doc, str]]:
-        docs = [self._doc(record) for record in records]
-        found = self._nlp.pipe(docs, batch_size=BATCH)
+        found = self._nlp.pipe([self._doc(record) for record in records], batch_size=BATCH)
         return [(doc, write(doc, record)) for doc, record in zip(found, records, strict=True)]
 
     def _alone(self, source: Path, record: Record, write: Write) -> tuple[Doc, str] | CrfError:
@@ -288,7 +263,6 @@ def _receive(ours: Connection, worker: Any) -> Any:
 
 
 def _work(settings: Settings, theirs: Connection) -> None:
-    """Annotate the files that come in; an answer that is no step says that one is done."""
     try:
         settings.prepare()
         tagger = Tagger(settings)
@@ -298,10 +272,9 @@ def _work(settings: Settings, theirs: Connection) -> None:
             theirs.send(None)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         return  # whoever began this is gone
-    except Exception as error:
-        theirs.send(error if isinstance(error, CrfError) else _portable(error))
-
-
-def _portable(error: Exception) -> Exception:
-    """Return an error that can be sent, whatever it holds."""
-    return OSError(str(error)) if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")
+    except CrfError as error:
+        theirs.send(error)
+    except OSError as error:
+        theirs.send(OSError(str(error)))
+    except Exception as error:  # which may hold what cannot be sent
+        theirs.send(RuntimeError(f"{type(error).__name__}: {error}"))

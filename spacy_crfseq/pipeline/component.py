@@ -1,8 +1,6 @@
-"""The spaCy component: one class for tagging, chunking and entity recognition.
+"""The spaCy component: one class for tagging, chunking and entity recognition, in terms of spaCy's protocol.
 
-It speaks spaCy's protocol; `doc_model` turns Docs into numbers and answers, `training` trains, `storage` stores, and a
-task writes predictions.  (No deferred annotations here: spaCy checks the settings of `initialize` against its
-annotations.)
+No deferred annotations here: spaCy checks the settings of `initialize` against its annotations.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,8 +35,6 @@ from .training import Training
 class CRFComponent(TrainablePipe):
     """A linear-chain CRF in a spaCy pipeline, made by ``nlp.add_pipe("crf_ner")`` and its siblings.
 
-    vocab (Vocab): The pipeline's vocab.
-    name (str): The component's name.
     annotation (Annotation): Reads gold labels, writes predictions.
     method (Method): Features, loss, regularizer, optimizer, decoder and so on.
     threshold (float): Spans less probable than this are left out.
@@ -78,11 +74,9 @@ class CRFComponent(TrainablePipe):
         return _unpickle, (make, self.to_bytes(exclude=["vocab"]))
 
     def _check_probabilities(self) -> None:
-        """RAISES ConfigError: If settings, which may have come with the weights, ask for what the loss cannot give."""
-        if self.cfg["threshold"]:
-            check_global(self.name, self.method.loss, f"threshold = {self.cfg['threshold']}")
-        if self.cfg["scores"]:
-            check_global(self.name, self.method.loss, "scores = true")
+        for setting in ("threshold", "scores"):
+            if self.cfg[setting]:
+                check_global(self.name, self.method.loss, f"{setting} = {self.cfg[setting]}".lower())
 
     @property
     def method(self) -> Method:
@@ -148,15 +142,10 @@ class CRFComponent(TrainablePipe):
                 handle_error(self.name, self, docs, error)
 
     def predict(self, docs: Iterable[Doc]) -> Prediction:
-        """Return the labels of all tokens of `docs`; threads share the decoding of many.
-
-        RAISES ConfigError: If the component has neither been trained nor loaded.
-        """
+        """Return the labels of all tokens.  RAISES ConfigError: If the component is neither trained nor loaded."""
         answers, columns, preset = self.doc_model.ask(list(docs), preset=True)
-        threshold, stored = self.cfg["threshold"], self.cfg["scores"]
-        if self.annotation.scheme is None:
-            threshold = 0.0
-        scores = keep = None
+        threshold = 0.0 if self.annotation.scheme is None else self.cfg["threshold"]
+        stored, scores, keep = self.cfg["scores"], None, None
         if threshold or stored:
             self._check_probabilities()
             scores = answers.all_probabilities
@@ -166,8 +155,7 @@ class CRFComponent(TrainablePipe):
 
     def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
         """Write predictions to `docs`."""
-        docs = list(docs)
-        self.annotation.write(docs, scores, self.tags)
+        self.annotation.write(docs := list(docs), scores, self.tags)
         for number, doc in enumerate(docs):
             if number in scores.preset or evidence.KEY in doc.user_data:
                 preset = scores.preset.get(number, evidence.NO_EVIDENCE)
@@ -190,41 +178,33 @@ class CRFComponent(TrainablePipe):
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens of each Doc may have.
         preset (bool): Take the entities and blocked tokens on the Docs as decided, as a prediction does; for Docs that
             this component has not annotated yet.  It notes by itself what it found on those that it has.
-        temperature (float | None): Divides the scores; None for the one that was fitted.
+        temperature (float | None): Divides the scores, from 1e-6 to 1e6; None for the one that was fitted.
         What `restrict` has noted holds as well.
-        RAISES ConfigError: If the component has neither been trained nor loaded.
-        RAISES ConfigError: If the temperature is no number from 1e-6 to 1e6.
+        RAISES ConfigError: If the component has neither been trained nor loaded, or on another temperature.
         RAISES DataError: If `docs` are no Docs, or what is given cannot be.
         """
-        docs = list(docs)
-        given = evidence.of_docs(docs, spans, allowed, self.name)
+        given = evidence.of_docs(docs := list(docs), spans, allowed, self.name)
         return self.doc_model.ask(docs, given, preset=preset, temperature=temperature)[0]
 
     def restrict(
-        self,
-        doc: Doc,
-        *,
-        spans: Iterable[Span] = (),
-        allowed: Mapping[int, Iterable[str]] | None = None,
+        self, doc: Doc, *, spans: Iterable[Span] = (), allowed: Mapping[int, Iterable[str]] | None = None
     ) -> None:
         """Note on a Doc what is known about it, for predictions and questions to honour; it replaces an earlier note.
-
-        Without spans and labels the note is taken back.
 
         spans (Iterable[Span]): Spans that are there, with these boundaries; of a tagger, tokens with their tags.
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens may have: tags such as "B-PER" or "O",
             or types such as "PER", which stand for all their tags.
-        The note is kept in ``doc.user_data``.  On a gold Doc it says what training knows of tokens whose annotation is
-        missing.
+        Without either, the note is taken back.  It is kept in ``doc.user_data``; on a gold Doc it says what training
+        knows of tokens whose annotation is missing.
         """
         evidence.write_evidence(doc, self.name, evidence.make_evidence(spans, allowed))
 
     def marginals(self, doc: Doc) -> Floats:
-        """Return P(tag of token t | text) as [tokens, L], tags in the order of `tags`; see `ask` for more."""
+        """Return P(tag of token t | text) as [tokens, L], tags in the order of `tags`."""
         return self.ask([doc]).marginals()[0]
 
     def nbest(self, doc: Doc, k: int) -> list[Alternative]:
-        """Return the k most probable labellings of a Doc, or as many as there are, best first; see `ask` for more."""
+        """Return the k most probable labellings of a Doc, or as many as there are, best first."""
         answers = self.ask([doc])
         return [answers.alternative(doc, labelling) for labelling in answers.nbest(k)[0]]
 
@@ -238,9 +218,8 @@ class CRFComponent(TrainablePipe):
         preset (bool): As `ask` has it.
         For many Docs, call `explain` of one `explainer`.
         """
-        return self.explainer().explain(
-            doc, tokens=None if tokens is None else list(tokens), against=against, preset=preset
-        )
+        chosen = None if tokens is None else list(tokens)
+        return self.explainer().explain(doc, tokens=chosen, against=against, preset=preset)
 
     def explainer(self) -> Explainer:
         """Return what explains predictions of the weights of now, for any number of Docs."""
@@ -268,21 +247,12 @@ class CRFComponent(TrainablePipe):
             self.add_label(label)
 
     def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float = 0.0,
-        sgd: Any = None,
-        losses: dict[str, float] | None = None,
+        self, examples: Iterable[Example], *, drop: float = 0.0, sgd: Any = None, losses: dict[str, float] | None = None
     ) -> dict[str, float]:
-        """Take a batch of examples in; the optimizer works on it in `finish_update`, called here if `sgd` is given.
-
-        losses (dict): Receives the mean loss per token under the component's name.
-        """
+        """Take a batch in, its mean loss per token into `losses`; `finish_update` follows at once if `sgd` is given."""
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
-        examples = list(examples)
-        validate_examples(examples, "CRFComponent.update")
+        validate_examples(examples := list(examples), "CRFComponent.update")
         self.training.update(examples, losses)
         if sgd not in (None, False):
             self.finish_update(sgd)
@@ -317,8 +287,7 @@ class CRFComponent(TrainablePipe):
     def prune(self, threshold: float = 0.0) -> Pruned:
         """Drop weights of an absolute value up to `threshold`, and attributes that are left without any.
 
-        With 0 only weights of zero go, and predictions stay the same.  Training that goes on, as by `fit`, works on
-        the weights that are left.
+        With 0, predictions stay the same.  Training that goes on, as by `fit`, works on the weights that are left.
         RAISES ConfigError: If the threshold is negative or no weight of an attribute exceeds it.
         """
         return self.doc_model.prune(threshold)
@@ -331,14 +300,11 @@ class CRFComponent(TrainablePipe):
     # Serialisation
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Return the component's settings, labels and weights as bytes."""
+        """Return settings, labels and weights as bytes."""
         return storage.to_bytes(self.doc_model, exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFComponent":
-        """Load what `to_bytes` returned.
-
-        RAISES ModelFileError: If the data are damaged or foreign.
-        """
+        """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
         storage.from_bytes(self.doc_model, bytes_data, exclude)
         return self
 
@@ -347,10 +313,7 @@ class CRFComponent(TrainablePipe):
         storage.to_disk(self.doc_model, path, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":
-        """Load what `to_disk` wrote.
-
-        RAISES ModelFileError: If the file is damaged or foreign.
-        """
+        """Load what `to_disk` wrote; errors as in `from_bytes`."""
         storage.from_disk(self.doc_model, path, exclude)
         return self
 

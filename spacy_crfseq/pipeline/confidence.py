@@ -1,8 +1,6 @@
-"""Scores in spaCy's places: beside spans, and as ``span._.crf_score`` and ``token._.crf_score``.
+"""Scores in spaCy's places: ``doc.spans[key].attrs["scores"]``, ``span._.crf_score`` and ``token._.crf_score``.
 
-A component that stores scores writes those of spans to ``doc.spans[key].attrs["scores"]``, as spaCy's span categorizer
-does, and those of tokens to ``doc.user_data``; both travel with the Doc.  Where none are stored, the extension
-attributes ask a component that uses the same vocab.
+Components store them, if asked to, with the Doc; else the extension attributes ask a component of the same vocab.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ _alive: WeakSet[Any] = WeakSet()
 def register(component: Any) -> None:
     """Let the extension attributes ask a component about Docs of its vocab, as long as it is in use."""
     _alive.add(component)
-    if not Span.has_extension("crf_score"):
-        Span.set_extension("crf_score", getter=span_score)
-    if not Token.has_extension("crf_score"):
-        Token.set_extension("crf_score", getter=token_score)
+    kinds: tuple[tuple[Any, Any], ...] = ((Span, span_score), (Token, token_score))
+    for kind, getter in kinds:
+        if not kind.has_extension("crf_score"):
+            kind.set_extension("crf_score", getter=getter)
 
 
 def store_token_scores(doc: Doc, component: str, scores: Floats) -> None:
@@ -43,23 +41,19 @@ def store_token_scores(doc: Doc, component: str, scores: Floats) -> None:
 def span_score(span: Span) -> float:
     """Return the probability that a span is there, with its boundaries and label, as ``span._.crf_score``.
 
-    It is the one stored, else what the entity recognizer or chunker says whose span it is, else one that knows the
-    label.  Asking runs the model over the whole Doc: for many spans, let the component store scores.  Nan where none of
-    them knows the label, such as one that only a ruler sets.
+    It is the one stored, else that of the entity recognizer or chunker whose span it is, else of one that knows the
+    label, for which the model runs over the whole Doc; nan where none knows it, such as a label of a ruler alone.
     RAISES ConfigError: If no trained crf_ner or crf_chunker uses the vocab of the Doc.
     """
     doc, wanted = span.doc, (span.start, span.end, span.label)
-    stored = _stored_score(span)
-    if stored is not None:
+    if (stored := _stored_score(span)) is not None:
         return stored
     loaded = [pipe for pipe in _with_vocab(doc) if pipe.annotation.scheme]
     if not loaded:
         raise ConfigError("span._.crf_score: no trained crf_ner or crf_chunker is loaded for this document.")
     knowing = [pipe for pipe in loaded if span.label_ in pipe.labels]
     home = [pipe for pipe in knowing if any((s.start, s.end, s.label) == wanted for s in pipe.annotation.spans_in(doc))]
-    for pipe in (*home, *knowing):
-        return span_probability(pipe, span)
-    return nan
+    return span_probability((*home, *knowing)[0], span) if knowing else nan
 
 
 def span_probability(pipe: Any, span: Span) -> float:
@@ -71,10 +65,7 @@ def span_probability(pipe: Any, span: Span) -> float:
 
 
 def _stored_score(span: Span) -> float | None:
-    """Return the score that is stored beside an equal span, None if there is none.
-
-    Groups keep the token numbers that they had before tokens were merged or split; their characters tell.
-    """
+    """Return the score stored beside an equal span, None if there is none."""
     for group in span.doc.spans.values():
         scores = group.attrs.get("scores")
         if scores is None or len(scores) != len(group):
@@ -84,18 +75,14 @@ def _stored_score(span: Span) -> float | None:
         except IndexError:  # there are fewer tokens now
             continue
         for other, score in zip(spans, scores, strict=True):
+            # groups keep the token numbers from before tokens were merged or split, so characters are compared, too
             if other == span and (other.start, other.end) == (span.start, span.end):
                 return float(score)
     return None
 
 
 def token_score(token: Token) -> float:
-    """Return the probability of a token's tag, as ``token._.crf_score``; stored, or else asked of the tagger.
-
-    What was stored when the Doc had other tokens does not count.
-
-    RAISES ConfigError: If no tagger uses the vocab of the Doc, or there are several and none has stored scores.
-    """
+    """Return the probability of a token's tag, stored or asked.  RAISES ConfigError: If not one tagger can say."""
     stored: dict[str, Any] = token.doc.user_data.get(KEY, {})
     if stored:
         scores = next(reversed(list(stored.values())))

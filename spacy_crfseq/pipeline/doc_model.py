@@ -9,7 +9,6 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -43,12 +42,7 @@ ZONE_BYTES = 8_000_000
 
 
 class ModelSize(NamedTuple):
-    """How large a model is.
-
-    weights (int): D, zeros included.
-    attributes (int): Of both blocks.
-    n_bytes (int): Of its file.
-    """
+    """How large a model is: weights (zeros included), attributes of both blocks, bytes of its file."""
 
     weights: int
     attributes: int
@@ -66,7 +60,6 @@ class DocModel:
     """The model of a component; without attributes and weights until it is trained or loaded.
 
     cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
-    labels (LabelSet): The labels.
     partials (PartialTable): What is known in part of gold tokens of the present run.
     attribute_names (list[str]): Readable names of both blocks' attributes, empty where they were not kept.
     session (Session): The training run that spaCy drives; its parameters may be ahead.
@@ -97,19 +90,13 @@ class DocModel:
 
     @property
     def crf(self) -> LinearChainCRF:
-        """The weights as they are now.
-
-        RAISES ConfigError: If the component has neither been trained nor loaded.
-        """
+        """The weights as they are now; errors as in `trained`."""
         self.sync()
         return self.trained()[0]
 
     @property
     def encoder(self) -> Encoder:
-        """Turns columns into numbers of attributes.
-
-        RAISES ConfigError: If the component has neither been trained nor loaded.
-        """
+        """The table of attributes; errors as in `trained`."""
         return self.trained()[1]
 
     @property
@@ -120,7 +107,7 @@ class DocModel:
 
     @property
     def n_active(self) -> int:
-        """Weights other than zero."""
+        """The number of weights other than zero."""
         return int(np.count_nonzero(self.crf.theta))
 
     @property
@@ -164,10 +151,7 @@ class DocModel:
             self.session.restart()
 
     def start(self, crf: LinearChainCRF, encoder: Encoder, session: Session, names: list[str] | None = None) -> None:
-        """Begin with new weights, of the tags that were set.
-
-        names (list[str] | None): The names of attributes; None takes those that the encoder has kept.
-        """
+        """Begin with new weights, of the tags that were set; `names` of None are those that the encoder has kept."""
         self._encoder, self.session = encoder, session
         self._use(crf)
         self.attribute_names = self._kept_names(encoder) if names is None else names
@@ -180,12 +164,9 @@ class DocModel:
         self._show_parameters(crf)
 
     def _make_thinc(self) -> None:
-        """Let spaCy's tools see a thinc model, which maps Docs to emission scores, one [tokens, L] array a Doc.
+        """Show spaCy's tools, which only look, a model from Docs to emission scores, one [tokens, L] array a Doc."""
 
-        `nlp.initialize`, ``spacy debug model`` and the training loop look at it; the numbers belong to the CRF.
-        """
-
-        def forward(model: Model[Any, Any], docs: list[Doc], is_train: bool) -> tuple[list[Floats], Callable[..., Any]]:
+        def forward(model: Any, docs: list[Doc], is_train: bool) -> tuple[list[Floats], Callable[..., Any]]:
             return self._emissions(docs), lambda d_scores: []
 
         self._thinc: Model[Any, Any] = Model("linear_chain_crf", forward, dims={"nO": None})
@@ -236,39 +217,31 @@ class DocModel:
     def new_encoder(self) -> Encoder:
         """Return an encoder whose attributes grow, with what the settings want to be kept."""
         self._strings = {} if self.method.keep_names else None
-        encoder = self._make_encoder(strings=self._strings)
+        encoder = self._encoder_of(None, self._strings)
         if self.method.keep_names:
             encoder.keep_names()
         encoder.pinned = True
         return encoder
 
-    def _encoder_of(self, crf: LinearChainCRF) -> Encoder:
-        encoder = self._make_encoder(crf.keys)
-        encoder.words = None if crf.dictionary is None else crf.dictionary.word_index()
-        return encoder
-
-    def _make_encoder(
-        self, keys: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = None, strings: dict[int, str] | None = None
-    ) -> Encoder:
+    def _encoder_of(self, crf: LinearChainCRF | None, strings: dict[int, str] | None = None) -> Encoder:
         state, pair = self.method.features.plans()
         functions = self.method.features.functions
         read = lexeme_reader(lambda: self._words, lexical_names(state, pair), functions, strings)
-        return Encoder(state, pair, read, keys)
+        encoder = Encoder(state, pair, read, None if crf is None else crf.keys)
+        if crf is not None and crf.dictionary is not None:
+            encoder.words = crf.dictionary.word_index()
+        return encoder
 
     def _kept_names(self, encoder: Encoder) -> list[str]:
-        strings = self._strings
-        if strings is None:
+        if self._strings is None:
             return []
-
-        def name(value: int) -> str:
-            return text_of(value, strings, self._words)
-
+        name = partial(text_of, strings=self._strings, vocab=self._words)
         return attribute_names(encoder.state, name) + attribute_names(encoder.pair, name)
 
     def attribute_reader(self) -> AttributeReader:
         """Return what tells the attributes of texts by name."""
         strings: dict[int, str] = {}
-        encoder = self._make_encoder(self.crf.keys, strings)
+        encoder = self._encoder_of(self.crf, strings)
         return AttributeReader(encoder, strings, self.method.features.token_functions, lambda: self._words)
 
     def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
@@ -287,14 +260,9 @@ class DocModel:
         return found._replace(text=found.text._replace(inputs=inputs))
 
     def read(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
-        """Return the columns of Docs that will be encoded next."""
-        self._use_words_of(docs)
+        """Return the columns of Docs that will be encoded next; their vocab need not be the component's."""
+        self._words = docs[0].vocab if docs else self._words
         return self.columns_of(docs, columns)
-
-    def _use_words_of(self, docs: Sequence[Doc]) -> None:
-        """Look new words up in the vocab of `docs`, which need not be the component's."""
-        if docs:
-            self._words = docs[0].vocab
 
     def encode(self, docs: list[Doc]) -> tuple[Encoded, DocColumns]:
         """Return Docs as numbers, and what was read."""
@@ -324,10 +292,7 @@ class DocModel:
         return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
 
     def checked(self, data: Dataset) -> Dataset:
-        """Return the data, their candidate sets up to date.
-
-        RAISES ConfigError: If there are some, and the component cannot learn from them.
-        """
+        """Return data with candidate sets up to date.  RAISES ConfigError: If the component cannot learn from them."""
         if data.has_candidates:
             check_candidates(self.name, self.method.loss, self.method.optimizer)
             self.partials.resolve(self.labels.tags)
@@ -345,15 +310,14 @@ class DocModel:
     ) -> tuple[Answers, DocColumns, dict[int, DocEvidence]]:
         """Return what the model knows about Docs, what was read, and what earlier components have decided about them.
 
-        given (Mapping[int, DocEvidence] | None): What is known about single ones, by their numbers, besides what is
-            noted on them.
+        given (Mapping[int, DocEvidence] | None): What is known about single ones besides what is noted on them.
         preset (bool): Whether entities and blocked tokens on the Docs are decided.
         """
         columns = self.columns_of(docs, self.encoder.columns)
         with self.lock:  # words and sums met for the first time are added to shared tables
             crf, encoder, labels = self.crf, self.encoder, self.labels
-            self._use_words_of(docs)
-            vocab: Any = self._words
+            vocab: Any = docs[0].vocab if docs else self._words
+            self._words = vocab
             if vocab.in_memory_zone:
                 encoder.trim(ZONE_BYTES, crf.cached_bytes)
             source = crf.source(encoder.encode(columns.text))
@@ -362,13 +326,9 @@ class DocModel:
         source = without_dictionary(source, allowed, labels.constraints)
         degrees = self.cfg["temperature"] if temperature is None else temperature
         posterior = make_posterior(source, labels.constraints, allowed, degrees)
-        n_threads = self.method.n_threads or threads.available()
-        decode = partial(posterior.decode, self.method.decoder, n_threads)
-        return Answers(posterior, columns.doc_offsets, labels, decode, self._check_global), columns, found
-
-    def _check_global(self) -> None:
-        """RAISES ConfigError: If the loss trains a model that is normalised at each token."""
-        check_global(self.name, self.method.loss, "this question")
+        decode = partial(posterior.decode, self.method.decoder, self.method.n_threads or threads.available())
+        check = partial(check_global, self.name, self.method.loss, "this question")
+        return Answers(posterior, columns.doc_offsets, labels, decode, check), columns, found
 
     # Storage
 
@@ -379,15 +339,11 @@ class DocModel:
         return storage.pack(self.crf, self.method.features, self.attribute_names, self.n_sequences)
 
     def unpack(self, data: bytes, source: str) -> None:
-        """Load what `pack` returned.
-
-        source (str): What to call the data in an error.
-        """
-        stored = storage.unpack(data, self.method, self.name, source)
-        self.set_tags(stored.crf.labels)
+        """Load what `pack` returned; `source` is what an error calls the data."""
+        crf, names, n_sequences = storage.unpack(data, self.method, self.name, source)
+        self.set_tags(crf.labels)
         self.partials = PartialTable(self.annotation)
-        session = Session(self.method.optimizer, n_total=stored.n_sequences)
-        self.start(stored.crf, self._encoder_of(stored.crf), session, stored.names)
+        self.start(crf, self._encoder_of(crf), Session(self.method.optimizer, n_total=n_sequences), names)
 
     def settings(self) -> dict[str, Any]:
         """Return what is stored beside the weights, as JSON can hold it."""

@@ -5,7 +5,7 @@ No document is kept, so that a training set needs memory for its ids only, some 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -34,13 +34,12 @@ Read = Callable[[list[Doc], Sequence[str]], DocColumns]
 
 
 class EncodedCorpus(NamedTuple):
-    """A compiled training set.
+    """A compiled training set of `n_docs` documents.
 
     data (Dataset): Ids and gold labels; the labels are numbers of `tags`.
     known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
     tags (list[str]): The gold tags found, in the order of their first appearance, then those that are only possible.
     absent (list[str]): Columns that no predicted Doc has but the gold ones, taken from there for `known`.
-    n_docs (int): Documents.
     """
 
     data: Dataset
@@ -51,43 +50,35 @@ class EncodedCorpus(NamedTuple):
 
 
 class _Texts:
-    """Encoded texts of one encoder, joined as they come, so that at the end nothing is copied and there twice."""
+    """Encoded texts of one encoder, joined as they come, so that nothing is copied and there twice."""
 
     def __init__(self) -> None:
         self._ids: list[Growable] = []
         self._stores: list[BagStore] = []
-        self._words: Growable | None = None
         self._inputs: list[tuple[NDArray[Any], ...]] = []
         self._offsets = Growable(np.int64)
         self._offsets.resize(1)
 
     def append(self, part: Encoded) -> None:
-        """Add a text behind the others."""
-        arrays = *part.state[:2], *part.pair[:2]
+        arrays = [*part.state[:2], *part.pair[:2], *([] if part.words is None else [part.words])]
         if not self._ids:
-            self._ids = [Growable(np.int32, ids.shape[1]) for ids in arrays]
-            self._words = None if part.words is None else Growable(np.int32)
+            self._ids = [Growable(np.int32, *ids.shape[1:]) for ids in arrays]
         for column, ids in zip(self._ids, arrays, strict=True):
             column.append(ids)
-        if self._words is not None and part.words is not None:
-            self._words.append(part.words)
         self._inputs.append(part.inputs)
         self._stores = [part.state.store, part.pair.store]
         self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
 
     def copy(self) -> _Texts:
-        """Return texts that can go on differently."""
         return deepcopy(self, {id(store): store for store in self._stores})
 
     def joined(self) -> Encoded:
-        """Return all texts as one."""
-        for column in (*self._ids, self._offsets, *([] if self._words is None else [self._words])):
+        for column in (*self._ids, self._offsets):
             column.trim()
-        bags, attrs, pair_bags, pair_attrs = (column.array for column in self._ids)
-        state, pair = self._stores
-        words = None if self._words is None else self._words.array
+        bags, attrs, pair_bags, pair_attrs, *rest = (column.array for column in self._ids)
+        state, pair = Ids(bags, attrs, self._stores[0]), Ids(pair_bags, pair_attrs, self._stores[1])
         inputs = tuple(np.concatenate(values) for values in zip(*self._inputs, strict=True))
-        return Encoded(Ids(bags, attrs, state), Ids(pair_bags, pair_attrs, pair), self._offsets.array, words, inputs)
+        return Encoded(state, pair, self._offsets.array, rest[0] if rest else None, inputs)
 
 
 def encode_examples(
@@ -111,7 +102,8 @@ def encode_examples(
     absent: dict[str, None] = {}
     present: set[str] = set()
     n_docs = 0
-    for chunk in _chunks(examples):
+    stream = iter(examples)
+    while chunk := list(islice(stream, CHUNK_DOCS)):
         validate_examples(chunk, "CRFComponent.initialize")
         columns = read([example.predicted for example in chunk], encoder.columns)
         text = columns.text
@@ -151,22 +143,12 @@ def encode_examples(
 
 
 def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArray[np.float64]:
-    """Return the weight of each sequence, which is that of its gold Doc.
-
-    columns (DocColumns): Those of the predicted Docs.
-    """
+    """Return the weight of each sequence of the predicted Docs, which is that of its gold Doc."""
     weights = np.array([weight_of(example.reference) for example in examples], np.float64)
     return np.repeat(weights, np.diff(np.searchsorted(columns.text.offsets, columns.doc_offsets)))
 
 
-def _chunks(examples: Iterable[Example]) -> Iterator[list[Example]]:
-    stream = iter(examples)
-    while chunk := list(islice(stream, CHUNK_DOCS)):
-        yield chunk
-
-
 def _unset(examples: Sequence[Example], columns: Iterable[str]) -> list[str]:
-    """Return the columns that no predicted Doc has."""
     return [name for name in sorted(columns) if not any(e.predicted.has_annotation(name) for e in examples)]
 
 

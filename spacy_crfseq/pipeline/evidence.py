@@ -1,8 +1,7 @@
-"""What is known about a Doc beforehand: spans that are there, labels that tokens may have.
+"""What is known about a Doc beforehand: spans that are there, labels that tokens may have, its weight in training.
 
-A component notes it in ``doc.user_data``, in plain lists, so that it travels with the Doc through bytes and processes;
-prediction and every question honour it.  On a gold Doc the same note says which labels its tokens may have in training,
-and the extension attribute ``doc._.crf_weight`` how much the Doc counts there.
+A component notes it in ``doc.user_data``, in plain lists, so that it travels with the Doc; predictions and questions
+honour it, and training where the note is on a gold Doc.
 """
 
 from __future__ import annotations
@@ -34,11 +33,7 @@ class SpanLike(NamedTuple):
 
 
 class DocEvidence(NamedTuple):
-    """What is known about a Doc.
-
-    spans (list[SpanLike]): Spans that are there, with these boundaries.
-    allowed (dict[int, list[str]]): Labels that single tokens may have: tags, or types, which stand for all their tags.
-    """
+    """What is known about a Doc: spans with these boundaries, and the tags or types that single tokens may have."""
 
     spans: list[SpanLike]
     allowed: dict[int, list[str]]
@@ -82,10 +77,7 @@ def register_extensions() -> None:
 
 
 def weight_of(doc: Doc) -> float:
-    """Return how much a gold Doc counts in training, ``doc._.crf_weight``: 1 where nothing is said.
-
-    RAISES DataError: If it is no finite number of at least 0.
-    """
+    """Return how much a gold Doc counts in training.  RAISES DataError: If that is no finite number of at least 0."""
     weight = doc.user_data.get(WEIGHT_KEY, 1.0)
     if not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
         raise DataError(f"{about(doc)}: doc._.{WEIGHT} must be a number of at least 0, but it is {weight!r}.")
@@ -93,26 +85,19 @@ def weight_of(doc: Doc) -> float:
 
 
 def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | None) -> DocEvidence:
-    """Return what a user says of a Doc.
-
-    RAISES DataError: If a label stands where a list of labels should.
-    """
+    """Return what a user says of a Doc.  RAISES DataError: If a label is given where a list of labels should be."""
+    found: dict[int, list[str]] = {}
     for token, labels in (allowed or {}).items():
         if isinstance(labels, str):
             raise DataError(f"allowed = {{{token}: {labels!r}}}: give a list of labels, such as [{labels!r}].")
-    return DocEvidence(
-        [SpanLike(int(span.start), int(span.end), str(span.label_)) for span in spans],
-        {int(token): [str(label) for label in labels] for token, labels in (allowed or {}).items()},
-    )
+        found[int(token)] = [str(label) for label in labels]
+    return DocEvidence([SpanLike(int(span.start), int(span.end), str(span.label_)) for span in spans], found)
 
 
 def of_docs(
     docs: Sequence[Doc], spans: Iterable[Span], allowed: Mapping[int, Iterable[str]] | None, component: str
 ) -> dict[int, DocEvidence]:
-    """Return what a user says of Docs, by their numbers: each has its spans, and all have the same labels.
-
-    RAISES DataError: If they are no Docs, or a span is in none of them.
-    """
+    """Return what a user says of Docs, by their numbers.  RAISES DataError: If they are none, or a span is in none."""
     if any(not isinstance(doc, Doc) for doc in docs):
         raise DataError(
             f"{component}: ask takes a list of Docs, such as ask([doc]); marginals and nbest take one Doc. Make "
@@ -127,10 +112,7 @@ def of_docs(
 
 
 def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = "user") -> None:
-    """Write to the Doc what is known about it for a component; what was there before is forgotten.
-
-    kind (str): Who says so: the "user", or, as "preset", components that came before.
-    """
+    """Note what is known about a Doc for a component, in place of what the same kind ("user", "preset") said."""
     notes = {name: dict(kinds) for name, kinds in doc.user_data.get(KEY, {}).items()}
     kinds = notes.setdefault(component, {})
     kinds.pop(kind, None)
@@ -140,18 +122,13 @@ def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = 
             "spans": [list(span) for span in evidence.spans],
             "allowed": [[token, labels] for token, labels in evidence.allowed.items()],
         }
-    notes = {name: kinds for name, kinds in notes.items() if kinds}
-    if notes:
+    doc.user_data.pop(KEY, None)
+    if notes := {name: kinds for name, kinds in notes.items() if kinds}:
         doc.user_data[KEY] = notes
-    else:
-        doc.user_data.pop(KEY, None)
 
 
 def read_evidence(doc: Doc, component: str, kinds: Sequence[str] = ("user", "preset")) -> DocEvidence:
-    """Return what is noted on a Doc for a component; what was preset on other tokens than it has now is forgotten.
-
-    RAISES DataError: If a user's note is on other tokens than the Doc has now.
-    """
+    """Return what is noted on a Doc for a component.  RAISES DataError: If a user noted it of other tokens."""
     evidence, notes = NO_EVIDENCE, doc.user_data.get(KEY, {}).get(component, {})
     for kind in kinds:
         note = notes.get(kind)

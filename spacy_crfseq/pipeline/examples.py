@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 
 
 class Corpus:
-    """Examples that can be gone through any number of times.
+    """Examples that can be gone through any number of times, read anew by `read` each time or kept.
 
-    read (Callable): Reads the corpus anew.
-    keep, keeps (bool): Whether to read once and hold all examples, so that what is written to their docs stays.
+    keep (bool): Hold all examples, so that what is written to their docs stays.
     tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known.
     """
 

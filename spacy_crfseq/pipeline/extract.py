@@ -31,7 +31,7 @@ class DocColumns(NamedTuple):
     """Token columns of some Docs.
 
     text (Columns): What the encoder reads; a sequence is a sentence where sentence starts are set, else a Doc.
-    state (Hashes): [T, S] what the task wants to know of each token, see `Annotation.reads`.
+    state (Hashes): [T, S] what `Annotation.reads` names.
     doc_offsets (Offsets): [docs + 1] where each Doc's tokens begin.
     """
 
@@ -63,8 +63,7 @@ def read_docs(
 ) -> DocColumns:
     """Return the columns of `docs`, read once.
 
-    columns (Sequence[str]): Token attributes that templates use.
-    state (Sequence[str]): Token attributes that the task uses.
+    columns, state (Sequence[str]): Token attributes that templates use, and those that the task uses.
     functions (Mapping[str, TokenFunction]): Token functions by their names.
     strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
     RAISES DataError: If a token function returns something that holds no names.
@@ -116,7 +115,7 @@ def lexeme_reader(
     """Return a function from a word's hash to the values of the attributes `names`, 0 for those without a value.
 
     vocab (Callable): Returns the vocab that holds the words at hand.
-    strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
+    strings (dict | None): As `read_docs` has it.
     """
     readers = [_reader(name, functions, strings) for name in names]
 
@@ -150,9 +149,8 @@ def _reader(
     return read
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 14)  # words share their affixes and shapes
 def _hash_of(value: str) -> int:
-    """Return spaCy's hash of a text; words share their affixes and shapes."""
     return int(get_string_id(value))
 
 

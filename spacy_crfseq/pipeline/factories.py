@@ -1,8 +1,7 @@
-"""The factories `crf_tagger`, `crf_chunker` and `crf_ner`.
+"""The factories `crf_tagger`, `crf_chunker` and `crf_ner`, and the registries, which spaCy finds by entry points.
 
-Every `Language` object imports this module through its entry points, so it is light: it makes the registries known to
-spaCy and declares defaults; the component and numba come in when a factory is called.  (No deferred annotations here:
-spaCy checks configs against the annotations of these functions.)
+Every `Language` object imports this module, so it is light.  (No deferred annotations here: spaCy checks configs
+against the annotations of these functions.)
 """
 
 from collections.abc import Callable
@@ -25,12 +24,7 @@ Scorer = Callable[..., Any] | None
 def _factory(
     name: str, assigns: list[str], scores: dict[str, float | None], features: str, scorer: str, **own: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a factory whose ``**method`` are the fields of `Method`, which its signature then lists one by one.
-
-    scores (dict): The weights of its scores.
-    features, scorer (str): Names of registered functions, the defaults.
-    own: Defaults of its other settings.
-    """
+    """Register a factory whose ``**method`` are the fields of `Method`, listed one by one in its signature."""
     default_config = {
         "features": {"@crf_features": features}, **METHOD, **own, "scorer": {"@scorers": scorer},
     }  # fmt: skip
@@ -139,13 +133,9 @@ def create_ner(
 ) -> Any:
     """Create an entity recognizer that writes ``doc.ents``.
 
-    scheme (str): "IOB2" or "BILUO", the tags used inside.
-    threshold (float): Entities whose probability is lower are left out; 0 keeps all and computes none.
-    incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong,
-        with exactly these boundaries and labels, whatever else is known there.
     scores (bool): Store the entities once more in ``doc.spans``, in a group with the name of the component, their
         probabilities in its ``attrs["scores"]``.
-    The other settings are explained at `settings.Method`.
+    The other settings are explained at `create_chunker` and `settings.Method`.
     """
     from .tasks.ner import Entities
 

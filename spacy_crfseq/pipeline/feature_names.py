@@ -10,7 +10,7 @@ from spacy.vocab import Vocab
 
 from ..features.encoder import Active, Columns, Encoder, names_of
 from ..features.token_sets import make_token_sets
-from ..types import Bools, Hashes, TokenFunction
+from ..types import Bools, TokenFunction
 from .extract import read_docs
 
 N_FLAGS = 64
@@ -25,21 +25,17 @@ BothActive = tuple[list[Active], list[Active]]
 
 
 def text_of(value: int, strings: Mapping[int, str], vocab: Vocab) -> str:
-    """Return the text behind a value of an attribute.
-
-    strings (Mapping[int, str]): Texts of functions of words, which the vocab need not have.
-    """
+    """Return the text behind a value of an attribute; the vocab need not have those of functions of words."""
     if value < N_FLAGS:
         return str(value)
     return strings.get(value) or str(vocab.strings[value])
 
 
 class AttributeReader:
-    """Tells which attributes of a model a text switches on, and what they are called.
+    """Finds which attributes of a model a text switches on, and what they are called.
 
     encoder (Encoder): One that nobody else uses, for the attributes of the model.
     strings (dict[int, str]): Filled with the texts behind hashes as the encoder and token functions meet them.
-    functions (Mapping): Token functions by their names.
     vocab (Callable): Returns the vocab of the texts at hand.
     """
 
@@ -73,18 +69,13 @@ class AttributeReader:
         strings = self._vocab().strings
         hashes = np.array([*CODES, *(strings[text] for text in strings if not text.isspace())], np.uint64)
         for first in range(0, len(hashes), PART):
-            yield self.encoder.active(self._as_text(hashes[first : first + PART]))
-
-    def _as_text(self, hashes: Hashes) -> Columns:
-        context = np.repeat(hashes[:, None], len(self.encoder.columns), axis=1)
-        nothing = make_token_sets([0] * len(hashes), [])
-        return Columns(hashes, context, np.array([0, len(hashes)]), dict.fromkeys(self._functions, nothing))
+            part = hashes[first : first + PART]
+            context = np.repeat(part[:, None], len(self.encoder.columns), axis=1)
+            sets = dict.fromkeys(self._functions, make_token_sets([0] * len(part), []))
+            yield self.encoder.active(Columns(part, context, np.array([0, len(part)]), sets))
 
     def find(self, texts: Iterable[BothActive], wanted: tuple[Bools, Bools]) -> Iterator[tuple[int, int, str]]:
-        """Yield block, number and name of attributes as they are met, until there are no more that are wanted.
-
-        wanted (tuple[Bools, Bools]): [F] of each block; what is found is taken out.
-        """
+        """Yield block, number and name of `wanted` attributes [F] of each block as they are met, no longer wanted."""
         for text in texts:
             for block, (missing, found) in enumerate(zip(wanted, text, strict=True)):
                 for active in found:

@@ -28,12 +28,7 @@ from .tasks.base import Prediction
 
 
 class Source(NamedTuple):
-    """Examples with their loss.
-
-    name (str): For progress and the schedule.
-    examples (Iterable[Example]): Input and whatever is known of the answer.
-    loss (Cost | None): None for the perceptron, which learns the gold labels.
-    """
+    """Examples with their loss; without one, the gold labels are learnt, as by the perceptron."""
 
     name: str
     examples: Iterable[Example]
@@ -83,10 +78,7 @@ def fine_tune(
 
 
 def get_crf(nlp: Language, name: str) -> CRFComponent:
-    """Return a CRF component of a pipeline.
-
-    RAISES ConfigError: If there is none of that name.
-    """
+    """Return a CRF component of a pipeline.  RAISES ConfigError: If there is none of that name."""
     found = {other: pipe for other, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
     if name not in found:
         raise ConfigError(f"The pipeline has no CRF component {name!r}. {suggest(name, found)}")
@@ -103,11 +95,7 @@ class _Maker:
         self._scheme: str = pipe.annotation.scheme or "plain"
 
     def tuning_set(self, source: Source) -> TuningSet:
-        """Return a data set with its loss.
-
-        RAISES ConfigError: If the loss does not fit.
-        RAISES DataError: If there is nothing to learn from.
-        """
+        """Return a data set with its loss.  RAISES CrfError: If the loss does not fit, or nothing can be learnt."""
         examples = [example for example in source.examples if len(example.predicted)]
         if source.loss is None:
             if not examples:
@@ -150,7 +138,6 @@ class _Maker:
         return checked
 
     def _evidence(self, name: str, example: Example) -> Evidence:
-        """RAISES DataError: If the predicted and the gold Doc differ in their tokens."""
         if not same_words(example):
             raise DataError(
                 f"The data set {name!r}: {example.reference.text[:60]!r} has other tokens in its gold document than in "
@@ -161,10 +148,7 @@ class _Maker:
         return Evidence(words, gold, example.reference, partial(self._annotated, example.predicted))
 
     def _annotated(self, text: Doc, name: str) -> Callable[[Sequence[str]], Doc]:
-        """Return a function from labels to what a component of the pipeline makes of them.
-
-        RAISES ConfigError: If there is no such component, or it is the one that is trained.
-        """
+        """Return a function from labels to what another component of the pipeline makes of them."""
         others = [other for other in self._nlp.component_names if other != self._pipe.name]
         if name not in others:
             raise ConfigError(
@@ -186,10 +170,7 @@ class _Maker:
         return annotate
 
     def evaluator(self, dev: Source) -> Callable[[Floats], float]:
-        """Return a function that scores parameters on development data.
-
-        RAISES DataError: If there is nothing to score.
-        """
+        """Return a function that scores parameters.  RAISES DataError: If there is nothing to score."""
         pipe, examples = self._pipe, [example for example in dev.examples if len(example.predicted)]
         if not examples:
             raise DataError("The dev corpus is empty. Check its path, or leave it out.")

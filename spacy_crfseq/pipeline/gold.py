@@ -1,7 +1,7 @@
 """The gold tags of an example, with what is known of tokens only in part.
 
-What is noted on a gold Doc by `CRFComponent.restrict`, and the spans of its ``incorrect_spans_key``, are put together
-with its gold tags.  Where one tag is left, it is a gold tag like others; elsewhere a `Partial` stands in its place.
+Notes of `CRFComponent.restrict` on a gold Doc and the spans of its ``incorrect_spans_key`` make a `Partial` of what is
+known of a token, unless one tag is left.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ from .tasks.base import Annotation
 def gold_tags(annotation: Annotation, example: Example, component: str) -> Tags:
     """Return the gold tag of each predicted token, None where missing, what is known of it where that is less.
 
-    A known tag that is one of the labels that its token may have stays.  Notes on tokens of another tokenization count
-    where gold and predicted token stand for each other alone.
-
-    component (str): The component under whose name the gold Doc may have notes.
+    A known tag that is one of the labels that its token may have stays.  Notes on tokens of another tokenization, under
+    the name of the component, count where gold and predicted token correspond to each other alone.
     RAISES DataError: Where what is known of a token contradicts itself.
     """
-    same = same_words(example)
-    tags = annotation.gold_tags(example, same)
+    tags = annotation.gold_tags(example, same := same_words(example))
     evidence = read_evidence(example.reference, component, ("user",))
     wrong = annotation.incorrect_spans(example, same)
     if not (evidence.spans or evidence.allowed or wrong):
@@ -60,10 +57,7 @@ def _one_to_one(example: Example) -> dict[int, int]:
 
 
 class _Reader:
-    """Puts together what is known of the tokens of one example.
-
-    tags (Tags): A tag, None or a `Partial` for each predicted token.
-    """
+    """Puts together what is known of the predicted tokens of one example: `tags`."""
 
     def __init__(self, tags: Tags, annotation: Annotation, example: Example) -> None:
         self.tags, self._annotation = tags, annotation
@@ -83,7 +77,6 @@ class _Reader:
                 self._allow(token, labels)
 
     def _tokens(self, gold: range, places: dict[int, int] | None) -> list[int]:
-        """Return the predicted tokens of gold ones, none where not all have one."""
         if not 0 <= gold.start < gold.stop <= self._size:
             noted = f"tokens {gold.start}-{gold.stop}"
             raise DataError(f"{self._name} has {self._size} tokens, but something is noted of {noted}.")
@@ -93,7 +86,6 @@ class _Reader:
         return found if len(found) == len(gold) else []
 
     def _ends(self, token: int) -> bool:
-        """Whether a sentence ends before a token."""
         return token >= len(self._doc) or bool(self._doc[token].is_sent_start)
 
     def _where(self, token: int) -> str:
@@ -106,11 +98,9 @@ class _Reader:
         known = self.tags[token]
         given = " or ".join(map(repr, labels)) or "none"
         if isinstance(known, str):
-            if not self._fits(known, labels):
-                raise DataError(
-                    f"{self._where(token)} is annotated as {known!r}, but its label is noted to be {given}."
-                )
-            return
+            if self._fits(known, labels):
+                return
+            raise DataError(f"{self._where(token)} is annotated as {known!r}, but its label is noted to be {given}.")
         if known is not None and known.labels is not None:
             labels = [tag for tag in known.labels if self._fits(tag, labels)]
         if not labels:
@@ -123,9 +113,8 @@ class _Reader:
         known = self.tags[token]
         if isinstance(known, str):
             if known in tags:
-                raise DataError(
-                    f"{self._where(token)} is annotated as {known!r}, but a span is noted to end before it."
-                )
+                where = self._where(token)
+                raise DataError(f"{where} is annotated as {known!r}, but a span is noted to end before it.")
         elif tags:
             barred = (*(known.barred if known else ()), *tags)
             self.tags[token] = replace(known or Partial(), barred=barred, where=self._where(token))
@@ -136,14 +125,12 @@ class _Reader:
         after = tags_after(self._annotation, label, end - start)
         known = [self.tags[token] for token in range(start, end)]
         follows = None if self._ends(end) else self.tags[end]
-        if any(isinstance(tag, str) and tag != want for tag, want in zip(known, wanted, strict=True)):
-            return  # nobody says that it is there
-        if follows in after:
+        other = any(isinstance(tag, str) and tag != want for tag, want in zip(known, wanted, strict=True))
+        if other or follows in after:  # nobody says that it is there
             return
         if known == wanted and (isinstance(follows, str) or self._ends(end) or not after):
-            raise DataError(
-                f"{self._where(start)}: a span {label!r} of {end - start} tokens is both gold and incorrect."
-            )
+            where = self._where(start)
+            raise DataError(f"{where}: a span {label!r} of {end - start} tokens is both gold and incorrect.")
         first = known[0]
         partial = Partial((first,)) if isinstance(first, str) else first or Partial()
         wrong = tuple(dict.fromkeys((*partial.wrong, (label, end - start))))

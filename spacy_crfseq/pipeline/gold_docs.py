@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,10 +39,7 @@ _ENT_MISSING, _ENT_INSIDE, _ENT_OUTSIDE, _ENT_BEGIN = range(4)
 
 @dataclass(frozen=True)
 class CorpusLayout:
-    """How a corpus file becomes docs; see `readers.create_conll_reader` for the fields.
-
-    RAISES ConfigError: On settings that cannot work.
-    """
+    """How a corpus file becomes docs; see `readers.create_conll_reader`.  RAISES ConfigError: If that cannot be."""
 
     path: Path
     columns: tuple[str, ...]
@@ -64,36 +62,15 @@ class CorpusLayout:
             raise ConfigError(f"weight = {self.weight} must be a number of at least 0.")
 
 
-class _Block(NamedTuple):
-    """Attributes of T tokens, ready for `Doc.from_array`: their ids and, for each, T values."""
-
-    attributes: tuple[int, ...]
-    values: list[list[int]]
-
-
-class _Parts(NamedTuple):
-    """What a doc of T tokens is made of.
-
-    orths (tuple[int, ...]): [T], the keys of the words; a tuple, since the garbage collector forgets tuples of numbers.
-    spaces (list[bool] | None): [T], None where they are not known.
-    attributes (list[int]): [A], ids of token attributes.
-    values (uint64 [T, A] | None): Their values, None where A is 0.
-    chunks (list[Span] | None): Spans under `chunks_key`, None where there is to be no such key.
-    """
-
-    orths: tuple[int, ...]
-    spaces: list[bool] | None
-    attributes: list[int]
-    values: NDArray[np.uint64] | None
-    chunks: list[Span] | None
-    chunks_key: str
+_Block = dict[int, list[int]]
+"""Token attributes by their ids, [T] values of each."""
 
 
 class Entry(NamedTuple):
-    """A reference doc and the parts of its predicted doc."""
+    """A reference doc, and what makes its predicted doc anew."""
 
     reference: Doc
-    predicted: _Parts
+    predicted: Callable[[], Doc]
 
 
 class _Keys(dict[str, int]):
@@ -112,83 +89,68 @@ class DocBuilder:
     """Turns sentences into entries of one vocabulary, and counts those with tags that break the scheme."""
 
     def __init__(self, vocab: Vocab, layout: CorpusLayout) -> None:
-        self._vocab = vocab
-        self._layout = layout
-        self._strings = _Keys(vocab.strings.add)
-        self._keys = {
-            "tag": self._strings,
-            "lemma": self._strings,
-            "pos": _Keys(_pos_key),
-            "morph": _Keys(vocab.morphology.add),
-        }
-        self.invalid = 0
-        self._first_invalid = 0
+        self._vocab, self._layout = vocab, layout
+        self._strings = strings = _Keys(vocab.strings.add)
+        self._keys = {"tag": strings, "lemma": strings, "pos": _Keys(_pos_key), "morph": _Keys(vocab.morphology.add)}
+        self.invalid = self._first_invalid = 0
 
     def warning(self) -> str:
-        """Say how many sentences held tags that break the scheme."""
-        one = self.invalid == 1
-        how_many = "a sentence holds" if one else f"{self.invalid:,} sentences, the first at this line, hold"
-        return (
-            f"{self._layout.path}:{self._first_invalid}: {how_many} tags that are not valid {self._layout.scheme}; "
-            f"{'it is' if one else 'they are'} read as conlleval does."
-        )
+        """Return how many sentences held tags that break the scheme, in words."""
+        held, read = f"{self.invalid:,} sentences, the first at this line, hold", "they are"
+        if self.invalid == 1:
+            held, read = "a sentence holds", "it is"
+        where = f"{self._layout.path}:{self._first_invalid}"
+        return f"{where}: {held} tags that are not valid {self._layout.scheme}; {read} read as conlleval does."
 
     def entry(self, sentences: list[Sentence]) -> Entry:
         """Return the entry of the sentences of one doc."""
+        layout = self._layout
+        # keys are almost twice as fast as strings; the garbage collector forgets tuples of numbers
         orths = tuple(self._strings[word] for sentence in sentences for word in sentence.words)
-        spaces = _joined_spaces(sentences)
-        columns = [name for name in self._layout.columns if name in ATTRIBUTES or name == "ent"]
-        blocks = {name: self._block(name, sentences) for name in columns}
-        given = {name: block for name, block in blocks.items() if name in self._layout.given}
-        if self._layout.unit == "document":
-            starts = [1 if i == 0 else -1 for s in sentences for i in range(len(s.words))]
-            blocks["start"] = given["start"] = _Block((SENT_START,), [starts])
+        blocks = {c: self._block(c, sentences) for c in layout.columns if c in ATTRIBUTES or c == "ent"}
+        given = [block for name, block in blocks.items() if name in layout.given]
+        gold = list(blocks.values())
         tree = self._tree(sentences)
-        if tree is not None:
-            blocks.pop("start", None)  # the tree sets the same ones
-            blocks["tree"] = tree
-        chunks = self._chunks(sentences) if "chunk" in self._layout.columns else None
-        key = self._layout.chunks_key
-        reference = _doc(self._vocab, _Parts(orths, spaces, *_stack(blocks), chunks, key))
-        weight = self._layout.weight * self._weight(sentences)
+        if layout.unit == "document":
+            starts = {SENT_START: [1 if i == 0 else -1 for s in sentences for i in range(len(s.words))]}
+            given.append(starts)
+            gold += [starts] if tree is None else []  # the tree sets the same ones
+        chunks = self._chunks(sentences) if "chunk" in layout.columns else None
+        known = [sentence.spaces for sentence in sentences if sentence.spaces is not None]
+        spaces = [space for each in known for space in each] if len(known) == len(sentences) else None
+        make = partial(_doc, self._vocab, orths, spaces, layout.chunks_key)
+        reference = make(chunks, *_stack([*gold, *([] if tree is None else [tree])]))
+        weight = layout.weight * self._weight(sentences)
         if weight != 1:
             reference.user_data[WEIGHT_KEY] = weight
-        given_chunks = chunks if "chunk" in self._layout.given else None
-        return Entry(reference, _Parts(orths, spaces, *_stack(given), given_chunks, key))
+        return Entry(reference, partial(make, chunks if "chunk" in layout.given else None, *_stack(given)))
 
     def _weight(self, sentences: list[Sentence]) -> float:
-        """Return the weight in a column of numbers, 1 without one.
-
-        Raises FormatError on what is no weight, and on another one in the same sentence or doc.
-        """
         first = None
         for sentence in sentences:
             for i, value in enumerate(sentence.columns.get("weight", [])):
                 weight = _number(value)
                 if i and value == "_":
                     continue
-                if weight is None:
-                    message = f"{value!r} in column 'weight' is no weight: it must be a number of at least 0."
-                    raise FormatError(self._layout.path, sentence.line + i, message)
                 first = weight if first is None else first
-                if weight != first:
+                message = f"{value!r} in column 'weight' is no weight: it must be a number of at least 0."
+                if weight is not None:
                     message = (
                         f"the weight {value} differs from the {first:g} before it: a sentence has one weight, at its "
                         "first token with '_' behind it or at all, and so has a document."
                     )
+                if weight is None or weight != first:
                     raise FormatError(self._layout.path, sentence.line + i, message)
         return 1.0 if first is None else first
 
     def _block(self, name: str, sentences: list[Sentence]) -> _Block:
-        """Return the attributes of a column."""
         if name == "ent":
             rows = [self._entities(sentence) for sentence in sentences]
             iob, types = [i for row, _ in rows for i in row], [key for _, row in rows for key in row]
-            return _Block((ENT_IOB, ENT_TYPE), [iob, types])
-        return _Block((ATTRIBUTES[name],), [[key for s in sentences for key in self._column(name, s)]])
+            return {ENT_IOB: iob, ENT_TYPE: types}
+        return {ATTRIBUTES[name]: [key for s in sentences for key in self._column(name, s)]}
 
     def _column(self, name: str, sentence: Sentence) -> list[int]:
-        """Return the keys of a column, [T]."""
         keys = self._keys[name]
         values = sentence.columns[name]
         try:
@@ -199,7 +161,6 @@ class DocBuilder:
             raise FormatError(self._layout.path, sentence.line + index, message) from error
 
     def _entities(self, sentence: Sentence) -> tuple[list[int], list[int]]:
-        """Return ent_iob [T] and ent_type [T]."""
         tags = sentence.columns["ent"]
         iob = [_ENT_MISSING if tag == _MISSING_ENTITY else _ENT_OUTSIDE for tag in tags]
         types = [0] * len(tags)
@@ -212,7 +173,6 @@ class DocBuilder:
         return iob, types
 
     def _chunks(self, sentences: list[Sentence]) -> list[Span]:
-        """Return the chunks of a doc."""
         spans, base = [], 0
         for sentence in sentences:
             spans += [Span(base + s, base + e, label) for s, e, label in self._spans(sentence, "chunk")]
@@ -220,7 +180,6 @@ class DocBuilder:
         return spans
 
     def _spans(self, sentence: Sentence, column: str) -> list[Span]:
-        """Return the spans of a column of tags.  Raises FormatError where they break the scheme and may not."""
         tags = sentence.columns[column]
         index = find_invalid(tags, self._layout.scheme)
         if index is None:
@@ -232,7 +191,6 @@ class DocBuilder:
         return decode_lenient(tags)
 
     def _tree(self, sentences: list[Sentence]) -> _Block | None:
-        """Return heads (relative) and deps of a doc, or None where a sentence has no tree."""
         heads: list[int] = []
         deps: list[int] = []
         for sentence in sentences:
@@ -241,41 +199,38 @@ class DocBuilder:
                 return None
             heads += tree
             deps += [self._strings[dep] for dep in sentence.columns["dep"]]
-        return _Block((HEAD, DEP), [heads, deps])
+        return {HEAD: heads, DEP: deps}
 
 
 def example_of(entry: Entry) -> Example:
     """Return an example with a fresh predicted doc."""
-    return Example(_doc(entry.reference.vocab, entry.predicted), entry.reference)
+    return Example(entry.predicted(), entry.reference)
 
 
-def _doc(vocab: Vocab, parts: _Parts) -> Doc:
-    """Return a doc of its parts."""
-    words: Any = parts.orths  # spaCy's stub knows no keys, which are almost twice as fast as strings
-    doc = Doc(vocab, words=words, spaces=parts.spaces)
-    if parts.values is not None:
-        values: Any = parts.values
-        doc.from_array([*parts.attributes], values)
-    if parts.chunks is not None:
-        doc.spans[parts.chunks_key] = [DocSpan(doc, *chunk) for chunk in parts.chunks]
+def _doc(
+    vocab: Vocab,
+    orths: Any,
+    spaces: list[bool] | None,
+    chunks_key: str,
+    chunks: list[Span] | None,
+    attributes: list[int],
+    values: Any,
+) -> Doc:
+    """Return a doc of [T] words, attributes [A] with values uint64 [T, A], and chunks; None for those not known."""
+    doc = Doc(vocab, words=orths, spaces=spaces)
+    if attributes:
+        doc.from_array([*attributes], values)
+    if chunks is not None:
+        doc.spans[chunks_key] = [DocSpan(doc, *chunk) for chunk in chunks]
     return doc
 
 
-def _stack(blocks: dict[str, _Block]) -> tuple[list[int], NDArray[np.uint64] | None]:
+def _stack(blocks: Iterable[_Block]) -> tuple[list[int], NDArray[np.uint64] | None]:
     """Return the ids of all A attributes and their values uint64 [T, A], None where there are no attributes."""
-    attributes = [attribute for block in blocks.values() for attribute in block.attributes]
-    if not attributes:
-        return [], None
-    columns = [values for block in blocks.values() for values in block.values]
+    columns = {attribute: values for block in blocks for attribute, values in block.items()}
     # relative heads and sentence starts may be negative, and are stored in two's complement
-    arrays = [np.array(values, np.int64 if min(values) < 0 else np.uint64).view(np.uint64) for values in columns]
-    return attributes, np.stack(arrays, axis=1)
-
-
-def _joined_spaces(sentences: list[Sentence]) -> list[bool] | None:
-    """Return the spaces of a doc, or None where the format does not tell."""
-    known = [sentence.spaces for sentence in sentences if sentence.spaces is not None]
-    return [space for spaces in known for space in spaces] if len(known) == len(sentences) else None
+    arrays = [np.array(v, np.int64 if min(v) < 0 else np.uint64).view(np.uint64) for v in columns.values()]
+    return list(columns), np.stack(arrays, axis=1) if arrays else None
 
 
 def _relative_heads(column: list[str]) -> list[int] | None:
@@ -292,7 +247,6 @@ def _relative_heads(column: list[str]) -> list[int] | None:
 
 
 def _number(value: str) -> float | None:
-    """Return a finite number of at least 0, None for another string."""
     try:
         number = float(value)
     except ValueError:
@@ -311,7 +265,6 @@ def _pos_key(value: str) -> int:
 
 
 def _is_tag(tag: str) -> bool:
-    """Whether a tag can be read at all, whatever its scheme."""
     try:
         split_tag(tag)
     except DataError:

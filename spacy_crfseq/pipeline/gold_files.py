@@ -1,8 +1,4 @@
-"""Annotated files as examples, for whatever scores a pipeline on them.
-
-The ending tells the layout of .spacy and .conllu files; the layout of others must be named, since columns of one number
-may hold different things.
-"""
+"""Annotated files as examples, for whatever scores a pipeline on them."""
 
 from __future__ import annotations
 
@@ -25,12 +21,10 @@ GIVEN_HELP = "Columns that the pipeline may see, with commas between [those its 
 
 
 class Gold(NamedTuple):
-    """An annotated file.
+    """An annotated file: its layout and its documents.
 
-    format (str): Its layout.
-    examples (list[Example]): Its documents; predicted ones hold words and what is given.
     columns (tuple[str, ...]): What it annotates: `TOKEN_COLUMNS` and `SPAN_COLUMNS`.
-    given (tuple[str, ...]): Columns that the predicted documents hold, too.
+    given (tuple[str, ...]): Columns that the predicted documents hold beside the words.
     """
 
     format: str
@@ -40,25 +34,20 @@ class Gold(NamedTuple):
 
 
 def names_of(given: str | None) -> list[str] | None:
-    """Return the names that an option has, with commas between; None if it is not there."""
+    """Return the names in an option, with commas between; None if it is not there."""
     return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
 
 
 def format_of(path: Path, format_name: str | None = None) -> str:
-    """Return the layout of an annotated file: the one that is named, else what the ending tells.
-
-    RAISES ConfigError: If there is no such layout.
-    RAISES FormatError: If there is no such file, or nothing tells its layout.
-    """
+    """Return the layout that is named, else what the ending says.  RAISES CrfError: If there is none, or no file."""
     return corpus_layout(path, format_name, takes_columns=False).name
 
 
 def read_gold(nlp: Language, path: Path, format_name: str | None = None, given: Sequence[str] | None = None) -> Gold:
     """Return an annotated file.
 
-    format_name (str | None): Its layout; None for what the ending tells.
-    given (Sequence[str] | None): Columns that the pipeline sees; if None, those that its features read and that no
-        component sets, such as the tags of CoNLL-2000.
+    format_name (str | None): Its layout; None for what the ending says.
+    given (Sequence[str] | None): Columns that the pipeline sees; None for those that features read and nothing sets.
     RAISES CrfError: If the file cannot be read, or holds nothing.
     """
     from spacy.training import Example

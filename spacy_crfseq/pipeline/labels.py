@@ -18,10 +18,8 @@ from .tasks.base import Annotation
 class LabelSet:
     """The tags of a model, in the order of its numbers, under the rules of a task; never changed.
 
-    annotation (Annotation): The task.
     component (str): The name of the component, for messages.
-    tags (tuple[str, ...]): The L tags.
-    constraints (Constraints): Which may follow each other.
+    constraints (Constraints): Which of the L tags may follow each other.
     """
 
     def __init__(self, annotation: Annotation, component: str, tags: Iterable[str] = ()) -> None:
@@ -29,16 +27,11 @@ class LabelSet:
         self.constraints = annotation.constraints(self.tags)
 
     def numbers(self, tags: Tags, partials: PartialTable) -> Ints:
-        """Return gold labels [T] for gold tags.
-
-        RAISES DataError: If a tag is none of the component's.
-        """
-        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(self.tags)}
-        numbers[None] = MISSING
+        """Return gold labels [T] for gold tags.  RAISES DataError: If a tag is none of the component's."""
+        numbers: dict[str | None, int] = {None: MISSING, **{tag: number for number, tag in enumerate(self.tags)}}
         try:
-            return np.array(
-                [partials.number(tag) if isinstance(tag, Partial) else numbers[tag] for tag in tags], np.int32
-            )
+            found = [partials.number(tag) if isinstance(tag, Partial) else numbers[tag] for tag in tags]
+            return np.array(found, np.int32)
         except KeyError as error:
             label = (*self.annotation.public_labels([error.args[0]]), error.args[0])[0]
             raise DataError(
@@ -54,7 +47,6 @@ class LabelSet:
     def allowed(self, docs: Sequence[Doc], columns: DocColumns, known: Mapping[int, DocEvidence]) -> Bools | None:
         """Return which tags the tokens of some Docs may have [T, L], None where all may have all.
 
-        columns (DocColumns): What has been read from the Docs.
         known (Mapping[int, DocEvidence]): What is known about single Docs, by their numbers.
         RAISES DataError: If that cannot be, or contradicts itself.
         """
@@ -68,19 +60,14 @@ class LabelSet:
         return allowed
 
     def _restrict(self, allowed: Bools, evidence: DocEvidence, doc: Doc) -> None:
-        """Take from allowed [tokens, L] the labels that the evidence rules out.
-
-        RAISES DataError: On a span that reaches over the end of a sentence or of the Doc, overlaps another, or has a
-            label that the model does not know; on such tokens and labels; and where no label is left for a token.
-        """
+        """Take from allowed [tokens, L] the labels that the evidence rules out.  RAISES DataError: As `allowed`."""
         taken: set[int] = set()
         for span in dict.fromkeys(evidence.spans):  # a ruler and a user may say the same
+            where = f"{about(doc)}: the given span {span.start}-{span.end} {span.label_!r}"
             if not taken.isdisjoint(range(span.start, span.end)):
-                raise DataError(
-                    f"{about(doc)}: the given span {span.start}-{span.end} {span.label_!r} overlaps another."
-                )
+                raise DataError(f"{where} overlaps another.")
             taken.update(range(span.start, span.end))
-            self._clamp(allowed, span, doc)
+            self._clamp(allowed, span, doc, where)
         for token, labels in evidence.allowed.items():
             if not 0 <= token < len(doc):
                 raise DataError(f"{about(doc)}: labels are given for token {token}, but it has {len(doc)} tokens.")
@@ -91,9 +78,8 @@ class LabelSet:
                     "(restrict, given spans, entities that are set on the Doc already) contradicts itself."
                 )
 
-    def _clamp(self, allowed: Bools, span: SpanLike, doc: Doc) -> None:
+    def _clamp(self, allowed: Bools, span: SpanLike, doc: Doc, where: str) -> None:
         start, end, label = span
-        where = f"{about(doc)}: the given span {start}-{end} {label!r}"
         if not 0 <= start < end <= len(doc):
             raise DataError(f"{where} is not inside the {len(doc)} tokens.")
         if crosses_sentences(doc, start, end):
@@ -115,7 +101,7 @@ def known_of(
     preset: Mapping[int, DocEvidence] | None,
     given: Mapping[int, DocEvidence] | None = None,
 ) -> dict[int, DocEvidence]:
-    """Return all that is known about Docs, by their numbers.
+    """Return all that is known about Docs, by their numbers, what is noted on them included.
 
     preset (Mapping | None): What earlier components have decided, as it is on the Docs; None takes what is noted of it.
     given (Mapping | None): What else is known.
@@ -131,10 +117,7 @@ def known_of(
 
 
 def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str]) -> list[int]:
-    """Return the numbers of the tags that labels stand for: tags themselves, types all their tags.
-
-    RAISES DataError: If the model has no such label.
-    """
+    """Return the numbers of the tags that labels, tags or types, mean.  RAISES DataError: If there is none."""
     found: list[int] = []
     for label in labels:
         meant = [i for i, tag in enumerate(tags) if label == tag or (label,) == annotation.public_labels([tag])]
@@ -145,10 +128,7 @@ def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str
 
 
 class PartialTable:
-    """Numbers what is known of gold tokens in part, and keeps the candidate sets that the numbers stand for.
-
-    candidates (CandidateTable): The sets, for data sets to refer to.
-    """
+    """Numbers what is known of gold tokens in part, and keeps the candidate sets that the numbers mean."""
 
     def __init__(self, annotation: Annotation) -> None:
         self._annotation = annotation
@@ -170,10 +150,7 @@ class PartialTable:
         return [tag for tag in tags if tag not in known]
 
     def resolve(self, tags: Sequence[str]) -> None:
-        """Bring the candidate sets up to date with a model's tags and with what was numbered.
-
-        RAISES DataError: On a label that is none of the model's, and where none is left for a token.
-        """
+        """Bring the candidate sets up to date with a model's tags.  RAISES DataError: If a token has no label left."""
         if tuple(tags) != self._tags:
             self._tags, self.candidates.now = tuple(tags), Candidates(np.zeros((0, len(tags)), np.bool_))
         sets, incorrect = self.candidates.now

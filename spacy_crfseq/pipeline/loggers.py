@@ -1,7 +1,6 @@
-"""A logger for ``spacy train`` that tells of a CRF what tells whether it learns: objective, gradient, active features.
+"""A logger for ``spacy train`` that shows whether a CRF learns: objective, gradient, active features.
 
-spaCy's own columns come first, by its ConsoleLogger.  On a terminal curves of the objective and of the score move below
-the table; a file has the same lines as the log of ``crfseq fit``.
+The columns follow those of spaCy's ConsoleLogger; on a terminal, curves move below the table.
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ def create_logger(path: str | None = None, curve: bool = True) -> Callable[..., 
 
 
 class Logger:
-    """Logs one training run.
-
-    nlp (Language): The pipeline, without its frozen components.
-    """
+    """Logs one training run of a pipeline without its frozen components."""
 
     def __init__(self, nlp: Language, stdout: IO[str], stderr: IO[str], path: str | None, curve: bool) -> None:
         from .component import CRFComponent
@@ -65,13 +61,14 @@ class Logger:
         make = util.registry.get("loggers", CONSOLE)
         self._log_step, self._finalize = make(progress_bar=None)(nlp, self._spacy, stderr)
         self._alone = next(iter(self._pipes.values())) if len(self._pipes) == 1 else None
-        self._curve = LiveCurve(stderr) if curve else None
+        self._curve = LiveCurve(stderr if curve else StringIO())
         self._file = self._open(path)
         self._began = perf_counter()
+        own = [] if self._alone is None else [(name, 11) for name in _figures(self._alone, None, 0)]
+        self._columns = [*own, ("seconds", 8)]  # several components have a line each instead
         head, line = self._spoken()
-        columns = [*self._columns(), ("seconds", 8)]
-        self._write(head, [(name.upper(), width) for name, width in columns])
-        self._write(line, [("-" * width, width) for _, width in columns])
+        self._write(head, [name.upper() for name, _ in self._columns])
+        self._write(line, ["-" * width for _, width in self._columns])
 
     def step(self, info: dict[str, Any] | None) -> None:
         """Take in a step of spaCy's training loop; without `info` it was not evaluated."""
@@ -82,30 +79,26 @@ class Logger:
         reports = {name: pipe.training.figures(restart=True) for name, pipe in self._pipes.items()}
         active = {name: pipe.doc_model.n_active for name, pipe in self._pipes.items()}
         self._log_step(info)
-        if self._curve is not None:
-            self._curve.hide()
-        told = {name: _figures(pipe, reports[name], active[name]) for name, pipe in self._pipes.items()}
+        self._curve.hide()
+        shown = {name: _figures(pipe, reports[name], active[name]) for name, pipe in self._pipes.items()}
+        own = [] if self._alone is None else shown[self._alone.name].values()
         for line in self._spoken():
-            own = [] if self._alone is None else [*told[self._alone.name].values()]
-            widths = [*(width for _, width in self._columns()), 8]
-            self._write(line, list(zip([*own, f"{seconds:.2f}"], widths, strict=True)))
+            self._write(line, [*own, f"{seconds:.2f}"])
         if self._alone is None:
-            for name, figures in told.items():
+            for name, figures in shown.items():
                 words = "  ".join(f"{key} {value}" for key, value in figures.items())
                 print(f"{'':11}  {name}  {words}", file=self._stdout, flush=True)
         best = info["score"] == max(info["checkpoints"])[0]
         for name, report in reports.items():
-            if report is not None:
+            if report is not None and self._file is not None:
                 score = info["other_scores"].get(self._pipes[name].annotation.score_name)
-                if self._file is not None:
-                    self._file.write(log_line(name, info["step"] + 1, seconds, report, active[name], score, best))
-                    self._file.flush()
+                self._file.write(log_line(name, info["step"] + 1, seconds, report, active[name], score, best))
+                self._file.flush()
         self._draw(info["score"])
 
     def close(self) -> None:
         """Take the curves away and close the file."""
-        if self._curve is not None:
-            self._curve.hide()
+        self._curve.hide()
         self._finalize()
         if self._file is not None:
             self._file.close()
@@ -126,16 +119,12 @@ class Logger:
         self._spacy.truncate()
         return lines
 
-    def _columns(self) -> list[tuple[str, int]]:
-        """Return names and widths of the columns beside spaCy's; several components have a line each instead."""
-        return [] if self._alone is None else [(name, 11) for name in _figures(self._alone, None, 0)]
-
-    def _write(self, line: str, cells: list[tuple[str, int]]) -> None:
-        print("  ".join([line, *(f"{cell:>{width}}" for cell, width in cells)]), file=self._stdout, flush=True)
+    def _write(self, line: str, cells: list[str]) -> None:
+        filled = [f"{cell:>{width}}" for cell, (_, width) in zip(cells, self._columns, strict=True)]
+        print("  ".join([line, *filled]), file=self._stdout, flush=True)
 
     def _draw(self, score: float | None) -> None:
-        """Move the curves on."""
-        if self._curve is None or not self._curve.live:
+        if not self._curve.live:
             return
         for name, pipe in self._pipes.items():
             report = pipe.training.figures()

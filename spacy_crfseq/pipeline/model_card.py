@@ -1,8 +1,4 @@
-"""The model card: what ``spacy package`` shows of a pipeline in its README, from what the pipeline itself knows.
-
-spaCy makes that README from the pipeline's meta: the name, licence and author, labels and scores, a description at
-the top and notes at the end.  The last two are filled here, and only where nobody has written any.
-"""
+"""The model card: description and notes of a pipeline's meta, which ``spacy package`` shows in a README."""
 
 import dataclasses
 import re
@@ -24,12 +20,8 @@ def create_model_card(
 ) -> Callable[[Language], Language]:
     """Return a callback that fills a pipeline's model card (registered as ``spacy_crfseq.ModelCard.v1``).
 
-    It is meant for ``[training.before_to_disk]``, so that models of ``spacy train`` have one; ``crfseq fit`` and its
-    siblings write the notes without being asked.  Settings that are empty leave the meta as it is.
-
-    description (str): One sentence about the pipeline.
-    author, email, url (str): Who made it, and where it is found.
-    license (str): Under which it may be used, such as "MIT".
+    It is meant for ``[training.before_to_disk]``; ``crfseq fit`` and its siblings write the notes without being asked.
+    The settings are those of spaCy's meta; empty ones leave the meta as it is.
     """
     given = {"description": description, "author": author, "email": email, "url": url, "license": license}
 
@@ -46,18 +38,15 @@ def fill_card(nlp: Language) -> Language:
     if not crfs:
         return nlp
     if not nlp.meta.get("description"):
-        nlp.meta["description"] = _description(nlp, crfs)
+        tasks = dict.fromkeys(TASKS.get(nlp.get_pipe_meta(name).factory, name) for name in crfs)
+        what = f"Linear-chain conditional random fields for {_listed(list(tasks))}; runs on a CPU."
+        nlp.meta["description"] = what
     if not nlp.meta.get("notes") or nlp.meta["notes"].startswith(HEADING):
-        nlp.meta["notes"] = _notes(nlp, crfs)
+        nlp.meta["notes"] = _notes(crfs)
     return nlp
 
 
-def _description(nlp: Language, crfs: dict[str, CRFComponent]) -> str:
-    tasks = [TASKS.get(nlp.get_pipe_meta(name).factory, name) for name in crfs]
-    return f"Linear-chain conditional random fields for {_listed(list(dict.fromkeys(tasks)))}; runs on a CPU."
-
-
-def _notes(nlp: Language, crfs: dict[str, CRFComponent]) -> str:
+def _notes(crfs: dict[str, CRFComponent]) -> str:
     parts = [HEADING, _models(crfs), "Scores above are those of the development data; losses are per token, times 100."]
     for name, pipe in crfs.items():
         parts.append(f"**`{name}`**: " + " ".join(_facts(name, pipe)))

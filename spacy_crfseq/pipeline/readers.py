@@ -1,8 +1,6 @@
 """Corpus readers for spaCy's training configs: column files, CoNLL-U and attribute files without a detour over DocBin.
 
-A reader turns its file into reference docs once for each vocabulary.  Every call then yields the same
-reference docs with fresh predicted ones, so that an epoch or an evaluation does not pay for parsing again.
-Its `stream` keeps nothing: a large corpus that is read once or twice needs memory for one doc at a time.
+A file is parsed once for each vocabulary; every call then yields the same reference docs with fresh predicted ones.
 """
 
 # No `from __future__ import annotations`: spaCy checks a config against the annotations as they are.
@@ -80,13 +78,8 @@ def create_conllu_reader(
 
     Sets tag, pos, morph and lemma, and head and dep in docs where each sentence's heads make a tree.
 
-    path (Path): The file.
-    given (list[str]): Columns that the predicted doc gets too, because they are an input of the task.
     unit (str): "sentence" makes each a doc, "document" all up to the next ``# newdoc``.
-    limit (int): The most docs to read, 0 for all.
-    weight (float): How much each doc counts in training; 2 is like having it twice, 0 like leaving it out.
-
-    Raises ConfigError on settings that cannot work; the reader raises FormatError naming file and line.
+    The other settings and the errors are those of `create_conll_reader`.
     """
     layout = CorpusLayout(_given(path), tuple(ATTRIBUTES), "plain", tuple(given), unit, limit=limit, weight=weight)
     return CorpusReader(lambda: read_conllu(layout.path), layout)
@@ -104,22 +97,14 @@ def create_crfsuite_reader(
 ) -> "CRFsuiteReader":
     """Create a reader of an attribute file of CRFsuite (``spacy_crfseq.CRFsuiteReader.v1``).
 
-    path (Path): The file.
     column (str): What its labels are: tag, pos, morph, ent (into doc.ents) or chunk (into doc.spans).
-    scheme (str): How ent and chunk are tagged: IOB2, BILUO or IOB1.
     word (str): The beginning of the attribute whose rest is the word, as CRFsuite's own examples name it; the text of
         a token without one is "_".  For people to read: features are the attributes alone.
-    chunks_key (str): The key of the chunks in doc.spans.
-    on_invalid (str): On tags that break the scheme: "error", or "conlleval" to read them as the CoNLL scorer does.
-    limit (int): The most sequences to read, 0 for all.
-    weight (float): How much each sequence counts in training.
-
-    Raises ConfigError on settings that cannot work; the reader raises FormatError naming file and line.
+    The other settings and the errors are those of `create_conll_reader`.
     """
-    if path is None:
-        raise ConfigError("spacy_crfseq.CRFsuiteReader.v1 got no path. Give the file under [paths] in the config.")
+    path = _given(path)
     check_setting("column", column, ("tag", "pos", "morph", "ent", "chunk"))
-    layout = CorpusLayout(Path(path), ("word", column), scheme, (), "sentence", chunks_key, on_invalid, limit, weight)
+    layout = CorpusLayout(path, ("word", column), scheme, (), "sentence", chunks_key, on_invalid, limit, weight)
     return CRFsuiteReader(layout, word)
 
 
@@ -134,12 +119,7 @@ def read_examples(
     on_invalid: str = "conlleval",
     limit: int = 0,
 ) -> Iterator[Example]:
-    """Return an iterator over the examples of a file in the layout of a preset, such as "conll2000" or "conllu".
-
-    The file is read as examples are taken, and none is kept.
-
-    Raises ConfigError on an unknown preset and what the readers raise.
-    """
+    """Return examples of a file in the layout of a preset, read as they are taken.  RAISES ConfigError: If unknown."""
     preset = get_preset(preset_name)
     if preset_name == "conllu":
         return create_conllu_reader(path, list(given), unit, limit).stream(nlp)
@@ -151,36 +131,23 @@ def read_examples(
 
 
 class CorpusReader:
-    """A corpus file as examples.
-
-    read (Callable): Opens the file anew and yields its sentences.
-    layout (CorpusLayout): How they become docs.
-
-    The docs of a vocabulary are kept, and with them the vocabulary, as long as the reader lives.
-    """
+    """A corpus file as examples; `read` opens the file anew.  Docs are kept for each vocabulary, which is kept, too."""
 
     def __init__(self, read: Callable[[], Iterator[Sentence]], layout: CorpusLayout) -> None:
         register_extensions()
-        self._read, self._layout = read, layout
-        self._warned = False
+        self._read, self._layout, self._warned = read, layout, False
         # A Vocab takes no weak references; the stored one keeps its id from being used again.
         self._built: dict[int, tuple[Vocab, list[Entry]]] = {}
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Return an iterator over the examples; reference docs are the same objects in every call.
-
-        Raises FormatError, at once, on a line that cannot be read.
-        """
+        """Return an iterator over the examples; raises FormatError, at once, on a line that cannot be read."""
         vocab = nlp.vocab
         if id(vocab) not in self._built:
             self._built[id(vocab)] = vocab, list(self._entries(vocab))
         return map(example_of, self._built[id(vocab)][1])
 
     def stream(self, nlp: Language) -> Iterator[Example]:
-        """Return an iterator over the examples that reads the file as it goes and keeps none of them.
-
-        Raises FormatError when it comes to a line that cannot be read.
-        """
+        """Return an iterator over the examples that reads the file as it goes and keeps none of them."""
         return map(example_of, self._entries(nlp.vocab))
 
     def _entries(self, vocab: Vocab) -> Iterator[Entry]:
@@ -193,7 +160,6 @@ class CorpusReader:
             warnings.warn(builder.warning(), stacklevel=3)
 
     def _groups(self) -> Iterator[list[Sentence]]:
-        """Yield the sentences of each doc."""
         if self._layout.unit == "sentence":
             return ([sentence] for sentence in self._read())
         return (list(group) for _, group in groupby(self._read(), key=lambda sentence: sentence.document))
@@ -208,12 +174,8 @@ class CRFsuiteReader:
         self._docs = CorpusReader(self._words, layout)
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Return an iterator over the examples; both docs of each have the attributes.
-
-        Raises FormatError, at once, on a line that cannot be read.
-        """
-        examples = self._docs(nlp)
-        return map(_with_attributes, examples, self._read())
+        """Return an iterator over the examples, both docs of which have the attributes."""
+        return map(_with_attributes, self._docs(nlp), self._read())
 
     def _read(self) -> list[AttributeSentence]:
         if self._sentences is None:

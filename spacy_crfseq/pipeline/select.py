@@ -25,8 +25,8 @@ def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> d
     found = {name: pipe for name, pipe in pipes.items() if isinstance(pipe, CRFComponent)}
     unknown = [name for name in wanted if name not in found]
     if unknown or not found:
-        which = f"no CRF component {unknown[0]!r}" if unknown else "no CRF component"
-        raise ConfigError(f"{model} has {which}. Its components are {', '.join(pipes) or 'none'}.")
+        which = f" {unknown[0]!r}" if unknown else ""
+        raise ConfigError(f"{model} has no CRF component{which}. Its components are {', '.join(pipes) or 'none'}.")
     return {name: pipe for name, pipe in found.items() if name in wanted or not wanted}
 
 
@@ -45,10 +45,7 @@ def one_crf_of(nlp: Language, wanted: str | None, model: str, *, spans_first: bo
 
 
 def run_between(nlp: Language, docs: Iterable[Doc], first: str | None, last: str) -> list[Doc]:
-    """Let the components of a pipeline from `first`, or its beginning, up to `last`, not included, annotate docs.
-
-    RAISES DataError: If one changes the tokens.
-    """
+    """Annotate docs by the components from `first` (or all) up to `last`.  RAISES DataError: If tokens change."""
     docs, names = list(docs), nlp.pipe_names
     between = names[0 if first is None else names.index(first) : names.index(last)]
     if not between:

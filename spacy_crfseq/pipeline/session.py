@@ -1,10 +1,8 @@
 """What training inside spaCy needs between two calls of `update`.
 
-spaCy hands over a batch at a time, as copies of its examples.  An online optimizer works on what came since the last
-step.  A batch optimizer needs the whole epoch: examples are collected until as many as `initialize` saw are there, or
-until a batch brings nothing new; from then on every epoch's worth of examples buys its iterations, and a new example
-begins a new collection.  Examples are told apart by their content, so that each is compiled once, however often spaCy
-or a user's loop makes it anew.
+spaCy hands over a batch at a time.  An online optimizer works on what came since the last step.  A batch optimizer
+needs the whole epoch: examples are collected until as many as `initialize` saw are there, or a batch brings nothing
+new; a new example begins a new collection.  Examples are told apart by their content, so that each is compiled once.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ class Session:
     initial (Dataset | None): The whole training set as `initialize` saw it, until the first update.
     sample (Dataset | None): A part of it that stays, for choosing learning rates.
     n_total (int): Sequences in the whole training set.
-    grows (bool): Whether n_total is only what is known so far: the corpus is streamed, or nobody told its size.
+    grows (bool): Whether n_total is what is known so far, of a corpus that is streamed or of unknown size.
     stale (bool): Whether the optimizer is ahead of the model's parameters.
     """
 
@@ -63,8 +61,7 @@ class Session:
         self._keys: set[int] = set()
         self._epoch: Dataset | None = None
         self._objective: Objective | None = None
-        self._epoch_size = 0
-        self._seen = 0
+        self._epoch_size = self._seen = 0
         self._sinks: list[dict[str, float]] = []
         self._met_loss, self._met_sequences, self._refill = 0.0, 0, False
 
@@ -76,14 +73,10 @@ class Session:
     def add(
         self, examples: Sequence[Example], keys: Sequence[int], compile_: Compile, losses: dict[str, float]
     ) -> None:
-        """Take in a batch; `losses` is filled when the optimizer has worked on it.
-
-        keys (Sequence[int]): A hash of everything about each example that training depends on.
-        """
+        """Take in a batch, with a hash of all that training takes from each example; `losses` is filled later."""
         if self._optimizer.online:
             self._pending += self._cache.get(examples, keys, compile_)
-            if self.grows:
-                self.n_total = max(self.n_total, self._cache.n_sequences)
+            self.n_total = max(self.n_total, self._cache.n_sequences if self.grows else 0)
         else:
             self._collect(examples, keys, compile_)
         self.initial = None
@@ -102,14 +95,10 @@ class Session:
             self._collected += self._cache.get(examples, keys, compile_)
             self._keys.update(keys)
         if len(self._collected) >= self._n_examples if self._n_examples else nothing_new:
-            self._close_epoch()
-
-    def _close_epoch(self) -> None:
-        self._epoch = join(self._collected)
-        self._epoch_size = self._seen = len(self._collected)  # the first iteration is due
-        self._collected, self._cache = [], _Cache()
-        if self.grows:
-            self.n_total = self._epoch.n_sequences
+            self._epoch = join(self._collected)
+            self._epoch_size = self._seen = len(self._collected)  # the first iteration is due
+            self._collected, self._cache = [], _Cache()
+            self.n_total = self._epoch.n_sequences if self.grows else self.n_total
 
     def work(self, objective_on: Callable[[Dataset], Objective], theta: Floats, name: str, iterations: int) -> None:
         """Let the optimizer work on what has come in; `theta` is where a new run begins."""
@@ -132,7 +121,6 @@ class Session:
         self._sinks = []
 
     def _account(self, data: Dataset) -> None:
-        """Add what the optimizer met on some data to the figures."""
         if self._report is None:
             return
         if self._refill or not self._optimizer.online:
@@ -145,7 +133,7 @@ class Session:
 
         Objective and loss are those of the whole training set; an online optimizer's are estimated from what it met
         since the last restart.
-        restart (bool): Let the figures of an online optimizer begin anew with what comes next.
+        restart (bool): Begin that estimate anew with what comes next.
         """
         if self._report is None:
             return None
@@ -155,7 +143,6 @@ class Session:
         return self._report._replace(value=loss + penalty, loss=loss)
 
     def _due(self) -> Dataset | None:
-        """Return the data the optimizer should work on now, if any."""
         if self._optimizer.online:
             pending, self._pending = self._pending, []
             return join(pending) if pending else None
@@ -172,10 +159,7 @@ class Session:
 
 
 class _Cache:
-    """Compiled examples by the hash of their content.
-
-    n_sequences (int): Sequences of all distinct examples that were ever here.
-    """
+    """Compiled examples by the hash of their content; `n_sequences` counts all that were ever here."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[int, Dataset] = OrderedDict()

@@ -1,7 +1,7 @@
 """The settings that the three factories share, with their defaults: how a component models and learns.
 
-Light, since every `Language` object imports it with the factories.  (No deferred annotations here: the factories have
-these in their signatures, which spaCy checks configs against.)
+Light, since every `Language` imports it.  (No deferred annotations here: the factories have these in their signatures,
+which spaCy checks configs against.)
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,10 +19,11 @@ else:  # blocks of a config are resolved before they come here
 
 SUPPORTS = ("observed", "all")
 PRECISIONS = ("float32", "float64")
-_LEAST = (
-    ("min_count", 1, "at least 1"), ("inner_iterations", 1, "at least 1"),
-    ("max_features", 0, "0 (all) or more"), ("n_threads", 0, "0 (all cores) or more"),
-)  # fmt: skip
+_LEAST = {
+    **dict.fromkeys(("min_count", "inner_iterations", "tag_dictionary_min_count"), (1, "at least 1")),
+    "max_features": (0, "0 (all) or more"), "n_threads": (0, "0 (all cores) or more"),
+    "tag_dictionary_size": (0, "0 (no dictionary) or more"),
+}  # fmt: skip
 
 
 class Method(NamedTuple):
@@ -70,10 +71,7 @@ class Method(NamedTuple):
     n_threads: int = 0
 
     def check(self, component: str) -> None:
-        """Refuse settings that cannot work.
-
-        RAISES ConfigError: Naming the component, the setting and what to write instead.
-        """
+        """Refuse settings that cannot work.  RAISES ConfigError: With the setting and what to write instead."""
         from ..features.sets import FeatureSet
         from ..features.template_file import TemplateFile
         from ..training.compatibility import check_plugins
@@ -85,14 +83,9 @@ class Method(NamedTuple):
         for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
             if value not in known:
                 raise ConfigError(f"{where}: {name} = {value!r} is not supported. {suggest(str(value), known)}")
-        for name, least, words in _LEAST:
+        for name, (least, words) in _LEAST.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"{where}: {name} must be {words}, but {getattr(self, name)} was given.")
-        if self.tag_dictionary_size < 0 or self.tag_dictionary_min_count < 1:
-            raise ConfigError(
-                f"{where}: tag_dictionary_size must be 0 (no dictionary) or more and tag_dictionary_min_count at least "
-                f"1, but {self.tag_dictionary_size} and {self.tag_dictionary_min_count} were given."
-            )
         for name, potential in self.potentials.items():
             if not isinstance(potential, TokenPotential):
                 raise ConfigError(
@@ -104,10 +97,7 @@ class Method(NamedTuple):
         )
 
     def check_transitions(self, component: str) -> None:
-        """Refuse to train where a template file says something else of transitions than the settings.
-
-        RAISES ConfigError: Saying what to write.
-        """
+        """RAISES ConfigError: Where a template file says something else of transitions than the settings."""
         from ..features.template_file import TemplateFile
 
         if isinstance(self.features, TemplateFile):

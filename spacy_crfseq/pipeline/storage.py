@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import srsly
 from spacy import util
@@ -16,21 +16,8 @@ from ..model import LinearChainCRF
 from .settings import Method
 
 
-class StoredModel(NamedTuple):
-    """What a model file holds.
-
-    crf (LinearChainCRF): Labels, attribute keys and weights.
-    names (list[str]): Readable attribute names, empty where they were not kept.
-    n_sequences (int): Sequences of the training set, which online training goes on with.
-    """
-
-    crf: LinearChainCRF
-    names: list[str]
-    n_sequences: int
-
-
 def pack(crf: LinearChainCRF, features: Features, names: list[str], n_sequences: int) -> bytes:
-    """Return the bytes of a model file."""
+    """Return the bytes of a model file; online training goes on with the number of training sequences."""
     head = {
         "template_file": features.to_state() if isinstance(features, TemplateFile) else None,
         "templates": list(features.templates),
@@ -48,8 +35,8 @@ def _functions(features: Features) -> dict[str, Any]:
     return {**features.functions, **features.token_functions}
 
 
-def unpack(data: bytes, method: Method, component: str, source: str) -> StoredModel:
-    """Return what `pack` stored; features that keep a state, such as gazetteers and template files, get it back.
+def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[LinearChainCRF, list[str], int]:
+    """Return the model, names and number of sequences that `pack` stored; features that keep a state get it back.
 
     method (Method): Features and potentials of the config, which must be those of the model.
     source (str): What to call the data in an error.
@@ -80,14 +67,11 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> StoredMo
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
-    return StoredModel(crf, names, n_sequences)
+    return crf, names, n_sequences
 
 
 def read_settings(file: Path) -> dict[str, Any]:
-    """Return the settings stored as JSON.
-
-    RAISES ModelFileError: If the file holds something else.
-    """
+    """Return the settings stored as JSON.  RAISES ModelFileError: If the file holds something else."""
     try:
         stored = srsly.read_json(file)
     except ValueError as error:
@@ -110,10 +94,7 @@ def to_bytes(model: Any, exclude: Iterable[str]) -> bytes:
 
 
 def from_bytes(model: Any, data: bytes, exclude: Iterable[str]) -> None:
-    """Load what `to_bytes` returned.
-
-    RAISES ModelFileError: If the data are damaged or foreign.
-    """
+    """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
     load = {
         "cfg": lambda data: model.use_settings(srsly.json_loads(data)),
         "vocab": lambda data: model.vocab.from_bytes(data, exclude=exclude),
@@ -140,10 +121,7 @@ def to_disk(model: Any, path: str | Path, exclude: Iterable[str]) -> None:
 
 
 def from_disk(model: Any, path: str | Path, exclude: Iterable[str]) -> None:
-    """Load what `to_disk` wrote.
-
-    RAISES ModelFileError: If the file is damaged or foreign.
-    """
+    """Load what `to_disk` wrote.  RAISES ModelFileError: If the file is damaged or foreign."""
     load: dict[str, Callable[[Path], Any]] = {
         "cfg": lambda file: model.use_settings(read_settings(file)),
         "vocab": lambda folder: model.vocab.from_disk(folder, exclude=exclude),

@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
 
 class Text(NamedTuple):
-    """A text that nobody has annotated.
+    """A text that nobody has annotated: its tokens, and sentences where the file marks them.
 
-    doc (Doc): Its tokens, and sentences where the file marks them.
     line (int): Its line in the file; of a DocBin or a corpus, the number of the Doc; from 1.
-    meta (dict): What the file tells about it.
+    meta (dict): What the file says about it.
     """
 
     doc: Doc
@@ -37,9 +36,8 @@ class Text(NamedTuple):
 def read_texts(nlp: Language, path: Path, format_name: str | None = None) -> Iterator[Text]:
     """Yield the texts of a file as it is read, without empty ones.
 
-    format_name (str | None): One of `RAW`, or a corpus whose annotation is left out; None for what the ending tells.
-    RAISES FormatError: If there is no such file, its ending tells nothing, or a line is reached that cannot be read.
-    RAISES ConfigError: If there is no such format.
+    format_name (str | None): One of `RAW`, or a corpus whose annotation is left out; None for what the ending says.
+    RAISES CrfError: If there is no such file or format, or a line is reached that cannot be read.
     """
     check_file(path)
     kind = text_format(path, format_name)
@@ -47,10 +45,7 @@ def read_texts(nlp: Language, path: Path, format_name: str | None = None) -> Ite
 
 
 def texts_of(nlp: Language, source: str | Path, format_name: str | None = None) -> Iterator[Text]:
-    """Return the texts of a file, or a text that is given itself; none where that is empty.
-
-    format_name (str | None): As `read_texts` has it; if given, the source is a file.
-    """
+    """Return the texts of a file, or a text that is given itself, none where it is empty; a format means a file."""
     if format_name or _is_path(str(source)):
         return read_texts(nlp, Path(source), format_name)
     if not str(source).isprintable() and any("\ud800" <= sign <= "\udfff" for sign in str(source)):
@@ -59,7 +54,6 @@ def texts_of(nlp: Language, source: str | Path, format_name: str | None = None) 
 
 
 def _is_path(source: str) -> bool:
-    """Whether an argument is a file's name and no text, also where there is no such file."""
     if len(source) >= 256 or not source.strip():
         return False
     path = Path(source)
@@ -92,7 +86,7 @@ def read_records(path: Path, kind: str, given: Sequence[str] = (), start: Place 
     """Return an iterator over the records of a file, errors among them, and the places behind.
 
     path (Path): The file, packed by gzip if its name ends in .gz; `STDIN` for standard input.
-    kind (str): What `text_format` tells; a DocBin is unpacked in memory.
+    kind (str): What `text_format` returns; a DocBin is unpacked in memory.
     given (Sequence[str]): Columns of a corpus to be read beside the words.
     start (Place): Where to begin; what is yielded is the same as in a run from the beginning.
     """
@@ -142,14 +136,8 @@ def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
     return result
 
 
-# spaCy's binary format
-
-
 def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
-    """Yield the Docs of a file in spaCy's binary format.
-
-    RAISES FormatError: If it is none.
-    """
+    """Yield the Docs of a file in spaCy's binary format.  RAISES FormatError: If it is none."""
     docs: Iterator[Doc] = _read_docbin(source).get_docs(vocab)
     return docs
 
@@ -178,7 +166,6 @@ def _from_docbin(path: Path, start: Place) -> Iterator[Piece]:
 
 
 def _noted(user_data: bytes | None) -> Any:
-    """Return the attributes in the packed user data of a Doc."""
     from ..features.noted import EXTENSION, KEY
 
     if user_data is None or EXTENSION.encode() not in user_data:

@@ -75,7 +75,6 @@ class Training:
             raise DataError(f"Component {model.name!r}: {error}") from None
 
     def _relabelled(self, found: EncodedCorpus) -> Dataset:
-        """Return the data, its labels changed to the numbers of the component's labels."""
         numbers = np.append(self._model.labels.numbers(list(found.tags), self._model.partials), np.int32(MISSING))
         gold = found.data.gold
         gold[:] = np.where(gold < MISSING, gold, numbers[np.maximum(gold, MISSING)])
@@ -91,7 +90,6 @@ class Training:
             )
 
     def _warn_of_score_weights(self, nlp: Language | None) -> None:
-        """Tell a user whose training would pick its best model by a score that is always 0."""
         key = self._model.annotation.score_name
         if nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f"):  # spaCy knows them from the factories
             return
@@ -135,11 +133,7 @@ class Training:
             model.session.work(self.objective, crf.theta, model.name, model.method.inner_iterations)
 
     def figures(self, *, restart: bool = False) -> StepReport | None:
-        """Return how the training goes that `update` drives, None before the optimizer's first iteration.
-
-        Objective and loss are those of the whole training set, of an online optimizer estimated from what it has met.
-        restart (bool): Let that estimate begin anew with what it meets next.
-        """
+        """Return `Session.figures` of the training that `update` drives."""
         return self._model.session.figures(restart)
 
     # All at once
@@ -158,10 +152,7 @@ class Training:
         )
 
     def fit(self, examples: Iterable[Example] | None, dev: Iterable[Example] | None, **settings: Any) -> FitResult:
-        """Do what `CRFComponent.fit` says.
-
-        settings: Those of `training.fit.fit`.
-        """
+        """Do what `CRFComponent.fit` says; the settings are those of `training.fit.fit`."""
         model = self._model
         with self.training_on(examples, dev) as (objective, evaluate):
             result = fit(objective, model.method.optimizer, model.crf.theta, evaluate=evaluate, **settings)
@@ -217,17 +208,12 @@ class Training:
 
     def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
         encoded, columns = self._model.encode(docs)
-        return encoded, columns, self._allowed(docs, columns)
-
-    def _allowed(self, docs: list[Doc], columns: DocColumns) -> Bools | None:
         labels = self._model.labels
-        return labels.allowed(docs, columns, known_of(docs, self._model.name, labels.preset(docs, columns)))
+        known = known_of(docs, self._model.name, labels.preset(docs, columns))
+        return encoded, columns, labels.allowed(docs, columns, known)
 
     def evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
-        """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of tags.
-
-        It writes no prediction to any Doc; tokens whose gold tags are not known do not count.
-        """
+        """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""
         model, decoder, labels = self._model, self._model.method.decoder, self._model.labels
         crf, _ = model.trained()
         encoded, _, allowed = self._encode_allowed([example.predicted for example in dev])

@@ -17,13 +17,7 @@ def log_line(
     score: float | None,
     best: bool,
 ) -> str:
-    """Return a line of the log.
-
-    iteration (int): From 1.
-    active (int | None): Weights other than zero; None where they were not counted.
-    score (float | None): The component's development score; None where it was not computed.
-    best (bool): Whether this is the model to keep so far.
-    """
+    """Return a line of the log, of an iteration from 1; `best` marks the model to keep so far."""
     entry = {
         "component": component,
         "iteration": iteration,

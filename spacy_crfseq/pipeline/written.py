@@ -1,13 +1,11 @@
-"""Annotated Docs as text: JSON Lines, CoNLL columns and CoNLL-U, with probabilities where the Doc has them.
-
-What is written is what the pipeline sets, and what it was given; a `Form` says which these are.
-"""
+"""Annotated Docs as text: JSON Lines, CoNLL columns and CoNLL-U, with probabilities where the Doc has them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isnan
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..corpora import DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Sentence, sentence_lines
@@ -60,10 +58,7 @@ def form_of(nlp: Language, given: Sequence[str]) -> Form:
 
 
 def check_target(to: str, form: Form, scores: bool) -> None:
-    """Refuse what cannot be written.
-
-    RAISES ConfigError: On an unknown format, one that holds no scores, or that holds chunks which nobody finds.
-    """
+    """RAISES ConfigError: On an unknown format, one that holds no scores, or that holds chunks which nobody finds."""
     check_choice("--to", to, TARGETS, " format")
     if to not in PRESETS or to == "conllu":
         return
@@ -125,10 +120,7 @@ def _scored_spans(doc: Doc, key: str) -> Iterator[tuple[int, int, str, float | N
 
 
 def _tags(form: Form, doc: Doc, name: str) -> list[str]:
-    """Return a column of IOB2 tags; spans that overlap earlier ones are left out, spaces do not count.
-
-    A span that goes on in another sentence begins anew there.
-    """
+    """Return a column of IOB2 tags: overlapping spans are left out, spaces do not count, sentences begin spans anew."""
     if name == "ent":
         spans = [(span.start, span.end, span.label_) for span in doc.ents]
         tags = [MISSING_ENTITY if iob == 0 else "O" for iob in doc.to_array("ENT_IOB").tolist()]
@@ -148,31 +140,22 @@ def _tags(form: Form, doc: Doc, name: str) -> list[str]:
     return tags
 
 
-_MAKE: Mapping[str, Callable[[Any], str]] = {
-    "tag": lambda token: token.tag_,
-    "pos": lambda token: token.pos_,
-    "morph": lambda token: str(token.morph),
-    "lemma": lambda token: token.lemma_,
-}
-
-
 class _Texts:
     """The texts of token attributes by their numbers, of which there are few; `finish` is done to each text."""
 
     LARGEST = 10_000
 
     def __init__(self, name: str, finish: Callable[[str], str] = str) -> None:
-        self._make, self._finish, self._attribute = _MAKE[name], finish, name.upper()
-        self._known: dict[int, str] = {}
+        self._get, self._finish = attrgetter("morph" if name == "morph" else f"{name}_"), finish
+        self._attribute, self._known = name.upper(), dict[int, str]()
 
     def of(self, doc: Doc) -> list[str]:
-        """Return the values of all tokens."""
         keys, known = doc.to_array(self._attribute).tolist(), self._known
         if len(known) > self.LARGEST:  # lemmas
             known.clear()
         for i, key in enumerate(keys):
             if key not in known:
-                known[key] = self._finish(self._make(doc[i]))
+                known[key] = self._finish(str(self._get(doc[i])))
         return [known[key] for key in keys]
 
 
@@ -193,7 +176,9 @@ class _Json:
         starts, ends = places[:, 0].tolist(), places.sum(1).tolist()
         entry = {**record.entry, "text": _text(doc, ends, record)}
         if "ent" in self._form.columns:
-            entry["ents"] = self._entities(doc, starts, ends)
+            scores = {(s, e, label): p for key in self._form.homes for s, e, label, p in _scored_spans(doc, key)}
+            ents = [(ent.start, ent.end, ent.label_) for ent in doc.ents]
+            entry["ents"] = [_span(starts, ends, *ent, scores.get(ent)) for ent in ents]
         spans = {
             key: [{**_span(starts, ends, *span), "kb_id": ""} for span in _scored_spans(doc, key)]
             for key in doc.spans
@@ -205,11 +190,6 @@ class _Json:
             entry["sents"] = [{"start": starts[first], "end": ends[last - 1]} for first, last in sentences]
         entry.pop("tokens", None)
         return f'{_encode(entry)[:-1]},"tokens":[{",".join(self._tokens(doc, starts, ends))}]}}\n'
-
-    def _entities(self, doc: Doc, starts: list[int], ends: list[int]) -> list[dict[str, Any]]:
-        scores = {(s, e, label): score for key in self._form.homes for s, e, label, score in _scored_spans(doc, key)}
-        spans = [(span.start, span.end, span.label_) for span in doc.ents]
-        return [_span(starts, ends, *span, scores.get(span)) for span in spans]
 
     def _tokens(self, doc: Doc, starts: list[int], ends: list[int]) -> Iterable[str]:
         """Return the tokens as JSON; put together by hand, since they are most of what there is to write."""
@@ -228,7 +208,6 @@ class _Json:
 
 
 def _text(doc: Doc, ends: Sequence[int], record: Record) -> str:
-    """Return `doc.text`, which spaCy puts together from the tokens, most often as it was read."""
     size = ends[-1] + len(doc[-1].whitespace_) if ends else 0
     return record.text if record.words is None and len(record.text) == size else doc.text
 

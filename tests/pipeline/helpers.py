@@ -15,6 +15,7 @@ from spacy_crfseq.pipeline.component import CRFComponent
 FACTORIES = ("crf_tagger", "crf_chunker", "crf_ner")
 SCORES = {"crf_tagger": "tag_acc", "crf_chunker": "spans_chunks_f", "crf_ner": "ents_f"}
 LBFGS = {"@crf_optimizers": "spacy_crfseq.LBFGS.v1"}
+WEAK = {"regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}, "precision": "float64"}
 LBFGS_TIGHT = {**LBFGS, "tolerance": 0.0, "gradient_tolerance": 1e-7, "max_iterations": 300}
 
 # word, fine tag, universal tag, features, chunk, entity
@@ -93,15 +94,33 @@ def pipe_of(nlp: Language, name: str | None = None) -> CRFComponent:
 
 def initialized(factory: str = "crf_ner", repeat: int = 1, **config: Any) -> Language:
     nlp = blank(factory, **config)
-    nlp.initialize(lambda: examples(nlp, factory, repeat))
+    return initialize(nlp, examples(nlp, factory, repeat))
+
+
+def initialize(nlp: Language, corpus: list[Example], fit: bool = False) -> Language:
+    nlp.initialize(lambda: corpus)
+    if fit:
+        pipe_of(nlp).fit()
     return nlp
 
 
 def trained(factory: str = "crf_ner", **config: Any) -> Language:
     """Return a pipeline that knows its tiny corpus by heart."""
-    nlp = initialized(factory, **config)
-    pipe_of(nlp).fit()
-    return nlp
+    nlp = blank(factory, **config)
+    return initialize(nlp, examples(nlp, factory), fit=True)
+
+
+def registered(kind: str, name: str, **settings: Any) -> dict[str, Any]:
+    """Return the block of a config that names a plug-in of this package."""
+    return {f"@crf_{kind}": f"spacy_crfseq.{name}.v1", **settings}
+
+
+def templates(*texts: str, **settings: Any) -> dict[str, Any]:
+    return registered("features", "Templates", templates=[*texts], **settings)
+
+
+def words_of(doc: Doc) -> list[str]:
+    return [token.text for token in doc]
 
 
 def triples(spans: Iterable[Any]) -> list[tuple[int, int, str]]:

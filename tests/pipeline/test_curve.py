@@ -29,8 +29,6 @@ def test_heights() -> None:
     assert sparkline([0, 1], 8, levels="ab") == "ab"
     assert sparkline([], 8) == ""
 
-
-def test_what_is_not_finite_is_left_out() -> None:
     assert sparkline([1, math.nan, 2, math.inf], 8) == "▁ █ "
     assert sparkline([math.nan], 8) == ""
 

@@ -18,7 +18,7 @@ from spacy_crfseq.pipeline.fine_tuning import Source, fine_tune
 from spacy_crfseq.schemes import find_invalid
 from spacy_crfseq.training.fine_tuning import Settings, TuningSet
 from spacy_crfseq.types import CostFunction, Evidence
-from tests.pipeline.helpers import FACTORIES, SENTENCES, examples, gold_doc, pipe_of, trained
+from tests.pipeline.helpers import FACTORIES, SENTENCES, examples, gold_doc, pipe_of, trained, words_of
 
 LOSSES = {"crf_tagger": Hamming(), "crf_chunker": F1(), "crf_ner": F1()}
 
@@ -29,14 +29,11 @@ def test_it_learns_from_a_cost_alone(factory: str) -> None:
     pipe = pipe_of(nlp)
     pipe.set_parameters(np.zeros_like(pipe.crf.theta))
     seen: list[float] = []
+    some = Source("some", examples(nlp, factory), LOSSES[factory])
     result = fine_tune(
-        nlp,
-        factory,
-        [Source("some", examples(nlp, factory), LOSSES[factory])],
-        Settings(k=100, rounds=30),
-        dev=Source("dev", examples(nlp, factory), LOSSES[factory]),
+        nlp, factory, [some], Settings(k=100, rounds=30), dev=some,
         callback=lambda progress, reports: seen.append(reports[0].cost),
-    )
+    )  # fmt: skip
     assert seen[-1] < 0.5 * seen[0]
     np.testing.assert_array_equal(pipe.crf.theta, result.best)
     assert result.best_score is not None
@@ -60,11 +57,10 @@ def test_the_component_can_be_trained_on() -> None:
 def test_a_document_is_one_example_and_empty_ones_are_none() -> None:
     nlp = trained("crf_ner")
     doc = Doc.from_docs([gold_doc(nlp, rows) for rows in SENTENCES])
-    for rows, sentence in zip(SENTENCES, sentence_starts(), strict=True):
-        for i in range(len(rows)):
-            doc[sentence + i].is_sent_start = i == 0
-    text = Doc(nlp.vocab, words=[token.text for token in doc], sent_starts=[token.is_sent_start for token in doc])
-    empty = Doc(nlp.vocab, words=[])
+    starts = [i == 0 for rows in SENTENCES for i in range(len(rows))]
+    for token, start in zip(doc, starts, strict=True):
+        token.is_sent_start = start
+    text, empty = Doc(nlp.vocab, words=words_of(doc), sent_starts=starts), Doc(nlp.vocab, words=[])
     corpus = [Example(text, doc), Example(empty, empty.copy())]
     sets: list[TuningSet] = []
     sources = [Source("gold", corpus), Source("cost", corpus, F1())]
@@ -72,10 +68,6 @@ def test_a_document_is_one_example_and_empty_ones_are_none() -> None:
     assert [source.n_examples for source in sets] == [len(SENTENCES), 1]
     assert [source.data.n_sequences for source in sets] == [len(SENTENCES)] * 2
     assert (sets[1].data.gold == -1).all()
-
-
-def sentence_starts() -> list[int]:
-    return [0, *np.cumsum([len(rows) for rows in SENTENCES[:-1]]).tolist()]
 
 
 def ranked_labels(nlp: Language, text: Doc, k: int) -> list[list[str]]:
@@ -130,13 +122,8 @@ def test_labels_that_the_component_lacks() -> None:
     with pytest.raises(DataError, match="'XYZ' is in the data but not among"):
         fine_tune(nlp, "crf_tagger", [Source("gold", corpus)], Settings())
     seen: list[float] = []
-    fine_tune(
-        nlp,
-        "crf_tagger",
-        [Source("cost", corpus, Hamming())],
-        Settings(rounds=1),
-        callback=lambda progress, reports: seen.append(reports[0].cost),
-    )
+    sources = [Source("cost", corpus, Hamming())]
+    fine_tune(nlp, "crf_tagger", sources, Settings(rounds=1), callback=lambda _, reports: seen.append(reports[0].cost))
     assert seen[0] >= 1
 
 
@@ -145,22 +132,21 @@ def test_data_and_losses_that_cannot_be_used() -> None:
     corpus = examples(nlp, "crf_tagger")
     bare = [Example(example.predicted, example.predicted.copy()) for example in corpus]
     apart = [Example(Doc(nlp.vocab, words=["New York"]), Doc(nlp.vocab, words=["New", "York"], tags=["NNP"] * 2))]
-    cases: list[tuple[type[Exception], str, list[Source]]] = [
-        (ConfigError, "no data set", []),
-        (DataError, "'a' is empty", [Source("a", [])]),
-        (DataError, "'a' holds no gold labels", [Source("a", bare)]),
-        (DataError, "'a' holds no evidence for Hamming in any of its 5", [Source("a", bare, Hamming())]),
-        (DataError, "'a' holds no evidence for RequiredLabel", [Source("a", corpus, RequiredLabel(["VBZ"]))]),
-        (DataError, "other tokens in its gold document", [Source("a", apart, Hamming())]),
-        (ConfigError, "predicts no spans", [Source("a", corpus, F1())]),
+    good, empty = Source("a", corpus), Source("a", [])
+    cases: list[tuple[type[Exception], str, list[Source], Source | None]] = [
+        (ConfigError, "no data set", [], None),
+        (DataError, "'a' is empty", [empty], None),
+        (DataError, "'a' holds no gold labels", [Source("a", bare)], None),
+        (DataError, "'a' holds no evidence for Hamming in any of its 5", [Source("a", bare, Hamming())], None),
+        (DataError, "'a' holds no evidence for RequiredLabel", [Source("a", corpus, RequiredLabel(["VBZ"]))], None),
+        (DataError, "other tokens in its gold document", [Source("a", apart, Hamming())], None),
+        (ConfigError, "predicts no spans", [Source("a", corpus, F1())], None),
+        (DataError, "dev corpus is empty", [good], empty),
+        (DataError, "dev corpus holds no gold labels", [good], Source("dev", bare)),
     ]
-    for kind, message, sources in cases:
+    for kind, message, sources, dev in cases:
         with pytest.raises(kind, match=message):
-            fine_tune(nlp, "crf_tagger", sources, Settings())
-    with pytest.raises(DataError, match="dev corpus is empty"):
-        fine_tune(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", []))
-    with pytest.raises(DataError, match="dev corpus holds no gold labels"):
-        fine_tune(nlp, "crf_tagger", [Source("a", corpus)], Settings(), dev=Source("dev", bare))
+            fine_tune(nlp, "crf_tagger", sources, Settings(), dev=dev)
     with pytest.raises(ConfigError, match=r"no CRF component 'tagger'\. Did you mean 'crf_tagger'"):
         fine_tune(nlp, "tagger", [Source("a", corpus)], Settings())
 

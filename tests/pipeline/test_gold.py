@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pytest
-import spacy
-from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.evidence import Partial, make_evidence, write_evidence
 from spacy_crfseq.pipeline.gold import gold_tags
 from tests.pipeline.helpers import (
@@ -25,13 +22,17 @@ from tests.pipeline.helpers import (
     bare_doc,
     blank,
     examples,
+    initialize,
     pipe_of,
+    registered,
+    templates,
     trained,
     triples,
+    words_of,
 )
 
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
-EVERYTHING = {"features": {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["LOWER[-1..1]"]}}
+EVERYTHING = {"features": templates("LOWER[-1..1]")}
 
 
 def allow(doc: Doc, factory: str, allowed: dict[int, list[str]], spans: Sequence[tuple[int, int, str]] = ()) -> None:
@@ -40,7 +41,7 @@ def allow(doc: Doc, factory: str, allowed: dict[int, list[str]], spans: Sequence
 
 def tags_of(nlp: Language, gold: Doc, predicted: Doc | None = None) -> list[Any]:
     pipe = pipe_of(nlp)
-    predicted = bare_doc(nlp, [token.text for token in gold]) if predicted is None else predicted
+    predicted = bare_doc(nlp, words_of(gold)) if predicted is None else predicted
     return list(gold_tags(pipe.annotation, Example(predicted, gold), pipe.name))
 
 
@@ -84,11 +85,9 @@ def test_documents_of_which_nothing_is_known_teach_nothing(factory: str) -> None
     plain, more = blank(factory), blank(factory)
     for nlp in (plain, more):
         corpus = examples(nlp, factory)
-        nothing = [Example(each.predicted, bare_doc(nlp, [t.text for t in each.predicted])) for each in corpus]
-        nlp.initialize(lambda: [*corpus, *(nothing if nlp is more else [])])  # noqa: B023
-        pipe = pipe_of(nlp)
-        result = pipe.doc_model.compile(nothing)
-        assert all((data.gold == -1).all() for data in result)
+        nothing = [Example(each.predicted, bare_doc(nlp, words_of(each.predicted))) for each in corpus]
+        pipe = pipe_of(initialize(nlp, [*corpus, *(nothing if nlp is more else [])]))
+        assert all((data.gold == -1).all() for data in pipe.doc_model.compile(nothing))
         assert nlp.update(nothing)[pipe.name] == 0
     results = [pipe_of(nlp).fit(examples(nlp, factory)) for nlp in (plain, more)]
     np.testing.assert_array_equal(results[0].best, results[1].best)
@@ -169,12 +168,11 @@ def test_a_model_learns_from_nothing_but_allowed_labels(factory: str) -> None:
     corpus = []
     for number, example in enumerate(examples(nlp, factory, repeat=2)):
         tags = gold_tags(pipe.annotation, example, factory)
-        gold = bare_doc(nlp, [token.text for token in example.reference])
-        extra = labels[number % 2]
-        others = [f"B-{extra}"] if pipe.annotation.scheme else [extra]
-        allow(gold, factory, {i: [str(tag), *others] for i, tag in enumerate(tags)})
+        gold, extra = bare_doc(nlp, words_of(example.reference)), labels[number % 2]
+        other = f"B-{extra}" if pipe.annotation.scheme else extra
+        allow(gold, factory, {i: [str(tag), other] for i, tag in enumerate(tags)})
         corpus.append(Example(example.predicted, gold))
-    nlp.initialize(lambda: corpus)
+    initialize(nlp, corpus)
     assert set(pipe.labels) >= set(labels)
     pipe.fit()
     wanted = [annotation(example.reference) for example in examples(nlp, factory)]
@@ -190,16 +188,12 @@ def test_both_ways_of_training_make_the_same_model_and_a_docbin_keeps_the_notes(
         docs[0].set_ents([], default="missing")
         allow(docs[0], "crf_ner", {0: ["PER"], 1: ["O"], 3: ["LOC", "ORG"], 4: ["LOC", "ORG"]})
         stored = DocBin(docs=docs, store_user_data=True).to_bytes()
-        return [
-            Example(bare_doc(nlp, [token.text for token in doc]), doc)
-            for doc in DocBin(store_user_data=True).from_bytes(stored).get_docs(nlp.vocab)
-        ]
+        docs = list(DocBin(store_user_data=True).from_bytes(stored).get_docs(nlp.vocab))
+        return [Example(bare_doc(nlp, words_of(doc)), doc) for doc in docs]
 
     fitted, stepped = (blank("crf_ner", optimizer={**LBFGS_TIGHT, "max_iterations": 30}) for _ in range(2))
-    for nlp in (fitted, stepped):
-        corpus = data(nlp)
-        nlp.initialize(lambda: corpus)  # noqa: B023
-    pipe_of(fitted).fit()
+    initialize(fitted, data(fitted), fit=True)
+    initialize(stepped, data(stepped))
     for _ in range(40):
         stepped.update(data(stepped), sgd=lambda *_: None)
     thetas = [pipe_of(nlp).crf.theta for nlp in (fitted, stepped)]
@@ -210,12 +204,11 @@ def test_a_change_of_the_notes_is_a_change_of_the_example() -> None:
     nlp = trained("crf_ner")
     pipe, doc = pipe_of(nlp), bare_doc(nlp, ["Anna"])
     example = Example(bare_doc(nlp, ["Anna"]), doc)
-    keys = [pipe.training.content_key(example)]
-    allow(doc, "crf_ner", {0: ["O"]})
-    keys.append(pipe.training.content_key(example))
-    allow(doc, "crf_ner", {0: ["PER"]})
-    keys.append(pipe.training.content_key(example))
-    assert len(set(keys)) == 3
+    keys = {pipe.training.content_key(example)}
+    for label in ("O", "PER"):
+        allow(doc, "crf_ner", {0: [label]})
+        keys.add(pipe.training.content_key(example))
+    assert len(keys) == 3
 
 
 def test_labels_may_be_added_beside_candidate_sets() -> None:
@@ -224,7 +217,7 @@ def test_labels_may_be_added_beside_candidate_sets() -> None:
     allow(doc, "crf_ner", {0: ["PER", "LOC"]})
     corpus = [*examples(nlp), Example(bare_doc(nlp, ["Anna"]), doc)]
     pipe_of(nlp).add_label("MISC")
-    nlp.initialize(lambda: corpus)
+    initialize(nlp, corpus)
     assert "MISC" in pipe_of(nlp).labels
     nlp.update(corpus)
     pipe_of(nlp).add_label("WORK")
@@ -232,20 +225,15 @@ def test_labels_may_be_added_beside_candidate_sets() -> None:
     assert np.isfinite(pipe_of(nlp).fit(corpus).history[-1].report.value)
 
 
-@pytest.mark.parametrize(
-    ("block", "name"),
-    [
-        ({"loss": {"@crf_losses": "spacy_crfseq.PointwiseLog.v1"}}, "the loss PointwiseLog"),
-        ({"optimizer": {"@crf_optimizers": "spacy_crfseq.CoordinateDescent.v1"}}, "the optimizer CoordinateDescent"),
-    ],
-)
-def test_methods_that_cannot_learn_from_candidate_sets_say_so(block: dict[str, Any], name: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), [("loss", "PointwiseLog"), ("optimizer", "CoordinateDescent")])
+def test_methods_that_cannot_learn_from_candidate_sets_say_so(kind: str, name: str) -> None:
+    block = {kind: registered({"loss": "losses"}.get(kind, "optimizers"), name)}
     nlp = blank("crf_ner", **block)
     doc = bare_doc(nlp, ["Anna"])
     allow(doc, "crf_ner", {0: ["PER", "LOC"]})
-    example = Example(bare_doc(nlp, ["Anna"]), doc)
+    example, name = Example(bare_doc(nlp, ["Anna"]), doc), f"the {kind} {name}"
     with pytest.raises(ConfigError, match=rf"\[components.crf_ner\].*{name} learns only.*SequentialLog.*AdaGrad"):
-        nlp.initialize(lambda: [*examples(nlp), example])
+        initialize(nlp, [*examples(nlp), example])
     nlp = trained("crf_ner", **block)
     with pytest.raises(ConfigError, match=f"{name} learns only"):
         nlp.update([example])
@@ -284,20 +272,7 @@ def test_a_span_cannot_be_gold_and_incorrect(scheme: str) -> None:
         blank("crf_chunker", incorrect_spans_key="chunks")
 
 
-PLACES: dict[str, Callable[[Doc], Any]] = {
-    "crf_ner": lambda doc: doc.ents,
-    "crf_chunker": lambda doc: doc.spans["chunks"],
-}
-"""Where predicted spans are."""
-
-
-def found_in(nlp: Language, factory: str, words: str) -> list[tuple[int, int, str]]:
-    tags = ["NNP"] * len(words.split()) if factory == "crf_chunker" else None
-    doc, places = nlp(bare_doc(nlp, words.split(), tags)), PLACES[factory]
-    return triples(places(doc))
-
-
-@pytest.mark.parametrize("factory", PLACES)
+@pytest.mark.parametrize("factory", ["crf_ner", "crf_chunker"])
 @pytest.mark.parametrize("scheme", ["BILUO", "IOB2"])
 @pytest.mark.parametrize(("words", "online"), [("Anna of Norway", True), ("Bank of Norway", False)])
 def test_a_span_that_is_marked_wrong_is_not_predicted_any_more(
@@ -305,28 +280,22 @@ def test_a_span_that_is_marked_wrong_is_not_predicted_any_more(
 ) -> None:
     """Of one token and of three; nothing else is known of these documents."""
     optimizer = {} if online else {"optimizer": LBFGS_TIGHT}
-    nlp = blank(factory, scheme=scheme, incorrect_spans_key="wrong", **optimizer, **EVERYTHING)
+    nlp = trained(factory, scheme=scheme, incorrect_spans_key="wrong", **optimizer, **EVERYTHING)
     pipe = pipe_of(nlp)
-    nlp.initialize(lambda: examples(nlp, factory))
-    pipe.fit()
-    before = found_in(nlp, factory, words)
-    assert before
-    tags = ["NNP"] * 3 if factory == "crf_chunker" else None
-    gold = wrong_spans(nlp, bare_doc(nlp, words.split()), before[0])
-    corrected = [Example(bare_doc(nlp, words.split(), tags), gold) for _ in range(20)]
-    corpus = examples(nlp, factory) + corrected
-    nlp.initialize(lambda: corpus)
-    pipe.fit()
-    assert before[0] not in found_in(nlp, factory, words)
-    posterior = probability_of(pipe, bare_doc(nlp, words.split(), tags), before[0])
-    assert posterior < 0.3
 
+    def doc() -> Doc:
+        return bare_doc(nlp, words.split(), ["NNP"] * 3 if factory == "crf_chunker" else None)
 
-def probability_of(pipe: CRFComponent, doc: Doc, span: tuple[int, int, str]) -> float:
-    """Return the probability of a span's tags, an upper bound of the product of its marginals' minimum."""
-    table: NDArray[Any] = pipe.marginals(doc)
-    wanted = pipe.annotation.tags_of_span(span[1] - span[0], span[2])
-    return float(min(table[span[0] + i, pipe.tags.index(tag)] for i, tag in enumerate(wanted)))
+    def found() -> list[tuple[int, int, str]]:
+        predicted = nlp(doc())
+        return triples(pipe.annotation.spans_in(predicted))
+
+    before = found()[0]
+    gold = wrong_spans(nlp, bare_doc(nlp, words.split()), before)
+    initialize(nlp, examples(nlp, factory) + [Example(doc(), gold) for _ in range(20)], fit=True)
+    assert before not in found()
+    table, wanted = pipe.marginals(doc()), pipe.annotation.tags_of_span(before[1] - before[0], before[2])
+    assert min(table[before[0] + i, pipe.tags.index(tag)] for i, tag in enumerate(wanted)) < 0.3
 
 
 @pytest.mark.parametrize("scheme", ["BILUO", "IOB2"])
@@ -334,11 +303,8 @@ def probability_of(pipe: CRFComponent, doc: Doc, span: tuple[int, int, str]) -> 
 def test_the_loss_of_an_incorrect_span_is_that_of_all_labellings_without_it(
     scheme: str, span: tuple[int, int, str]
 ) -> None:
-    nlp = blank("crf_ner", scheme=scheme, incorrect_spans_key="wrong", precision="float64", optimizer=LBFGS_TIGHT)
+    nlp = trained("crf_ner", scheme=scheme, incorrect_spans_key="wrong", precision="float64", optimizer=LBFGS_TIGHT)
     pipe = pipe_of(nlp)
-    corpus = examples(nlp)
-    nlp.initialize(lambda: corpus)
-    pipe.fit()
     doc = bare_doc(nlp, ["saw", "New", "York"])
     doc.set_ents([], outside=[Span(doc, 0, 1)] if span[0] else [], default="missing")
     (data,) = pipe.doc_model.compile([Example(bare_doc(nlp, ["saw", "New", "York"]), wrong_spans(nlp, doc, span))])
@@ -358,14 +324,7 @@ def test_the_loss_of_an_incorrect_span_is_that_of_all_labellings_without_it(
 
 
 def test_a_word_of_the_tag_dictionary_may_be_marked_wrong() -> None:
-    nlp = spacy.blank("xx")
-    config = {
-        "scheme": "IOB2",
-        "incorrect_spans_key": "wrong",
-        "tag_dictionary_size": 50,
-        "tag_dictionary_min_count": 1,
-    }
-    nlp.add_pipe("crf_ner", config=config)
+    nlp = blank(scheme="IOB2", incorrect_spans_key="wrong", tag_dictionary_size=50, tag_dictionary_min_count=1)
     wrong = wrong_spans(nlp, bare_doc(nlp, ["Oslo"]), (0, 1, "LOC"))
-    nlp.initialize(lambda: [*examples(nlp), Example(bare_doc(nlp, ["Oslo"]), wrong)])
+    initialize(nlp, [*examples(nlp), Example(bare_doc(nlp, ["Oslo"]), wrong)])
     assert np.isfinite(pipe_of(nlp).fit().history[-1].report.value)

@@ -8,20 +8,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import spacy
-from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.pipeline.loggers import create_logger
-from tests.pipeline.helpers import SENTENCES, gold_doc
+from tests.pipeline.helpers import examples as corpus_of
+from tests.pipeline.helpers import initialized, pipe_of, registered
 from tests.terminal import run_on_terminal
 
 KEYS = ["component", "iteration", "seconds", "objective", "loss", "grad_norm", "active", "score", "best"]
-ADAGRAD = '"optimizer": {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"}'
 CONFIG = """
 [nlp]
 lang = "xx"
@@ -133,10 +132,8 @@ def test_curves_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_online_figures_are_of_the_whole_training_set() -> None:
-    nlp = spacy.blank("en")
-    pipe: Any = nlp.add_pipe("crf_ner", config=json.loads(f"{{{ADAGRAD}}}"))
-    examples = [Example(nlp.make_doc(doc.text), doc) for doc in (gold_doc(nlp, rows) for rows in SENTENCES * 4)]
-    nlp.initialize(lambda: examples)
+    nlp = initialized("crf_ner", 4, optimizer=registered("optimizers", "AdaGrad"))
+    pipe, examples = cast(Any, pipe_of(nlp)), corpus_of(nlp, repeat=4)
     assert pipe.training.figures() is None
     met = []
     for first in range(0, len(examples), 2):

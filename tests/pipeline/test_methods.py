@@ -10,23 +10,23 @@ import spacy
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.regularizers.l2 import L2
-from tests.pipeline.helpers import FACTORIES, LBFGS, blank, examples, inputs, pipe_of, predictions, trained
+from tests.pipeline.helpers import FACTORIES, LBFGS, blank, examples, inputs, pipe_of, predictions, registered, trained
 
-LOSS = {"@crf_losses": "spacy_crfseq.LocalLog.v1"}
-DECODER = {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"}
-SEQUENTIAL = {"@crf_losses": "spacy_crfseq.SequentialLog.v1"}
-NONE = {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"}
-PERCEPTRON, HINGE = ({"@crf_losses": f"spacy_crfseq.{name}.v1"} for name in ("Perceptron", "Hinge"))
+LOSS, SEQUENTIAL, PERCEPTRON, HINGE = (
+    registered("losses", name) for name in ("LocalLog", "SequentialLog", "Perceptron", "Hinge")
+)
+DECODER, POSTERIOR = (registered("decoders", name) for name in ("LocalViterbi", "Posterior"))
+NONE = registered("regularizers", "NoRegularizer")
 AVERAGED, PASSIVE, AROW = (
-    {"@crf_optimizers": f"spacy_crfseq.{name}.v1"} for name in ("AveragedPerceptron", "PassiveAggressive", "AROW")
+    registered("optimizers", name) for name in ("AveragedPerceptron", "PassiveAggressive", "AROW")
 )
 METHODS: dict[str, dict[str, Any]] = {
     "local": {"loss": LOSS, "decoder": DECODER},
     "perceptron": {"loss": PERCEPTRON, "regularizer": NONE, "optimizer": AVERAGED},
     "passive-aggressive": {"loss": HINGE, "regularizer": NONE, "optimizer": PASSIVE},
     "AROW": {"loss": HINGE, "regularizer": NONE, "optimizer": AROW},
-    "softmax-margin": {"loss": {"@crf_losses": "spacy_crfseq.SoftmaxMargin.v1"}},
-    "posterior": {"decoder": {"@crf_decoders": "spacy_crfseq.Posterior.v1"}},
+    "softmax-margin": {"loss": registered("losses", "SoftmaxMargin")},
+    "posterior": {"decoder": POSTERIOR},
 }
 
 
@@ -40,35 +40,36 @@ def test_they_learn_and_are_stored(method: str, factory: str, tmp_path: Path) ->
     assert predictions(spacy.load(tmp_path / "model"), factory) == expected
 
 
-def test_a_decoder_that_does_not_fit_the_loss_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"Viterbi cannot decode for the loss LocalLog.*LocalLog with .*LocalViterbi"):
-        blank(loss=LOSS)
-    posterior = {"@crf_decoders": "spacy_crfseq.Posterior.v1"}
-    with pytest.raises(ConfigError, match=r"Posterior cannot decode for the loss LocalLog"):
-        blank(loss=LOSS, decoder=posterior)
-    with pytest.raises(ConfigError, match=r"LocalViterbi cannot decode for the loss SequentialLog.*with .*\.Viterbi"):
-        blank(loss=SEQUENTIAL, decoder=DECODER)
+MARGIN = r"PassiveAggressive cannot minimise the loss Perceptron.*a margin.*PassiveAggressive with spacy_crfseq.Hinge"
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"loss": LOSS}, r"Viterbi cannot decode for the loss LocalLog.*LocalLog with .*LocalViterbi"),
+    ({"loss": LOSS, "decoder": POSTERIOR}, r"Posterior cannot decode for the loss LocalLog"),
+    (
+        {"loss": SEQUENTIAL, "decoder": DECODER},
+        r"LocalViterbi cannot decode for the loss SequentialLog.*with .*\.Viterbi",
+    ),
+    ({"loss": LOSS, "decoder": DECODER, "threshold": 0.5}, r"threshold = 0.5 takes .*LocalLog.*SequentialLog"),
+    ({"loss": PERCEPTRON, "regularizer": NONE, "optimizer": PASSIVE}, MARGIN),
+    (
+        {"loss": PERCEPTRON, "optimizer": PASSIVE},
+        r"PassiveAggressive cannot minimise the regularizer L2.*NoRegularizer",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), REFUSED)
+def test_what_does_not_fit_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        blank(**settings)
 
 
 def test_probabilities_of_whole_sequences_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"threshold = 0.5 takes .*LocalLog.*SequentialLog"):
-        blank(loss=LOSS, decoder=DECODER, threshold=0.5)
     nlp = trained(loss=LOSS, decoder=DECODER)
     with pytest.raises(ConfigError, match=r"this question takes .*LocalLog"):
         pipe_of(nlp).marginals(inputs(nlp, "crf_ner")[0])
     pipe_of(nlp).cfg["threshold"] = 0.5
     with pytest.raises(ConfigError, match=r"threshold = 0.5 takes"):
         nlp("Anna lives in New York")
-
-
-MARGIN = r"PassiveAggressive cannot minimise the loss Perceptron.*a margin.*PassiveAggressive with spacy_crfseq.Hinge"
-
-
-def test_passive_aggressive_steps_need_a_margin() -> None:
-    with pytest.raises(ConfigError, match=MARGIN):
-        blank(loss=PERCEPTRON, regularizer=NONE, optimizer=PASSIVE)
-    with pytest.raises(ConfigError, match=r"PassiveAggressive cannot minimise the regularizer L2.*NoRegularizer"):
-        blank(loss=PERCEPTRON, optimizer=PASSIVE)
 
 
 def test_all_that_does_not_fit_is_said_at_once() -> None:

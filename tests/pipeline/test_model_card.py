@@ -13,43 +13,34 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_crfseq.pipeline.model_card import HEADING, create_model_card, fill_card
+from tests.pipeline.helpers import initialize, registered, templates
 
 
 @pytest.fixture
 def nlp() -> Language:
     nlp = spacy.blank("xx")
     nlp.add_pipe("crf_tagger", config={"attr": "morph"})
-    nlp.add_pipe(
-        "crf_chunker",
-        config={
-            "spans_key": "groups",
-            "threshold": 0.25,
-            "regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 0.125},
-            "features": {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["LOWER[-1]|LOWER[0]", "LEMMA[0]"]},
-        },
-    )
+    settings = {"regularizer": registered("regularizers", "L2", rho=0.125), "threshold": 0.25, "spans_key": "groups"}
+    nlp.add_pipe("crf_chunker", config={**settings, "features": templates("LOWER[-1]|LOWER[0]", "LEMMA[0]")})
     nlp.add_pipe("crf_ner")
     doc = nlp.make_doc("Ada Lovelace lived in Oslo")
     for token in doc:
         token.set_morph("Number=Sing")
     doc.spans["groups"] = [Span(doc, 0, 2, "NP")]
     doc.set_ents([Span(doc, 0, 2, "PER")])
-    examples = [Example(nlp.make_doc(doc.text), doc)] * 3
-    nlp.initialize(lambda: examples)
-    return nlp
+    return initialize(nlp, [Example(nlp.make_doc(doc.text), doc)] * 3)
 
 
 def test_the_card_tells_what_the_pipeline_is(nlp: Language) -> None:
     readme = generate_readme(fill_card(nlp).meta)
-    assert "tags, chunks and named entities" in readme
     for name in nlp.pipe_names:
         pipe: Any = nlp.get_pipe(name)
         row = next(line for line in readme.splitlines() if line.startswith(f"| `{name}` | 3 sequences"))
         assert f"| {len(pipe.tags)} | {pipe.doc_model.size.attributes:,} | {pipe.doc_model.size.weights:,} |" in row
-    assert "L2(rho=0.125)" in readme
-    assert "`LOWER[-1]|LOWER[0]`" in readme
-    assert "It reads LEMMA, which an earlier component has to set." in readme
-    assert "less probable than 0.25" in readme
+    needed = "It reads LEMMA, which an earlier component has to set."
+    tasks = "tags, chunks and named entities"
+    for text in (tasks, "L2(rho=0.125)", "`LOWER[-1]|LOWER[0]`", needed, "less probable than 0.25"):
+        assert text in readme
 
 
 def test_the_example_of_the_card_runs(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,19 +69,14 @@ def test_notes_are_made_anew_when_the_model_has_changed(nlp: Language) -> None:
 def test_a_pipeline_without_trained_crfs_gets_no_card() -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("crf_ner")
-    fill_card(nlp)
-    assert not nlp.meta.get("notes")
-    assert not nlp.meta.get("description")
+    meta = fill_card(nlp).meta
+    assert not meta.get("notes")
+    assert not meta.get("description")
 
 
 def test_the_callback_fills_in_what_the_config_says(nlp: Language) -> None:
     callback: Callable[[Language], Language] = create_model_card(author="Ada", license="MIT", description="Of mine.")
     assert callback(nlp) is nlp
-    assert nlp.meta["author"] == "Ada"
-    assert nlp.meta["license"] == "MIT"
-    assert nlp.meta["description"] == "Of mine."
+    assert [nlp.meta[key] for key in ("author", "license", "description")] == ["Ada", "MIT", "Of mine."]
     assert nlp.meta["notes"].startswith(HEADING)
-
-
-def test_the_callback_is_registered() -> None:
     assert spacy.registry.callbacks.get("spacy_crfseq.ModelCard.v1") is create_model_card

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from spacy_crfseq.pipeline.batchers import create_full_batch
-from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader, read_examples
+from spacy_crfseq.pipeline.readers import (
+    create_conll_reader,
+    create_conllu_reader,
+    create_crfsuite_reader,
+    read_examples,
+)
 from tests.pipeline.helpers import triples
 
 ALL = ["word", "tag", "pos", "lemma", "morph", "chunk", "ent"]
@@ -65,16 +70,16 @@ def write(folder: Path, text: str, name: str = "a.txt") -> Path:
     return path
 
 
-def read(nlp: Language, path: Path, columns: list[str] = ALL, **settings: Any) -> list[Example]:
-    return list(create_conll_reader(path, columns, **settings)(nlp))
-
-
 def chunks(doc: Doc, key: str = "chunks") -> list[tuple[int, int, str]]:
     return triples(doc.spans[key])
 
 
 def ents(doc: Doc) -> list[tuple[int, int, str]]:
     return triples(doc.ents)
+
+
+def read(nlp: Language, path: Path, columns: list[str] = ALL, **settings: Any) -> list[Example]:
+    return list(create_conll_reader(path, columns, **settings)(nlp))
 
 
 def test_every_column(nlp: Language, tmp_path: Path) -> None:
@@ -119,10 +124,27 @@ def test_documents(nlp: Language, tmp_path: Path) -> None:
     first, second = read(nlp, write(tmp_path, FILE), unit="document")
     for doc in (first.reference, first.predicted):
         assert [t.is_sent_start for t in doc] == [True, False, False, False, True, False]
-        assert [len(sentence) for sentence in doc.sents] == [4, 2]
     assert chunks(first.reference) == [(0, 2, "NP"), (2, 3, "PP"), (3, 4, "NP"), (4, 5, "NP")]
     assert ents(first.reference) == [(1, 3, "ORG"), (4, 5, "PER"), (5, 6, "PER")]
     assert [t.tag_ for t in second.reference] == ["RB"]
+
+
+REFUSED: list[tuple[Any, dict[str, Any], str]] = [
+    (create_conll_reader, {"scheme": "plain"}, "no spans"),
+    (create_conll_reader, {"unit": "doc"}, "unit: 'doc'"),
+    (create_conll_reader, {"given": ["word"]}, "given: 'word'"),
+    (create_conll_reader, {"on_invalid": "ignore"}, "conlleval"),
+    (create_conllu_reader, {"path": None}, r"--paths\.train"),
+    (create_conllu_reader, {"given": ["dep"]}, "given: 'dep'"),
+    (create_crfsuite_reader, {"path": None}, "got no path"),
+    (create_crfsuite_reader, {"column": "lemma"}, "column: 'lemma' is not known"),
+]
+
+
+@pytest.mark.parametrize(("create", "settings", "message"), REFUSED)
+def test_settings_that_cannot_work(create: Callable[..., Any], settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        create(**{"path": Path("a.txt"), **settings})
 
 
 @pytest.mark.parametrize(
@@ -178,11 +200,12 @@ def test_limit(nlp: Language, tmp_path: Path) -> None:
         ("a B-X\n\nb O\nc I-X\n", ["word", "chunk"], r"a\.txt:4: tag 'I-X' may not follow 'O' in IOB2.*conlleval"),
         ("a -\nb I-X\n", ["word", "ent"], r"a\.txt:2: tag 'I-X' may not follow 'O'"),
         ("a _\nb Case\n", ["word", "morph"], r"a\.txt:2: 'Case' in column 'morph'"),
+        ("a O\nb NN\n", ["word", "chunk", "conlleval"], r"a\.txt:2: tag 'NN' is not an IOB2 tag"),
     ],
 )
 def test_broken_files(nlp: Language, tmp_path: Path, text: str, columns: list[str], message: str) -> None:
     with pytest.raises(FormatError, match=message):
-        read(nlp, write(tmp_path, text), columns)
+        read(nlp, write(tmp_path, text), columns[:2], on_invalid=(*columns, "error")[2])
 
 
 def test_conlleval_reading_warns_once(nlp: Language, tmp_path: Path) -> None:
@@ -196,26 +219,6 @@ def test_conlleval_reading_warns_once(nlp: Language, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(list(reader(nlp))) == len(list(reader(spacy.blank("xx")))) == 3
-
-
-def test_conlleval_cannot_read_what_is_no_tag(nlp: Language, tmp_path: Path) -> None:
-    path = write(tmp_path, "a O\nb NN\n")
-    with pytest.raises(FormatError, match=r"a\.txt:2: tag 'NN' is not an IOB2 tag"):
-        read(nlp, path, ["word", "chunk"], on_invalid="conlleval")
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"scheme": "plain"}, "no spans"),
-        ({"unit": "doc"}, "unit: 'doc'"),
-        ({"given": ["word"]}, "given: 'word'"),
-        ({"on_invalid": "ignore"}, "conlleval"),
-    ],
-)
-def test_settings_that_cannot_work(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        create_conll_reader(**{"path": Path("a.txt"), **settings})
 
 
 def test_conllu(nlp: Language, tmp_path: Path) -> None:
@@ -235,8 +238,8 @@ def test_conllu(nlp: Language, tmp_path: Path) -> None:
 def test_conllu_documents(nlp: Language, tmp_path: Path) -> None:
     reader = create_conllu_reader(write(tmp_path, CONLLU), unit="document")
     first, second = reader(nlp)
-    assert [t.is_sent_start for t in first.reference] == [True, False, False, True]
-    assert [t.is_sent_start for t in first.predicted] == [True, False, False, True]
+    for doc in (first.reference, first.predicted):
+        assert [t.is_sent_start for t in doc] == [True, False, False, True]
     assert [t.head.i for t in first.reference] == [1, 1, 1, 3]
     assert [t.is_sent_start for t in second.reference] == [True, False]
     assert next(iter(reader(nlp))).reference is first.reference
@@ -250,13 +253,6 @@ def test_heads(nlp: Language, tmp_path: Path, heads: str, is_tree: bool) -> None
     lines = [f"{i}\tw\tw\tX\tX\t_\t{head}\tx\t_\t_\n" for i, head in enumerate(heads.split(), start=1)]
     (example,) = create_conllu_reader(write(tmp_path, "".join(lines)))(nlp)
     assert example.reference.has_annotation("DEP") == is_tree
-
-
-def test_conllu_refuses(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"--paths\.train"):
-        create_conllu_reader(None)
-    with pytest.raises(ConfigError, match="given: 'dep'"):
-        create_conllu_reader(tmp_path / "a", given=["dep"])
 
 
 def test_presets(nlp: Language, tmp_path: Path) -> None:
@@ -305,16 +301,10 @@ def test_config_by_entry_points(nlp: Language, tmp_path: Path) -> None:
     resolved = spacy.util.registry.resolve(filled)
     (batch,) = resolved["batcher"](resolved["train"](nlp))
     assert [example.predicted[0].tag_ for example in batch] == ["NN", "NN"]
+    with pytest.raises(DataError, match=r"spacy_crfseq\.full_batch\.v1.*corpus is empty.*--paths\.train"):
+        next(iter(resolved["batcher"]([])))
     with pytest.raises(FormatError, match="10 columns"):
         resolved["dev"](nlp)
-
-
-def test_full_batch() -> None:
-    batcher = create_full_batch()
-    assert list(batcher(iter([1, 2, 3]))) == [[1, 2, 3]]
-    assert list(batcher([4])) == [[4]]
-    with pytest.raises(DataError, match=r"spacy_crfseq\.full_batch\.v1.*empty"):
-        next(iter(batcher([])))
 
 
 def test_no_compiler_is_imported() -> None:

@@ -15,21 +15,29 @@ from spacy.training import Example
 from spacy_crfseq.features.encoder import Encoder
 from spacy_crfseq.features.index import BagStore
 from spacy_crfseq.pipeline.component import CRFComponent
-from tests.pipeline.helpers import LBFGS, bare_doc, examples, gold_doc, initialized, pipe_of
+from tests.pipeline.helpers import (
+    LBFGS,
+    bare_doc,
+    blank,
+    examples,
+    gold_doc,
+    initialize,
+    initialized,
+    pipe_of,
+    registered,
+    templates,
+)
 
 TEXT = "Anna lives in New York ."
 OPTIMIZERS = pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD", "LBFGS"])
 
 
 def trained(**config: object) -> tuple[Language, CRFComponent]:
-    nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe("crf_ner", config={"optimizer": LBFGS, **config})
+    nlp = blank(**{"optimizer": LBFGS, **config})
     for label in ("PER", "LOC", "ORG"):  # with all their tags
-        pipe.add_label(label)
-    corpus = examples(nlp)
-    nlp.initialize(lambda: corpus)
-    pipe.fit()
-    return nlp, pipe
+        pipe_of(nlp).add_label(label)
+    initialize(nlp, examples(nlp), fit=True)
+    return nlp, pipe_of(nlp)
 
 
 def texts(count: int, seed: int = 0) -> list[str]:
@@ -55,11 +63,7 @@ def test_threads_share_a_pipeline(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_prediction_working(monkeypatch: pytest.MonkeyPatch) -> None:
-    features = {
-        "@crf_features": "spacy_crfseq.Templates.v1",
-        "templates": ["LOWER", "SUFFIX2", "TAG[-1..0]", "TAG[-1]|TAG[0]"],
-    }
-    nlp, pipe = trained(features=features)
+    nlp, pipe = trained(features=templates("LOWER", "SUFFIX2", "TAG[-1..0]", "TAG[-1]|TAG[0]"))
     unseen = bare_doc(nlp, ["Somebody", "went", "home"], ["NN", "VBD", "RB"])
     expected = entities(nlp, "Anna saw New York")
     add, calls = BagStore.add, iter(range(10**6))
@@ -98,7 +102,7 @@ def swapped(nlp: Language) -> list[Example]:
 
 @OPTIMIZERS
 def test_training_goes_on_with_other_data(optimizer: str) -> None:
-    nlp, _ = trained(optimizer={"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1"})
+    nlp, _ = trained(optimizer=registered("optimizers", optimizer))
     assert entities(nlp, TEXT) == [("Anna", "PER"), ("New York", "LOC")]
     for _ in range(60):
         nlp.update(swapped(nlp), sgd=nlp.create_optimizer())
@@ -107,12 +111,11 @@ def test_training_goes_on_with_other_data(optimizer: str) -> None:
 
 @OPTIMIZERS
 def test_gold_labels_changed_in_place_are_seen(optimizer: str) -> None:
-    nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe("crf_ner", config={"optimizer": {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1"}})
+    nlp = blank(optimizer=registered("optimizers", optimizer))
     for label in ("PER", "LOC"):
-        pipe.add_label(label)
+        pipe_of(nlp).add_label(label)
     corpus = examples(nlp)
-    nlp.initialize(lambda: corpus)
+    initialize(nlp, corpus)
     for _ in range(20):
         nlp.update(corpus, sgd=nlp.create_optimizer())
     for old, new in zip(corpus, swapped(nlp), strict=True):
@@ -126,10 +129,8 @@ def test_repeated_sentences_count_every_time() -> None:
     """An epoch that spaCy deals out in batches is the epoch that `fit` sees, repetitions included."""
     results = []
     for deal in (1, 4, 15):
-        nlp = spacy.blank("xx")
-        pipe = nlp.add_pipe("crf_ner", config={"optimizer": LBFGS})
-        corpus = examples(nlp, repeat=3)
-        nlp.initialize(lambda corpus=corpus: corpus)
+        nlp = initialized(repeat=3, optimizer=LBFGS)
+        pipe, corpus = pipe_of(nlp), examples(nlp, repeat=3)
         for _ in range(40):
             for start in range(0, len(corpus), deal):
                 nlp.update(corpus[start : start + deal], sgd=nlp.create_optimizer())
@@ -152,12 +153,10 @@ def test_a_text_of_many_tokens_is_decoded_as_exactly_as_a_short_one() -> None:
 
 def test_data_and_unbounded_caches_are_let_go_after_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     nlp, pipe = trained()
-    assert pipe.doc_model.session.initial is None
-    assert pipe.doc_model.session.sample is None
+    assert (pipe.doc_model.session.initial, pipe.doc_model.session.sample) == (None, None)
     monkeypatch.setattr(Encoder, "MAX_CACHED", 500)
     for text in texts(2000):
         nlp(text)
-    assert pipe.doc_model.encoder is not None
     assert pipe.doc_model.encoder._lexicon.size < 600
 
 
@@ -183,7 +182,5 @@ def test_gold_docs_of_the_corpus_are_not_changed() -> None:
     nlp = initialized()
     doc = gold_doc(nlp, [["Anna", "NNP", "PROPN", "_", "B-NP", "U-PER"]])
     before = doc.to_bytes()
-    corpus = [Example(bare_doc(nlp, ["Anna"]), doc)]
-    nlp.initialize(lambda: corpus)
-    pipe_of(nlp).fit()
+    initialize(nlp, [Example(bare_doc(nlp, ["Anna"]), doc)], fit=True)
     assert doc.to_bytes() == before

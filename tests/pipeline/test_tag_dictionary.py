@@ -19,10 +19,11 @@ from tests.pipeline.helpers import (
     SCORES,
     SENTENCES,
     bare_doc,
-    blank,
     examples,
+    initialized,
     pipe_of,
     predictions,
+    registered,
     trained,
 )
 
@@ -62,11 +63,10 @@ def test_words_keep_to_their_tags_whatever_the_weights() -> None:
 
 
 @each_factory
-@pytest.mark.parametrize("optimizer", ["spacy_crfseq.AdaGrad.v1", "spacy_crfseq.SGD.v1", "spacy_crfseq.LBFGS.v1"])
+@pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD", "LBFGS"])
 def test_training_and_storage(factory: str, optimizer: str, tmp_path: Path) -> None:
-    nlp = blank(factory, optimizer={"@crf_optimizers": optimizer}, **DICTIONARY)
+    nlp = initialized(factory, optimizer=registered("optimizers", optimizer), **DICTIONARY)
     corpus = examples(nlp, factory)
-    nlp.initialize(lambda: corpus)
     for _ in range(15):
         losses = nlp.update(corpus, losses={})
     assert np.isfinite(losses[factory])

@@ -17,7 +17,23 @@ from spacy.tokens import Token
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
-from tests.pipeline.helpers import SENTENCES, bare_doc, blank, examples, inputs, pipe_of, predictions, trained, triples
+from tests import reference
+from tests.pipeline.helpers import (
+    FACTORIES,
+    LBFGS,
+    SENTENCES,
+    bare_doc,
+    blank,
+    examples,
+    initialize,
+    initialized,
+    inputs,
+    pipe_of,
+    predictions,
+    templates,
+    trained,
+    triples,
+)
 
 CODE = '''
 from spacy_crfseq import registry
@@ -55,27 +71,17 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def block(function: str) -> dict[str, Any]:
-    return {
-        "@crf_features": "spacy_crfseq.Templates.v1",
-        "templates": ["F[0]"],
-        "token_functions": {"F": {"@crf_features": function}},
-    }
+    return templates("F[0]", token_functions={"F": {"@crf_features": function}})
 
 
-@pytest.fixture
-def registered() -> Any:
-    """Register a function for one test."""
-    names = []
-
-    def register(function: Callable[[Sequence[Token], int], Any]) -> dict[str, Any]:
-        names.append(f"tests.token_function_{len(names)}")
-        registry.features(names[-1], func=lambda: function)
-        return block(names[-1])
-
-    return register
+def features_of(function: Callable[[Sequence[Token], int], Any]) -> dict[str, Any]:
+    """Register a function, and return the block of a config that names it."""
+    name = f"tests.token_function_{id(function)}"
+    registry.features(name, func=lambda: function)
+    return block(name)
 
 
-@pytest.mark.parametrize("factory", ["crf_tagger", "crf_chunker", "crf_ner"])
+@pytest.mark.parametrize("factory", FACTORIES)
 def test_a_pipeline_learns_stores_and_shares_its_work(factory: str, features: dict[str, Any], tmp_path: Path) -> None:
     nlp = trained(factory, features=features)
     expected = predictions(nlp, factory)
@@ -98,9 +104,9 @@ def test_names(features: dict[str, Any]) -> None:
     assert set(pipe_of(nlp).doc_model.attribute_names) <= set(names)
 
 
-def test_a_name_that_is_there_twice_counts_once(registered: Any) -> None:
-    once = trained("crf_ner", features=registered(lambda sentence, i: [f"w={sentence[i].text}"]))
-    twice = trained("crf_ner", features=registered(lambda sentence, i: [f"w={sentence[i].text}"] * 2))
+def test_a_name_that_is_there_twice_counts_once() -> None:
+    once = trained("crf_ner", features=features_of(lambda sentence, i: [f"w={sentence[i].text}"]))
+    twice = trained("crf_ner", features=features_of(lambda sentence, i: [f"w={sentence[i].text}"] * 2))
     assert pipe_of(once).crf.to_bytes() == pipe_of(twice).crf.to_bytes()
 
 
@@ -114,21 +120,16 @@ def test_explanations(features: dict[str, Any]) -> None:
     assert {"F[0]=word.lower()=bob", "F[0]=BOS", "SHAPE[0]=Xxx"} <= {one.name for one in first.contributions}
     assert "F[0]=word.lower()=quux" in explanation.tokens[2].unknown
     assert "F[-1]=BOS" in {one.name for one in explanation.tokens[1].contributions if one.token == 1}
-    answers = pipe_of(nlp).ask([doc])
-    scores = answers.posterior.source.forward((0, 1))[0]
+    scores = pipe_of(nlp).ask([doc]).posterior.source.forward((0, 1))[0]
     labels = [pipe_of(nlp).tags.index(label) for label in explanation.labels]
-    total = scores.start[labels[0]] + scores.end[labels[-1]]
-    for t, label in enumerate(labels):
-        total += scores.emissions[t, label]
-        if t:
-            total += scores.transitions[t if len(scores.transitions) > 1 else 0, labels[t - 1], label]
-    assert explanation.score == pytest.approx(float(total), abs=1e-4)
+    total = reference.path_score(reference.sequence(scores, 0, len(doc)), labels)
+    assert explanation.score == pytest.approx(total, abs=1e-4)
     assert explanation.score == pytest.approx(sum(one.score for one in explanation.tokens), abs=1e-4)
 
 
-def test_sequences_are_sentences(registered: Any) -> None:
+def test_sequences_are_sentences() -> None:
     seen = []
-    features = registered(lambda sentence, i: seen.append([token.text for token in sentence]) or ["x"])
+    features = features_of(lambda sentence, i: seen.append([token.text for token in sentence]) or ["x"])
     nlp = trained("crf_ner", features=features)
     doc = bare_doc(nlp, ["a", "b", "c"])
     for token, start in zip(doc, (True, False, True), strict=True):
@@ -149,52 +150,46 @@ def test_other_components_and_templates_beside_it(features: dict[str, Any]) -> N
     assert found[: len(SENTENCES)] == gold
 
 
-def test_columns_that_a_function_says_to_read(registered: Any) -> None:
+def test_columns_that_a_function_says_to_read() -> None:
     """They are known to commands, and their attributes to a model whose tagger sets them in training only."""
 
     def tags(sentence: Sequence[Token], i: int) -> list[str]:
         return [f"tag={sentence[i].tag_}"] if sentence[i].tag_ else []
 
     def names_of(nlp: spacy.language.Language) -> set[str]:
-        nlp.initialize(lambda: examples(nlp))
-        return set(pipe_of(nlp).doc_model.attribute_names)
+        return set(pipe_of(initialize(nlp, examples(nlp))).doc_model.attribute_names)
 
-    silent = blank("crf_ner", features=registered(tags), keep_names=True)
+    silent = blank("crf_ner", features=features_of(tags), keep_names=True)
     assert pipe_of(silent).reads == set()
     assert names_of(silent) == set()
     tags.reads = ("TAG",)  # type: ignore[attr-defined]
-    nlp = blank("crf_ner", features=registered(tags), keep_names=True)
+    nlp = blank("crf_ner", features=features_of(tags), keep_names=True)
     assert pipe_of(nlp).reads == {"TAG"}
     assert {"F[0]=tag=NNP", "F[0]=tag=VBZ"} < names_of(nlp)
     assert not pipe_of(nlp).doc_model.session.initial.encoded.state.bags.any()  # no input, as long as nobody sets them
     tags.reads = ("TGA",)  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"says that it reads 'TGA'. Did you mean 'TAG'"):
-        blank("crf_ner", features=registered(tags))
+        blank("crf_ner", features=features_of(tags))
 
 
 def test_updates_reach_the_optimum_of_fit(features: dict[str, Any]) -> None:
-    batch = {"@crf_optimizers": "spacy_crfseq.LBFGS.v1"}
-    whole = trained("crf_ner", features=features, optimizer=batch)
-    nlp = blank("crf_ner", features=features, optimizer=batch, inner_iterations=100)
-    corpus = examples(nlp)
-    nlp.initialize(lambda: corpus)
-    losses: dict[str, float] = {}
+    whole = trained("crf_ner", features=features, optimizer=LBFGS)
+    nlp = initialized("crf_ner", features=features, optimizer=LBFGS, inner_iterations=100)
     for _ in range(2):
-        nlp.update(corpus, losses=losses)
+        nlp.update(examples(nlp))
     assert predictions(nlp, "crf_ner") == predictions(whole, "crf_ner")
 
 
-def test_what_cannot_be_read_is_told_with_function_and_word(registered: Any) -> None:
-    nlp = blank("crf_ner", features=registered(lambda sentence, i: {"length": len(sentence[i].text)}))
+def test_what_cannot_be_read_is_told_with_function_and_word() -> None:
+    nlp = blank("crf_ner", features=features_of(lambda sentence, i: {"length": len(sentence[i].text)}))
     message = "Component 'crf_ner': Token function 'F' at the token 'Anna': 'length' has the value 4, but attributes"
     with pytest.raises(DataError, match=re.escape(message)):
-        nlp.initialize(lambda: examples(nlp))
-    nlp = blank("crf_ner", features=registered(lambda sentence, i: sentence[i].text))
+        initialize(nlp, examples(nlp))
     with pytest.raises(DataError, match="it returned 'Anna'"):
-        nlp.initialize(lambda: examples(nlp))
+        initialized("crf_ner", features=features_of(lambda sentence, i: sentence[i].text))
 
 
-def test_a_function_that_keeps_a_state(registered: Any, tmp_path: Path) -> None:
+def test_a_function_that_keeps_a_state(tmp_path: Path) -> None:
     """Like a gazetteer, its state goes into the model."""
 
     class Words:
@@ -211,7 +206,7 @@ def test_a_function_that_keeps_a_state(registered: Any, tmp_path: Path) -> None:
             self.words = state
 
     function = Words()
-    nlp = trained("crf_ner", features=registered(function))
+    nlp = trained("crf_ner", features=features_of(function))
     nlp.to_disk(tmp_path / "model")
     function.words = []
     spacy.load(tmp_path / "model")
@@ -233,6 +228,5 @@ def test_a_package_carries_the_code(features: dict[str, Any], tmp_path: Path) ->
     call = "import xx_people; print([ent.text for ent in xx_people.load()('Anna lives in New York .').ents])"
     folder = next(tmp_path.glob("xx_people-*"))
     shutil.copy(folder / "meta.json", folder / "xx_people")  # as building it does
-    done = subprocess.run([sys.executable, "-c", call], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, "-c", call], cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout == "['Anna', 'New York']\n"

@@ -15,7 +15,7 @@ from spacy.training import Corpus, Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader, create_crfsuite_reader
-from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, blank, examples, initialized, pipe_of
+from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, blank, examples, initialize, initialized, pipe_of
 
 COLUMNS = "Anna NNP {}\nsaw VBD {}\n\nOslo NNP {}\n\n"
 CONLLU = "1\tAnna\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n\n"
@@ -67,15 +67,13 @@ def test_training_takes_weights_in(by: str) -> None:
 def test_initialize_takes_weights_in_and_they_are_part_of_an_example() -> None:
     nlp = blank("crf_ner")
     data = weighted(nlp, "crf_ner", [1, 2, 3, 4, 0.5])
-    nlp.initialize(lambda: data)
-    pipe = pipe_of(nlp)
+    pipe = pipe_of(initialize(nlp, data))
     assert pipe.doc_model.session.initial is not None
     assert pipe.doc_model.session.initial.weights.tolist() == [1, 2, 3, 4, 0.5]
     before = pipe.training.content_key(data[1])
     data[1].reference._.crf_weight = 5.0
     assert pipe.training.content_key(data[1]) != before
-    (compiled,) = pipe.doc_model.compile([data[1]])
-    assert compiled.weights.tolist() == [5]
+    assert pipe.doc_model.compile([data[1]])[0].weights.tolist() == [5]
 
 
 def test_all_sequences_of_a_doc_have_its_weight() -> None:

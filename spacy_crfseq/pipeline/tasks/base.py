@@ -1,8 +1,4 @@
-"""What a task adds to the component: where its labels come from in a gold Doc, and where predictions go.
-
-The component is the same for all tasks; a task turns an `Example` into one tag a token (None where the gold annotation
-is missing) and writes predicted tags to Docs.
-"""
+"""What a task adds to the component: where its labels come from in a gold Doc, and where predictions go."""
 
 from __future__ import annotations
 
@@ -21,11 +17,8 @@ from ..evidence import DocEvidence, SpanLike, Tags
 
 
 class Prediction(NamedTuple):
-    """Predicted labels of some Docs.
+    """Predicted labels [T] of some Docs, in N sequences, with `offsets` [N + 1] and `doc_offsets` [docs + 1].
 
-    labels (Ints): [T] label numbers.
-    offsets (Offsets): [N + 1] sequences.
-    doc_offsets (Offsets): [docs + 1] Docs.
     state (Hashes): [T, S] what `Annotation.reads` names, as it was before the prediction.
     preset (Mapping[int, DocEvidence]): What earlier components have decided about Docs, by their numbers.
     keep (Bools | None): [spans] which spans are sure enough; None for all.
@@ -49,7 +42,7 @@ class Annotation(ABC):
     scheme (str | None): How tags make up spans; None where each token has a label of its own.
     score_name (str): The score of `nlp.evaluate` that counts, such as "ents_f".
     writes (frozenset[str]): Token attributes that hold the answers.
-    reads (tuple[str, ...]): Token attributes that `allowed` and `write` look at; read with the text, once.
+    reads (tuple[str, ...]): Token attributes that `allowed` and `write` need; read with the text, once.
     """
 
     scheme: str | None
@@ -106,10 +99,7 @@ class Annotation(ABC):
         return []
 
     def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
-        """Return [T, L] which tags tokens may have by what they are, None where all may have all.
-
-        state (Hashes): [T, S] values of what `reads` names.
-        """
+        """Return [T, L] which tags tokens may have by their `reads` [T, S], None where all may have all."""
         return None
 
     def preset(

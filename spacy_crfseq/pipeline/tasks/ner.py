@@ -19,10 +19,7 @@ from .spans import Spans, type_hashes
 
 
 class Entities(Spans):
-    """Entities with the manners of spaCy's own ``ner``.
-
-    Entities set by earlier components are kept, blocked tokens stay outside, no entity begins or ends on whitespace.
-    """
+    """Entities in spaCy's manner: those set before stay, blocked tokens too, and none begins or ends on whitespace."""
 
     writes = frozenset({"ENT_IOB", "ENT_TYPE"})
     reads = ("IS_SPACE", "ENT_IOB")
@@ -52,7 +49,6 @@ class Entities(Spans):
         return self._from_biluo(biluo)
 
     def _aligned(self, example: Example) -> Tags:
-        """Return the gold tags of predicted tokens that the gold Doc does not have."""
         try:
             return list(example.get_aligned_ner())
         except ValueError as error:
@@ -75,19 +71,12 @@ class Entities(Spans):
         if not spaces.any():
             return None
         allowed = np.ones((len(spaces), len(tags)), np.bool_)
-        allowed[spaces] = [self._on_space(tag) for tag in tags]
+        allowed[spaces] = [tag == "O" or (self.scheme == "BILUO" and tag[0] == "I") for tag in tags]
         return allowed
-
-    def _on_space(self, tag: str) -> bool:
-        return tag == "O" or (self.scheme == "BILUO" and tag[0] == "I")
 
     def preset(
         self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]
     ) -> dict[int, DocEvidence]:
-        """Return entities that are set already and blocked tokens, by the numbers of their Docs.
-
-        Around entities that the model could not have found, its own stay outside.
-        """
         begins = np.flatnonzero(state[:, 1] == 3)
         if not len(begins):  # most often, and asked of each Doc
             return {}
@@ -100,7 +89,7 @@ class Entities(Spans):
             known = set(self.tags_of_span(len(entity), entity.label_)) <= set(tags)
             if known and not crosses_sentences(doc, entity.start, entity.end):
                 found.append(SpanLike(entity.start, entity.end, entity.label_))
-            else:
+            else:  # around it, spans of the model's own stay outside
                 outside += range(entity.start, entity.end)
         return DocEvidence(found, {token: ["O"] for token in outside})
 
@@ -115,7 +104,7 @@ class Entities(Spans):
             table[spans.start, 0] = 3
             table[inside, 1] = np.repeat(type_hashes(types, docs)[spans.type], sizes)
         preset = {id(docs[number]) for number in prediction.preset}
-        attributes: list[Any] = [int(ENT_IOB), int(ENT_TYPE)]
+        attributes: list[Any] = [ENT_IOB, ENT_TYPE]
         for doc, begin, end in token_ranges(docs, prediction.doc_offsets):
             if id(doc) in preset:
                 self._add_entities(doc, table[begin:end])
@@ -131,16 +120,14 @@ class Entities(Spans):
         """Add predicted entities to those that are set, which the constraints have kept apart."""
         taken = doc.to_array([ENT_TYPE]) != 0
         new = []
-        starts = np.flatnonzero(table[:, 0] == 3).tolist()
-        for start in starts:
+        for start in np.flatnonzero(table[:, 0] == 3).tolist():
             end = start + 1
             while end < len(doc) and table[end, 0] == 1:
                 end += 1
             if not taken[start:end].any():
                 new.append(Span(doc, start, end, int(table[start, 1])))
         blocked = [Span(doc, i, i + 1) for i in _blocked(doc)]
-        old = list(doc.ents)
-        doc.set_ents([*old, *new], blocked=blocked, default="outside")
+        doc.set_ents([*doc.ents, *new], blocked=blocked, default="outside")
 
 
 def _blocked(doc: Doc) -> list[int]:

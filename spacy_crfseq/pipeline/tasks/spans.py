@@ -20,10 +20,7 @@ from .base import Annotation, Prediction, keep_string
 
 
 class Spans(Annotation):
-    """Labelled spans; `SpanGroups` and `Entities` say where they stand on a Doc.
-
-    incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong.
-    """
+    """Labelled spans; the group `incorrect_spans_key` of gold Docs holds spans that are known to be wrong."""
 
     scheme: str
 
