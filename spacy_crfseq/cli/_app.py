@@ -56,10 +56,5 @@ class Sections(TyperGroup):
 
 
 crfseq_cli = typer.Typer(
-    name="crfseq",
-    cls=Sections,
-    help=HELP,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+    name="crfseq", cls=Sections, help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )

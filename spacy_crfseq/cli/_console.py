@@ -162,7 +162,6 @@ def _prepare(stream: TextIO) -> None:
 
 
 def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoReturn:
-    """Explain what is wrong with a config as spaCy does, but on stderr."""
     pretty, msg.pretty = msg.pretty, sys.stderr.isatty()
     try:
         with redirect_stdout(sys.stderr), show_validation_error(config, show_config=False):
@@ -188,7 +187,6 @@ def _unknown_function(message: str) -> str:
 
 
 def _short(name: str) -> str:
-    """Return the name of a function without the package and the version."""
     return re.sub(r"\.v\d+$", "", name).rpartition(".")[2]
 
 

@@ -127,7 +127,6 @@ def _peak_megabytes() -> float | None:
 
 
 def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
-    """Return what the features of a component do on the training corpus."""
     from ..analysis.templates import template_uses
     from ..features.encoder import Encoder
     from ..features.plan import lexical_names

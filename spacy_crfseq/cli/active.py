@@ -134,9 +134,6 @@ def active(
     return Chosen(best.tasks(), best.seen, interrupted)
 
 
-# Measures
-
-
 def _each(measure: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.float64]:
     return np.array([float(measure(item)) for item in items])
 
@@ -154,9 +151,6 @@ MEASURES: Mapping[str, Callable[[Answers, int], NDArray[np.float64]]] = {
     "nbest-entropy": lambda answers, nbest: _each(measures.list_entropy, _logs(answers, nbest)),
 }
 """Functions from answers and the length of an N-best list to a value for each Doc, larger where it would teach more."""
-
-
-# The choice
 
 
 class Best:
@@ -186,9 +180,6 @@ class Best:
     def tasks(self) -> list[dict[str, Any]]:
         """Return what was kept, the largest values first."""
         return [task for *_, task in sorted(self._heap, reverse=True)]
-
-
-# What annotation tools read
 
 
 def _tasks(

@@ -158,10 +158,6 @@ def calibrate(
 
 
 def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]) -> tuple[Judged, Judged]:
-    """Fit the temperature of a component and return its predictions without and with it, without changing anything.
-
-    RAISES CrfError: If the component has no probabilities, or there is nothing to judge its predictions by.
-    """
     from ..evaluation.calibration import fit_temperature
     from ..training.compatibility import check_global
 
@@ -183,7 +179,6 @@ def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]
 
 
 def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> None:
-    """Write the temperatures to the settings of components, in a copy of the pipeline if `output` is given."""
     from ..pipeline.storage import read_settings
 
     def write(folder: Path) -> None:
@@ -199,9 +194,6 @@ def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> 
         write(model)
     else:
         replace_folder(output, copy)
-
-
-# The report
 
 
 def _print(done: Done, target: Path) -> None:

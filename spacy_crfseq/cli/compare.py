@@ -173,9 +173,6 @@ def _judge_both(
     return judged, docs
 
 
-# Doubts
-
-
 def _left_out(pipes: Sequence[dict[str, CRFComponent]], shared: Sequence[str], models: Sequence[str]) -> list[str]:
     return [
         f"only {model} has {', '.join(name for name in of if name not in shared)}, which is left out."
@@ -206,9 +203,6 @@ def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:
         if mine - theirs:
             doubts.append(f"only {which} predicts {', '.join(sorted(mine - theirs))} ({first.name}).")
     return doubts
-
-
-# The report
 
 
 def _print(one: Comparison, n_shown: int) -> None:
@@ -242,6 +236,5 @@ def _change_lines(change: Change) -> list[str]:
 
 
 def _spans_words(words: Sequence[str], odd: Sequence[Span], end: int) -> str:
-    """Return spans in words, those that begin before a token, and how many more there are."""
     told = [f"{' '.join(words[span.start : span.end])} [{span.label}]" for span in odd if span.start < end]
     return ", ".join([*told, *([f"{len(odd) - len(told)} more"] if len(told) < len(odd) else [])]) or "nothing"

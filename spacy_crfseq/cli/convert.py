@@ -141,7 +141,6 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
 
 
 def _check(settings: Settings) -> None:
-    """RAISES ConfigError: On an unknown name, or a target with columns that the source does not hold."""
     check_choice("--from", settings.source, _SOURCES)
     if settings.target == CRFSUITE:
         raise ConfigError(
@@ -183,7 +182,6 @@ def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
 
 
 def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) -> Iterator[Sentence]:
-    """Yield the sentences with spans in the target's scheme."""
     scheme = settings.from_scheme or settings.layout.scheme
     columns = [name for name in SPAN_COLUMNS if name in PRESETS[settings.target].columns]
     for sentence in sentences:
@@ -229,7 +227,6 @@ def _write_docs(target: Path, docs: Iterable[Doc]) -> int:
 
 
 def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
-    """Yield the sentences of a DocBin file, without white space tokens, which columns cannot hold."""
     import spacy
 
     line = 1

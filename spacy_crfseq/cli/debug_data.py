@@ -147,11 +147,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     return Report(layout, files, parts, broken, components, expense, findings)
 
 
-# Reading
-
-
 def _count(path: Path, layout: Preset, source: Source, broken: Errors) -> Part:
-    """Return the counts of a file, what cannot be read left out."""
     from ..evaluation.corpus import PLAIN, count
 
     wanted = source.labels or tuple(name for name in LABELS if name in layout.columns)
@@ -178,7 +174,6 @@ def _sentences(path: Path, layout: Preset, key: str, broken: Errors) -> Iterator
 
 
 def _of_docs(path: Path, key: str, broken: Errors) -> Iterator[Sentence]:
-    """Yield the sequences of the Docs of a file, the number of the Doc as their line."""
     from spacy.vocab import Vocab
 
     for number, doc in enumerate(load_docs(path, Vocab()), start=1):
@@ -230,10 +225,6 @@ def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
 
 
 def _source(config_path: Path) -> Source:
-    """Return how a config reads its corpora.
-
-    RAISES ConfigError: If there is no such config.
-    """
     if not config_path.is_file():
         raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
     config = util.load_config(config_path, interpolate=False)

@@ -102,10 +102,6 @@ def evaluate(
 
 
 def _scored_columns(nlp: Language, kind: str, columns: Sequence[str], given: Sequence[str]) -> list[str]:
-    """Return the columns of a file that a pipeline predicts.
-
-    RAISES ConfigError: If there is none.
-    """
     predicted, wanted = predicted_columns(nlp), [name for name in columns if name not in given]
     scored = [name for name in wanted if name in predicted]
     if not scored:
@@ -178,7 +174,6 @@ def _spans(doc: Doc, name: str, key: str) -> list[Span]:
 
 
 def _plain(value: Any) -> Any:
-    """Return scores without numpy's numbers, which JSON does not know."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     return float(value) if hasattr(value, "dtype") else value

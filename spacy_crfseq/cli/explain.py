@@ -131,7 +131,6 @@ def explain(
 
 
 def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:
-    """Return the numbers of the tokens that are meant: words, or else numbers."""
     if not wanted:
         return list(range(len(doc)))
     words = {token.text for token in doc}
@@ -147,14 +146,7 @@ def _to_json(one: ExplainedText, number: int | None) -> dict[str, Any]:
     return result
 
 
-# The terminal
-
-
 def _lines(found: ExplainedText, number: int, *, several: bool, brief: bool) -> list[str]:
-    """Return the lines about a text, no wider than the terminal; in full where they go elsewhere.
-
-    brief (bool): Whether to leave out what makes a token surely be outside of spans.
-    """
     from ..pages.explain import name_of
 
     explanation, pretty = found.explanation, sys.stdout.isatty()
@@ -184,7 +176,6 @@ def _surely_outside(one: TokenExplanation) -> bool:
 
 
 def _outside(tokens: Sequence[TokenExplanation], wide: int) -> str:
-    """Return a line on neighbours that are outside of spans."""
     from ..pages.explain import probability_words
 
     least = probability_words(min(one.probability for one in tokens))
@@ -195,7 +186,6 @@ def _outside(tokens: Sequence[TokenExplanation], wide: int) -> str:
 def _token_lines(
     one: TokenExplanation, words: Sequence[str], number: int, room: int, wide: int, pretty: bool
 ) -> list[str]:
-    """Return the lines about a token."""
     from ..pages.explain import against_rival, changes_words, name_of, probability_words, unknown_words
 
     head = f"{one.text}  {one.label} {probability_words(one.probability)}"

@@ -139,7 +139,6 @@ def find_regularization(
 
 
 def _component(setup: Setup, name: str | None) -> str:
-    """Return the name of the component to train."""
     names = list(setup.to_train)
     if name in names or (name is None and len(names) == 1):
         return name or names[0]
@@ -207,7 +206,6 @@ def _choose_method(setup: Setup, name: str, rho2: float) -> None:
 
 
 def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: list[str], output: Path) -> PathOutcome:
-    """Write the pipeline with the chosen model; the component's config tells how that was trained."""
     from ..regularizers.elastic_net import ElasticNet
 
     step, pipe = result.steps[result.chosen], setup.to_train[name]
@@ -224,7 +222,6 @@ def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: l
 
 
 def _page(name: str, result: PathResult) -> str:
-    """Return a page with a picture of the path of a component and its table."""
     from ..pages.charts import Series, line_chart
     from ..pages.frame import figure, page, section, table
 
@@ -285,7 +282,6 @@ def _cells(step: PathStep, chosen: bool) -> list[str]:
 
 
 def _tell(outcome: PathOutcome | None) -> None:
-    """Say what `find_regularization` did."""
     msg = printer()
     if outcome is None:
         msg.warn("Interrupted before the first model: nothing is saved")

@@ -142,14 +142,7 @@ def fine_tune(
     return TuningOutcome(output / BEST, output / LAST, scores, result.reason, kept, interrupted)
 
 
-# Reading the config
-
-
 def _read_config(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
-    """Return the block [fine_tune] of a config, its functions not called yet.
-
-    RAISES ConfigError: If there is no such file or block, or it lacks something or has too much.
-    """
     if str(path) != "-" and not path.is_file():
         raise ConfigError(f"{path}: no such config file (looked from {Path.cwd()}).")
     config = util.load_config(path, overrides=overrides, interpolate=True)
@@ -172,7 +165,6 @@ def _read_config(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_set(name: str, block: Any) -> None:
-    """Check that a set has a reader, and beside it nothing but a loss."""
     keys = list(block) if isinstance(block, dict) else [str(block)]
     unknown = [key for key in keys if key not in ("corpus", "loss")]
     if unknown:
@@ -186,10 +178,6 @@ def _check_set(name: str, block: Any) -> None:
 
 
 def _settings(block: dict[str, Any]) -> tuple[Settings, int]:
-    """Return the settings of the training, and the patience.
-
-    RAISES ConfigError: If one is out of range or no number.
-    """
     from ..training.fine_tuning import Settings
 
     numbers = {key: _number(key, block[key], kind) for key, kind in NUMBERS.items() if key in block}
@@ -221,10 +209,6 @@ class Plan(NamedTuple):
 
 
 def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
-    """Make the readers and losses, and read the corpora.
-
-    RAISES CrfError: If one cannot be made or read.
-    """
     from ..pipeline.fine_tuning import Source
 
     annotating = _annotating(nlp, block)
@@ -259,7 +243,6 @@ def _annotating(nlp: Language, block: dict[str, Any]) -> list[Any]:
 
 
 def _annotated(examples: Iterable[Example], pipes: Sequence[Any]) -> Iterable[Example]:
-    """Yield examples as some components annotate them."""
     for example in examples:
         for pipe in pipes:
             example.predicted = pipe(example.predicted)
@@ -267,10 +250,6 @@ def _annotated(examples: Iterable[Example], pipes: Sequence[Any]) -> Iterable[Ex
 
 
 def _make(block: dict[str, Any], name: str) -> Any:
-    """Call the function that a block names.
-
-    name (str): The block's name, which errors tell.
-    """
     return util.registry.resolve({name: block})[name]
 
 
@@ -291,14 +270,7 @@ def _warn_of_empty_columns(nlp: Language, name: str, plan: Plan) -> None:
                 )
 
 
-# Saving
-
-
 def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path, temperature: float) -> dict[str, Any]:
-    """Write the last and the best parameters as two pipelines, scores in their meta.json; return those of the best.
-
-    temperature (float): Of the best.
-    """
     from ..pipeline.model_card import fill_card
 
     pipe: Any = nlp.get_pipe(name)
@@ -313,9 +285,6 @@ def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path,
             nlp.meta["performance"] = {**nlp.meta.get("performance", {}), **kept}
         replace_folder(output / folder, fill_card(nlp).to_disk)
     return scores
-
-
-# Progress
 
 
 class TuningReporter:
@@ -393,7 +362,6 @@ class TuningReporter:
 
 
 def _tell(outcome: TuningOutcome) -> None:
-    """Say what `fine_tune` did."""
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the end of the first round: nothing is saved")

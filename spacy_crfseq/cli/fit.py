@@ -256,13 +256,11 @@ class Walk:
             self.interrupted = True
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
-        """Train a component."""
         raise NotImplementedError
 
     def _fit_one(
         self, name: str, pipe: CRFComponent, every: int | None, patience: int | None, callback: Any = None
     ) -> FitResult:
-        """Train a component until its optimizer ends or patience does."""
         dev, every = self._dev if self._scored else None, scores_every(pipe, every)
         result = pipe.fit(self._examples(name), dev=dev, evaluate_every=every, patience=patience, callback=callback)
         self.interrupted = result.reason == "interrupted"
@@ -364,7 +362,6 @@ def _progress_of(result: FitResult, kind: str) -> Any:
 
 
 def _tell(outcome: Outcome) -> None:
-    """Say what `fit` did."""
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the first iteration: nothing was trained, nothing is saved")

@@ -182,7 +182,6 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
 
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
-    """Return the layout of a training file, as its ending or its lines tell, else as the user answers."""
     seems = (named_layout(told_by_ending(train)) or guess(train)) if train else None
     if seems is not None:
         return seems
@@ -197,7 +196,6 @@ def _layout(train: Path | None, ask: Ask | None) -> Preset:
 
 
 def _tasks(text: str) -> tuple[str, ...]:
-    """RAISES ConfigError: On an unknown task."""
     named, known = [part.strip() for part in text.split(",") if part.strip()], (*TASKS, ALL)
     for name in named:
         check_choice("--task", name, known)
@@ -207,7 +205,6 @@ def _tasks(text: str) -> tuple[str, ...]:
 
 
 def _check_tasks(tasks: Sequence[str], layout: Preset) -> None:
-    """RAISES ConfigError: If the corpus lacks what a task learns from."""
     possible = {TASK_OF[name] for name in layout.columns if name in TASK_OF}
     for task in tasks:
         if task not in possible:
@@ -261,7 +258,6 @@ def _ordered(text: str) -> str:
 
 
 def _base(settings: Settings) -> dict[str, Any]:
-    """Return what is not spaCy's default."""
     names = [TASKS[task] for task in settings.tasks]
     annotating = ["crf_tagger"] if "crf_tagger" in names and "crf_chunker" in names else []
     paths = {name: str(path) if path else None for name, path in (("train", settings.train), ("dev", settings.dev))}
@@ -346,7 +342,6 @@ def _head(settings: Settings, output: str) -> str:
 
 
 def _commands(settings: Settings, output: str) -> list[str]:
-    """Return the commands to go on with."""
     config = "config.cfg" if output == STDOUT else shlex.quote(output)
     ending = f".{DOCBIN}" if settings.layout is DOCS else ".conllu" if settings.layout.name == "conllu" else ".conll"
     train, dev = (
@@ -367,7 +362,6 @@ def _commands(settings: Settings, output: str) -> list[str]:
 
 
 def _comments(settings: Settings) -> dict[str, str]:
-    """Return comments by "section" or "section.key"."""
     comments = {
         "training": "'crfseq fit' takes the corpora, score weights, seed and annotating_components from here, and ends "
         "when the optimizer\n# has converged; epochs, steps and patience are for 'spacy train'",
@@ -411,7 +405,6 @@ def _method_comments(task: str, goal: Goal) -> dict[str, str]:
 
 
 def _commented(text: str, comments: Mapping[str, str]) -> str:
-    """Return a config with comments put before sections and keys."""
     left, section, lines = dict(comments), "", []
     for line in text.splitlines():
         if line.startswith("["):

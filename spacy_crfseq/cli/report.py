@@ -159,7 +159,6 @@ def _sequences(judged: Judged, answers: Answers) -> Sequences:
 
 
 def _weights(pipe: CRFComponent) -> Weights:
-    """Return the weights of templates, and of transitions, nan where the scheme forbids them."""
     from ..analysis.weights import weights_by_template
     from ..evaluation.report import Weights
 
@@ -191,7 +190,6 @@ def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -
 
 
 def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the iterations of components in a log of `fit`, or in the one beside the model, if it is there."""
     beside = Path(model).parent / LOG
     log = train or (beside if Path(model).is_dir() and beside.is_file() else None)
     curves = {name: [] if log is None else read_log(log, name) for name in names}

@@ -113,6 +113,5 @@ def _entries(nlp: Language, name: str, pipe: CRFComponent, texts: Sequence[Text]
 
 
 def _unit(source: str | Path, format_name: str | None) -> str:
-    """Return what `Text.line` counts in a source."""
     kind = format_name or Path(source).suffix[1:]
     return "line" if kind in ("txt", "jsonl") else "text"

@@ -155,7 +155,6 @@ def sweep(
 
 
 def _carry_out(plan: Plan, output: Path) -> SweepOutcome:
-    """Train what has no result yet."""
     from ..pages.results import make_page
 
     journal = Journal(output / RESULTS)
@@ -220,7 +219,6 @@ class Plan:
         return len(place) > 2 and place[:2] == ("components", self.component) and place[2] in METHOD
 
     def _pipeline(self, combination: Combination, changes: Mapping[Place, Any]) -> Language | str:
-        """Return the pipeline of a changed config, or why there can be none."""
         try:
             return util.load_model_from_config(changed(self.source.config, changes, self.filled), auto_fill=True)
         except ConfigError as error:
@@ -229,7 +227,6 @@ class Plan:
             raise self._no_such_value(combination, error) from error
 
     def _run(self, nlp: Language, combination: Combination) -> Run | str:
-        """Return a combination as a run, or why it cannot be trained."""
         name, pipe = self.component, nlp.get_pipe(self.component)
         own = {place: value for place, value in combination.changes.items() if self._is_method(place)}
         now = nlp.config.interpolate()
@@ -256,7 +253,6 @@ def _functions(registry: str) -> Mapping[str, Any]:
 
 
 def _component(setup: Setup, source: GridFile) -> str:
-    """RAISES ConfigError: If there is no such component, or several and no name."""
     names, wanted = list(setup.to_train), source.component
     if wanted in names or (wanted is None and len(names) == 1):
         return wanted or names[0]
@@ -285,12 +281,10 @@ def _with_contents(block: Any) -> Any:
 
 @lru_cache
 def _contents(path: str) -> str:
-    """Return a hash of a file or of the files of a folder; the path itself where there is no such thing."""
     return digest(Path(path)) if Path(path).exists() else path
 
 
 def _announce(plan: Plan, found: Mapping[str, Result]) -> None:
-    """Say what will be trained and what not."""
     msg = printer()
     for reason, skipped in plan.skipped.items():
         more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
@@ -303,7 +297,6 @@ def _announce(plan: Plan, found: Mapping[str, Result]) -> None:
 
 
 def _key_of(model: Path) -> str | None:
-    """Return the key of the run that a stored model is from, None if there is none."""
     try:
         key = json.loads((model / "meta.json").read_text(encoding="utf8"))["sweep"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -467,7 +460,6 @@ class GroupWalk(Walk):
 
 
 def _tell(outcome: SweepOutcome) -> None:
-    """Say what `sweep` did."""
     msg = printer()
     if outcome.results:
         header, rows = cells(outcome.results)

@@ -191,7 +191,6 @@ def tag(
 
 @contextmanager
 def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[Step, Counts, float], None]]:
-    """Yield a function that shows a step: a bar on a terminal, and broken lines on stderr."""
     sizes = [job.source.stat().st_size for job in jobs if job.source != STDIN and job.source.suffix != ZIPPED]
     total = sum(sizes) if len(sizes) == len(jobs) else None
     with tqdm(total=total, disable=None, leave=False, file=sys.stderr, unit="B", unit_scale=True) as bar:
@@ -249,7 +248,6 @@ def _target(source: Path, output: Path, to: str, n_files: int) -> Target:
 
 
 def _check_outputs(jobs: Sequence[Job], overwrite: bool) -> None:
-    """RAISES ConfigError: If an output is also another's or an input, or would replace what was made from a stream."""
     taken: dict[Path, Path] = {}
     sources = {job.source.resolve() for job in jobs}
     for job in jobs:
@@ -266,7 +264,6 @@ def _check_outputs(jobs: Sequence[Job], overwrite: bool) -> None:
 
 
 def _model_digest(model: str) -> str:
-    """Return a hash of all files of a pipeline."""
     folder = Path(model)
     if not folder.is_dir():
         if not is_package(model):

@@ -149,7 +149,6 @@ def top(
 
 
 def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:
-    """Return the templates that a text names, windows opened: title, block and place in its list."""
     from ..features.attributes import BUILT_IN
     from ..features.templates import parse
 
@@ -180,7 +179,6 @@ def _names(
     texts: Path | None,
     format_name: str | None,
 ) -> dict[tuple[int, int], tuple[str, bool]]:
-    """Return the names of the attributes of some weights, by block and number, and whether they have been found."""
     keys, needed = pipe.crf.keys, {w[:2] for w in weights}
     if pipe.doc_model.attribute_names:
         sizes = 0, len(keys[0])
@@ -226,11 +224,7 @@ def _transitions(pipe: CRFComponent) -> Floats:
     return out
 
 
-# The terminal
-
-
 def _lines(found: Top) -> list[str]:
-    """Return what is shown, no wider than the terminal; in full where it goes elsewhere."""
     wide = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     lines: list[str] = []
     for group in found.groups:
@@ -244,7 +238,6 @@ def _lines(found: Top) -> list[str]:
 
 
 def _side_by_side(group: Group, wide: int, *, with_label: bool) -> list[str]:
-    """Return positive and negative weights side by side."""
     words = [one.words(with_label) for one in (*group.positive, *group.negative)]
     if not words:
         return ["  no weight other than zero"]
@@ -257,7 +250,6 @@ def _side_by_side(group: Group, wide: int, *, with_label: bool) -> list[str]:
 
 
 def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floats, wide: int) -> list[str]:
-    """Return a table of transitions, or the largest where it would be wider than the terminal."""
     from ..pages.top import Group, NamedWeight
 
     margin = max(map(len, before))

@@ -104,7 +104,6 @@ def _ask(pipe: Any, docs: list[Doc]) -> None:
 
 
 def _example(nlp: Language, text: str) -> Example:
-    """Return a sentence with tags, chunks and entities, its tags given."""
     from spacy.tokens import Doc
     from spacy.tokens import Span as DocSpan
     from spacy.training import Example

@@ -109,7 +109,6 @@ def number(value: float, digits: int = 4, *, least: int = 0) -> str:
 
 
 def _trimmed(written: str, least: int) -> str:
-    """Return a number without zeros at its end, but for some decimals."""
     whole, _, decimals = written.partition(".")
     decimals = decimals[:least] + decimals[least:].rstrip("0")
     return f"{whole}.{decimals}" if decimals else whole

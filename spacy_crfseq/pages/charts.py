@@ -59,9 +59,6 @@ class Bar(NamedTuple):
     high: float | None = None
 
 
-# Curves
-
-
 def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False, log_y: bool = False) -> Markup:
     """Return curves, each with its name at its end, or at the top of its axis where there are two axes.
 
@@ -132,9 +129,6 @@ def _apart(places: Sequence[float], top: float, bottom: float) -> list[float]:
     return moved
 
 
-# Bars
-
-
 def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
     """Return bars from the left to the right, each with its name and its value.
 
@@ -157,7 +151,6 @@ def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
 
 
 def _bar_words(bars: Sequence[Bar], unit: str) -> list[str]:
-    """Return what is written behind bars, all values with as many decimals as the one that needs most."""
     plain = [number(bar.value) for bar in bars]
     decimals = max((len(word.partition(".")[2]) for word in plain if "e" not in word), default=0)
     words = []
@@ -198,9 +191,6 @@ def _vertical_grid(place: Scale, top: float, bottom: float) -> str:
 def _tick_labels(place: Scale, y: float) -> str:
     labels = zip(place.ticks, place.labels, strict=True)
     return "".join(_text(place(tick), y, label, "soft mid") for tick, label in labels)
-
-
-# Cells
 
 
 def heat_map(
@@ -277,9 +267,6 @@ def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
     return _text(x, y + 19, low, "soft") + ground + boxes + _text(start + 86, y + 19, high, "soft")
 
 
-# Probabilities
-
-
 def reliability(bins: Sequence[Bin]) -> Markup:
     """Return a reliability diagram: how many predictions of each probability are right, and how many there are.
 
@@ -303,7 +290,6 @@ def reliability(bins: Sequence[Bin]) -> Markup:
 
 
 def _reliability_bin(part: Bin, across: Scale, up: Scale, ground: float, high: float) -> str:
-    """Return a point with its interval, and a bar on the ground for how many predictions it stands for."""
     x, y = across(part.predicted), up(part.correct)
     lower, upper = (up(end) for end in _wilson(part.correct, part.total))
     left, right = across(part.low) + 0.5, across(part.high) - 0.5
@@ -325,9 +311,6 @@ def _wilson(share: float, total: int) -> tuple[float, float]:
     middle = (share + square / 2) / (1 + square)
     reach = Z * sqrt(share * (1 - share) / total + square / (4 * total)) / (1 + square)
     return max(0.0, middle - reach), min(1.0, middle + reach)
-
-
-# Parts
 
 
 def _svg(wide: float, high: float, label: str, parts: Iterable[str], *, fits: bool = True) -> Markup:

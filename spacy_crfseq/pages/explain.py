@@ -71,9 +71,6 @@ class Explained(NamedTuple):
         return f"{n:,} text{'' if n == 1 else 's'}{'; the file has more' if self.more else ''}"
 
 
-# Words
-
-
 def probability_words(value: float) -> str:
     """Return a probability in two digits; nothing is certain."""
     return f"{value:.2f}" if 0.005 <= value < 0.995 else ">0.99" if value > 0.5 else "<0.01"
@@ -107,9 +104,6 @@ def name_of(part: Contribution, one: TokenExplanation, words: Sequence[str]) -> 
     """Return the name of a contribution, with the token where it is another's."""
     name = f"{part.name} (with the label before)" if part.kind == "pair" else part.name
     return name if part.token == one.token else f"{words[part.token]}: {name}"
-
-
-# The page
 
 
 def explain_page(found: Explained, number: int) -> str:

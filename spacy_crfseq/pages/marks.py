@@ -117,7 +117,6 @@ def rounded(probability: float) -> Markup:
 
 
 def _colors(known: Mapping[str, str], labels: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each label: a known one, or one of ours."""
     names = {label: SAME.get(label.upper(), label.upper()) for label in sorted(labels)}
     colors = {label: known[name] for label, name in names.items() if name in known}
     free: Sequence[str] = [color for color in PALETTE if color not in colors.values()] or PALETTE

@@ -83,16 +83,12 @@ def _overview(components: Sequence[Findings]) -> str:
 
 
 def _component(found: Findings, subject: Subject, prefix: str) -> str:
-    """Return the sections on a component: each a title, a body and words about it; left out if the title is empty."""
     sections = (
         _errors(found), _confusions(found), _familiar(found, subject), _certainty(found), _curve(found),
         _weights(found), _worst(found, subject),
     )  # fmt: skip
     parts = [frame.section(f"{prefix}{title}", body, about) for title, body, about in sections if title]
     return frame.section(f"{prefix}Scores", _scores(found), anchor=found.name) + "".join(parts)
-
-
-# Scores
 
 
 def _scores(found: Findings) -> str:
@@ -137,9 +133,6 @@ def _percent(value: float | None) -> str:
 
 def _interval(score: Estimate) -> str:
     return "" if score.low is None else f"{_percent(score.low)} to {_percent(score.high)}"
-
-
-# Errors
 
 
 def _errors(found: Findings) -> Section:
@@ -195,12 +188,10 @@ def _confusions(found: Findings) -> Section:
 
 
 def _beside(n_columns: int, left: str, heat_map: str) -> str:
-    """Return a part with a heat map of so many columns at its side, below it if it is wide."""
     return frame.columns(left, heat_map) if n_columns <= MOST_BESIDE else left + heat_map
 
 
 def _strongest(strength: NDArray[Any]) -> list[int]:
-    """Return the numbers of the labels with the highest values, in their own order."""
     return sorted(np.argsort(-strength, kind="stable")[:MOST_LABELS].tolist())
 
 
@@ -209,9 +200,6 @@ def _confusion_map(names: Sequence[str], table: NDArray[np.int64]) -> Markup:
     np.fill_diagonal(colors, np.nan)
     shown = [[f"{n:,}" if n else "" for n in row] for row in table.tolist()]
     return charts.heat_map(names, names, colors, diverging=False, row="gold", column="predicted", shown=shown)
-
-
-# Words and probabilities
 
 
 def _familiar(found: Findings, subject: Subject) -> Section:
@@ -263,9 +251,6 @@ def _certainty(found: Findings) -> Section:
     )
 
 
-# The model
-
-
 def _curve(found: Findings) -> Section:
     title, log = "Training", found.curve
     if not log:
@@ -315,9 +300,6 @@ def _weights(found: Findings) -> Section:
     left = frame.figure(charts.bar_chart(bars, unit="weights"), caption)
     right = frame.figure(heat, f"Of one label after another; empty cells are forbidden{note}")
     return "Weights", _beside(len(around), left, right), ""
-
-
-# Sentences
 
 
 def _worst(found: Findings, subject: Subject) -> Section:

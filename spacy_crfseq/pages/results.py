@@ -69,7 +69,6 @@ def _along(results: Sequence[Result]) -> Iterator[tuple[str, str, list[Series]]]
 
 
 def _words(results: Sequence[Result]) -> list[str]:
-    """Return the settings that vary and are not numbers."""
     return [
         key
         for key in list(varying([result.settings for result in results]))
@@ -82,6 +81,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _wide(series: Iterable[Series]) -> bool:
-    """Whether the values of an axis ask for a logarithmic one."""
     places: list[float] = [x for one in series for x, _ in one.points]
     return min(places) > 0 and max(places) >= 10 * min(places)

@@ -139,13 +139,7 @@ def write_attributes(source: Path, target: Path) -> None:
             print(file=file)
 
 
-def write_config(
-    path: Path,
-    *factories: str,
-    components: str = "",
-    training: str = "",
-    given: str = "[]",
-) -> Path:
+def write_config(path: Path, *factories: str, components: str = "", training: str = "", given: str = "[]") -> Path:
     """Write a config with a component for each factory, under its own name."""
     blocks = "".join(f'[components.{name}]\nfactory = "{name}"\n' for name in factories)
     pipeline = str(list(factories)).replace("'", '"')

@@ -47,9 +47,6 @@ def texts(tmp_path: Path) -> Path:
     return tmp_path / "texts.txt"
 
 
-# Measures
-
-
 def labellings(pipe: CRFComponent, doc: Doc) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return log P of every labelling of a Doc, and the marginals of each sentence, by enumeration."""
     wholes, marginals = [], []
@@ -91,9 +88,6 @@ def test_measures_against_enumeration(tiny: Language, doc: tuple[list[str], list
     found = {name: float(measure(pipe.ask(docs), 6)[0]) for name, measure in MEASURES.items()}
     assert found == pytest.approx(expected, abs=1e-9)
     assert expected["entropy"] > 0.1
-
-
-# The choice
 
 
 def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_path: Path) -> None:
@@ -139,9 +133,6 @@ def test_of_equal_texts_the_first(run: Run, trained: Path, tmp_path: Path) -> No
     (tmp_path / "same.txt").write_text("Ada sees a dog .\n" * 300)
     result = run("active", trained / "model-best", tmp_path / "same.txt", "--component", "crf_ner", "-n", "2")
     assert [json.loads(line)["meta"]["line"] for line in result.stdout.splitlines()] == [1, 2]
-
-
-# What is written
 
 
 def test_tasks_agree_with_their_text(tiny: Language) -> None:
@@ -208,9 +199,6 @@ def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, mo
     assert result.exit_code == 130
     assert "Interrupted: the choice is among the first 256 texts" in result.stderr
     assert len(out.read_text().splitlines()) == 5
-
-
-# What is refused
 
 
 @pytest.mark.parametrize(

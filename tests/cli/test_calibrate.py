@@ -183,9 +183,6 @@ def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str
     assert again.before.whole == pytest.approx(done.after.whole, rel=1e-6)
 
 
-# What is refused
-
-
 @pytest.mark.parametrize(
     ("file", "options", "message"),
     [

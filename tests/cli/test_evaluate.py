@@ -30,9 +30,6 @@ def columns_of(path: Path, target: Path, keep: tuple[int, ...]) -> Path:
     return target
 
 
-# Numbers
-
-
 def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
     model = trained / "model-best"
     metrics = evaluate(model, corpus.dev, "conll2003").metrics
@@ -103,9 +100,6 @@ def test_report_agrees_with_the_metrics(trained: Path, corpus: Any) -> None:
     assert f"accuracy: {100 * result.metrics['tag_acc']:6.2f}%" in result.report
     assert [block.splitlines()[0] for block in result.report.split("\n\n")][:3] == ["tag", "chunk", "ent"]
     assert result.report.endswith("tokens/s")
-
-
-# Options
 
 
 def test_command_prints_a_report_and_writes_metrics(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
@@ -193,9 +187,6 @@ def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corp
     assert "no ending tells" in run("evaluate", trained / "model-best", tmp_path / "dev").stderr
     DocBin().to_disk(tmp_path / "empty.spacy")
     assert "holds no documents" in run("evaluate", trained / "model-best", tmp_path / "empty.spacy").stderr
-
-
-# What is refused
 
 
 @pytest.mark.parametrize(

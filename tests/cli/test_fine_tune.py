@@ -94,9 +94,6 @@ def tuned(run: Run, model: Path, tmp_path_factory: pytest.TempPathFactory) -> tu
     return folder / "out", result
 
 
-# What comes out
-
-
 def test_it_writes_two_models_and_a_log(tuned: tuple[Path, Any], model: Path) -> None:
     folder, _ = tuned
     assert sorted(path.name for path in folder.iterdir()) == ["log.jsonl", "model-best", "model-last"]
@@ -236,9 +233,6 @@ def test_where_nothing_is_better_the_model_stays(run: Run, model: Path, tmp_path
     assert (last != before).any()
 
 
-# Interrupts
-
-
 def test_ctrl_c_keeps_the_best_so_far(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call = TuningReporter.__call__
 
@@ -266,9 +260,6 @@ def test_ctrl_c_in_the_first_round(run: Run, model: Path, tmp_path: Path, monkey
     assert result.exit_code == 130
     assert "nothing is saved" in result.stdout
     assert not (tmp_path / "out" / "model-best").exists()
-
-
-# What cannot work
 
 
 def refused(result: Any, *parts: str) -> None:

@@ -118,10 +118,7 @@ def test_configs_train_in_spacy(tasks: tuple[str, ...], name: str, goal: str, co
     path = tmp_path / "config.cfg"
     files = corpora / f"train.{name}", corpora / f"dev.{name}"
     path.write_text(init_config(settings(tasks, name, goal, *files), path), encoding="utf8")
-    for args in (
-        ["debug", "config", path],
-        ["train", path, "--output", tmp_path / "out", "--training.max_epochs=2"],
-    ):
+    for args in (["debug", "config", path], ["train", path, "--output", tmp_path / "out", "--training.max_epochs=2"]):
         done = CliRunner().invoke(spacy_app, [str(arg) for arg in args])
         assert done.exit_code == 0, done.output + repr(done.exception)
     assert (tmp_path / "out" / "model-last" / "config.cfg").is_file()

@@ -35,9 +35,6 @@ def made(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory
     return {one.name: one for one in found}, output.read_text(encoding="utf8")
 
 
-# Figures
-
-
 def test_scores_are_those_of_evaluate(made: Any, trained: Path, corpus: Corpus) -> None:
     found, _ = made
     metrics = evaluate(trained / "model-best", corpus.dev, "conll2003").metrics
@@ -162,9 +159,6 @@ def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_pat
     assert f"Saved {tmp_path / 'page.html'}" in told.stdout
 
 
-# The page
-
-
 def test_the_page_is_whole_by_itself(made: Any) -> None:
     _, page = made
     assert Page(page).seen.count("h1") == 1
@@ -183,9 +177,6 @@ def test_every_wrong_span_of_a_sentence_is_marked(made: Any) -> None:
     assert part.count("<article>") == len(found["crf_ner"].worst)
     marks = sum(len(one.gold) + len(one.found) for one in found["crf_ner"].worst)
     assert part.count("<mark") == marks > 0
-
-
-# Other models, and what is refused
 
 
 def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Path) -> None:

@@ -33,9 +33,6 @@ def titles(root: ET.Element) -> list[str]:
     return [one.text or "" for one in root.iter("title")]
 
 
-# Axes
-
-
 @given(st.lists(FINITE, min_size=1, max_size=5), st.booleans())
 def test_ticks_are_few_round_and_inside(values, wide):
     found = scale(values, 0, 100, wide=wide)
@@ -90,9 +87,6 @@ def test_long_names_are_cut_to_their_room():
     assert tick_labels([5.0]) == ["5"]
 
 
-# Curves
-
-
 def test_a_curve_goes_through_its_points_in_place():
     root = drawing(line_chart([Series("up", [(0, 0), (5, 5), (10, 10)])], x="x", y="y"))
     line = root.find("polyline")
@@ -131,9 +125,6 @@ def test_names_do_not_cover_each_other(places):
     assert moved[0] > -15
 
 
-# Bars
-
-
 def test_bars_have_lengths_by_value_and_name_it():
     root = drawing(bar_chart([Bar("one", 10), Bar("two", 20, part=5), Bar("three", -10, low=-15, high=-5)], unit="%"))
     whole = [float(r.get("width")) for r in root.iter("rect") if r.get("class") in ("f1", "f2", "whole")]
@@ -159,9 +150,6 @@ def test_values_of_bars_have_as_many_decimals():
     assert {"58.00%", "79.12%", "100"} <= set(texts(root))
 
 
-# Cells
-
-
 def test_cells_are_coloured_by_value():
     values = np.array([[2.0, -4.0], [0.0, -np.inf]])
     root = drawing(heat_map(["a", "b"], ["c", "d"], values, diverging=True, row="from", column="to"))
@@ -183,9 +171,6 @@ def test_many_cells_scroll_and_have_no_words():
 def test_cells_may_show_other_words():
     shown = heat_map(["r"], ["c"], [[0.5]], diverging=False, shown=[["5 of 10"]])
     assert "5 of 10" in texts(drawing(shown))
-
-
-# Probabilities
 
 
 def test_a_reliability_diagram_places_its_bins():
