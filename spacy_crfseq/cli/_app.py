@@ -28,10 +28,7 @@ MEANT = {
 
 
 class Sections(TyperGroup):
-    """Lists commands by what they are for, with their first sentence in full.
-
-    Contexts and formatters are those of click, or of the copy of it in newer releases of typer.
-    """
+    """Lists commands by what they are for, with their first sentence in full."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, as `SECTIONS` orders them."""

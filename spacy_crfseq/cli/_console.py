@@ -13,9 +13,8 @@ from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
-import typer
 from catalogue import RegistryError
 from spacy.cli._util import show_validation_error
 from spacy.util import import_file
@@ -27,10 +26,6 @@ from wasabi.util import ENV_ANSI_DISABLED
 
 from ..errors import ConfigError, CrfError, DataError, FormatError, ModelFileError
 
-CodeOption = Annotated[
-    Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")]
 FAILED, INTERRUPTED = 1, 130
 TITLES = {
     ConfigError: "This cannot work",
@@ -101,10 +96,10 @@ def fail(title: str, text: str = "") -> NoReturn:
 
 
 @contextmanager
-def reported_errors(config: Path | None = None) -> Iterator[None]:
+def reported_errors(config: Path | None = None, code: Path | None = None) -> Iterator[None]:
     """Turn a user's mistakes into messages without a traceback; anything else passes through.
 
-    config (Path | None): The config file, for a hint on values that it lacks.
+    config, code (Path | None): A file for a hint on values that it lacks, and one to import first.
     """
     for stream in (sys.stdout, sys.stderr):
         _prepare(stream)
@@ -112,6 +107,7 @@ def reported_errors(config: Path | None = None) -> Iterator[None]:
         os.environ[ENV_ANSI_DISABLED] = "1"  # the name that wasabi knows
     plain, warnings.formatwarning = warnings.formatwarning, _format_warning
     try:
+        load_code(code)
         yield
     except ConfigValidationError as error:
         _fail_validation(error, config)
@@ -173,21 +169,18 @@ def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoRet
 
 def _unknown_function(message: str) -> str:
     """Return the registry's message in short, with the nearest name; as it is where it says something else."""
-    told = re.search(r"function '([^']+)' in function registry '(crf_\w+)'.*Available names: (.*)", message, re.DOTALL)
-    if told is None:
+    found = re.search(r"function '([^']+)' in function registry '(crf_\w+)'.*Available names: (.*)", message, re.DOTALL)
+    if found is None:
         return message
-    name, registry, names = told.groups()
-    known = {_short(one): one for one in names.strip().split(", ")}
-    near = get_close_matches(_short(name), known, n=1)
+    name, registry, names = found.groups()
+    short = lambda one: re.sub(r"\.v\d+$", "", one).rpartition(".")[2]  # noqa: E731
+    known = {short(one): one for one in names.strip().split(", ")}
+    near = get_close_matches(short(name), known, n=1)
     hint = f"Did you mean {known[near[0]]!r}? " if near else ""
     return (
         f"There is no {name!r} among the {registry}. {hint}A function of your own comes in by --code FILE. "
         f"Known: {', '.join(known.values())}."
     )
-
-
-def _short(name: str) -> str:
-    return re.sub(r"\.v\d+$", "", name).rpartition(".")[2]
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> str:

@@ -38,11 +38,7 @@ class Errors:
 
 
 class Report(NamedTuple):
-    """All that was found.
-
-    parts (dict[str, Part]): "train" and, if given, "dev".
-    errors (dict[str, Errors]): Broken lines of each part.
-    """
+    """All that was found."""
 
     layout: Preset
     files: dict[str, Path]

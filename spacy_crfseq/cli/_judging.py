@@ -60,7 +60,6 @@ def judge(
 ) -> tuple[Judged, Answers]:
     """Return what a component predicts for Docs beside the gold annotation, and its answers.
 
-    answers (Answers | None): Its answers, if it has been asked already.
     RAISES DataError: If the gold annotation has nothing for it.
     """
     from ..training.compatibility import is_local

@@ -29,10 +29,7 @@ def add_to(curve: LiveCurve, progress: Progress) -> None:
 
 
 class Reporter:
-    """Shows and logs the progress of one component after another; an instance is a callback of `fit`.
-
-    log (Path): A new file, one JSON object a line.
-    """
+    """Shows and logs the progress of one component after another; an instance is a callback of `fit`."""
 
     def __init__(self, log: Path) -> None:
         self._log = log.open("w", encoding="utf8")

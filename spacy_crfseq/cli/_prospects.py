@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 
 class Component(NamedTuple):
-    """What is to be known about a component before it is trained.
-
-    templates (list[TemplateUse]): What its features do on the training file.
-    unset (list[str]): Columns that they read and nothing sets.
-    cost (Cost | None): Of its training.
-    """
+    """What is to be known about a component before it is trained."""
 
     n_labels: int
     n_tokens: int

@@ -27,7 +27,7 @@ from ..pipeline.select import one_crf_of, run_between
 from ..pipeline.texts import Text, read_texts
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, load_code, printer, reported_errors
+from ._console import INTERRUPTED, printer, reported_errors
 from ._judging import in_batches
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def active_cli(
     number: Annotated[int, options.number("Texts to keep")] = 100,
     nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
     output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Choose the texts whose annotation would teach the model most.
 
@@ -68,8 +68,7 @@ def active_cli(
       python -m spacy crfseq active training/model-best news.txt -p crf_ner \\
           --by margin -n 200 --output to_annotate.jsonl
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         check_output_file(output, texts)
         chosen = active(model, texts, format_, by=by, component=component, number=number, nbest=nbest)
         lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
@@ -84,12 +83,7 @@ def active_cli(
 
 
 class Chosen(NamedTuple):
-    """What `active` found.
-
-    tasks (list[dict]): The most useful texts first, as annotation tools take them.
-    seen (int): Texts that were looked at.
-    interrupted (bool): Whether an interrupt ended the search early.
-    """
+    """What `active` found."""
 
     tasks: list[dict[str, Any]]
     seen: int
@@ -108,9 +102,6 @@ def active(
 ) -> Chosen:
     """Return the texts of a file that a component is least sure about.
 
-    format_name (str | None): As `read_texts` has it.
-    by (str): A name in `MEASURES`.
-    component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
     RAISES CrfError: If there is no such measure or component, it has no probabilities, or the file cannot be read.
     """
     if by not in MEASURES:
@@ -154,10 +145,7 @@ MEASURES: Mapping[str, Callable[[Answers, int], NDArray[np.float64]]] = {
 
 
 class Best:
-    """The texts of the largest values so far; of equal ones, the first.
-
-    size (int): Texts to keep.
-    """
+    """The texts of the largest values so far; of equal ones, the first."""
 
     def __init__(self, size: int) -> None:
         self.seen = 0

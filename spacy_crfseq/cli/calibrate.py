@@ -25,7 +25,7 @@ from ..pipeline.gold_files import names_of, read_gold
 from ..pipeline.select import crfs_of
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
+from ._console import printer, reported_errors
 from ._judging import for_each_component, judge
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def calibrate_cli(
     ] = False,
     given: options.Given = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Let probabilities mean what they say: of the spans with probability 0.8, eight in ten should be right.
 
@@ -67,8 +67,7 @@ def calibrate_cli(
       python -m spacy crfseq calibrate training/model-best dev.conll \\
           --format conll2003
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         done = calibrate(
             model, file, format_, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
             given=names_of(given),
@@ -89,10 +88,7 @@ def calibrate_cli(
 
 
 class Result(NamedTuple):
-    """What calibrating a component did.
-
-    unit (str): What was judged, "spans" or "tokens".
-    """
+    """What calibrating a component did."""
 
     unit: str
     before: Certainty
@@ -108,11 +104,7 @@ class Result(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What `calibrate` did.
-
-    results (dict[str, Result]): Of each component.
-    skipped (dict[str, str]): Why components were left as they are.
-    """
+    """What `calibrate` did."""
 
     results: dict[str, Result]
     skipped: dict[str, str]
@@ -131,10 +123,6 @@ def calibrate(
 ) -> Done:
     """Fit the temperature of components on an annotated file and store it with the model.
 
-    output (Path | None): Folder for the pipeline; None to replace the settings of the components in `model`.
-    components (Sequence[str]): Names; if there are none, all CRFs that have probabilities and gold annotation.
-    n_bins, equal_mass: Of the reliability tables.
-    format_name, given: As `read_gold` has them.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
     if output is None and not Path(model).is_dir():

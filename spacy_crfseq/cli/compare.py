@@ -24,7 +24,7 @@ from ..pipeline.gold_files import format_of, names_of, read_gold
 from ..pipeline.select import crfs_of
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
+from ._console import printer, reported_errors
 from ._judging import for_each_component, judge, text_style
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def compare_cli(
     output: Annotated[Path | None, options.output("HTML file for the comparison")] = None,
     given: options.Given = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Compare two pipelines on the same texts: scores side by side, what got better and what worse.
 
@@ -66,8 +66,7 @@ def compare_cli(
       python -m spacy crfseq compare training/model-best other/model-best \\
           dev.conll --format conll2003
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         check_output_file(output, file)
         done = compare(
             first, second, file, format_, components=component or [], given=names_of(given), n_samples=samples,
@@ -86,10 +85,7 @@ def compare_cli(
 
 
 class Compared(NamedTuple):
-    """What `compare` found.
-
-    doubts (list[str]): Reasons not to trust the comparison.
-    """
+    """What `compare` found."""
 
     components: list[Comparison]
     doubts: list[str]
@@ -109,9 +105,6 @@ def compare(
 ) -> Compared:
     """Compare two pipelines on an annotated file, and write a page if `output` is given.
 
-    format_name, given: As `read_gold` has them.
-    components (Sequence[str]): Names of CRF components of both; if there are none, all that both have.
-    n_shown (int): Texts to show on the page, of those that got better, and of the others.
     RAISES CrfError: If there is nothing to compare.
     """
     from ..evaluation import bootstrap, comparison

@@ -20,10 +20,10 @@ from ..corpora.presets import DOCS
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..pipeline.texts import load_docs
 from ..schemes import encode
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import FAILED, CodeOption, load_code, reported_errors
+from ._console import FAILED, reported_errors
 from ._debug_report import Errors, Report, print_report
-from ._options import AsJson
 from ._prospects import Component, findings_of_components, look_at_config
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def debug_data_cli(
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
     cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
-    as_json: AsJson = False,
-    code: CodeOption = None,
+    as_json: options.AsJson = False,
+    code: options.Code = None,
 ) -> None:
     """Look into a corpus before training: labels, mistakes, what dev shares with it, features, costs.
 
@@ -70,8 +70,7 @@ def debug_data_cli(
       python -m spacy crfseq debug-data train.conll --dev dev.conll \\
           --config config.cfg
     """
-    with reported_errors(config):
-        load_code(code)
+    with reported_errors(config, code):
         report = debug_data(file, dev, How(config, format_, columns, scheme, cost))
         if as_json:
             print(json.dumps(report.as_json(), indent=2))

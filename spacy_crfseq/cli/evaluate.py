@@ -20,7 +20,7 @@ from ..pipeline.gold_files import format_of, names_of, read_gold
 from ..schemes import Span
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
+from ._console import printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -40,7 +40,7 @@ def evaluate_cli(
     output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
     given: options.Given = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Score a pipeline on a corpus file, as conlleval does, and measure its speed.
 
@@ -52,8 +52,7 @@ def evaluate_cli(
       python -m spacy crfseq evaluate training/model-best test.conll \\
           --format conll2003 --output metrics.json
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         result = evaluate(model, file, format_, output=output, given=names_of(given))
         if as_json:
             print(json.dumps(result.metrics, indent=2))
@@ -85,7 +84,6 @@ def evaluate(
 ) -> Evaluation:
     """Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
 
-    format_name, given: As `read_gold` has them.
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
     kind = format_of(file, format_name)

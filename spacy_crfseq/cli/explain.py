@@ -20,7 +20,7 @@ from ..files import write_text
 from ..pipeline.select import one_crf_of, run_between
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
+from ._console import cut, cut_name, printer, reported_errors
 from ._judging import first_texts, text_style
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def explain_cli(
     limit: Annotated[int, typer.Option(min=1, help="Texts of a file to explain, from the first on")] = 10,
     output: options.PageInstead = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Tell which features and transitions make each label, and by how much it wins.
 
@@ -71,8 +71,7 @@ def explain_cli(
       python -m spacy crfseq explain training/model-best news.txt -p crf_ner \\
           --output page.html
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         check_output_file(output, source)
         found = explain(model, source, format_, component=component, tokens=tokens or (), against=label, limit=limit)
         if output is not None:
@@ -103,10 +102,6 @@ def explain(
 ) -> Explained:
     """Explain what a pipeline's CRF predicts for a text, or for the first texts of a file.
 
-    format_name (str | None): As `texts_of` has it.
-    component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
-    tokens (Sequence[str]): Words, or numbers of tokens; all if empty.
-    against (str | None): The label to compare with; None for the second most probable one.
     RAISES CrfError: If there is no such component, label or token, no probabilities, or no text.
     """
     from ..pages.explain import Explained, ExplainedText

@@ -17,9 +17,10 @@ from tqdm import tqdm
 
 from ..errors import ConfigError, DataError
 from ..files import replacing
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, Rows, VerboseOption, printer
-from ._options import OVERRIDES, ConfigArgument, training
+from ._console import INTERRUPTED, Rows, printer
+from ._options import OVERRIDES, training
 from .fit import BEST, Setup, Walk, encode, score, set_up, tell_what_next
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ ALIGNS = (*"rrrrrrr", "l")
 @crfseq_cli.command("find-regularization", context_settings=OVERRIDES)
 def find_regularization_cli(
     ctx: typer.Context,
-    config_path: ConfigArgument,
+    config_path: options.Config,
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LOG} and {PAGE}")],
     component: Annotated[
         str | None,
@@ -52,8 +53,8 @@ def find_regularization_cli(
     within: Annotated[
         float, typer.Option(help="Choose the smallest model that is no more points than this below the best")
     ] = 0.0,
-    code: CodeOption = None,
-    verbose: VerboseOption = False,
+    code: options.Code = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Find a small model: train along a path of L1 strengths and choose by the dev score.
 
@@ -90,12 +91,7 @@ class Settings(NamedTuple):
 
 
 class PathOutcome(NamedTuple):
-    """What `find_regularization` did.
-
-    best, page (Path): The chosen model, and a picture of the path.
-    chosen (int): The number of the chosen step; `scores` are its own on the dev corpus, by spaCy's names.
-    untrained (list[str]): Other components of the config that would need training; their weights are zero.
-    """
+    """What `find_regularization` did."""
 
     best: Path
     page: Path
@@ -161,10 +157,7 @@ def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
 
 
 class Follower(Walk):
-    """Follows the path of one component.
-
-    result (PathResult | None): The outcome; None before the first model.
-    """
+    """Follows the path of one component."""
 
     def __init__(self, setup: Setup, settings: Settings, reporter: PathReporter) -> None:
         super().__init__(setup)

@@ -22,8 +22,9 @@ from wasabi.tables import row
 from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, suggest
 from ..files import replace_folder
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, load_code, printer, reported_errors
+from ._console import INTERRUPTED, load_code, printer, reported_errors
 from ._options import read_overrides
 from .fit import BEST, LAST, LOG
 
@@ -48,8 +49,8 @@ def fine_tune_cli(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
     config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LAST} and {LOG}")],
-    code: CodeOption = None,
-    verbose: VerboseOption = False,
+    code: options.Code = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Train a component further on several corpora, each with its own loss.
 
@@ -79,14 +80,7 @@ def fine_tune_cli(
 
 
 class TuningOutcome(NamedTuple):
-    """What `fine_tune` did.
-
-    best, last (Path | None): The two models; None where the run was interrupted before there was anything to save.
-    scores (dict): Scores of the best model on the dev corpus, by spaCy's names; empty without one.
-    reason (str): Why the training ended.
-    kept (bool): Whether no round was better on the dev corpus than the model as it was, which is then the best one.
-    interrupted (bool): Whether it was interrupted.
-    """
+    """What `fine_tune` did."""
 
     best: Path | None
     last: Path | None
@@ -198,10 +192,7 @@ def _number(key: str, value: Any, kind: type) -> Any:
 
 
 class Plan(NamedTuple):
-    """Corpora and losses of a run.
-
-    read_dev (Callable | None): Reads the dev corpus anew.
-    """
+    """Corpora and losses of a run."""
 
     sources: list[Source]
     dev: Source | None
@@ -288,11 +279,7 @@ def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path,
 
 
 class TuningReporter:
-    """Shows each round and writes it to a log.
-
-    log (Path): A new file, one JSON object a line.
-    read (dict[str, int]): The examples that were read of each data set.
-    """
+    """Shows each round and writes it to a log."""
 
     def __init__(self, log: Path, settings: Settings, read: dict[str, int]) -> None:
         self._path, self._table, self._settings = log, sys.stdout.isatty(), settings

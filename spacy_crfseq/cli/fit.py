@@ -22,9 +22,10 @@ from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, advise, printer
-from ._options import OVERRIDES, ConfigArgument, EveryOption, PatienceOption, training
+from ._console import INTERRUPTED, advise, printer
+from ._options import OVERRIDES, training
 from ._progress import Reporter
 from .warmup import is_cold
 
@@ -43,12 +44,12 @@ _SEE = "Use 'python -m spacy train' for pipelines with other trainable component
 @crfseq_cli.command("fit", context_settings=OVERRIDES)
 def fit_cli(
     ctx: typer.Context,
-    config_path: ConfigArgument,
+    config_path: options.Config,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for model-best, model-last and log.jsonl")],
-    code: CodeOption = None,
-    evaluate_every: EveryOption = None,
-    patience: PatienceOption = None,
-    verbose: VerboseOption = False,
+    code: options.Code = None,
+    evaluate_every: options.Every = None,
+    patience: options.Patience = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Train the CRF components of a config.
 
@@ -68,13 +69,7 @@ def fit_cli(
 
 
 class Outcome(NamedTuple):
-    """What `fit` did.
-
-    best, last (Path | None): The two models; None where the run was interrupted before there was anything to save.
-    scores (dict): Scores of the best model on the dev corpus, by spaCy's names; empty without one.
-    reasons (dict[str, str]): Why the training of each component ended.
-    untrained (list[str]): Components that an interrupt left without training; their weights are zero.
-    """
+    """What `fit` did."""
 
     best: Path | None
     last: Path | None
@@ -227,10 +222,7 @@ def _has_path(config: dict[str, Any], name: str) -> bool:
 
 
 class Walk:
-    """Goes through a pipeline and trains its components, one after another.
-
-    interrupted (bool): Whether Ctrl-C ended the run.
-    """
+    """Goes through a pipeline and trains its components, one after another."""
 
     def __init__(self, setup: Setup) -> None:
         self.interrupted = False
@@ -304,10 +296,7 @@ def scores_every(pipe: CRFComponent, every: int | None) -> int:
 
 
 class Trainer(Walk):
-    """Trains each component.
-
-    results (dict[str, FitResult]): What came of each component that was trained.
-    """
+    """Trains each component."""
 
     def __init__(self, setup: Setup, reporter: Reporter, evaluate_every: int | None, patience: int | None) -> None:
         super().__init__(setup)

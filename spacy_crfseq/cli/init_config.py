@@ -229,7 +229,6 @@ def _ask(question: str, choices: Sequence[str], default: str) -> str:
 def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
     """Return the text of a config.
 
-    output (Path | str): Its name, for the commands in its head.
     RAISES ConfigError: If spaCy cannot make the language.
     """
     base = _base(settings)

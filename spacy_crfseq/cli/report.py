@@ -22,7 +22,7 @@ from ..pipeline.gold_files import format_of, names_of, read_gold
 from ..pipeline.select import crfs_of
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
+from ._console import printer, reported_errors
 from ._judging import for_each_component, gold_tags_of, judge, text_style
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def report_cli(
     samples: options.Samples = 1000,
     given: options.Given = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
 
@@ -69,8 +69,7 @@ def report_cli(
           --format conll2003 \\
           --corpus train.conll --output report.html
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         found = report(
             model, file, output, format_, train=train, corpus=corpus, components=component or [],
             given=names_of(given), n_worst=number, n_samples=samples,
@@ -102,12 +101,6 @@ def report(
 ) -> list[Findings]:
     """Write a page on components and return its figures.
 
-    format_name, given: As `read_gold` has them; the training corpus has the same layout unless its ending tells.
-    train (Path | None): Log of `fit`; None for the one beside the model, if it is there.
-    corpus (Path | None): Training corpus.
-    components (Sequence[str]): Names; if there are none, all CRFs that the file has gold annotation for.
-    n_worst (int): Sentences to show.
-    n_samples (int): Samples of the bootstrap.
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
     from ..evaluation.bootstrap import doubt

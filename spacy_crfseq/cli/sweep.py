@@ -27,9 +27,10 @@ from ..evaluation.search import METHOD, Combination, GridFile, Place, changed, c
 from ..files import digest, replacing
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, cut, printer
-from ._options import OVERRIDES, EveryOption, PatienceOption, training
+from ._console import INTERRUPTED, cut, printer
+from ._options import OVERRIDES, training
 from ._progress import add_to
 from .fit import BEST, Setup, Walk, encode, load_config, score, scores_every, set_up_from, tell_what_next
 from .prune import prune
@@ -54,10 +55,10 @@ def sweep_cli(
         str | None,
         typer.Option("--component", "-p", help="CRF component to train [what [sweep] says, or the only one]"),
     ] = None,
-    evaluate_every: EveryOption = None,
-    patience: PatienceOption = None,
-    code: CodeOption = None,
-    verbose: VerboseOption = False,
+    evaluate_every: options.Every = None,
+    patience: options.Patience = None,
+    code: options.Code = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Train with every combination of some settings and rank them by the dev score.
 
@@ -98,12 +99,7 @@ class Stopping(NamedTuple):
 
 
 class SweepOutcome(NamedTuple):
-    """What `sweep` did.
-
-    best (Path | None): The best model, if there is one.
-    results (list[Result]): All combinations that were trained, now or earlier, best first and failed ones last.
-    untrained (list[str]): Other components of the pipeline that would need training; their weights are zero.
-    """
+    """What `sweep` did."""
 
     best: Path | None
     results: list[Result]
@@ -305,12 +301,7 @@ def _key_of(model: Path) -> str | None:
 
 
 class Worker:
-    """Trains the runs of a plan, a group after another.
-
-    results (dict[str, Result]): What is known of each run, by its key.
-    untrained (list[str]): Components of the last pipeline whose weights are zero.
-    interrupted (bool): Whether Ctrl-C ended the work.
-    """
+    """Trains the runs of a plan, a group after another."""
 
     def __init__(self, plan: Plan, found: Mapping[str, Result], journal: Journal, output: Path) -> None:
         self.results: dict[str, Result] = dict(found)

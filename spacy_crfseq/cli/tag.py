@@ -25,9 +25,9 @@ from ..errors import ConfigError, FormatError
 from ..files import digest
 from ..pipeline.bulk import Job, Settings, Step, annotate
 from ..pipeline.written import TARGETS, check_target, form_of
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
-from ._options import ModelArgument
+from ._console import load_code, printer, reported_errors
 
 BROKEN = 3
 """Exit code where lines were left out."""
@@ -35,7 +35,7 @@ BROKEN = 3
 
 @crfseq_cli.command("tag")
 def tag_cli(
-    model: ModelArgument,
+    model: options.Model,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -59,7 +59,7 @@ def tag_cli(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew, whatever is there")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first broken line")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the totals as JSON")] = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Annotate files of any size with a pipeline.
 
@@ -82,8 +82,7 @@ def tag_cli(
       python -m spacy crfseq tag training/model-best - --output - \\
           --to conllu < news.txt
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         done = tag(
             model, files, output, format_, to, scores=scores, processes=processes, overwrite=overwrite, strict=strict,
             code=code,
@@ -103,13 +102,7 @@ def _tell(done: Done, output: Path, as_json: bool) -> None:
 
 
 class Done(NamedTuple):
-    """What came of a run.
-
-    counts (Counts): Of all files, with what earlier runs had done of them.
-    new (Counts): Of this run.
-    files, complete (int): Files that this run has worked on, and those that were complete already.
-    seconds (float): Of annotating, the loading of the pipeline not counted.
-    """
+    """What came of a run."""
 
     counts: Counts
     new: Counts

@@ -23,7 +23,7 @@ from ..pipeline.select import one_crf_of, run_between
 from ..pipeline.texts import read_texts
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
+from ._console import cut, cut_name, printer, reported_errors
 from ._judging import in_batches
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def top_cli(
     format_: options.TextFormat = None,
     output: options.PageInstead = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Show the largest weights of each label, the transitions, and what each template holds.
 
@@ -78,8 +78,7 @@ def top_cli(
           --number 10 --texts train.conll --format conll2003
       python -m spacy crfseq top training/model-best -p crf_tagger -o weights.html
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         check_output_file(output, texts)
         shown = number or (SHOWN if output is None else ON_PAGE)
         found = top(
@@ -112,9 +111,6 @@ def top(
 ) -> Top:
     """Return the largest weights of a pipeline's CRF, `number` of each sign in each group.
 
-    label (str | None): A tag, or a type for all its tags; None for all labels.
-    template (str | None): A template; weights of all labels are then in one group.
-    texts (Path | None): File to find names of attributes in, as `read_texts` has it.
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
     from ..analysis.weights import entries, largest_weights, weights_by_template

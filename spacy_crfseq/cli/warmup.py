@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._options import JsonOption, LangOption
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -30,11 +30,11 @@ COPIES = 8
 
 @crfseq_cli.command("warmup")
 def warmup_cli(
-    lang: LangOption = "en",
+    lang: options.Lang = "en",
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also L-BFGS on more than a few sentences, probabilities, alternatives")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compile the kernels of the three components with their default settings and keep them on disk.
 
@@ -67,10 +67,7 @@ class Warmth(NamedTuple):
 
 
 def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
-    """Train and run the three default components, with each optimizer, on a few made-up sentences.
-
-    everything (bool): Train on so many that they are worked on in lockstep, and ask all that `Answers` can tell.
-    """
+    """Train and run the three default components, with each optimizer, on a few made-up sentences."""
     import spacy
 
     started = perf_counter()

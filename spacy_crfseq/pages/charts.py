@@ -60,11 +60,7 @@ class Bar(NamedTuple):
 
 
 def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False, log_y: bool = False) -> Markup:
-    """Return curves, each with its name at its end, or at the top of its axis where there are two axes.
-
-    x, y (str): What the axes measure.
-    log_x, log_y (bool): Logarithmic axes; the right one never is.
-    """
+    """Return curves, each with its name at its end, or at the top of its axis where there are two axes."""
     shown = [one._replace(points=_usable(one, log_x, log_y and not one.right)) for one in series]
     left, right = [one for one in shown if not one.right], [one for one in shown if one.right]
     top, bottom = 24.0, HEIGHT - 40
@@ -130,10 +126,7 @@ def _apart(places: Sequence[float], top: float, bottom: float) -> list[float]:
 
 
 def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
-    """Return bars from the left to the right, each with its name and its value.
-
-    unit (str): What is counted; "%" stands behind each value, and the axis goes to 100.
-    """
+    """Return bars from the left to the right, each with its name and its value."""
     step, top, bottom = 22.0, 4.0, 4.0 + 22.0 * max(1, len(bars))
     x0 = min(170.0, max((width(bar.name) for bar in bars), default=0)) + 8
     words = _bar_words(bars, "%" if unit == "%" else "")

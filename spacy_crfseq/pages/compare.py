@@ -24,12 +24,7 @@ def compare_page(
     n_shown: int,
     n_samples: int,
 ) -> str:
-    """Return the page as HTML.
-
-    about (tuple[str, str, str]): Names of the two pipelines, and of the file.
-    n_shown (int): How many to show of the texts that got better, and of the others.
-    n_samples (int): Samples behind the intervals.
-    """
+    """Return the page as HTML."""
     first, second, file = about
     warned = "".join(f"<p><strong>{frame.text(f'Mind: {doubt}')}</strong></p>" for doubt in doubts)
     return frame.page(

@@ -53,11 +53,7 @@ class ExplainedText(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """What has been explained.
-
-    model, component (str): Who predicts.
-    more (bool): Whether there are texts beyond the limit.
-    """
+    """What has been explained."""
 
     model: str
     component: str

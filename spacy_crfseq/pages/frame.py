@@ -103,13 +103,7 @@ def text(value: str) -> Markup:
 
 
 def page(title: str, body: str, *, about: str = "", lang: str = "en", direction: str = "ltr", style: str = "") -> str:
-    """Return a whole document, in one file, that asks nothing of the net.
-
-    title, about (str): Text.
-    body (str): HTML.
-    lang, direction (str): Of the texts: a language's code; "ltr" or "rtl".
-    style (str): CSS after the page's own.
-    """
+    """Return a whole document, in one file, that asks nothing of the net."""
     return PAGE.format(
         lang=escape(lang),
         direction=escape(direction),
@@ -121,11 +115,7 @@ def page(title: str, body: str, *, about: str = "", lang: str = "en", direction:
 
 
 def section(title: str, body: str, about: str = "", *, anchor: str = "") -> Markup:
-    """Return a part of a page under a heading, which says in a sentence how to read it.
-
-    body (str): HTML.
-    anchor (str): Name to link to.
-    """
+    """Return a part of a page under a heading, which says in a sentence how to read it."""
     name = f' id="{escape(anchor)}"' if anchor else ""
     return Markup(f"<section{name}>\n<h2>{text(title)}</h2>\n{_about(about)}\n{body}\n</section>\n")
 
@@ -145,10 +135,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collect
 
 
 def facts(entries: Sequence[tuple[str, ...]]) -> Markup:
-    """Return a row of figures to see first.
-
-    entries (Sequence): Of each its name, its value, and maybe a word about it.
-    """
+    """Return a row of figures to see first."""
     cells = []
     for name, value, *more in entries:
         note = f"<small>{text(more[0])}</small>" if more else ""

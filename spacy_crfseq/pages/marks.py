@@ -44,10 +44,7 @@ class TextStyle(NamedTuple):
 
 
 class Marker:
-    """Marks spans in texts.
-
-    colors (dict[str, str]): The colour of each label.
-    """
+    """Marks spans in texts."""
 
     def __init__(self, labels: Iterable[str], style: TextStyle) -> None:
         self.colors, self.direction = _colors(style.colors, labels), style.direction

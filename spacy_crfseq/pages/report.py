@@ -42,11 +42,7 @@ NONE = ("", "", "")
 
 
 class Subject(NamedTuple):
-    """What a page is about.
-
-    model, file (str): Their names.
-    corpus (str): The training corpus; empty if there is none.
-    """
+    """What a page is about."""
 
     model: str
     file: str

@@ -24,10 +24,7 @@ class Entry(NamedTuple):
 
 
 def show_page(model: str, component: str, entries: Sequence[Entry], style: TextStyle, unit: str = "text") -> str:
-    """Return the page as HTML.
-
-    unit (str): What the texts' numbers count, "line" or "text".
-    """
+    """Return the page as HTML."""
     counts = Counter(label for entry in entries for _, _, label, _ in entry.spans)
     marker = Marker(counts, style)
     articles = (
