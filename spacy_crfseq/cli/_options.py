@@ -40,6 +40,7 @@ Patience = Annotated[
 ]
 Samples = Annotated[int, typer.Option(min=1, help="Samples of the texts, for intervals and p values")]
 PageInstead = Annotated[Path | None, typer.Option("--output", "-o", help="HTML file to write instead")]
+Lang = Annotated[str, typer.Option("--lang", "-l", help="Language code")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead")]
 Code = Annotated[Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")]

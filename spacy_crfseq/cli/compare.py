@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import spacy
 import typer
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ..evaluation.comparison import Change, Comparison
     from ..evaluation.judged import Judged
+    from ..pages.marks import TextStyle
     from ..pipeline.component import CRFComponent
     from ..schemes import Span
 
@@ -69,9 +70,14 @@ def compare_cli(
     with reported_errors(code=code):
         check_output_file(output, file)
         done = compare(
-            first, second, file, format_, components=component or [], given=names_of(given), n_samples=samples,
-            output=output, n_shown=number,
-        )  # fmt: skip
+            first, second, file, format_, components=component or [], given=names_of(given), n_samples=samples
+        )
+        if output is not None:
+            from ..pages.compare import compare_page
+
+            about = first, second, str(file)
+            shown = done.components, done.doubts, done.style
+            write_text(output, compare_page(about, *shown, n_shown=number, n_samples=samples))
         for doubt in done.doubts:
             print(f"Warning: {doubt}", file=sys.stderr)
         if as_json:
@@ -85,10 +91,11 @@ def compare_cli(
 
 
 class Compared(NamedTuple):
-    """What `compare` found."""
+    """What `compare` found, reasons not to trust it, and how the texts look."""
 
     components: list[Comparison]
     doubts: list[str]
+    style: TextStyle
 
 
 def compare(
@@ -100,10 +107,8 @@ def compare(
     components: Sequence[str] = (),
     given: Sequence[str] | None = None,
     n_samples: int = 1000,
-    n_shown: int = 5,
-    output: Path | None = None,
 ) -> Compared:
-    """Compare two pipelines on an annotated file, and write a page if `output` is given.
+    """Compare two pipelines on an annotated file.
 
     RAISES CrfError: If there is nothing to compare.
     """
@@ -122,8 +127,7 @@ def compare(
     wanted = [{name: of[name] for name in shared} for of in pipes]
     judged, docs = _judge_both(pipelines, wanted, file, kind, given)
     doubts = _left_out(pipes, shared, models)
-    doubts += [told] if (told := bootstrap.doubt(len(docs))) else []
-    doubts += _different_tokens(pipelines, docs)
+    doubts += [*filter(None, [bootstrap.doubt(len(docs))]), *_different_tokens(pipelines, docs)]
     found = []
     for name in shared:
         if name in judged[0] and name in judged[1]:
@@ -131,20 +135,11 @@ def compare(
             found.append(comparison.compare(name, judged[0][name], judged[1][name], n_samples))
     if not found:
         raise DataError(f"{file} holds no gold annotation for {', '.join(shared)}. Check --format and --component.")
-    if output is not None:
-        from ..pages.compare import compare_page
-
-        about, style = (*models, str(file)), text_style(pipelines[0])
-        write_text(output, compare_page(about, found, doubts, style, n_shown=n_shown, n_samples=n_samples))
-    return Compared(found, doubts)
+    return Compared(found, doubts, text_style(pipelines[0]))
 
 
 def _judge_both(
-    pipelines: Sequence[Language],
-    pipes: Sequence[dict[str, CRFComponent]],
-    file: Path,
-    kind: str,
-    given: Sequence[str] | None,
+    pipelines: Sequence[Language], pipes: Sequence[dict[str, CRFComponent]], file: Path, kind: str, given: Any
 ) -> tuple[list[dict[str, Judged]], list[Doc]]:
     """Return the predictions of components that the file has gold annotation for, and its texts."""
     judged: list[dict[str, Judged]] = []

@@ -7,7 +7,7 @@ the order of the pipeline; the predictions of those in ``[training.annotating_co
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -31,6 +31,7 @@ from .warmup import is_cold
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.tokens import Doc
     from spacy.training import Example
     from thinc.api import Config
 
@@ -129,7 +130,7 @@ def fit(
 
 
 def set_up(config_path: Path, output: Path, overrides: dict[str, Any]) -> Setup:
-    """Make the pipeline and the corpora of a config file, for results in a folder that need not be there."""
+    """Make the pipeline and the corpora of a config file, for results in a folder."""
     check_output_folder(output)
     return set_up_from(load_config(config_path, overrides))
 
@@ -264,7 +265,8 @@ class Walk:
             nlp = self._setup.nlp
             block = nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
             pipe.initialize(lambda: self._train, nlp=nlp, **util.registry.resolve(block))
-        self._warn_of_empty_columns(name, pipe)
+        docs = [example.predicted for example in self._train.head(100)]
+        warn_of_empty_columns(name, pipe.reads, docs, "training document", "training")
         printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
 
     def _examples(self, name: str) -> Corpus | None:
@@ -280,14 +282,15 @@ class Walk:
                 example.predicted = doc
         self._annotated = True
 
-    def _warn_of_empty_columns(self, name: str, pipe: CRFComponent) -> None:
-        docs = [example.predicted for example in self._train.head(100)]
-        for column in sorted(pipe.reads - {"NORM", "SPACY"}):
-            if not any(doc.has_annotation(column) for doc in docs):
-                printer().warn(
-                    f"{name} reads {column}, which no training document has: list the component that sets it in "
-                    f"[training] annotating_components, or the column under `given` of the corpus reader"
-                )
+
+def warn_of_empty_columns(name: str, reads: set[str], docs: Sequence[Doc], documents: str, section: str) -> None:
+    """Warn of columns that a component reads and that no Doc has; section: Of the config, that lists components."""
+    for column in sorted(reads - {"NORM", "SPACY"}):
+        if not any(doc.has_annotation(column) for doc in docs):
+            printer().warn(
+                f"{name} reads {column}, which no {documents} has: list the component that sets it in [{section}] "
+                "annotating_components, or the column under `given` of the corpus reader"
+            )
 
 
 def scores_every(pipe: CRFComponent, every: int | None) -> int:
@@ -296,7 +299,7 @@ def scores_every(pipe: CRFComponent, every: int | None) -> int:
 
 
 class Trainer(Walk):
-    """Trains each component."""
+    """Trains each component; results (dict[str, FitResult]): What came of each that was trained."""
 
     def __init__(self, setup: Setup, reporter: Reporter, evaluate_every: int | None, patience: int | None) -> None:
         super().__init__(setup)
@@ -327,7 +330,10 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
             for name, theta in zip(results, parameters, strict=True):
                 setup.to_train[name].set_parameters(theta)
             tokens = max(1, setup.train.n_tokens)
-            losses = {name: _progress_of(result, kind).report.loss / tokens for name, result in results.items()}
+            shown = {name: result.history[-1] for name, result in results.items()}
+            if kind == "best":
+                shown |= {name: one for name, result in results.items() for one in result.history if one.best}
+            losses = {name: one.report.loss / tokens for name, one in shown.items()}
             scores, scored = score(setup, losses), parameters
         setup.save(output / folder)
     return Outcome(output / BEST, output / LAST, scores, reasons, untrained, trainer.interrupted)
@@ -345,26 +351,26 @@ def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
     return scores
 
 
-def _progress_of(result: FitResult, kind: str) -> Any:
-    marked = [progress for progress in result.history if progress.best]
-    return marked[-1] if marked and kind == "best" else result.history[-1]
-
-
 def _tell(outcome: Outcome) -> None:
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the first iteration: nothing was trained, nothing is saved")
         return
-    numbers = {name: value for name, value in outcome.scores.items() if isinstance(value, float)}
-    shown = {name: f"{100 * value:.2f}" for name, value in numbers.items() if name != "speed"}
-    if shown:
-        msg.table(shown, title="Scores on the dev corpus", aligns=("l", "r"))
+    print_scores(outcome.scores)
     if outcome.interrupted:
         msg.warn("Interrupted: the best parameters so far are saved")
     if outcome.untrained:
         msg.warn(f"Not trained yet, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best} and {outcome.last}")
     tell_what_next(outcome.best)
+
+
+def print_scores(scores: dict[str, Any]) -> None:
+    """Show the scores of a model, none if there are none."""
+    numbers = {name: value for name, value in scores.items() if isinstance(value, float) and name != "speed"}
+    if numbers:
+        rows = {name: f"{100 * value:.2f}" for name, value in numbers.items()}
+        printer().table(rows, title="Scores on the dev corpus", aligns=("l", "r"))
 
 
 def tell_what_next(model: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import spacy
@@ -70,10 +70,8 @@ def report_cli(
           --corpus train.conll --output report.html
     """
     with reported_errors(code=code):
-        found = report(
-            model, file, output, format_, train=train, corpus=corpus, components=component or [],
-            given=names_of(given), n_worst=number, n_samples=samples,
-        )  # fmt: skip
+        sources = Sources(file, format_, names_of(given), train, corpus)
+        found = report(model, sources, output, components=component or [], n_worst=number, n_samples=samples)
         if as_json:
             figures = {one.name: one.as_json() for one in found}
             print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
@@ -86,16 +84,22 @@ def report_cli(
         printer().good(f"Saved {output}")
 
 
+class Sources(NamedTuple):
+    """Files of a report: what to judge by, and of the training its log (None for that beside the model) and corpus."""
+
+    file: Path
+    format_name: str | None = None
+    given: Sequence[str] | None = None
+    log: Path | None = None
+    corpus: Path | None = None
+
+
 def report(
     model: str | Path,
-    file: Path,
+    sources: Sources,
     output: Path,
-    format_name: str | None = None,
     *,
-    train: Path | None = None,
-    corpus: Path | None = None,
     components: Sequence[str] = (),
-    given: Sequence[str] | None = None,
     n_worst: int = 30,
     n_samples: int = 1000,
 ) -> list[Findings]:
@@ -107,13 +111,14 @@ def report(
     from ..evaluation.report import findings
     from ..pages.report import Subject, report_page
 
-    check_output_file(output, file, train, corpus)
+    file, format_name, given, log, corpus = sources
+    check_output_file(output, file, log, corpus)
     kind = format_of(file, format_name)
     if corpus is not None:
         format_of(corpus, ending_format(corpus) or kind)
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
-    curves = _curves(model, train, list(pipes))
+    curves = _curves(model, log, list(pipes))
     with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
         bar.set_description(f"reading {file.name}")
         examples = read_gold(nlp, file, kind, given).examples

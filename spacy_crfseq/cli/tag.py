@@ -83,10 +83,8 @@ def tag_cli(
           --to conllu < news.txt
     """
     with reported_errors(code=code):
-        done = tag(
-            model, files, output, format_, to, scores=scores, processes=processes, overwrite=overwrite, strict=strict,
-            code=code,
-        )  # fmt: skip
+        how = Settings(str(model), to or "", scores, overwrite, strict, partial(load_code, code))
+        done = tag(files, output, how, format_, processes=processes)
         _tell(done, output, as_json)
     if done.counts.broken:
         raise SystemExit(BROKEN)
@@ -141,33 +139,23 @@ def _count(number: int, what: str) -> str:
 
 
 def tag(
-    model: str | Path,
-    files: Sequence[Path],
-    output: Path,
-    format_name: str | None = None,
-    to: str | None = None,
-    *,
-    scores: bool = False,
-    processes: int = 1,
-    overwrite: bool = False,
-    strict: bool = False,
-    code: Path | None = None,
+    files: Sequence[Path], output: Path, settings: Settings, format_name: str | None = None, *, processes: int = 1
 ) -> Done:
-    """Annotate files; see the help of the command for the arguments.
+    """Annotate files; where the settings say no layout of the output, its ending does.
 
     RAISES CrfError: On settings that cannot work, files that cannot be read, or an output of other settings.
     RAISES FormatError, DataError: With `strict`, at the first line that is broken.
     """
-    to = to or told_by_ending(output, TARGETS) or "jsonl"
-    settings = Settings(str(model), to, scores, overwrite, strict, partial(load_code, code))
+    to = settings.to or told_by_ending(output, TARGETS) or "jsonl"
+    settings = settings._replace(to=to)
     if to not in TARGETS:
-        check_target(to, form_of(spacy.blank("xx"), ()), scores)
+        check_target(to, form_of(spacy.blank("xx"), ()), settings.scores)
     jobs = make_jobs(settings, files, format_name, output)
     if processes > 1 and output == STDIN:
         raise ConfigError("--processes: several cannot write to standard output. Give a folder by --output.")
     before, todo = Counts(), list[Job]()
     for job in jobs:
-        state = State() if overwrite or job.target is None else job.target.state(job.identity)
+        state = State() if settings.overwrite or job.target is None else job.target.state(job.identity)
         if state.done and job.target and job.target.parts():
             before = before.plus(state.counts)
         else:

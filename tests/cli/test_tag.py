@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from spacy_crfseq.cli import tag
+from spacy_crfseq.cli.tag import Done
+from spacy_crfseq.cli.tag import tag as tag_files
 from spacy_crfseq.corpora import read_columns, read_conllu
 from spacy_crfseq.corpora.resumable import FOLDER, Output
 from spacy_crfseq.errors import FormatError
@@ -44,6 +45,10 @@ def model(trained: Path) -> Path:
 @pytest.fixture(scope="module")
 def nlp(model: Path) -> Language:
     return spacy.load(model)
+
+
+def tag(model: object, files: list[Path], output: Path, to: str = "", processes: int = 1, **how: Any) -> Done:
+    return tag_files(files, output, bulk.Settings(str(model), to, **how), processes=processes)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
