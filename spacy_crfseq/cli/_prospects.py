@@ -48,12 +48,12 @@ class Component(NamedTuple):
         }
 
     def dead(self) -> list[str]:
-        """Return the templates that tell nothing."""
-        return [
-            use.name
-            for use in self.templates
-            if use.is_dead(self.n_tokens) or any(part.partition("[")[0] in self.unset for part in use.name.split("|"))
-        ]
+        """Return the templates that never help to choose between labels."""
+
+        def is_unset(name: str) -> bool:
+            return any(part.partition("[")[0] in self.unset for part in name.split("|"))
+
+        return [use.name for use in self.templates if use.is_dead(self.n_tokens) or is_unset(use.name)]
 
 
 class Expense(NamedTuple):
@@ -81,10 +81,7 @@ def look_at_config(
     }
     with _aside():
         setup = set_up(config, Path(tempfile.gettempdir()), overrides)
-        costs: dict[str, Cost] = {}
-        expense = None
-        if with_cost:
-            costs, expense = _costs(setup)
+        costs, expense = _costs(setup) if with_cost else ({}, None)
         return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
 
 
@@ -133,15 +130,9 @@ def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -
     plans = features.plans()
     encoder = Encoder(*plans, lexeme_reader(lambda: vocab, lexical_names(*plans), features.functions))
     encoder.keep_names()
-    found = collect(
-        setup.train,
-        annotation,
-        encoder,
-        lambda docs, columns: read_docs(docs, columns, annotation.reads, features.token_functions),
-        PartialTable(annotation),
-        name,
-        pipe.reads - set(encoder.columns),
-    )
+    read = lambda docs, columns: read_docs(docs, columns, annotation.reads, features.token_functions)  # noqa: E731
+    unread = pipe.reads - set(encoder.columns)
+    found = collect(setup.train, annotation, encoder, read, PartialTable(annotation), name, unread)
     uses = template_uses(encoder.state, found.known.state) + template_uses(encoder.pair, found.known.pair)
     unset = [column for column in found.absent if column not in _set_before(setup, name)]
     return Component(len(annotation.found_tags(found.tags)), found.known.n_tokens, uses, unset, cost)
@@ -162,11 +153,12 @@ def _set_before(setup: Setup, name: str) -> set[str]:
 
 
 def findings_of_components(components: Mapping[str, Component]) -> list[Finding]:
-    """Return what is to be known and mended about components."""
+    """Return what is to be known and fixed about components."""
     from ..evaluation.corpus_findings import Finding
 
     found = []
     for name, component in components.items():
+        dead, cost = component.dead(), component.cost
         if component.unset:
             text = (
                 f"{name} reads {', '.join(component.unset)}, which nothing sets: list the component that does in "
@@ -174,15 +166,11 @@ def findings_of_components(components: Mapping[str, Component]) -> list[Finding]
                 "features."
             )
             found.append(Finding("warn", text))
-        dead, cost = component.dead(), component.cost
         if dead:
             found.append(Finding("warn", f"{name}: {len(dead)} templates tell nothing here: {', '.join(dead)}."))
         if cost is not None and cost.bounded:
-            text = (
-                f"{name}: the optimizer did not converge on a sample; its costs are those of all of its "
-                f"{cost.iterations:,} iterations. Give it fewer, or --patience."
-            )
-            found.append(Finding("warn", text))
+            text = f"{name}: the optimizer did not converge on a sample; its costs are those of all of its"
+            found.append(Finding("warn", f"{text} {cost.iterations:,} iterations. Give it fewer, or --patience."))
         if not dead and not component.unset:
             found.append(Finding("good", f"{name}: all {len(component.templates)} templates tell something"))
     return found

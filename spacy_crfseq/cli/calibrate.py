@@ -74,13 +74,10 @@ def calibrate_cli(
         )  # fmt: skip
         for name, reason in done.skipped.items():
             print(f"{name} is left as it is. {reason}", file=sys.stderr)
-        for name, result in done.results.items():
-            if result.before.whole.total < FEW:
-                print(
-                    f"{name}: {result.before.whole.total} {result.unit} are few to fit a temperature to, and too few "
-                    "for the figures of single labels and bins. Give a larger file if there is one.",
-                    file=sys.stderr,
-                )
+        for name, (unit, before, _) in done.results.items():
+            if before.whole.total < FEW:
+                text = f"{name}: {before.whole.total} {unit} are few to fit a temperature to, and too few for figures"
+                print(f"{text} of single labels and bins. Give a larger file if there is one.", file=sys.stderr)
         if as_json:
             print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
         else:
@@ -88,7 +85,7 @@ def calibrate_cli(
 
 
 class Result(NamedTuple):
-    """What calibrating a component did."""
+    """What calibrating a component did to its "spans" or "tokens"."""
 
     unit: str
     before: Certainty
@@ -96,11 +93,9 @@ class Result(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures in a form that JSON knows."""
-        sections = {
-            name: {**one.as_json(), "labels": {label: each._asdict() for label, each in one.labels.items()}}
-            for name, one in (("before", self.before), ("after", self.after))
-        }
-        return {"unit": self.unit, **sections}
+        sections = {"before": self.before, "after": self.after}
+        labels = {name: {label: one._asdict() for label, one in of.labels.items()} for name, of in sections.items()}
+        return {"unit": self.unit, **{name: {**of.as_json(), "labels": labels[name]} for name, of in sections.items()}}
 
 
 class Done(NamedTuple):
@@ -170,18 +165,16 @@ def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> 
     from ..pipeline.storage import read_settings
 
     def write(folder: Path) -> None:
+        if folder != model:
+            shutil.copytree(model, folder)
         for name, temperature in temperatures.items():
             file = folder / name / "cfg"
             write_json(file, {**read_settings(file), "temperature": temperature})
 
-    def copy(folder: Path) -> None:
-        shutil.copytree(model, folder)
-        write(folder)
-
     if output is None:
         write(model)
     else:
-        replace_folder(output, copy)
+        replace_folder(output, write)
 
 
 def _print(done: Done, target: Path) -> None:
@@ -193,23 +186,17 @@ def _print(done: Done, target: Path) -> None:
         say.divider(name)
         say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
         for when, section in (("before", before), ("after", after)):
-            say.table(
-                [
-                    (f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", *(f"{n:.3f}" for n in part[3:]))
-                    for part in section.bins
-                ],
-                header=(f"{when}: probability", unit, "mean", "right"),
-                aligns=("l", *"rrr"),
-                divider=True,
-            )
+            rows = [
+                (f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", *(f"{n:.3f}" for n in part[3:]))
+                for part in section.bins
+            ]
+            header = f"{when}: probability", unit, "mean", "right"
+            say.table(rows, header=header, aligns=("l", *"rrr"), divider=True)
         labels = sorted({*before.labels, *after.labels})
         rows = [_label_cells(one, before.labels.get(one, none), after.labels.get(one, none)) for one in labels]
-        say.table(
-            [*rows, _label_cells("all", before.whole, after.whole)],
-            header=("label", unit, "right", "mean", "", "ECE", "", "Brier", ""),
-            aligns=("l", *"rrrlrlrl"),
-            divider=True,
-        )
+        rows.append(_label_cells("all", before.whole, after.whole))
+        header = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
+        say.table(rows, header=header, aligns=("l", *"rrrlrlrl"), divider=True)
     say.good(f"Saved the temperature of {', '.join(done.results)} to {target}")
 
 

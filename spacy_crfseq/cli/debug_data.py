@@ -91,13 +91,7 @@ class How(NamedTuple):
 
 
 class Source(NamedTuple):
-    """How a config reads a corpus.
-
-    layout (Preset): Of its files.
-    strict (bool): Whether its reader refuses invalid tags.
-    labels (tuple[str, ...]): Columns that its components learn.
-    key (str): Of chunks in a Doc.
-    """
+    """How a config reads a corpus: its layout, whether it refuses invalid tags, columns learnt, the key of chunks."""
 
     layout: Preset | None = None
     strict: bool = False
@@ -153,10 +147,9 @@ def _count(path: Path, layout: Preset, source: Source, broken: Errors) -> Part:
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
     schemes = {name: scheme if name in SPANS else PLAIN for name in wanted}
     part = count(_sentences(path, layout, source.key, broken), schemes)
-    if source.labels is None:  # what a format may hold and this file does not is no mistake
-        unused = [name for name, column in part.columns.items() if not column.labels]
-        for name in unused if len(unused) < len(part.columns) else ():
-            del part.columns[name]
+    used = {name: column for name, column in part.columns.items() if column.labels}
+    if source.labels is None and used:  # what a format may hold and this file does not is no mistake
+        part.columns = used
     return part
 
 

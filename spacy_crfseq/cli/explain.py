@@ -142,26 +142,22 @@ def _to_json(one: ExplainedText, number: int | None) -> dict[str, Any]:
 
 
 def _lines(found: ExplainedText, number: int, *, several: bool, brief: bool) -> list[str]:
+    """Return the lines about a text, no wider than the terminal; brief: Only name what is surely outside of spans."""
     from ..pages.explain import name_of
 
     explanation, pretty = found.explanation, sys.stdout.isatty()
     wide = get_terminal_size().columns if pretty else sys.maxsize
-    names = (
-        name_of(part, one, explanation.words)
-        for one in explanation.tokens
-        if not (brief and _surely_outside(one))
-        for part in one.contributions[:number]
-    )
-    room = max([20, *map(len, names)])
-    room = min(room, max(20, wide - BAR - 31))
+    told = [one for one in explanation.tokens if not (brief and _surely_outside(one))]
+    names = (name_of(part, one, explanation.words) for one in told for part in one.contributions[:number])
+    room = min(max([20, *map(len, names)]), max(20, wide - BAR - 31))
     lines = [f"line {found.line}: {' '.join(explanation.words)}"] if several else []
     for outside, group in groupby(explanation.tokens, lambda one: brief and _surely_outside(one)):
         if outside:
             lines += ["", _painted(_outside(list(group), wide), pretty, fg="grey")]
-        else:
-            for one in group:
-                lines += _token_lines(one, explanation.words, number, room, wide, pretty)
-    if brief and any(map(_surely_outside, explanation.tokens)):
+            continue
+        for one in group:
+            lines += _token_lines(one, explanation.words, number, room, wide, pretty)
+    if len(told) < len(explanation.tokens):
         lines += ["", "  --token WORD tells what makes a word be outside."]
     return [*lines, ""]
 

@@ -221,8 +221,7 @@ def _page(name: str, result: PathResult) -> str:
     steps, step = result.steps, result.steps[result.chosen]
     scores = Series("dev score", [(one.rho1, 100 * one.score) for one in steps])
     weights = Series("weights other than zero", [(one.rho1, one.active) for one in steps], right=True)
-    ends = [100 * end(one.score for one in steps) for end in (min, max)]
-    chosen = Series("chosen", [(step.rho1, end) for end in ends])
+    chosen = Series("chosen", [(step.rho1, 100 * end(one.score for one in steps)) for end in (min, max)])
     chart = line_chart([scores, weights, chosen], x="rho1", y="dev score", log_x=True)
     caption = "Score (left) and size (right) by the strength of the L1 penalty; the upright line marks the chosen model"
     rows = [_cells(one, number == result.chosen) for number, one in enumerate(steps)]

@@ -38,13 +38,7 @@ METHOD_BLOCKS = {
 
 
 class Goal(NamedTuple):
-    """What to train for.
-
-    optimizer, regularizer (str): Their names, without "spacy_crfseq." and version.
-    inner_iterations (int): Of each component.
-    training, limits (dict): Settings of `[training]`, and of the optimizer.
-    why (str): What was measured, see `init_config_cli`.
-    """
+    """What to train for: methods by their short names, settings of `[training]` and the optimizer, and the reason."""
 
     optimizer: str
     regularizer: str
@@ -161,9 +155,8 @@ Ask = Callable[[str, Sequence[str], str], str]
 
 
 def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
-    """Fill in what is open: from the training file, by asking, or by defaults.
+    """Fill in what is open: from the training file, by asking if there is `ask`, or by defaults.
 
-    ask (Ask | None): How to ask; None for not at all.
     RAISES ConfigError: If a name is unknown, or the format is open and nothing tells it.
     RAISES FormatError: If there is no such training file.
     """
@@ -284,14 +277,14 @@ def _base(settings: Settings) -> dict[str, Any]:
 
 
 def _component(task: str, settings: Settings) -> dict[str, Any]:
-    goal = GOALS[settings.goal]
+    goal, has_tags = GOALS[settings.goal], _has_tags(settings)
     own: dict[str, dict[str, Any]] = {
         "tagger": {"attr": "tag" if "tag" in settings.layout.columns else "pos"},
         "chunker": {"spans_key": "chunks"},
         "ner": {"scheme": "BILUO"},
     }
-    features = {"tagger": "Tagging", "chunker": "Chunking" if _has_tags(settings) else "Entities", "ner": "Entities"}
-    names = (features[task], "SequentialLog", goal.regularizer, goal.optimizer, "Viterbi")
+    features = {"tagger": "Tagging", "chunker": "Chunking" if has_tags else "Entities", "ner": "Entities"}[task]
+    names = (features, "SequentialLog", goal.regularizer, goal.optimizer, "Viterbi")
     named = zip(METHOD_BLOCKS.items(), names, strict=True)
     blocks = {block: {f"@{registry}": f"spacy_crfseq.{name}.v1"} for (block, registry), name in named}
     blocks["optimizer"].update(goal.limits)
@@ -343,20 +336,20 @@ def _head(settings: Settings, output: str) -> str:
 def _commands(settings: Settings, output: str) -> list[str]:
     config = "config.cfg" if output == STDOUT else shlex.quote(output)
     ending = f".{DOCBIN}" if settings.layout is DOCS else ".conllu" if settings.layout.name == "conllu" else ".conll"
-    train, dev = (
-        shlex.quote(str(path or f"{name}{ending}")) for name, path in (("train", settings.train), ("dev", settings.dev))
-    )
+    files = settings.train or f"train{ending}", settings.dev or f"dev{ending}"
+    train, dev = (shlex.quote(str(file)) for file in files)
     paths = "" if settings.train and settings.dev else f" --paths.train {train} --paths.dev {dev}"
-    format_ = "" if told_by_ending(Path(shlex.split(dev)[0])) else f" {as_options(settings.layout)}"
+    format_ = "" if told_by_ending(Path(files[1])) else f" {as_options(settings.layout)}"
     commands = [
         f"python -m spacy crfseq debug-data {train} --dev {dev} --config {config}",
         f"python -m spacy crfseq fit {config} --output training/{paths}",
     ]
+    model = "training/model-best"
     if settings.goal == "small":
-        commands.append("python -m spacy crfseq prune training/model-best training/model-small")
+        model = "training/model-small"
+        commands.append(f"python -m spacy crfseq prune training/model-best {model}")
     if settings.layout.name == CUSTOM:  # 'evaluate' knows formats by their names only; 'fit' shows the scores on dev
         return commands
-    model = "training/model-small" if settings.goal == "small" else "training/model-best"
     return [*commands, f"python -m spacy crfseq evaluate {model} {dev}{format_}"]
 
 

@@ -109,11 +109,7 @@ class SweepOutcome(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A combination that can be trained.
-
-    method (dict): Blocks of the component that say how it learns, with all defaults.
-    parts (dict): What they stand for.
-    """
+    """A combination that can be trained, its method as blocks of the component with all defaults, and as objects."""
 
     key: str
     combination: Combination
@@ -162,16 +158,19 @@ def _carry_out(plan: Plan, output: Path) -> SweepOutcome:
         del found[best.key]
     _announce(plan, found)
     worker = Worker(plan, found, journal, output)
-    try:
-        worker.run()
-    finally:
-        worker.finish()
+    worker.run()
     known = [worker.results[run.key] for run in plan.runs if run.key in worker.results]
     results = sorted(known, key=lambda result: (result.score is None, -(result.score or 0.0)))
     with replacing(output / PAGE) as file:
         file.write_text(make_page(plan.component, plan.source.file.name, results, plan.skipped), encoding="utf8")
     there = output / BEST if (output / BEST).is_dir() else None
     return SweepOutcome(there, results, worker.untrained, output / PAGE, worker.interrupted)
+
+
+def functions(registry: str) -> Mapping[str, Any]:
+    """Return the functions of a registry by their names."""
+    found: Mapping[str, Any] = getattr(util.registry, registry).get_all()
+    return found
 
 
 class Plan:
@@ -194,7 +193,7 @@ class Plan:
         self.skipped: dict[str, list[Combination]] = {}
         groups: dict[str, Group] = {}
         pipelines: dict[str, Language | str] = {json.dumps([]): setup.nlp}
-        for combination in combinations(source, self.filled, self.component, _functions):
+        for combination in combinations(source, self.filled, self.component, functions):
             own = {place: value for place, value in combination.changes.items() if not self._is_method(place)}
             code = json.dumps(list(own.items()), sort_keys=True)
             if code not in pipelines:
@@ -243,11 +242,6 @@ class Plan:
         return ConfigError("\n".join([f"{self.source.file}: [sweep.grid] with {combination}:", *lines]))
 
 
-def _functions(registry: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = getattr(util.registry, registry).get_all()
-    return found
-
-
 def _component(setup: Setup, source: GridFile) -> str:
     names, wanted = list(setup.to_train), source.component
     if wanted in names or (wanted is None and len(names) == 1):
@@ -261,18 +255,16 @@ def _component(setup: Setup, source: GridFile) -> str:
 
 def _key(config: Mapping[str, Any], component: str, stopping: Stopping) -> str:
     """Return a hash of all that a result depends on: settings, and the contents of files that they name."""
+
+    def with_contents(block: Any) -> Any:
+        if not isinstance(block, dict):
+            return block
+        files = {key: _contents(value) for key in ("path", "source") if isinstance(value := block.get(key), str)}
+        return {key: files.get(key) or with_contents(value) for key, value in block.items()}
+
     kept = {section: block for section, block in config.items() if section not in ("paths", "system")}
-    text = json.dumps([_with_contents(kept), component, stopping], sort_keys=True, default=str)
+    text = json.dumps([with_contents(kept), component, stopping], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def _with_contents(block: Any) -> Any:
-    if not isinstance(block, dict):
-        return block
-    return {
-        key: _contents(value) if key in ("path", "source") and isinstance(value, str) else _with_contents(value)
-        for key, value in block.items()
-    }
 
 
 @lru_cache
@@ -313,19 +305,16 @@ class Worker:
         self._number, self._total = 0, len(plan.runs) - len(found)
 
     def run(self) -> None:
-        """Train what has no result yet."""
-        for group in self.plan.groups:
-            left = [run for run in group.runs if run.key not in self.results]
-            if left:
-                self._train(group.changes, left)
-            if self.interrupted:
-                break
-
-    def finish(self) -> None:
-        """Take the curves away, and the zeros out of the best model."""
-        self._curve.hide()
-        if self._saved:
-            prune(self._output / BEST, self._output / BEST)
+        """Train what has no result yet, and take the zeros out of the best model."""
+        try:
+            for group in self.plan.groups:
+                left = [run for run in group.runs if run.key not in self.results]
+                if left and not self.interrupted:
+                    self._train(group.changes, left)
+        finally:
+            self._curve.hide()
+            if self._saved:
+                prune(self._output / BEST, self._output / BEST)
 
     def _train(self, changes: Mapping[Place, Any], runs: list[Run]) -> None:
         """Train the runs of a group; where it cannot even be begun, all of them have failed."""
@@ -400,11 +389,8 @@ class Worker:
         if result.score is None:
             printer().fail(f"{run.combination}: {result.error}")
         else:
-            print(
-                f"{run.combination} score={100 * result.score:.2f} objective={result.objective:.2f} "
-                f"active={result.active} seconds={result.seconds:.2f}",
-                flush=True,
-            )
+            figures = f"score={100 * result.score:.2f} objective={result.objective:.2f} active={result.active}"
+            print(f"{run.combination} {figures} seconds={result.seconds:.2f}", flush=True)
 
 
 class GroupWalk(Walk):
@@ -415,14 +401,11 @@ class GroupWalk(Walk):
         self._runs, self._worker = runs, worker
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
-        if name == self._worker.plan.component:
-            self._fit_all(name, pipe)
-        else:
-            self._fit_one(name, pipe, *self._worker.plan.stopping)
-
-    def _fit_all(self, name: str, pipe: CRFComponent) -> None:
         from ..training.fit import fit
 
+        if name != self._worker.plan.component:
+            self._fit_one(name, pipe, *self._worker.plan.stopping)
+            return
         dev = list(self._dev)
         every, patience = self._worker.plan.stopping
         with pipe.training.training_on(self._examples(name)) as (objective, _):
@@ -454,8 +437,7 @@ def _tell(outcome: SweepOutcome) -> None:
     msg = printer()
     if outcome.results:
         header, rows = cells(outcome.results)
-        aligns = ["r", "r", *["l"] * (len(header) - 7), *["r"] * 5]
-        msg.table(rows, header=header, divider=True, aligns=aligns)
+        msg.table(rows, header=header, divider=True, aligns=["r", "r", *"l" * (len(header) - 7), *"rrrrr"])
     if outcome.interrupted:
         msg.warn("Interrupted: start the same command again to go on")
     if outcome.best is None:

@@ -91,12 +91,11 @@ def tag_cli(
 
 
 def _tell(done: Done, output: Path, as_json: bool) -> None:
-    if as_json:
-        print(done.as_json(), file=sys.stderr if output == STDIN else sys.stdout)
-    elif output == STDIN:
-        print(done.summary(), file=sys.stderr)
+    text = done.as_json() if as_json else done.summary()
+    if output == STDIN or as_json:
+        print(text, file=sys.stderr if output == STDIN else sys.stdout)
     else:
-        printer().good(f"{done.summary()}: {output}" if done.files else done.summary())
+        printer().good(f"{text}: {output}" if done.files else text)
 
 
 class Done(NamedTuple):

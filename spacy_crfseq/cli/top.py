@@ -132,7 +132,7 @@ def top(
             for title, place in _templates_of(pipe, template)
         ]
     shown = [one for _, signs in found for sign in signs for one in sign]
-    names = _names(nlp, name, pipe, shown, texts, format_name)
+    names = _names(nlp, name, shown, texts, format_name)
 
     def named(sign: list[Weight]) -> list[NamedWeight]:
         return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", *names[w[:2]], w.weight) for w in sign]
@@ -168,19 +168,12 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
 
 
 def _names(
-    nlp: Language,
-    component: str,
-    pipe: CRFComponent,
-    weights: Sequence[Weight],
-    texts: Path | None,
-    format_name: str | None,
+    nlp: Language, component: str, weights: Sequence[Weight], texts: Path | None, format_name: str | None
 ) -> dict[tuple[int, int], tuple[str, bool]]:
+    pipe: Any = nlp.get_pipe(component)
     keys, needed = pipe.crf.keys, {w[:2] for w in weights}
-    if pipe.doc_model.attribute_names:
-        sizes = 0, len(keys[0])
-        return {
-            (block, number): (pipe.doc_model.attribute_names[sizes[block] + number], True) for block, number in needed
-        }
+    if known := pipe.doc_model.attribute_names:
+        return {(block, number): (known[block * len(keys[0]) + number], True) for block, number in needed}
     names = dict.fromkeys(needed, (NAMELESS, False))
     if (templates := pipe.crf.templates) is not None:
         plans = pipe.method.features.plans()

@@ -116,13 +116,7 @@ def _trimmed(written: str, least: int) -> str:
 
 def width(words: str) -> float:
     """Return about how wide a text is in a chart."""
-    return sum(map(_letter_width, words))
-
-
-def _letter_width(letter: str) -> float:
-    if east_asian_width(letter) in "WF":
-        return EM
-    return EM * (0.7 if letter.isupper() or letter in "%\N{HORIZONTAL ELLIPSIS}" else 0.6)
+    return EM * sum(1 if east_asian_width(c) in "WF" else 0.7 if c.isupper() or c in "%…" else 0.6 for c in words)
 
 
 def shortened(words: str, room: float) -> str:

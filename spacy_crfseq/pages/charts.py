@@ -137,8 +137,7 @@ def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
     each = enumerate(zip(bars, words, strict=True))
     parts = [_vertical_grid(place, top, bottom)]
     parts += [_bar(bar, word, place, (top + step * i, x0, x1), unit) for i, (bar, word) in each]
-    parts.append(f'<line class="axis" x1="{place(0):.1f}" x2="{place(0):.1f}" y1="{top}" y2="{bottom}"/>')
-    parts.append(_tick_labels(place, bottom + 15))
+    parts += [_line("axis", place(0), place(0), top, bottom), _tick_labels(place, bottom + 15)]
     parts.append(_text(WIDTH, bottom + 15, unit, "soft end") if unit else "")
     return _svg(WIDTH, bottom + 22, f"{unit}: {', '.join(bar.name for bar in bars)}", parts)
 
@@ -174,16 +173,21 @@ def _bar(bar: Bar, words: str, place: Scale, box: tuple[float, float, float], un
     )
 
 
+def _line(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+
+
 def _vertical_grid(place: Scale, top: float, bottom: float) -> str:
-    return "".join(
-        f'<line class="grid" x1="{place(tick):.1f}" x2="{place(tick):.1f}" y1="{top}" y2="{bottom}"/>'
-        for tick in place.ticks
-    )
+    return "".join(_line("grid", place(tick), place(tick), top, bottom) for tick in place.ticks)
+
+
+def _labelled(place: Scale) -> Iterable[tuple[float, str]]:
+    """Yield where the ticks of an axis lie, and what is written there."""
+    return zip(map(place, place.ticks), place.labels, strict=True)
 
 
 def _tick_labels(place: Scale, y: float) -> str:
-    labels = zip(place.ticks, place.labels, strict=True)
-    return "".join(_text(place(tick), y, label, "soft mid") for tick, label in labels)
+    return "".join(_text(x, y, label, "soft mid") for x, label in _labelled(place))
 
 
 def heat_map(
@@ -225,26 +229,23 @@ def heat_map(
             words = shown[i][j] if shown is not None else number(value, 2) if isfinite(value) else ""
             told = f"{row} {name}, {column} {other}: {words or 'none'}".strip()
             box = (x0 + cell_width * j, y, cell_width - 1, cell_height - 1)
-            parts.append(_cell(box, value, most, diverging, words if few else "", told))
+            parts.append(_cell(box, value / most, diverging, words if few else "", told))
     parts.append(_text(x0 - 8, y0 - 6, shortened(row, x0), "soft end") if row else "")
     parts.append(_text(x0, 11, column, "soft") if column else "")
     parts.append(_scale_legend(most, diverging, down, x0))
     return _svg(max(across, x0 + 190), down + 28, f"{row} by {column}".strip(), parts, fits=across <= WIDTH)
 
 
-def _cell(
-    box: tuple[float, float, float, float], value: float, most: float, diverging: bool, words: str, told: str
-) -> str:
+def _cell(box: tuple[float, float, float, float], share: float, diverging: bool, words: str, told: str) -> str:
+    """Return a cell; share (float): Of the largest value, which its colour shows."""
     x, y, wide, high = box
-    share = abs(value) / most if isfinite(value) else 0.0
-    color = "hit" if not isfinite(value) else "f2" if diverging and value < 0 else "f1"
-    opacity = "" if color == "hit" else f' fill-opacity="{share:.3f}"'
-    back = "" if color == "hit" else f'<rect class="void" x="{x:.1f}" y="{y:.1f}" width="{wide}" height="{high}"/>'
-    label = _text(x + wide / 2, y + high / 2 + 4, words, "mid on" if share > 0.55 else "mid") if words else ""
-    return (
-        f'<g class="cell">{back}<rect class="{color}" x="{x:.1f}" y="{y:.1f}" width="{wide}" height="{high}"{opacity}/>'
-        f"{label}<title>{escape(told)}</title></g>"
-    )
+    label = _text(x + wide / 2, y + high / 2 + 4, words, "mid on" if abs(share) > 0.55 else "mid") if words else ""
+    back, color, opacity = "", "hit", ""
+    if isfinite(share):
+        back, opacity = _rect(x, x + wide, y, high, "void"), f' fill-opacity="{abs(share):.3f}"'
+        color = "f2" if diverging and share < 0 else "f1"
+    shape = _rect(x, x + wide, y, high, color, opacity)
+    return f'<g class="cell">{back}{shape}{label}<title>{escape(told)}</title></g>'
 
 
 def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
@@ -252,11 +253,10 @@ def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
     low, high = number(shares[0] * most, 3), number(most, 3)
     start = x + width(low) + 6
     boxes = "".join(
-        f'<rect class="f{2 if share < 0 else 1}" x="{start + 16 * i:.1f}" y="{y + 10:.1f}" width="15" height="10" '
-        f'fill-opacity="{abs(share)}"/>'
-        for i, share in enumerate(shares)
+        _rect(start + 16 * i, start + 16 * i + 15, y + 10, 10, f"f{2 if s < 0 else 1}", f' fill-opacity="{abs(s)}"')
+        for i, s in enumerate(shares)
     )
-    ground = f'<rect class="void" x="{start:.1f}" y="{y + 10:.1f}" width="79" height="10"/>'
+    ground = _rect(start, start + 79, y + 10, 10, "void")
     return _text(x, y + 19, low, "soft") + ground + boxes + _text(start + 86, y + 19, high, "soft")
 
 
@@ -272,12 +272,11 @@ def reliability(bins: Sequence[Bin]) -> Markup:
     up = scale([0, 1], bottom, top, count=5)
     most = max((part.total for part in bins), default=1)
     parts = [_grid(up, x0, x1), _vertical_grid(across, top, bottom)]
-    parts.append(f'<line class="ideal" x1="{across(0)}" y1="{up(0)}" x2="{across(1)}" y2="{up(1)}"/>')
+    parts.append(_line("ideal", across(0), across(1), up(0), up(1)))
     parts.append(_curve([(across(part.predicted), up(part.correct)) for part in bins], 0))
     parts += [_reliability_bin(part, across, up, low, 34 * part.total / most) for part in bins]
-    parts.append(f'<line class="axis" x1="{x0}" x2="{x1}" y1="{low}" y2="{low}"/>')
-    parts += [_tick_labels(across, bottom + 15), _text(0, 12, "share that is right", "soft")]
-    parts += [_text(x1, low + 15, "probability", "soft end")]
+    parts += [_line("axis", x0, x1, low, low), _tick_labels(across, bottom + 15)]
+    parts += [_text(0, 12, "share that is right", "soft"), _text(x1, low + 15, "probability", "soft end")]
     parts += [_text(x0, low + 15, f"predictions, at most {most:,}", "soft")]
     return _svg(x1 + 12, low + 20, "share of right predictions by probability", parts)
 
@@ -321,32 +320,24 @@ def _text(x: float, y: float, words: str, kind: str = "", more: str = "") -> str
     return f'<text x="{x:.1f}" y="{y:.1f}"{style}{more}>{escape(words)}</text>'
 
 
-def _rect(a: float, b: float, y: float, high: float, kind: str) -> str:
+def _rect(a: float, b: float, y: float, high: float, kind: str, more: str = "") -> str:
     left, wide = min(a, b), abs(a - b)
-    return f'<rect class="{kind}" x="{left:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:g}"/>'
+    return f'<rect class="{kind}" x="{left:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:g}"{more}/>'
 
 
 def _grid(place: Scale, x0: float, x1: float) -> str:
     return "".join(
-        f'<line class="grid" x1="{x0:.1f}" x2="{x1:.1f}" y1="{place(tick):.1f}" y2="{place(tick):.1f}"/>'
-        + _text(x0 - 6, place(tick) + 4, label, "soft end")
-        for tick, label in zip(place.ticks, place.labels, strict=True)
+        _line("grid", x0, x1, y, y) + _text(x0 - 6, y + 4, label, "soft end") for y, label in _labelled(place)
     )
 
 
 def _right_ticks(place: Scale, x: float) -> str:
-    labels = zip(place.ticks, place.labels, strict=True)
-    return "".join(_text(x + 6, place(tick) + 4, label, "soft") for tick, label in labels)
+    return "".join(_text(x + 6, y + 4, label, "soft") for y, label in _labelled(place))
 
 
 def _bottom_axis(place: Scale, x0: float, x1: float, y: float, name: str) -> str:
-    ticks = "".join(
-        f'<line class="axis" x1="{place(tick):.1f}" x2="{place(tick):.1f}" y1="{y}" y2="{y + 4}"/>'
-        + _text(place(tick), y + 17, label, "soft mid")
-        for tick, label in zip(place.ticks, place.labels, strict=True)
-    )
-    line = f'<line class="axis" x1="{x0:.1f}" x2="{x1:.1f}" y1="{y}" y2="{y}"/>'
-    return line + ticks + _text(x1, y + 34, name, "soft end")
+    ticks = "".join(_line("axis", place(tick), place(tick), y, y + 4) for tick in place.ticks)
+    return _line("axis", x0, x1, y, y) + ticks + _tick_labels(place, y + 17) + _text(x1, y + 34, name, "soft end")
 
 
 def _color(i: int) -> int:

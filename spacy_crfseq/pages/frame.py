@@ -104,14 +104,8 @@ def text(value: str) -> Markup:
 
 def page(title: str, body: str, *, about: str = "", lang: str = "en", direction: str = "ltr", style: str = "") -> str:
     """Return a whole document, in one file, that asks nothing of the net."""
-    return PAGE.format(
-        lang=escape(lang),
-        direction=escape(direction),
-        title=escape(title),
-        style=STYLE + style,
-        about=_about(about),
-        body=body,
-    )
+    head = {"lang": escape(lang), "direction": escape(direction), "title": escape(title), "style": STYLE + style}
+    return PAGE.format(**head, about=_about(about), body=body)
 
 
 def section(title: str, body: str, about: str = "", *, anchor: str = "") -> Markup:
@@ -126,9 +120,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collect
     numeric (Collection[int]): Columns to set flush with the end.
     """
     head = "".join(_cell("th", name, i in numeric) for i, name in enumerate(header))
-    body = "\n".join(
-        f"<tr>{''.join(_cell('td', value, i in numeric) for i, value in enumerate(row))}</tr>" for row in rows
-    )
+    cells = ("".join(_cell("td", value, i in numeric) for i, value in enumerate(row)) for row in rows)
+    body = "\n".join(f"<tr>{row}</tr>" for row in cells)
     return Markup(
         f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>\n'
     )

@@ -28,14 +28,9 @@ MOST_BESIDE = 20
 NO_SCORE = "\u2013"
 
 KIND_WORDS = {
-    RIGHT: "right",
-    LABEL: "wrong label",
-    BOUNDARY: "wrong boundary",
-    BOTH: "both wrong",
-    MISSED: "missed",
+    RIGHT: "right", LABEL: "wrong label", BOUNDARY: "wrong boundary", BOTH: "both wrong", MISSED: "missed",
     SPURIOUS: "spurious",
-}
-
+}  # fmt: skip
 
 Section = tuple[str, str, str]
 NONE = ("", "", "")
@@ -136,14 +131,9 @@ def _errors(found: Findings) -> Section:
         return NONE
     totals = kind_totals(found.kinds)
     chart = charts.bar_chart([Bar(KIND_WORDS[kind], totals[kind]) for kind in KINDS if kind != RIGHT], unit="spans")
-    table = frame.table(
-        ("Label", *(KIND_WORDS[kind].capitalize() for kind in KINDS)),
-        [
-            (label, *(f"{kinds.get(kind, 0):,}" for kind in KINDS))
-            for label, kinds in (*found.kinds.items(), ("all", totals))
-        ],
-        range(1, 7),
-    )
+    each = (*found.kinds.items(), ("all", totals))
+    rows = [(label, *(f"{kinds.get(kind, 0):,}" for kind in KINDS)) for label, kinds in each]
+    table = frame.table(("Label", *(KIND_WORDS[kind].capitalize() for kind in KINDS)), rows, range(1, 7))
     return (
         "Kinds of errors",
         frame.figure(chart) + table,
@@ -168,7 +158,8 @@ def _confusions(found: Findings) -> Section:
     kept = _strongest(found.tag_confusion.sum(0) + found.tag_confusion.sum(1) - 2 * np.diag(found.tag_confusion))
     left_out = len(found.tags) - len(kept)
     caption = "Of the tags of tokens" + (f", without {left_out} that are mistaken less often" if left_out else "")
-    heat_map = _confusion_map([found.tags[i] for i in kept], found.tag_confusion[np.ix_(kept, kept)])
+    tags = _confusion_map([found.tags[i] for i in kept], found.tag_confusion[np.ix_(kept, kept)])
+    heat = frame.figure(tags, caption)
     frequent = frame.table(
         ("Gold", "Predicted", "Times"),
         [(shown_label(a), shown_label(b), f"{n:,}") for a, b, n in found.confusions[:MOST_CONFUSIONS]],
@@ -177,14 +168,10 @@ def _confusions(found: Findings) -> Section:
     left += frame.figure(frequent, "The most frequent confusions")
     return (
         "Confusion",
-        _beside(len(kept), left, frame.figure(heat_map, caption)),
+        frame.columns(left, heat) if len(kept) <= MOST_BESIDE else left + heat,
         "How often a gold label (row) was predicted as another (column). The diagonal has no colour"
         + ("; of spans, it counts those with wrong boundaries, too." if found.kinds else "."),
     )
-
-
-def _beside(n_columns: int, left: str, heat_map: str) -> str:
-    return frame.columns(left, heat_map) if n_columns <= MOST_BESIDE else left + heat_map
 
 
 def _strongest(strength: NDArray[Any]) -> list[int]:
@@ -202,11 +189,8 @@ def _familiar(found: Findings, subject: Subject) -> Section:
     what = "spans" if found.unit == "spans" else "words"
     title = f"Seen and unseen {what}"
     if found.familiar is None:
-        return (
-            title,
-            "",
-            f"Which {what} the model met in training is told where the training corpus is given by --corpus.",
-        )
+        about = f"Which {what} the model met in training is shown where the training corpus is given by --corpus."
+        return title, "", about
     shared = sum(row.gold for row in found.familiar.values())
     each = found.familiar.items()
     rows = [(f"{name} ({row.gold / shared:.0%} of gold)" if shared else name, row) for name, row in each]
@@ -229,21 +213,18 @@ def _certainty(found: Findings) -> Section:
         "Brier score": whole.brier,
         "Temperature": certainty.temperature,
     }
-    bins = frame.table(
-        ("Probability", found.unit.capitalize(), "Mean", "Right"),
-        [
-            (f"{part.low:.1f} to {part.high:.1f}", f"{part.total:,}", f"{part.predicted:.3f}", f"{part.correct:.3f}")
-            for part in certainty.bins
-        ],
-        {1, 2, 3},
-    )
+    rows = [
+        (f"{part.low:.1f} to {part.high:.1f}", f"{part.total:,}", f"{part.predicted:.3f}", f"{part.correct:.3f}")
+        for part in certainty.bins
+    ]
+    bins = frame.table(("Probability", found.unit.capitalize(), "Mean", "Right"), rows, {1, 2, 3})
     facts = frame.facts([(name, f"{value:.3f}") for name, value in values.items()])
     what = "spans" if found.unit == "spans" else "tags"
     return (
         title,
         facts + frame.columns(charts.reliability(certainty.bins), bins),
         f"Of the {what} found with probability 0.8, eight in ten should be right: on the dashed line they are. "
-        "Below it the model is too sure of itself, above it not sure enough; crfseq calibrate mends both.",
+        "Below it the model is too sure of itself, above it not sure enough; crfseq calibrate corrects both.",
     )
 
 
@@ -295,7 +276,7 @@ def _weights(found: Findings) -> Section:
     note = f", {len(names) - len(kept)} weaker labels left out" if len(kept) < len(names) else ""
     left = frame.figure(charts.bar_chart(bars, unit="weights"), caption)
     right = frame.figure(heat, f"Of one label after another; empty cells are forbidden{note}")
-    return "Weights", _beside(len(around), left, right), ""
+    return "Weights", frame.columns(left, right) if len(around) <= MOST_BESIDE else left + right, ""
 
 
 def _worst(found: Findings, subject: Subject) -> Section:

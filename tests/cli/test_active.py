@@ -20,10 +20,9 @@ from spacy_crfseq.cli import active
 from spacy_crfseq.cli.active import MEASURES, Best, task_of
 from spacy_crfseq.pipeline.component import CRFComponent
 from tests import reference
-from tests.cli.conftest import assert_refused, worked
+from tests.cli.conftest import Run, refused, worked
 from tests.pipeline import helpers
 
-Run = Callable[..., Any]
 TEXTS = [
     "Ada sees a dog .",
     "Olga Karlson finds a letter in Oslo .",
@@ -96,8 +95,10 @@ def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_pat
     docs = list(tagger.pipe([nlp.make_doc(text) for text in TEXTS]))  # type: ignore[attr-defined]
     values = MEASURES["entropy"](ner.ask(docs), 0)  # type: ignore[attr-defined]
     out = tmp_path / "out.jsonl"
-    result = worked(run("active", trained / "model-best", texts, "--component", "crf_ner", "-n", "3", "-o", out))
-    assert f"Saved 3 of 5 texts to {out}" in result.stdout
+    worked(
+        run("active", trained / "model-best", texts, "--component", "crf_ner", "-n", "3", "-o", out),
+        f"Saved 3 of 5 texts to {out}",
+    )
     tasks = [json.loads(line) for line in out.read_text(encoding="utf8").splitlines()]
     order = np.argsort(-values)[:3]
     assert [task["text"] for task in tasks] == [TEXTS[i] for i in order]
@@ -210,7 +211,7 @@ def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, mo
     ],
 )
 def test_refused(options: list[str], message: str, run: Run, trained: Path, texts: Path) -> None:
-    assert_refused(run("active", trained / "model-best", texts, *options), message)
+    refused(run("active", trained / "model-best", texts, *options), message)
 
 
 @pytest.mark.parametrize(
@@ -229,13 +230,13 @@ def test_refused(options: list[str], message: str, run: Run, trained: Path, text
 def test_broken_files(name: str, content: bytes, message: str, run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     out = tmp_path / "out.jsonl"
-    assert_refused(run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner", "-o", out), message)
+    refused(run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner", "-o", out), message)
     assert not out.exists()
 
 
 @pytest.mark.parametrize("command", [["active"], ["show", "-o", "page.html"]])
 def test_a_model_without_probabilities(command: list[str], run: Run, local: Path, texts: Path) -> None:
-    assert_refused(run(*command, local, texts), "normalised at each token")
+    refused(run(*command, local, texts), "normalised at each token")
 
 
 def test_sentences_of_a_corpus(run: Run, trained: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_crfseq.features.noted import KEY
-from tests.cli.conftest import worked, write_attributes
+from tests.cli.conftest import Run, worked, write_attributes
 
-Run = Callable[..., Any]
 READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"
 path = ${{paths.{part}}}
 column = "chunk"

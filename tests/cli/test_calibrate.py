@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from spacy_crfseq.cli import calibrate
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.evaluation.calibration import calibration
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, assert_refused, worked, write_corpus
+from tests.cli.conftest import Corpus, Run, refused, worked, write_corpus
 from tests.pipeline import helpers
 
-Run = Callable[..., Any]
 NAMES = ["crf_tagger", "crf_chunker", "crf_ner"]
 
 
@@ -194,7 +192,7 @@ def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str
 )
 def test_refused(file: str, options: list[str], message: str, run: Run, copy: Path, corpus: Corpus) -> None:
     before = contents(copy)
-    assert_refused(run("calibrate", copy, corpus.dev.parent / file, *options), message)
+    refused(run("calibrate", copy, corpus.dev.parent / file, *options), message)
     assert contents(copy) == before
 
 
@@ -202,7 +200,7 @@ def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
     lines = [" ".join([*line.split()[:2], "-"]) if line else "" for line in corpus.dev.read_text().splitlines()]
     (tmp_path / "blind.conll").write_text("\n".join(lines) + "\n")
     blind = [copy, tmp_path / "blind.conll", "-f", "conll2002"]
-    assert_refused(run("calibrate", *blind, "-p", "crf_ner"), "'crf_ner': the file holds no gold annotation for it")
+    refused(run("calibrate", *blind, "-p", "crf_ner"), "'crf_ner': the file holds no gold annotation for it")
     # with several components, those that can be judged are, and the others are named
     result = worked(run("calibrate", *blind))
     assert "crf_ner is left as it is. Component 'crf_ner': the file holds no gold" in result.stderr
@@ -213,10 +211,10 @@ def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
 def test_nothing_predicted(run: Run, copy: Path, tmp_path: Path) -> None:
     (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
     result = run("calibrate", copy, tmp_path / "dull.conll", "-f", "conll2002", "-p", "crf_ner")
-    assert_refused(result, "'crf_ner' predicts no spans in the 2 documents")
+    refused(result, "'crf_ner' predicts no spans in the 2 documents")
     (tmp_path / "empty.spacy").write_bytes(DocBin().to_bytes())
-    assert_refused(run("calibrate", copy, tmp_path / "empty.spacy", "--given", "tagg"), "Did you mean 'tag'?")
-    assert_refused(run("calibrate", copy, tmp_path / "empty.spacy"), "holds no documents")
+    refused(run("calibrate", copy, tmp_path / "empty.spacy", "--given", "tagg"), "Did you mean 'tag'?")
+    refused(run("calibrate", copy, tmp_path / "empty.spacy"), "holds no documents")
 
 
 def test_components_without_probabilities(run: Run, corpus: Corpus, local: Path, tmp_path: Path) -> None:
@@ -225,15 +223,15 @@ def test_components_without_probabilities(run: Run, corpus: Corpus, local: Path,
     bare.add_pipe("crf_ner")
     bare.to_disk(tmp_path / "bare")
     options = [corpus.dev, "-f", "conll2003"]
-    assert_refused(run("calibrate", local, *options), "LocalLog", "normalised at each token")
-    assert_refused(run("calibrate", tmp_path / "bare", *options), "'crf_ner' has no model yet")
-    assert_refused(run("calibrate", tmp_path / "empty", *options), "no CRF component")
+    refused(run("calibrate", local, *options), "LocalLog", "normalised at each token")
+    refused(run("calibrate", tmp_path / "bare", *options), "'crf_ner' has no model yet")
+    refused(run("calibrate", tmp_path / "empty", *options), "no CRF component")
 
 
 def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "work.txt").write_text("of years")
-    assert_refused(run("calibrate", copy, corpus.dev, "-f", "conll2003", "-o", tmp_path / "precious"), "is no pipeline")
+    refused(run("calibrate", copy, corpus.dev, "-f", "conll2003", "-o", tmp_path / "precious"), "is no pipeline")
     with pytest.raises(ConfigError, match="Give --output"):
         calibrate("some_package", corpus.dev, "conll2003")
 

@@ -7,15 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from spacy_crfseq.cli._console import reported_errors
 from spacy_crfseq.files import replace_folder, replacing
+from tests.cli.conftest import Run
 from tests.terminal import run_on_terminal
 
 EXPLAIN = [sys.executable, "-m", "spacy", "crfseq", "explain"]
@@ -52,7 +51,7 @@ def test_terminals_show_a_sign_for_what_they_lack(monkeypatch: pytest.MonkeyPatc
     assert raw.getvalue().decode("latin-1").strip() == "caf\xe9 ?"
 
 
-def test_a_text_in_another_encoding_than_the_terminals(run: Callable[..., Any], trained: Path) -> None:
+def test_a_text_in_another_encoding_than_the_terminals(run: Run, trained: Path) -> None:
     result = run("explain", trained / "model-best", "caf\udce9 x", "-p", "crf_ner")
     assert result.exit_code == 1
     assert "not in the encoding of this terminal" in result.stderr

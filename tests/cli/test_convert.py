@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import spacy
@@ -14,9 +12,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy_crfseq.cli import convert
 from spacy_crfseq.cli.convert import Settings
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from tests.cli.conftest import refused, worked
-
-Run = Callable[..., Any]
+from tests.cli.conftest import Run, refused, worked
 
 IOB1 = """\
 -DOCSTART- O O O
@@ -202,8 +198,10 @@ def test_refused_settings(settings: Settings, message: str, source: Path) -> Non
 
 def test_command(run: Run, source: Path) -> None:
     target = source.parent / "new" / "out.iob"
-    result = worked(run("convert", source, target, "--from", "conll2003", "--to", "iob", "--scheme", "BILUO"))
-    assert f"Converted 3 sentences: {target}" in result.stdout
+    worked(
+        run("convert", source, target, "--from", "conll2003", "--to", "iob", "--scheme", "BILUO"),
+        f"Converted 3 sentences: {target}",
+    )
     assert target.read_text().startswith("Ada U-PER\n")
 
 

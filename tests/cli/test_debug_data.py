@@ -13,7 +13,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq import registry
 from spacy_crfseq.cli.debug_data import How, Report, debug_data
-from tests.cli.conftest import assert_refused, worked
+from tests.cli.conftest import Run, refused, worked
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
 
@@ -204,7 +204,7 @@ def test_a_config_that_cannot_work_fails(corpus: Any, configure: Callable[..., P
     assert "c.cfg: " in texts(report, "fail")
 
 
-def test_command(corpus: Any, run: Callable[..., Any], configure: Callable[..., Path], tmp_path: Path) -> None:
+def test_command(corpus: Any, run: Run, configure: Callable[..., Path], tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
     result = worked(run("debug-data", corpus.train, "--dev", corpus.dev, "--config", config))
     assert result.stderr == ""
@@ -216,7 +216,7 @@ def test_command(corpus: Any, run: Callable[..., Any], configure: Callable[..., 
     assert as_json["components"]["crf_ner"]["cost"]["iterations"] >= 1
 
 
-def test_exit_code_tells_that_training_cannot_work(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_exit_code_tells_that_training_cannot_work(run: Run, tmp_path: Path) -> None:
     broken = write(tmp_path, GOOD + "a b c\nd e f\n")
     result = run("debug-data", broken, "--columns", "word,ent")
     assert result.exit_code == 1
@@ -224,8 +224,8 @@ def test_exit_code_tells_that_training_cannot_work(run: Callable[..., Any], tmp_
     assert "train.conll:15: 2 columns expected" in result.stdout
 
 
-def test_the_layout_must_be_known(run: Callable[..., Any], tmp_path: Path) -> None:
-    assert_refused(run("debug-data", write(tmp_path, GOOD)), "It looks like --format iob (word ent)")
+def test_the_layout_must_be_known(run: Run, tmp_path: Path) -> None:
+    refused(run("debug-data", write(tmp_path, GOOD)), "It looks like --format iob (word ent)")
     assert run("debug-data", tmp_path / "none.spacy").exit_code == 1
     no_docs = write(tmp_path, GOOD, "train.spacy")
     assert "no file in spaCy's binary format" in run("debug-data", no_docs).stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ from spacy_crfseq.pipeline.columns import chunks_key, predicted_columns
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span as TagSpan
 from spacy_crfseq.schemes import decode_lenient
-from tests.cli.conftest import assert_refused, worked
-
-Run = Callable[..., Any]
+from tests.cli.conftest import Run, refused, worked
 
 
 def columns_of(path: Path, target: Path, keep: tuple[int, ...]) -> Path:
@@ -104,9 +101,11 @@ def test_report_agrees_with_the_metrics(trained: Path, corpus: Any) -> None:
 
 def test_command_prints_a_report_and_writes_metrics(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
     output = tmp_path / "new" / "metrics.json"
-    result = worked(run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--output", output))
-    assert "phrases; correct:" in result.stdout
-    assert f"Saved the scores to {output}" in result.stdout
+    worked(
+        run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--output", output),
+        "phrases; correct:",
+        f"Saved the scores to {output}",
+    )
     assert json.loads(output.read_text())["ents_f"] > 0.5
     assert [path.name for path in output.parent.iterdir()] == ["metrics.json"]
 
@@ -177,7 +176,7 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
 
 
 def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    assert_refused(
+    refused(
         run("evaluate", trained / "model-best", corpus.dev),
         "the ending '.conll' does not tell what this file is",
         "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob.",
@@ -199,14 +198,14 @@ def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corp
     ],
 )
 def test_refused(model: str, file: str, layout: str, message: str, run: Run, trained: Path, corpus: Any) -> None:
-    assert_refused(run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout), message)
+    refused(run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout), message)
 
 
 def test_nothing_to_score(run: Run, corpus: Any, tmp_path: Path) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("sentencizer")
     nlp.to_disk(tmp_path / "model")
-    assert_refused(
+    refused(
         run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003"),
         "Nothing to score: the pipeline ['sentencizer'] predicts none",
     )
@@ -216,11 +215,11 @@ def test_untrained_and_damaged_models(run: Run, trained: Path, corpus: Any, tmp_
     nlp = spacy.blank("xx")
     nlp.add_pipe("crf_ner")
     nlp.to_disk(tmp_path / "model")
-    assert_refused(run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003"), "has no model yet")
+    refused(run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003"), "has no model yet")
     spacy.load(trained / "model-best").to_disk(tmp_path / "cut")
     weights = tmp_path / "cut/crf_ner/model"
     weights.write_bytes(weights.read_bytes()[:100])
-    assert_refused(run("evaluate", tmp_path / "cut", corpus.dev, "--format", "conll2003"), str(weights))
+    refused(run("evaluate", tmp_path / "cut", corpus.dev, "--format", "conll2003"), str(weights))
 
 
 @Language.component("cli_test_merge")

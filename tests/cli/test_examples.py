@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from spacy_crfseq.cli import crfseq_cli
-from tests.cli.conftest import worked, write_attributes, write_trees
+from tests.cli.conftest import Run, worked, write_attributes, write_trees
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "python -m spacy crfseq "
@@ -46,7 +46,7 @@ def test_every_command_has_an_example_of_its_own() -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     """A folder as a user might have it after a first training."""
     folder = tmp_path_factory.mktemp("examples")
     shutil.copytree(ROOT / "configs", folder / "configs")
@@ -77,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) ->
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda example: " ".join(example.args)[:60])
 def test_the_examples_work(
-    example: Example, folder: Path, run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: Example, folder: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(folder, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import spacy
@@ -17,11 +15,10 @@ from spacy_crfseq.cli import explain
 from spacy_crfseq.cli._console import cut_name
 from spacy_crfseq.cli.explain import _lines
 from spacy_crfseq.pages.explain import against_rival, explain_page
-from tests.cli.conftest import assert_refused, worked
+from tests.cli.conftest import Run, refused, worked
 from tests.html import Page
 from tests.terminal import run_on_terminal
 
-Run = Callable[..., Any]
 TEXT = "Ada sees a dog in Oslo ."
 
 
@@ -167,4 +164,4 @@ def test_pages_of_other_texts(trained: Path) -> None:
     ],
 )
 def test_refused(run: Run, trained: Path, arguments: tuple[str, ...], message: str) -> None:
-    assert_refused(run("explain", trained / "model-best", *arguments), message)
+    refused(run("explain", trained / "model-best", *arguments), message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import spacy
 
 from spacy_crfseq.cli.find_regularization import PathReporter
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import refused, worked
+from tests.cli.conftest import Run, refused, worked
 
-Run = Callable[..., Any]
 FIND = "find-regularization"
 KEYS = ["rho1", "objective", "loss", "unigrams", "pairs", "score", "iterations", "seconds", "chosen"]
 SHORT = ("--from", "16", "--to", "1", "--steps", "5")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from spacy_crfseq.training.dataset import Dataset
 from spacy_crfseq.training.fine_tuning import SetReport, Settings, TuningSet, gold_set
 from spacy_crfseq.training.fit import Progress
 from spacy_crfseq.types import StepReport
+from tests.cli.conftest import Run
 
-Run = Callable[..., Any]
 BUNDLED = Path(__file__).parents[2] / "assets" / "corpus"
 ENTITIES = """
 [components.crf_ner.features]

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,9 @@ from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
-from tests.cli.conftest import CRFSEQ, refused, worked
+from tests.cli.conftest import CRFSEQ, Run, refused, worked
 from tests.terminal import run_on_terminal
 
-Run = Callable[..., Any]
 KEYS = {"component", "iteration", "seconds", "objective", "loss", "grad_norm", "active", "score", "best"}
 
 
@@ -134,8 +132,7 @@ def test_warns_when_features_find_nothing(fit_on: Run) -> None:
 
 
 def test_without_dev_corpus(fit_on: Run, corpus: Any, tmp_path: Path) -> None:
-    result = worked(fit_on("crf_ner", corpora=["--paths.train", corpus.train], args=[]))
-    assert "No dev corpus" in result.stdout
+    result = worked(fit_on("crf_ner", corpora=["--paths.train", corpus.train], args=[]), "No dev corpus")
     assert "score=" not in result.stdout
     assert "crf_ner iteration=1 objective=" in result.stdout
     assert all(entry["score"] is None and not entry["best"] for entry in log_of(tmp_path / "out"))

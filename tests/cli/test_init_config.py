@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from spacy_crfseq.cli import init_config
 from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, Wanted, _ask, _ordered, complete
 from spacy_crfseq.corpora.layouts import NAMES, named_layout
 from spacy_crfseq.errors import ConfigError, FormatError
-from tests.cli.conftest import worked, write_trees
+from tests.cli.conftest import Run, worked, write_trees
 
 ROOT = Path(__file__).parents[2]
 TASK_SETS = [subset for n in (1, 2, 3) for subset in itertools.combinations(TASKS, n)]
@@ -34,7 +33,7 @@ COMBINATIONS = [(tasks, name, goal) for tasks in TASK_SETS for name in NAMES for
 
 
 @pytest.fixture(scope="module")
-def corpora(tmp_path_factory: pytest.TempPathFactory, run: Callable[..., Any]) -> Path:
+def corpora(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     """A slice of the bundled corpus in every format: train.NAME and dev.NAME, or with the ending that tells it."""
     folder = tmp_path_factory.mktemp("formats")
     for part in ("train", "dev"):
@@ -100,7 +99,7 @@ def resolved_optimizer(goal: str) -> Any:
         ("tagger", "conllu", "small"),
     ],
 )
-def test_configs_train(task: str, name: str, goal: str, corpora: Path, tmp_path: Path, run: Callable[..., Any]) -> None:
+def test_configs_train(task: str, name: str, goal: str, corpora: Path, tmp_path: Path, run: Run) -> None:
     paths = ["--train", corpora / f"train.{name}", "--dev", corpora / f"dev.{name}"]
     worked(
         run(
@@ -141,7 +140,7 @@ def test_every_method_can_be_replaced_in_the_call(corpora: Path, tmp_path: Path)
         assert nlp.config["components"][factory][block][f"@{registry}"] == name
 
 
-def test_never_overwrites_silently(tmp_path: Path, run: Callable[..., Any]) -> None:
+def test_never_overwrites_silently(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "config.cfg"
     path.write_text("mine", encoding="utf8")
     refused = run("init-config", path, "--format", "iob")
@@ -152,7 +151,7 @@ def test_never_overwrites_silently(tmp_path: Path, run: Callable[..., Any]) -> N
     assert "crf_ner" in path.read_text(encoding="utf8")
 
 
-def test_stdout_holds_the_config_alone(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_stdout_holds_the_config_alone(run: Run, tmp_path: Path) -> None:
     result = worked(run("init-config", "-", "--format", "conll2000"))
     (tmp_path / "config.cfg").write_text(result.stdout, encoding="utf8")
     assert util.load_config(tmp_path / "config.cfg")["nlp"]["pipeline"] == ["crf_chunker"]
@@ -176,7 +175,7 @@ def test_stdout_holds_the_config_alone(run: Callable[..., Any], tmp_path: Path) 
         (["--format", "iob", "--lang", "qq"], "--lang qq: [E048]"),
     ],
 )
-def test_mistakes_are_told(args: list[str], message: str, run: Callable[..., Any], tmp_path: Path) -> None:
+def test_mistakes_are_told(args: list[str], message: str, run: Run, tmp_path: Path) -> None:
     result = run("init-config", tmp_path / "config.cfg", *args)
     assert result.exit_code == 1
     assert message in result.stderr
@@ -219,9 +218,11 @@ def test_prompts_again_after_an_answer_that_is_none(
     assert "Known: accurate, fast, small." in capsys.readouterr().err
 
 
-def test_columns_of_ones_own(tmp_path: Path, run: Callable[..., Any]) -> None:
-    result = worked(run("init-config", "-", "--columns", "_,word,tag,ent", "--scheme", "BILUO", "--task", "tagger,ner"))
-    assert 'columns = ["_", "word", "tag", "ent"]\nscheme = "BILUO"' in result.stdout
+def test_columns_of_ones_own(tmp_path: Path, run: Run) -> None:
+    result = worked(
+        run("init-config", "-", "--columns", "_,word,tag,ent", "--scheme", "BILUO", "--task", "tagger,ner"),
+        'columns = ["_", "word", "tag", "ent"]\nscheme = "BILUO"',
+    )
     assert "crfseq evaluate" not in result.stdout  # which could not read the file
 
 

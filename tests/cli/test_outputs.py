@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import worked
-
-Run = Callable[..., Any]
+from tests.cli.conftest import Run, worked
 
 
 @pytest.fixture

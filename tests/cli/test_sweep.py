@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ import pytest
 import spacy
 
 from spacy_crfseq.cli.fit import load_config
-from spacy_crfseq.cli.sweep import _functions
+from spacy_crfseq.cli.sweep import functions
 from spacy_crfseq.corpora import resumable
 from spacy_crfseq.evaluation.results import Journal, Result
 from spacy_crfseq.evaluation.search import Combination, combinations, read_grid, show
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import CRFSEQ, refused, worked
+from tests.cli.conftest import CRFSEQ, Run, refused, worked
 
-Run = Callable[..., Any]
 GRID = """
 optimizer = ["AdaGrad", {"@crf_optimizers": "LBFGS", "max_iterations": 30}]
 regularizer = ["L2", "L1", "NoRegularizer"]
@@ -152,9 +150,11 @@ def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any
     elsewhere = tmp_path / "copied.conll"  # the contents count, not the name
     elsewhere.write_bytes(corpus.train.read_bytes())
     arguments = ("--output", out, "--paths.train", elsewhere, "--paths.dev", corpus.dev)
-    result = worked(run("sweep", folder / "s.cfg", *arguments))
-    assert "is not the best model that sweep.jsonl tells of: it is trained again" in result.stdout
-    assert "1 to train, 7 done before" in result.stdout
+    result = worked(
+        run("sweep", folder / "s.cfg", *arguments),
+        "is not the best model that sweep.jsonl tells of: it is trained again",
+        "1 to train, 7 done before",
+    )
     assert (out / "model-best").is_dir()
     again = run("sweep", folder / "s.cfg", *arguments)
     assert "0 to train, 8 done before" in again.stdout
@@ -257,8 +257,7 @@ def test_stopped_by_a_signal_it_goes_on(
     lines = (out / "sweep.jsonl").read_text().splitlines()[:2]
     grid = grid.replace("100000000", "2")
     write_grid(tmp_path / "s.cfg", grid)
-    result = worked(run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience", "0"))
-    assert "2 to train, 2 done before" in result.stdout
+    worked(run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience", "0"), "2 to train, 2 done before")
     assert (out / "sweep.jsonl").read_text().splitlines()[:2] == lines
     assert len(results_of(out)) == 4
 
@@ -352,7 +351,7 @@ def test_the_example_is_a_grid() -> None:
     source = read_grid(root / "configs" / "sweep.cfg", corpora, load_config)
     filled = spacy.util.load_model_from_config(source.config, auto_fill=True).config.interpolate()
     assert source.component == "crf_ner"
-    assert len(combinations(source, filled, "crf_ner", _functions)) == 2 * 2 * (3 + 3 + 1)
+    assert len(combinations(source, filled, "crf_ner", functions)) == 2 * 2 * (3 + 3 + 1)
 
 
 def test_values_are_shown_short() -> None:
@@ -368,7 +367,7 @@ def test_combinations_keep_what_the_config_says_of_its_own_function(tmp_path: Pa
     (tmp_path / "b.cfg").write_text('[nlp]\nlang = "xx"\n')
     block = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "rate": 0.25}
     filled = {"components": {"x": {"optimizer": block}}}
-    found = combinations(read_grid(path, {}, load_config), filled, "x", _functions)
+    found = combinations(read_grid(path, {}, load_config), filled, "x", functions)
     place = ("components", "x", "optimizer")
     assert [one.changes[place] for one in found] == [block, {"@crf_optimizers": "spacy_crfseq.SGD.v1"}]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from spacy.language import Language
 from spacy_crfseq.cli import top
 from spacy_crfseq.cli.top import NAMELESS, _lines
 from spacy_crfseq.pages.top import NamedWeight, Top
-from tests.cli.conftest import assert_refused, worked
+from tests.cli.conftest import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
 
-Run = Callable[..., Any]
 PAIRS = {
     "@crf_features": "spacy_crfseq.Templates.v1",
     "templates": ["LOWER[-1..1]", "LOWER[-1]|LOWER[0]", "SUFFIX2", "IS_TITLE", "TAG[-1]", "ENT_IOB"],
@@ -194,9 +192,7 @@ def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> N
     assert [row.template for row in found.templates] == ["unknown", "", ""]
     nameless = {one.attribute for one in weights_of(found) if not one.known}
     assert nameless == {NAMELESS}
-    assert_refused(
-        run("top", tmp_path / "model", "--template", "LOWER"), "stored without the templates of its attributes"
-    )
+    refused(run("top", tmp_path / "model", "--template", "LOWER"), "stored without the templates of its attributes")
 
 
 @pytest.mark.parametrize(
@@ -211,7 +207,7 @@ def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> N
     ],
 )
 def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str) -> None:
-    assert_refused(run("top", model, *arguments), message)
+    refused(run("top", model, *arguments), message)
 
 
 def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
@@ -220,4 +216,4 @@ def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
     assert crf.templates is not None
     crf.templates[0][0] = 200
     nlp.to_disk(tmp_path / "model")
-    assert_refused(run("top", tmp_path / "model"), "attributes of templates that are not there")
+    refused(run("top", tmp_path / "model"), "attributes of templates that are not there")
