@@ -28,7 +28,7 @@ MEANT = {
 
 
 class Sections(TyperGroup):
-    """Lists commands by what they are for, with their first sentence in full."""
+    """Lists commands by what they are for; contexts are those of click, or of typer's copy of it."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, as `SECTIONS` orders them."""

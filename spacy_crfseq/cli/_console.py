@@ -49,10 +49,7 @@ def advise(*commands: str) -> None:
 
 
 class Rows:
-    """A table that grows: aligned rows on a terminal, NAME=VALUE in a pipe, where values that are not there go.
-
-    columns, names (Sequence[str]): What a column is called in the two; an empty name leaves the value alone.
-    """
+    """A table that grows: aligned rows on a terminal, in a pipe NAME=VALUE (or VALUE if unnamed) of what is there."""
 
     def __init__(self, columns: Sequence[str], names: Sequence[str], widths: Sequence[int], aligns: Any) -> None:
         self._columns, self._names, self._widths, self._aligns = columns, names, widths, aligns

@@ -37,8 +37,7 @@ def for_each_component(
 ) -> tuple[dict[str, Result], dict[str, str]]:
     """Return what `work` makes of each component and the Docs as it meets them, and why components were left out.
 
-    required (bool): Whether components were asked for by name, so that none may be left out; nor may the only one be.
-    skipped (type[CrfError]): Errors that leave a component out.
+    required (bool): Raise errors of the kind `skipped`, as for an only component, instead of leaving components out.
     """
     results: dict[str, Result] = {}
     reasons: dict[str, str] = {}

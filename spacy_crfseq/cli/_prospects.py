@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Component(NamedTuple):
-    """What is to be known about a component before it is trained."""
+    """What is to be known before training: what templates do, columns that are read and never set, the cost."""
 
     n_labels: int
     n_tokens: int
@@ -57,11 +57,7 @@ class Component(NamedTuple):
 
 
 class Expense(NamedTuple):
-    """What training the whole pipeline costs.
-
-    encoding, training (float): Seconds until all is in memory, and of the iterations.
-    megabytes (float | None): Most memory that this process needed so far, None where the system does not tell.
-    """
+    """What the pipeline costs: seconds to encode and to train, and the most memory of this process, if known."""
 
     encoding: float
     training: float

@@ -24,7 +24,7 @@ from ..errors import ConfigError, DataError, suggest
 from ..evaluation import active as measures
 from ..files import write_text
 from ..pipeline.select import one_crf_of, run_between
-from ..pipeline.texts import Text, read_texts
+from ..pipeline.texts import read_texts
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, printer, reported_errors
@@ -83,7 +83,7 @@ def active_cli(
 
 
 class Chosen(NamedTuple):
-    """What `active` found."""
+    """Tasks, the most useful text first; how many texts were seen; whether an interrupt ended the search early."""
 
     tasks: list[dict[str, Any]]
     seen: int
@@ -116,7 +116,15 @@ def active(
                 docs = run_between(nlp, [text.doc for text in batch], None, name)
                 answers = pipe.ask(docs, preset=True)
                 values = MEASURES[by](answers, nbest)
-                best.add(values, lambda: _tasks(batch, docs, answers, by, values))  # noqa: B023
+
+                def tasks() -> list[dict[str, Any]]:
+                    metas = [
+                        {**text.meta, "score": value, "measure": by, "line": text.line}
+                        for text, value in zip(batch, values.tolist(), strict=True)  # noqa: B023
+                    ]
+                    return list(map(task_of, docs, answers.spans(), metas))  # noqa: B023
+
+                best.add(values, tasks)
                 bar.update(len(batch))
     except KeyboardInterrupt:
         interrupted = True
@@ -168,15 +176,6 @@ class Best:
     def tasks(self) -> list[dict[str, Any]]:
         """Return what was kept, the largest values first."""
         return [task for *_, task in sorted(self._heap, reverse=True)]
-
-
-def _tasks(
-    texts: Sequence[Text], docs: Sequence[Doc], answers: Answers, by: str, values: NDArray[np.float64]
-) -> list[dict[str, Any]]:
-    return [
-        task_of(doc, scored, {**text.meta, "score": value, "measure": by, "line": text.line})
-        for text, doc, scored, value in zip(texts, docs, answers.spans(), values.tolist(), strict=True)
-    ]
 
 
 def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str, Any]:

@@ -187,12 +187,12 @@ def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) ->
     for sentence in sentences:
         recoded = dict(sentence.columns)
         for name in columns:
-            # missing entities belong to no scheme
-            known = ["O" if tag == MISSING_ENTITY else tag for tag in sentence.columns[name]]
+            old = sentence.columns[name]
+            known = ["O" if tag == MISSING_ENTITY else tag for tag in old]  # missing entities belong to no scheme
             if settings.on_invalid == "error":
                 check_scheme(sentence._replace(columns={name: known}), name, scheme, source)
-            tags = zip(sentence.columns[name], encode(decode_lenient(known), len(known), settings.scheme), strict=True)
-            recoded[name] = [MISSING_ENTITY if old == MISSING_ENTITY else new for old, new in tags]
+            new = encode(decode_lenient(known), len(known), settings.scheme)
+            recoded[name] = [was if was == MISSING_ENTITY else tag for was, tag in zip(old, new, strict=True)]
         yield sentence._replace(columns=recoded)
 
 
@@ -248,15 +248,13 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
 def _column(doc: Doc, name: str, settings: Settings) -> list[str]:
     """Return a column of all tokens; of spans, only where they are missing."""
     held = {"tag": "TAG", "ent": "ENT_IOB"}
-    if name == "word":
-        return [token.text for token in doc]
-    if not (doc.has_annotation(held[name]) if name in held else CHUNKS_KEY in doc.spans):
+    if name != "word" and not (doc.has_annotation(held[name]) if name in held else CHUNKS_KEY in doc.spans):
         raise DataError(
             f"The doc {doc.text[:60]!r} has no {name} annotation, which {settings.target} files hold. "
             "Choose another --to, or annotate the docs."
         )
-    if name == "tag":
-        return [token.tag_ for token in doc]
+    if name in ("word", "tag"):
+        return [token.text if name == "word" else token.tag_ for token in doc]
     return [MISSING_ENTITY if name == "ent" and token.ent_iob == 0 else "" for token in doc]
 
 

@@ -63,12 +63,7 @@ def evaluate_cli(
 
 
 class Evaluation(NamedTuple):
-    """Scores of a pipeline.
-
-    metrics (dict): By spaCy's names, such as "ents_f", and "token_label_acc", "tokens", "seconds",
-        "tokens_per_second".
-    report (str): For people to read, in conlleval's form.
-    """
+    """Scores of a pipeline by spaCy's names, with speed, and a report in conlleval's form."""
 
     metrics: dict[str, Any]
     report: str
@@ -93,7 +88,7 @@ def evaluate(
     scored = _scored_columns(nlp, kind, gold.columns, gold.given)
     seconds = run_pipeline(nlp, gold.examples)
     main = PRESETS[kind].score if kind in PRESETS and PRESETS[kind].score in scored else scored[-1]
-    result = _evaluation(nlp, gold.examples, scored, main, chunks_key(nlp), seconds)
+    result = _evaluation(nlp, gold.examples, scored, main, seconds)
     if output is not None:
         write_json(output, result.metrics)
     return result
@@ -131,13 +126,13 @@ def run_pipeline(nlp: Language, examples: Sequence[Example]) -> float:
 
 
 def _evaluation(
-    nlp: Language, examples: Sequence[Example], scored: Sequence[str], main: str, key: str, seconds: float
+    nlp: Language, examples: Sequence[Example], scored: Sequence[str], main: str, seconds: float
 ) -> Evaluation:
     from spacy.scorer import Scorer
 
-    scores = Scorer(nlp=nlp).score(examples)
-    prefixes = [{"ent": "ents", "chunk": f"spans_{key}"}.get(name, name) for name in scored]
-    kept = {name: _plain(value) for name, value in scores.items() if name.startswith(tuple(f"{p}_" for p in prefixes))}
+    key = chunks_key(nlp)
+    prefixes = tuple({"ent": "ents_", "chunk": f"spans_{key}_"}.get(name, f"{name}_") for name in scored)
+    kept = {name: _plain(value) for name, value in Scorer(nlp=nlp).score(examples).items() if name.startswith(prefixes)}
     tokens = sum(len(example.predicted) for example in examples)
     counts = {name: _count(examples, name, key) for name in scored}
     speed = {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / seconds if seconds else 0.0}
@@ -146,8 +141,7 @@ def _evaluation(
         title = f"{name}\n" if len(counts) > 1 or name not in SPAN_COLUMNS else ""
         parts.append(title + found.report(spans=name in SPAN_COLUMNS))
     parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
-    metrics = {**kept, "token_label_acc": counts[main].accuracy, **speed}
-    return Evaluation(metrics, "\n\n".join(parts))
+    return Evaluation({**kept, "token_label_acc": counts[main].accuracy, **speed}, "\n\n".join(parts))
 
 
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:

@@ -91,7 +91,7 @@ class Settings(NamedTuple):
 
 
 class PathOutcome(NamedTuple):
-    """What `find_regularization` did."""
+    """What `find_regularization` did: files, steps and which is chosen, its scores, components with zero weights."""
 
     best: Path
     page: Path

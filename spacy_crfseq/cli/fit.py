@@ -81,12 +81,7 @@ class Outcome(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """A pipeline and its corpora, of which nothing is read before `encode`.
-
-    training (dict): The resolved block [training].
-    to_train (dict[str, CRFComponent]): Components to train, in the order of the pipeline.
-    resumed (set[str]): Those among them that come from a trained pipeline.
-    """
+    """A pipeline and its corpora, of which nothing is read before `encode`; `resumed`: Components trained before."""
 
     nlp: Language
     training: dict[str, Any]
@@ -340,10 +335,7 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
 
 
 def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
-    """Evaluate the pipeline as it stands and note what ``spacy train`` notes in the meta of a model.
-
-    losses (dict[str, float]): Mean loss per token of each component.
-    """
+    """Evaluate the pipeline as it is and note in its meta what ``spacy train`` notes, with the loss per token."""
     dev = list(setup.read_dev())
     scores = setup.nlp.evaluate(dev) if dev else {}
     kept = {name: scores[name] for name in setup.training["score_weights"] if name in scores}

@@ -59,7 +59,7 @@ def show_cli(
 
 
 class Shown(NamedTuple):
-    """What is on a page."""
+    """What is on a page, and whether there are more texts."""
 
     texts: int
     spans: int
@@ -90,7 +90,9 @@ def show(
         for batch in in_batches(kept, BATCH):
             entries += _entries(nlp, name, pipe, batch)
             bar.update(len(batch))
-    write_text(output, show_page(str(model), name, entries, text_style(nlp), _unit(source, format_name)))
+    # what the number of a text counts
+    unit = "line" if (format_name or Path(source).suffix[1:]) in ("txt", "jsonl") else "text"
+    write_text(output, show_page(str(model), name, entries, text_style(nlp), unit))
     return Shown(len(kept), sum(len(entry.spans) for entry in entries), more)
 
 
@@ -104,8 +106,3 @@ def _entries(nlp: Language, name: str, pipe: CRFComponent, texts: Sequence[Text]
         Entry(text.line, tokens_of(doc), spans, exp(min(0.0, logarithm)))
         for text, doc, spans, logarithm in zip(texts, docs, answers.spans(), whole, strict=True)
     ]
-
-
-def _unit(source: str | Path, format_name: str | None) -> str:
-    kind = format_name or Path(source).suffix[1:]
-    return "line" if kind in ("txt", "jsonl") else "text"

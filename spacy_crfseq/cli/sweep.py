@@ -174,11 +174,8 @@ def functions(registry: str) -> Mapping[str, Any]:
 
 
 class Plan:
-    """What a sweep trains: which combinations there are, and which of them can be trained.
+    """What a sweep trains, and by the reason the combinations that cannot work.
 
-    component (str): The component.
-    filled (dict): The training config with all defaults.
-    skipped (dict[str, list]): Combinations that cannot work, by the reason.
     RAISES ConfigError: If a setting is not known or has a value that nothing takes, or nothing is left to train.
     """
 
@@ -293,7 +290,7 @@ def _key_of(model: Path) -> str | None:
 
 
 class Worker:
-    """Trains the runs of a plan, a group after another."""
+    """Trains the runs of a plan, a group after another, and keeps what is known of each by its key."""
 
     def __init__(self, plan: Plan, found: Mapping[str, Result], journal: Journal, output: Path) -> None:
         self.results: dict[str, Result] = dict(found)

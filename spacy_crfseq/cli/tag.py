@@ -186,7 +186,7 @@ def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[Step, Counts, float], N
 
 
 def make_jobs(settings: Settings, files: Sequence[Path], format_name: str | None, output: Path) -> list[Job]:
-    """Return a job for each file; format_name is their layout, None for what their endings tell.
+    """Return a job for each file, of the layout `format_name` or what its ending tells.
 
     RAISES ConfigError: If two files have one output, or one is its own.
     RAISES FormatError: If a file cannot be read, or nothing tells what it is.

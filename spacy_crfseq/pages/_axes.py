@@ -16,12 +16,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class Scale:
-    """Places of values on an axis.
-
-    low, high (float): Ends of the axis, their decimal logarithms if `log`.
-    start, end (float): Where they lie.
-    ticks (Sequence[float]): Values to mark.
-    """
+    """Places of values on an axis between `start` and `end`; if `log`, `low` and `high` are decimal logarithms."""
 
     low: float
     high: float
@@ -46,11 +41,7 @@ class Scale:
 def scale(
     values: Iterable[float], start: float, end: float, *, log: bool = False, count: int = 5, wide: bool = True
 ) -> Scale:
-    """Return an axis for all of some values.
-
-    count (int): About how many ticks.
-    wide (bool): Let it begin and end at round numbers.
-    """
+    """Return an axis for all of some values, with about `count` ticks; if `wide`, its ends are round numbers."""
     found = [value for value in values if isfinite(value) and (value > 0 or not log)]
     low, high = (min(found), max(found)) if found else (1.0, 10.0) if log else (0.0, 1.0)
     if log:
@@ -95,10 +86,7 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
 
 
 def number(value: float, digits: int = 4, *, least: int = 0) -> str:
-    """Return a number in few characters: thousands apart, `digits` digits if some are behind the point.
-
-    least (int): Decimals that are written even if they are 0.
-    """
+    """Return a number in few characters: `digits` digits if some are decimals, of which there are at least `least`."""
     if not isfinite(value):
         return "none" if value != value else "\u221e" if value > 0 else f"{MINUS}\u221e"
     size = floor(log10(abs(value))) if value else 0

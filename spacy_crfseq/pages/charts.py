@@ -32,12 +32,7 @@ Z = 1.96
 
 
 class Series(NamedTuple):
-    """A curve.
-
-    points (Sequence): Pairs of x and y; those that an axis cannot show are left out.
-    right (bool): Measured by an axis of its own, at the right.
-    joined (bool): Whether a line goes from point to point.
-    """
+    """A curve, or points if not `joined`; `right`: Measured by an axis of its own, at the right."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -46,11 +41,7 @@ class Series(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar.
-
-    part (float | None): Share of the value, in its own unit, to be drawn in full colour.
-    low, high (float | None): Ends of an interval around the value.
-    """
+    """A bar, the share `part` of it in full colour, with the ends of an interval around its value."""
 
     name: str
     value: float
@@ -200,12 +191,10 @@ def heat_map(
     column: str = "",
     shown: Sequence[Sequence[str]] | None = None,
 ) -> Markup:
-    """Return a table of coloured cells; where there are few, with their values.
+    """Return a table of coloured cells; where there are few, with their values, or what is `shown` instead.
 
     values (Floats): [R, C]; what is not finite leaves its cell without colour.
     diverging (bool): Values above and below zero in two colours, else all in one, from zero on.
-    row, column (str): What the rows and the columns are.
-    shown (Sequence | None): [R, C] what to write instead of the values.
     """
     few = len(columns) <= 12
     cell_width, cell_height = (44.0, 26.0) if few else (18.0, 18.0)

@@ -115,10 +115,7 @@ def section(title: str, body: str, about: str = "", *, anchor: str = "") -> Mark
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()) -> Markup:
-    """Return a table that scrolls sideways in a narrow window.
-
-    numeric (Collection[int]): Columns to set flush with the end.
-    """
+    """Return a table that scrolls sideways in a narrow window; `numeric` columns are flush with the end."""
     head = "".join(_cell("th", name, i in numeric) for i, name in enumerate(header))
     cells = ("".join(_cell("td", value, i in numeric) for i, value in enumerate(row)) for row in rows)
     body = "\n".join(f"<tr>{row}</tr>" for row in cells)

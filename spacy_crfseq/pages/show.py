@@ -12,10 +12,7 @@ from .marks import STYLE, Marker, TextStyle, article, rounded
 
 
 class Entry(NamedTuple):
-    """A text, the spans predicted in it, and the probability that all of them are right and none is missing.
-
-    spans (Sequence): Of each its start, end, label and probability.
-    """
+    """A text, its predicted spans (start, end, label, probability), and the probability that all of them are right."""
 
     number: int
     tokens: Tokens

@@ -167,14 +167,12 @@ def paths(corpus: Corpus) -> list[str]:
 
 @pytest.fixture(scope="session")
 def run() -> Run:
-    """Run ``crfseq ARGS`` in this process; `stdout`, `stderr` and `exit_code` of the result tell what came of it.
-
-    stdin (bytes): What the command reads from standard input.
-    """
+    """Run ``crfseq ARGS`` in this process; several options may be in one string, with spaces between."""
     from spacy_crfseq.cli import crfseq_cli
 
     def invoke(*args: object, stdin: bytes = b"") -> Any:
-        return CliRunner().invoke(crfseq_cli, [str(arg) for arg in args], input=stdin)
+        split = (arg.split() if isinstance(arg, str) and arg.startswith("-") else [str(arg)] for arg in args)
+        return CliRunner().invoke(crfseq_cli, [word for words in split for word in words], input=stdin)
 
     return invoke
 
@@ -205,14 +203,10 @@ def optimizers() -> dict[str, str]:
 def trained(corpus: Corpus, paths: list[str], run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with models of all three components, the tagger's output being input of the chunker."""
     folder = tmp_path_factory.mktemp("trained")
-    config = write_config(
-        folder / "all.cfg",
-        "crf_tagger", "crf_chunker", "crf_ner",
-        components=LBFGS.format(name="crf_chunker"),
-        training='annotating_components = ["crf_tagger"]',
-    )  # fmt: skip
-    result = run("fit", config, "--output", folder / "out", *paths)
-    assert result.exit_code == 0, result.stderr
+    names, training = ("crf_tagger", "crf_chunker", "crf_ner"), 'annotating_components = ["crf_tagger"]'
+    block = LBFGS.format(name="crf_chunker")
+    config = write_config(folder / "all.cfg", *names, components=block, training=training)
+    result = worked(run("fit", config, "--output", folder / "out", *paths))
     (folder / "stdout.txt").write_text(result.stdout, encoding="utf8")
     return folder / "out"
 

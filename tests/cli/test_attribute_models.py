@@ -11,7 +11,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_crfseq.features.noted import KEY
-from tests.cli.conftest import Run, worked, write_attributes
+from tests.cli.conftest import Run, refused, worked, write_attributes
 
 READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"
 path = ${{paths.{part}}}
@@ -43,19 +43,7 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
     )
     paths = ["--paths.train", folder / "train.crfsuite", "--paths.dev", folder / "dev.crfsuite"]
     worked(run("fit", config, "--output", folder / "out", *paths))
-    worked(
-        run(
-            "convert",
-            folder / "dev.crfsuite",
-            folder / "dev.spacy",
-            "-f",
-            "crfsuite",
-            "-t",
-            "spacy",
-            "--labels",
-            "chunk",
-        )
-    )
+    worked(run("convert", folder / "dev.crfsuite", folder / "dev.spacy", "-f crfsuite -t spacy --labels chunk"))
     return folder
 
 
@@ -90,9 +78,7 @@ def test_the_attributes_are_the_files(run: Run, folder: Path, tmp_path: Path) ->
 
 
 def test_a_text_without_attributes_is_told(run: Run, folder: Path) -> None:
-    result = run("explain", folder / "out" / "model-best", "Ada sees a dog")
-    assert result.exit_code == 1
-    assert "Set doc._.crf_attributes" in result.stderr
+    refused(run("explain", folder / "out" / "model-best", "Ada sees a dog"), "Set doc._.crf_attributes")
     nlp = spacy.load(folder / "out" / "model-best")
     doc = nlp.make_doc("Ada")
     doc.user_data[KEY] = 5

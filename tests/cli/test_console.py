@@ -14,7 +14,7 @@ import pytest
 
 from spacy_crfseq.cli._console import reported_errors
 from spacy_crfseq.files import replace_folder, replacing
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, refused
 from tests.terminal import run_on_terminal
 
 EXPLAIN = [sys.executable, "-m", "spacy", "crfseq", "explain"]
@@ -53,8 +53,7 @@ def test_terminals_show_a_sign_for_what_they_lack(monkeypatch: pytest.MonkeyPatc
 
 def test_a_text_in_another_encoding_than_the_terminals(run: Run, trained: Path) -> None:
     result = run("explain", trained / "model-best", "caf\udce9 x", "-p", "crf_ner")
-    assert result.exit_code == 1
-    assert "not in the encoding of this terminal" in result.stderr
+    refused(result, "not in the encoding of this terminal")
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:

@@ -196,16 +196,13 @@ def test_refused_settings(settings: Settings, message: str, source: Path) -> Non
         converted(source, settings)
 
 
-def test_command(run: Run, source: Path) -> None:
+def test_command(run: Run, source: Path, tmp_path: Path) -> None:
     target = source.parent / "new" / "out.iob"
     worked(
         run("convert", source, target, "--from", "conll2003", "--to", "iob", "--scheme", "BILUO"),
         f"Converted 3 sentences: {target}",
     )
     assert target.read_text().startswith("Ada U-PER\n")
-
-
-def test_command_refuses(run: Run, source: Path, tmp_path: Path) -> None:
     for path, layout, message in (
         (source, "conll2000", "in.conll:3: 3 columns expected"),
         (tmp_path / "none", "conll2000", "none: no such file"),

@@ -43,9 +43,6 @@ def test_counts(look: Callable[..., Report]) -> None:
     assert (len(part.lengths), part.tokens, len(part.words)) == (10, 55, 10)
     assert part.columns["ent"].labels == {"PER": 10, "LOC": 5}
     assert part.repeated == 8
-
-
-def test_all_broken_lines_are_told(look: Callable[..., Report]) -> None:
     report = look(GOOD + "a b c\n\nBo O\nx\n\n" + GOOD)
     assert report.failed
     assert report.errors["train"].count == 2

@@ -52,9 +52,6 @@ def test_writes_the_chosen_model_and_a_table(followed: tuple[Path, Any], corpus:
     assert nlp.meta["performance"]["ents_f"] == pytest.approx(scores["ents_f"])
     crf = nlp.get_pipe("crf_ner").crf  # type: ignore[attr-defined]
     assert np.count_nonzero(crf.theta) == chosen["unigrams"] + chosen["pairs"]
-
-
-def test_a_picture_of_the_path(followed: tuple[Path, Any]) -> None:
     folder, _ = followed
     page = (folder / "path.html").read_text()
     chosen = next(step for step in table_of(folder) if step["chosen"])

@@ -44,9 +44,6 @@ def test_writes_two_models_that_load_and_a_log(trained: Path) -> None:
         doc = nlp("Ada sees a dog in Oslo .")
         assert [ent.text for ent in doc.ents] == ["Ada", "Oslo"]
         assert [span.text for span in doc.spans["chunks"]][:3] == ["Ada", "sees", "a dog"]
-
-
-def test_log_has_one_object_an_iteration(trained: Path) -> None:
     log = log_of(trained)
     assert all(set(entry) == KEYS for entry in log)
     assert list(dict.fromkeys(entry["component"] for entry in log)) == ["crf_tagger", "crf_chunker", "crf_ner"]
@@ -89,15 +86,12 @@ def test_a_terminal_shows_a_table_and_curves(configure: Any, optimizers: Any, pa
     assert re.search(r"crfseq report \S+model-best \S+dev.conll --format conll2003\r\n", text)  # what to do next
 
 
-def test_the_log_counts_active_weights(trained: Path) -> None:
+def test_the_log_counts_active_weights(trained: Path, corpus: Any) -> None:
     log = log_of(trained)
     assert all((entry["active"] is None) == (entry["score"] is None) for entry in log)
     crf = spacy.load(trained / "model-last").get_pipe("crf_chunker").crf  # type: ignore[attr-defined]
     last = [entry for entry in log if entry["component"] == "crf_chunker"][-1]
     assert last["active"] == np.count_nonzero(crf.theta) > 0
-
-
-def test_meta_holds_the_scores_of_each_model(trained: Path, corpus: Any) -> None:
     for name in ("model-best", "model-last"):
         nlp = spacy.load(trained / name)
         scores = nlp.evaluate(read_examples(nlp, corpus.dev, "conll2003"))
@@ -170,7 +164,7 @@ def test_settings_of_spacy_train_are_not_ignored_in_silence(capsys: pytest.Captu
     for name, instead in OF_SPACY_TRAIN.items():
         assert read_overrides([f"--{name}", "3"]) == {name: 3}
         assert f"--{name} is for 'spacy train' and changes nothing here. {instead}" in capsys.readouterr().out
-    read_overrides(["--training.seed", "3"])
+    assert read_overrides(["--training.seed", "-1", "--a.c=-2.5"]) == {"training.seed": -1, "a.c": -2.5}
     assert capsys.readouterr().out == ""
 
 
@@ -191,10 +185,6 @@ def test_settings_of_spacy_train_are_not_ignored_in_silence(capsys: pytest.Captu
 )
 def test_the_dev_corpus_as_other_commands_take_it(reader: dict[str, Any], options: str | None) -> None:
     assert reader_options(reader) == options
-
-
-def test_negative_numbers_are_values() -> None:
-    assert read_overrides(["--a.b", "-1", "--a.c=-2.5"]) == {"a.b": -1, "a.c": -2.5}
 
 
 def test_code_is_imported(fit_on: Run, tmp_path: Path) -> None:
@@ -283,7 +273,7 @@ def test_files_that_cannot_be_read(fit_on: Run, corpus: Any, tmp_path: Path) -> 
     broken.write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP\n")
     refused(fit_on("crf_ner", corpora=["--paths.train", broken]), f"{broken}:2: 4 columns expected")
     plain.write_text("Ada NNP O -\n\n")
-    refused(fit_on("crf_ner", corpora=["--paths.train", plain]), "'crf_ner'", "no gold annotation")
+    refused(fit_on("crf_ner", corpora=["--paths.train", plain]), "'crf_ner'", "no gold annotation", silent=False)
 
 
 def test_other_components(fit_on: Run) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli._app import MEANT, SECTIONS
-from tests.cli.conftest import Run, worked
+from tests.cli.conftest import Run, refused, worked
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
 
@@ -74,9 +74,7 @@ def test_names_of_other_programs_are_pointed_to_ours(run: Run) -> None:
 def test_an_unknown_function_gets_the_nearest_one(near: str, run: Run) -> None:
     config = Path(__file__).parents[2] / "configs" / "pipeline.cfg"
     result = run("fit", config, "--output", "none", "--components.crf_ner.optimizer.@crf_optimizers", near)
-    assert result.exit_code == 1
-    assert "Did you mean 'spacy_crfseq.LBFGS.v1'?" in result.stderr
-    assert "--code FILE" in result.stderr
+    refused(result, "Did you mean 'spacy_crfseq.LBFGS.v1'?", "--code FILE")
 
 
 def test_spacy_finds_functions() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run, worked
+from tests.cli.conftest import Run, refused, worked
 
 
 @pytest.fixture
@@ -62,9 +62,7 @@ def test_refused(run: Run, folder: Path, command: str, message: str) -> None:
         return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     before = contents()
-    result = run(*command.split())
-    assert result.exit_code == 1, result.stdout
-    assert message in result.stderr
+    refused(run(*command.split()), message)
     assert contents() == before
 
 

@@ -166,7 +166,7 @@ def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_pat
 
 
 def test_the_page_is_whole_by_itself(made: Any) -> None:
-    _, page = made
+    found, page = made
     assert Page(page).seen.count("h1") == 1
     assert "nan" not in re.sub(r">[^<]*<", "><", page)
     for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
@@ -175,10 +175,6 @@ def test_the_page_is_whole_by_itself(made: Any) -> None:
         assert f"crf_ner: {title}" in page
     assert page.count('href="#crf_') == 3
     assert len(page) < 3_000_000
-
-
-def test_every_wrong_span_of_a_sentence_is_marked(made: Any) -> None:
-    found, page = made
     part = page[page.index("crf_ner: Sentences") :]
     assert part.count("<article>") == len(found["crf_ner"].worst)
     marks = sum(len(one.gold) + len(one.found) for one in found["crf_ner"].worst)

@@ -352,9 +352,6 @@ def test_the_example_is_a_grid() -> None:
     filled = spacy.util.load_model_from_config(source.config, auto_fill=True).config.interpolate()
     assert source.component == "crf_ner"
     assert len(combinations(source, filled, "crf_ner", functions)) == 2 * 2 * (3 + 3 + 1)
-
-
-def test_values_are_shown_short() -> None:
     assert show("LBFGS") == "LBFGS"
     assert show(0.5) == "0.5"
     assert show(None) == "null"

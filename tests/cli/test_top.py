@@ -171,9 +171,6 @@ def test_json(run: Run, model: Path, tmp_path: Path) -> None:
     assert json.loads(both.stdout) == message
     assert (tmp_path / "page.html").exists()
     assert [row["template"] for row in message["templates"]] == [row.template for row in found.templates]
-
-
-def test_a_page(run: Run, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     result = run("top", model, "--output", out)
     assert f"Saved {out}" in result.stdout

@@ -13,7 +13,7 @@ import spacy
 from spacy_crfseq.cli import fit, warmup
 from spacy_crfseq.cli.warmup import cache_counts, is_cold
 from spacy_crfseq.pipeline.component import CRFComponent
-from tests.cli.conftest import Run, worked
+from tests.cli.conftest import Run, refused, worked
 
 
 def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any, tmp_path: Path) -> None:
@@ -46,9 +46,7 @@ def test_command(args: list[str], run: Run) -> None:
 
 
 def test_unknown_language(run: Run) -> None:
-    result = run("warmup", "--lang", "nolang")
-    assert result.exit_code == 1
-    assert "nolang" in result.stderr
+    refused(run("warmup", "--lang", "nolang"), "nolang")
 
 
 def test_an_interrupt_of_the_training_ends_it_all(monkeypatch: pytest.MonkeyPatch) -> None:

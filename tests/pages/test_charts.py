@@ -166,9 +166,6 @@ def test_many_cells_scroll_and_have_no_words():
     assert markup.startswith('<div class="scroll">')
     assert len(texts(drawing(markup))) == 80 + 2
     assert not heat_map(names[:3], names[:3], np.eye(3), diverging=False).startswith("<div")
-
-
-def test_cells_may_show_other_words():
     shown = heat_map(["r"], ["c"], [[0.5]], diverging=False, shown=[["5 of 10"]])
     assert "5 of 10" in texts(drawing(shown))
 
