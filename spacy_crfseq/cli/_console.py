@@ -170,7 +170,10 @@ def _unknown_function(message: str) -> str:
     if found is None:
         return message
     name, registry, names = found.groups()
-    short = lambda one: re.sub(r"\.v\d+$", "", one).rpartition(".")[2]  # noqa: E731
+
+    def short(one: str) -> str:
+        return re.sub(r"\.v\d+$", "", one).rpartition(".")[2]
+
     known = {short(one): one for one in names.strip().split(", ")}
     near = get_close_matches(short(name), known, n=1)
     hint = f"Did you mean {known[near[0]]!r}? " if near else ""

@@ -186,17 +186,17 @@ def _print(done: Done, target: Path) -> None:
         say.divider(name)
         say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
         for when, section in (("before", before), ("after", after)):
-            rows = [
+            bins = [
                 (f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", *(f"{n:.3f}" for n in part[3:]))
                 for part in section.bins
             ]
             header = f"{when}: probability", unit, "mean", "right"
-            say.table(rows, header=header, aligns=("l", *"rrr"), divider=True)
+            say.table(bins, header=header, aligns=("l", *"rrr"), divider=True)
         labels = sorted({*before.labels, *after.labels})
         rows = [_label_cells(one, before.labels.get(one, none), after.labels.get(one, none)) for one in labels]
         rows.append(_label_cells("all", before.whole, after.whole))
-        header = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
-        say.table(rows, header=header, aligns=("l", *"rrrlrlrl"), divider=True)
+        columns = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
+        say.table(rows, header=columns, aligns=("l", *"rrrlrlrl"), divider=True)
     say.good(f"Saved the temperature of {', '.join(done.results)} to {target}")
 
 

@@ -26,8 +26,7 @@ from ._judging import first_texts, text_style
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..pages.explain import Explained, ExplainedText
-    from ..pipeline.explanation import TokenExplanation
+    from ..pages.explain import Explained, ExplainedText, TokenExplanation
 
 SHOWN, ON_PAGE = 5, 8
 """Contributions to a label in the terminal and on a page."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -193,7 +193,7 @@ def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
     sources = [Source(name, list(_annotated(read(nlp), annotating)), loss) for name, (read, loss) in parts.items()]
     if made is None:
         return Plan(sources, None, None)
-    read_dev = lambda: _annotated(made[0](nlp), annotating)  # noqa: E731
+    read_dev: Callable[[], Iterable[Example]] = lambda: _annotated(made[0](nlp), annotating)  # noqa: E731
     return Plan(sources, Source(DEV, list(read_dev()), made[1]), read_dev)
 
 
@@ -228,7 +228,7 @@ def _make(part: dict[str, Any], name: str) -> tuple[Any, Cost | None]:
 
 
 def _warn_of_empty_columns(nlp: Language, name: str, plan: Plan) -> None:
-    reads: set[str] = getattr(nlp.get_pipe(name), "reads", set())
+    reads: Set[str] = getattr(nlp.get_pipe(name), "reads", set())
     for source in plan.sources:
         docs = [example.predicted for example in list(source.examples)[:100]]
         warn_of_empty_columns(name, reads, docs, f"document of {source.name}", "fine_tune")

@@ -7,7 +7,7 @@ the order of the pipeline; the predictions of those in ``[training.annotating_co
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -278,7 +278,7 @@ class Walk:
         self._annotated = True
 
 
-def warn_of_empty_columns(name: str, reads: set[str], docs: Sequence[Doc], documents: str, section: str) -> None:
+def warn_of_empty_columns(name: str, reads: Set[str], docs: Sequence[Doc], documents: str, section: str) -> None:
     """Warn of columns that a component reads and that no Doc has; section: Of the config, that lists components."""
     for column in sorted(reads - {"NORM", "SPACY"}):
         if not any(doc.has_annotation(column) for doc in docs):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from . import frame
 from .marks import TextStyle, strength
-
-if TYPE_CHECKING:
-    from ..pipeline.explanation import Contribution, Explanation, TokenExplanation
 
 MOST_UNKNOWN = 6
 """Attributes that are named of those that the model does not know."""
@@ -42,6 +39,68 @@ a.token:hover, a.token:focus { border-color: var(--ink); }
 .parts b { font-weight: 500; text-align: end; }
 .parts .rest { color: var(--soft); }
 """
+
+
+class Contribution(Protocol):
+    """An addend of the score of a labelling, as `pipeline` explains it."""
+
+    @property
+    def token(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def rival_weight(self) -> float: ...
+    @property
+    def difference(self) -> float: ...
+
+
+class TokenExplanation(Protocol):
+    """Why a token has its label."""
+
+    @property
+    def token(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def probability(self) -> float: ...
+    @property
+    def rival(self) -> str | None: ...
+    @property
+    def rival_probability(self) -> float: ...
+    @property
+    def margin(self) -> float: ...
+    @property
+    def impossible(self) -> str: ...
+    @property
+    def changes(self) -> Mapping[int, str]: ...
+    @property
+    def contributions(self) -> Sequence[Contribution]: ...
+    @property
+    def unknown(self) -> Sequence[str]: ...
+
+
+class Explanation(Protocol):
+    """Why a text is labelled as it is."""
+
+    @property
+    def words(self) -> Sequence[str]: ...
+    @property
+    def labels(self) -> Sequence[str]: ...
+    @property
+    def probabilities(self) -> Sequence[float]: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def probability(self) -> float: ...
+    @property
+    def tokens(self) -> Sequence[TokenExplanation]: ...
+    def to_json(self) -> dict[str, Any]: ...
 
 
 class ExplainedText(NamedTuple):
