@@ -184,27 +184,22 @@ def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:
     settings = [{**pipe.annotation.settings(), "scheme": None} for pipe in (first, second)]
     doubts = []
     if settings[0] != settings[1]:
-        told = " and ".join(", ".join(f"{k} = {v!r}" for k, v in each.items() if v is not None) for each in settings)
-        doubts.append(f"{first.name} predicts different things: {told}.")
+        each = " and ".join(", ".join(f"{k} = {v!r}" for k, v in one.items() if v is not None) for one in settings)
+        doubts.append(f"{first.name} predicts different things: {each}.")
     one, other = set(first.labels), set(second.labels)
-    for mine, theirs, which in ((one, other, "A"), (other, one, "B")):
-        if mine - theirs:
-            doubts.append(f"only {which} predicts {', '.join(sorted(mine - theirs))} ({first.name}).")
+    for own, which in ((one - other, "A"), (other - one, "B")):
+        if own:
+            doubts.append(f"only {which} predicts {', '.join(sorted(own))} ({first.name}).")
     return doubts
 
 
 def _print(one: Comparison, n_shown: int) -> None:
-    say = printer()
+    say, rows = printer(), one.rows()
     say.divider(one.name)
-    rows = one.rows()
-    more = len(one.labels) + 1 - len(rows)
-    say.table(
-        [(name, n, *line.cells()) for name, n, line in rows],
-        header=("", "gold", "A", "B", "B - A", "95 %", "p"),
-        aligns=("l", *"rrrrrr"),
-        divider=True,
-    )
-    if more > 0:
+    cells = [(name, n, *line.cells()) for name, n, line in rows]
+    header = "", "gold", "A", "B", "B - A", "95 %", "p"
+    say.table(cells, header=header, aligns=("l", *"rrrrrr"), divider=True)
+    if (more := len(one.labels) + 1 - len(rows)) > 0:
         say.text(f"{more} rarer labels are left out; --json has them.")
     say.text(one.in_words())
     for title, how_many, changes in one.changes(n_shown):

@@ -111,27 +111,26 @@ def find_regularization(
     """
     from ..training.path import schedule
 
-    given = (settings.first or 0.0, settings.last, settings.rho2, settings.within)
-    if not all(map(isfinite, given)):
+    first, last, steps, rho2, within = settings[1:]
+    if not all(map(isfinite, (first or 0.0, last, rho2, within))):
         raise ConfigError("--from, --to, --rho2 and --within must be finite numbers.")
-    if settings.first is not None:
-        schedule(settings.first, settings.last, settings.steps)  # refuses before anything is read
-    if not (settings.last > 0 and settings.rho2 >= 0 and settings.within >= 0):
+    if first is not None:
+        schedule(first, last, steps)  # refuses before anything is read
+    if not (last > 0 and rho2 >= 0 and within >= 0):
         raise ConfigError("--to must be above 0, --rho2 and --within 0 or more.")
     setup = set_up(config_path, output, overrides or {})
     name = _component(setup, settings.component)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     _check_inputs(setup, name, untrained)
-    _choose_method(setup, name, settings.rho2)
+    _choose_method(setup, name, rho2)
     if next(iter(setup.read_dev()), None) is None:
         raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     encode(setup)
     output.mkdir(parents=True, exist_ok=True)
     follower = Follower(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
     follower.run()
-    if follower.result is None:
-        return None
-    return _save(setup, name, follower.result, settings.rho2, untrained, output)
+    result = follower.result
+    return None if result is None else _save(setup, name, result, rho2, untrained, output)
 
 
 def _component(setup: Setup, name: str | None) -> str:

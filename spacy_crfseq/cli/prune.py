@@ -46,12 +46,9 @@ def prune_cli(
     with reported_errors(code=code):
         reports = prune(model, output, threshold=threshold, components=component)
         say = printer()
-        say.table(
-            [(name, *_cells(report)) for name, report in reports.items()],
-            header=("component", "weights", "", "attributes", "", "MB on disk", ""),
-            aligns=("l", *"rrrrrr"),
-            divider=True,
-        )
+        rows = [(name, *_cells(report)) for name, report in reports.items()]
+        header = "component", "weights", "", "attributes", "", "MB on disk", ""
+        say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
         if not any(report.before.weights > report.after.weights for report in reports.values()):
             say.info(f"No weight is {threshold:g} or less: give a higher --threshold, or train with an L1 penalty")
         say.good(f"Saved the pipeline to {output}")

@@ -18,8 +18,7 @@ STYLE = """
 .token { display: inline-flex; flex-direction: column; gap: .25rem; padding: .375rem .5rem; border-radius: .3rem;
   color: inherit; text-decoration: none; border: 1px solid var(--line);
   background: color-mix(in srgb, var(--s1) var(--shade), transparent); }
-a.token:hover, a.token:focus { border-color: var(--ink); }
-.token small { font-size: .6875rem; white-space: nowrap; }
+a.token:hover, a.token:focus { border-color: var(--ink); } .token small { font-size: .6875rem; white-space: nowrap; }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }
 .card { border: 1px solid var(--line); border-radius: .4rem; padding: .75rem .875rem; min-width: 0; }
 .card:target { border-color: var(--s1); box-shadow: 0 0 0 1px var(--s1); }
@@ -29,14 +28,12 @@ a.token:hover, a.token:focus { border-color: var(--ink); }
 .card p { margin: .25rem 0 .5rem; font-size: .8125rem; color: var(--soft); overflow-wrap: anywhere; }
 .parts { list-style: none; margin: 0; padding: 0; font-size: .8125rem; }
 .parts li { display: grid; grid-template-columns: minmax(0, 1fr) 5.5rem 3.25rem; gap: .5rem; align-items: center;
-  padding: .2rem 0; border-top: 1px solid var(--grid); }
-.parts span { overflow-wrap: anywhere; line-height: 1.25; }
+  padding: .2rem 0; border-top: 1px solid var(--grid); } .parts span { overflow-wrap: anywhere; line-height: 1.25; }
 .parts i { position: relative; height: .6rem; display: block;
   background: linear-gradient(var(--line) 0 0) center / 1px 100% no-repeat; }
 .parts i::after { content: ""; position: absolute; top: 0; bottom: 0; width: var(--size); border-radius: 1px; }
 .parts .for i::after { left: 50%; background: var(--s3); }
-.parts .against i::after { right: 50%; background: var(--s2); }
-.parts b { font-weight: 500; text-align: end; }
+.parts .against i::after { right: 50%; background: var(--s2); } .parts b { font-weight: 500; text-align: end; }
 .parts .rest { color: var(--soft); }
 """
 

@@ -160,11 +160,8 @@ def _confusions(found: Findings) -> Section:
     caption = "Of the tags of tokens" + (f", without {left_out} that are mistaken less often" if left_out else "")
     tags = _confusion_map([found.tags[i] for i in kept], found.tag_confusion[np.ix_(kept, kept)])
     heat = frame.figure(tags, caption)
-    frequent = frame.table(
-        ("Gold", "Predicted", "Times"),
-        [(shown_label(a), shown_label(b), f"{n:,}") for a, b, n in found.confusions[:MOST_CONFUSIONS]],
-        {2},
-    )
+    rows = [(shown_label(a), shown_label(b), f"{n:,}") for a, b, n in found.confusions[:MOST_CONFUSIONS]]
+    frequent = frame.table(("Gold", "Predicted", "Times"), rows, {2})
     left += frame.figure(frequent, "The most frequent confusions")
     return (
         "Confusion",

@@ -86,16 +86,13 @@ class Top(NamedTuple):
                 for name, row in zip(before, self.transitions.tolist(), strict=True)
             }
         signs = ("positive", "negative")
-        return {
-            "model": self.model,
-            "component": self.component,
-            "weights": {
-                group.title: {sign: [one._asdict() for one in getattr(group, sign)] for sign in signs}
-                for group in self.groups
-            },
-            "transitions": steps,
-            "templates": [one._asdict() for one in self.templates],
+        weights = {
+            group.title: {sign: [one._asdict() for one in getattr(group, sign)] for sign in signs}
+            for group in self.groups
         }
+        templates = [one._asdict() for one in self.templates]
+        names = {"model": self.model, "component": self.component}
+        return {**names, "weights": weights, "transitions": steps, "templates": templates}
 
 
 def template_cells(row: TemplateWeights) -> tuple[str, ...]:

@@ -194,9 +194,7 @@ def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, mo
 
     monkeypatch.setitem(MEASURES, "entropy", interrupted)  # type: ignore[arg-type]
     out = tmp_path / "out.jsonl"
-    result = run(
-        "active", trained / "model-best", tmp_path / "many.txt", "--component", "crf_ner", "-n", "5", "-o", out
-    )
+    result = run("active", trained / "model-best", tmp_path / "many.txt", "--component crf_ner -n 5 -o", out)
     assert result.exit_code == 130
     assert "Interrupted: the choice is among the first 256 texts" in result.stderr
     assert len(out.read_text().splitlines()) == 5
@@ -240,7 +238,6 @@ def test_a_model_without_probabilities(command: list[str], run: Run, local: Path
 
 
 def test_sentences_of_a_corpus(run: Run, trained: Path, tmp_path: Path) -> None:
-    """Sentences of column files are texts, too; the answers are those for the same words."""
     corpus = tmp_path / "dev.conll"
     corpus.write_text("\n\n".join("\n".join(f"{word} _ O O" for word in text.split()) for text in TEXTS))
     found = active(trained / "model-best", corpus, "conll2003", component="crf_ner", number=2)

@@ -65,7 +65,6 @@ def test_commands(run: Run, folder: Path, tmp_path: Path, command: str) -> None:
 
 
 def test_the_attributes_are_the_files(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The same scores as on the training file's way; output in DocBins keeps the attributes."""
     model = folder / "out" / "model-best"
     scores = json.loads(run("report", model, folder / "dev.spacy", "-o", tmp_path / "p.html", "--json").stdout)
     log = [json.loads(line) for line in (folder / "out" / "log.jsonl").read_text().splitlines()]

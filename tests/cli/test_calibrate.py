@@ -74,7 +74,6 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -
 
 
 def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
-    """Counted anew, token by token, from what the pipeline says of single documents."""
     nlp = spacy.load(ner)
     pipe = helpers.pipe_of(nlp, "crf_ner")
     result = worked(run("calibrate", ner, corpus.dev, "-f", "conll2003", "--bins", "4", "--json"))
@@ -102,7 +101,6 @@ def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
 
 
 def test_a_component_that_is_too_sure(ner: Path, corpus: Corpus) -> None:
-    """Scores three times too large get a temperature three times as high."""
     first = calibrate(ner, corpus.dev, "conll2003").results["crf_ner"]
     nlp = spacy.load(ner)
     pipe = helpers.pipe_of(nlp, "crf_ner")
@@ -155,7 +153,6 @@ def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: C
 
 
 def test_unknown_tokens_are_not_judged(ner: Path, corpus: Corpus, tmp_path: Path) -> None:
-    """Entities of the second half of the file are marked as unknown."""
     lines = corpus.dev.read_text().splitlines()
     half = len(lines) // 2
     blind = [" ".join([*line.split()[:3], "-"]) if line else "" for line in lines[half:]]
@@ -170,7 +167,6 @@ def test_unknown_tokens_are_not_judged(ner: Path, corpus: Corpus, tmp_path: Path
 
 @pytest.mark.parametrize("decoder", ["Posterior", "MaxExpectedF1"])
 def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str) -> None:
-    """The temperature is fitted to the predictions at hand; what it leads to is told afterwards."""
     config = {"components": {"crf_ner": {"decoder": {"@crf_decoders": f"spacy_crfseq.{decoder}.v1"}}}}
     nlp = spacy.load(ner, config=config)
     nlp.to_disk(ner)
@@ -237,7 +233,6 @@ def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
 
 
 def test_a_temperature_fits_other_text(ner: Path, tmp_path: Path) -> None:
-    """Fitted on one text, it makes probabilities better on another of the same kind."""
     one, other = (write_corpus(tmp_path / f"{seed}.conll", 200, seed) for seed in (5, 6))
     new = tmp_path / "new"
     fitted = calibrate(ner, one, "conll2003", output=new).results["crf_ner"].after

@@ -94,7 +94,6 @@ def test_tables_json_and_page(run: Run, models: tuple[Path, Path], corpus: Corpu
 
 
 def test_warnings(run: Run, models: tuple[Path, Path], trained: Path, corpus: Corpus, tmp_path: Path) -> None:
-    """Of different labels, of components that only one has, and of another tokeniser."""
     (tmp_path / "people.conll").write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP O\n. . O O\n\n" * 5)
     nlp = spacy.blank("en")
     pipe = nlp.add_pipe("crf_ner")

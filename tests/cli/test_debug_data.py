@@ -186,15 +186,12 @@ def test_tags_of_an_annotating_component_are_set(corpus: Any, configure: Callabl
     assert report.expense is None
 
 
-def test_a_config_that_refuses_invalid_tags_fails(configure: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_config_that_refuses_invalid_tags_fails(corpus: Any, configure: Any, tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
     train = write(tmp_path, "Ada NNP B-NP B-PER\n. . O O\n\nOslo NNP B-NP I-LOC\n\n")
     report = debug_data(train, None, How(config))
     assert "ent: 1 of 2 sequences have tags that are not valid IOB2" in texts(report, "fail")
     assert not report.components
-
-
-def test_a_config_that_cannot_work_fails(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:
     wrong = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.CoordinateDescent.v1"\n'
     wrong += '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.Hinge.v1"\n'
     report = debug_data(corpus.train, None, How(configure(tmp_path / "c.cfg", "crf_ner", components=wrong)))

@@ -55,9 +55,6 @@ def test_counts_by_hand() -> None:
         "               PP: precision:   0.00%; recall:   0.00%; FB1:   0.00  0\n"
         "               VP: precision:  50.00%; recall: 100.00%; FB1:  66.67  2"
     )
-
-
-def test_unknown_tokens_do_not_count() -> None:
     counts = SpanCounts()
     counts.add([TagSpan(0, 1, "A")], [TagSpan(0, 1, "A"), TagSpan(1, 3, "A")], [True, True, False, True])
     assert (counts.tokens, counts.right) == (3, 3)
@@ -163,7 +160,6 @@ def test_own_spans_key() -> None:
 
 
 def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    """A DocBin has the scores of the column file that it was made of, without a word about its layout."""
     model = trained / "model-best"
     nlp = spacy.load(model)
     docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
@@ -176,12 +172,12 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
 
 
 def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    refused(
-        run("evaluate", trained / "model-best", corpus.dev),
+    formats = "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob."
+    parts = (
         "the ending '.conll' does not tell what this file is",
-        "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob.",
         "It looks like --format conll2003 (word tag chunk ent).",
     )
+    refused(run("evaluate", trained / "model-best", corpus.dev), formats, *parts)
     (tmp_path / "dev").write_text("")
     assert "no ending tells" in run("evaluate", trained / "model-best", tmp_path / "dev").stderr
     DocBin().to_disk(tmp_path / "empty.spacy")

@@ -41,10 +41,6 @@ def examples() -> Iterator[Example]:
                 yield Example(shlex.split(command), file.strip() or None)
 
 
-def test_every_command_has_an_example_of_its_own() -> None:
-    assert {example.args[0] for example in examples()} == set(COMMANDS)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     """A folder as a user might have it after a first training."""

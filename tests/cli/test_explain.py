@@ -144,7 +144,6 @@ def test_a_narrow_terminal(trained: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_pages_of_other_texts(trained: Path) -> None:
-    """Only what was asked for has a card; the other tokens stand by themselves."""
     html = explain_page(explain(trained / "model-best", TEXT, component="crf_ner", tokens=["Oslo"]), 3)
     assert tokens_of(html) == TEXT.split()
     assert html.count("<article") == 1

@@ -124,7 +124,7 @@ def test_features_that_an_untrained_component_would_write(
 
 def unread(result: Any, *parts: str) -> None:
     """Check that a command has been refused before a large corpus was read."""
-    refused(result, *parts)
+    refused(result, *parts, silent=False)
     assert "Encoded" not in result.stdout
 
 

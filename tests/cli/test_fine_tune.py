@@ -158,8 +158,7 @@ def test_a_recognizer_learns_whole_documents_by_their_f1(tune: Run, tmp_path: Pa
     given = {"given": ["tag"], "unit": "document"}
     sets = corpus_block("sets.documents", BUNDLED / "train.conll", F1, **given)
     dev = corpus_block("dev", BUNDLED / "dev.conll", F1, **given)
-    result = worked(tune("crf_ner", sets, dev, rounds=5, k=40))
-    assert "documents: 54 examples with a cost" in result.stdout
+    result = worked(tune("crf_ner", sets, dev, rounds=5, k=40), "documents: 54 examples with a cost")
     log = log_of(tmp_path / "out")
     assert log[-1]["sets"][0]["cost"] < log[1]["sets"][0]["cost"]
     assert all(-1 <= entry["score"] <= 0 for entry in log)  # minus the mean cost
@@ -194,12 +193,10 @@ def test_columns_that_the_component_reads(tune: Run, tmp_path: Path) -> None:
 
 
 def test_where_nothing_is_better_the_model_stays(tune: Run, model: Path, tmp_path: Path) -> None:
-    """Labels that are all wrong make it worse."""
     wrong = tmp_path / "wrong.conll"
     wrong.write_text("".join(f"{word} UH O O\n\n" for word in ("the", "of", "a", "in", ".", "and") * 5))
     _, _, dev = blocks()
-    result = worked(tune("crf_tagger", corpus_block("sets.wrong", wrong), dev, rounds=1, rate=9))
-    assert "No round did better" in result.stdout
+    worked(tune("crf_tagger", corpus_block("sets.wrong", wrong), dev, rounds=1, rate=9), "No round did better")
     out = tmp_path / "out"
     before, best, last = map(theta_of, (model, out / "model-best", out / "model-last"))
     np.testing.assert_array_equal(best, before)
@@ -294,7 +291,6 @@ def test_a_model_normalised_at_each_token(run: Run, configure: Any, paths: list[
 
 @pytest.mark.parametrize("blind", [False, True])
 def test_the_example_config_is_valid(run: Run, tmp_path: Path, model: Path, blind: bool) -> None:
-    """On a question, and one without evidence; the bundled corpus has all the verb tags that the config names."""
     config = Path(__file__).parents[2] / "configs" / "fine_tune_questions.cfg"
     conllu = tmp_path / "q.conllu"
     question = "".join("{}\t{}\t_\t_\t{}\t_\t{}\t{}\t_\t_\n".format(*cells) for cells in QUESTION) + "\n"

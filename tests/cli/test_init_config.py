@@ -223,9 +223,6 @@ def test_sections_stand_where_spacy_has_them() -> None:
         inside = [i for i, name in enumerate(names) if f"{name}.".startswith(f"{top}.")]
         assert names[inside[0]] == top
         assert inside == list(range(inside[0], inside[-1] + 1))
-
-
-def test_sections_are_put_in_order_wherever_they_stood() -> None:
     shuffled = "[training]\nseed = 0\n\n[components]\n\n[nlp]\n\n[components.b]\nx = 1\n\n[components.a]\n\n"
     shuffled += "[components.b.loss]\n\n[training.logger]\n\n[own]\ny = [\n    1]\n"
     assert _ordered(shuffled).split("\n\n") == [

@@ -53,6 +53,7 @@ NOT_ONE = "is a file, not a folder"
         ("calibrate model dev.conll -f conll2003 -o project", "is no pipeline"),
         ("prune model news.txt/small", NOT_ONE),
         ("fit project/config.cfg -o news.txt/out", NOT_ONE),
+        ("fit project/config.cfg -o news.txt", "is a file. Give a folder"),
         ("sweep project/config.cfg -o news.txt", "is a file. Give a folder"),
         ("find-regularization project/config.cfg -o news.txt/out", NOT_ONE),
     ],

@@ -54,9 +54,6 @@ def test_scores_are_those_of_evaluate(made: Any, trained: Path, corpus: Corpus) 
     rows = [row for one in found.values() for row in one.labels.values()]
     for value, low, high in (estimate for row in rows for estimate in (row.precision, row.recall, row.f1)):
         assert value is None or 0 <= low <= value + 1e-9 <= high + 2e-9 <= 1 + 2e-9
-
-
-def test_kinds_and_confusions_add_up(made: Any) -> None:
     one = made[0]["crf_ner"]
     total: dict[str, int] = {}
     for label, kinds in one.kinds.items():
@@ -75,7 +72,6 @@ def test_kinds_and_confusions_add_up(made: Any) -> None:
 
 
 def test_what_was_seen_in_training(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
-    """Counted line by line, with the beginning of the training corpus."""
     few = corpus.train.read_text().split("\n\n")[:3]
     (tmp_path / "few.conll").write_text("\n\n".join(few) + "\n")
     words, tags = set(), set()
@@ -101,9 +97,6 @@ def test_probabilities_are_those_of_calibrate(made: Any, trained: Path, corpus: 
         assert made[0][name].certainty.whole == pytest.approx(result.before.whole)
         for mine, theirs in zip(made[0][name].certainty.bins, result.before.bins, strict=True):
             assert mine == pytest.approx(theirs)
-
-
-def test_weights_and_log_are_those_of_the_model(made: Any, trained: Path) -> None:
     pipe = helpers.pipe_of(spacy.load(trained / "model-best"), "crf_ner")
     one = made[0]["crf_ner"]
     assert sum(row.weights for row in one.templates) == pipe.doc_model.size.weights

@@ -147,7 +147,6 @@ def test_transitions_that_are_not_learnt(tmp_path: Path) -> None:
 
 
 def test_many_labels_in_a_narrow_terminal(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The largest transitions are listed instead, and nothing is wider than the terminal."""
     found = top(model, number=5)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "70")
@@ -172,8 +171,7 @@ def test_json(run: Run, model: Path, tmp_path: Path) -> None:
     assert (tmp_path / "page.html").exists()
     assert [row["template"] for row in message["templates"]] == [row.template for row in found.templates]
     out = tmp_path / "page.html"
-    result = run("top", model, "--output", out)
-    assert f"Saved {out}" in result.stdout
+    worked(run("top", model, "--output", out), f"Saved {out}")
     html = out.read_text(encoding="utf8")
     found = top(model, number=15)
     for words in ("Transitions", "Weights by template", "<svg", *found.labels):

@@ -101,9 +101,6 @@ def test_an_axis_of_its_own_at_the_right():
     series = [Series("objective", [(1, 9000.0), (2, 8000.0)]), Series("score", [(1, 0.1), (2, 0.3)], right=True)]
     root = drawing(line_chart(series, x="iteration", y="objective"))
     assert {"objective", "score", "9,000", "0.30"} <= set(texts(root))
-
-
-def test_what_an_axis_cannot_show_is_left_out():
     points = [(0.0, 1.0), (1.0, 0.0), (1.0, math.nan), (math.inf, 1.0), (10.0, 10.0), (100.0, 100.0)]
     root = drawing(line_chart([Series("s", points)], x="x", y="y", log_x=True, log_y=True))
     assert len(root.find("polyline").get("points").split()) == 2
