@@ -126,7 +126,11 @@ def compare(
         )
     wanted = [{name: of[name] for name in shared} for of in pipes]
     judged, docs = _judge_both(pipelines, wanted, file, kind, given)
-    doubts = _left_out(pipes, shared, models)
+    doubts = [
+        f"only {model} has {', '.join(own)}, which is left out."
+        for of, model in zip(pipes, models, strict=True)
+        if (own := [name for name in of if name not in shared])
+    ]
     doubts += [*filter(None, [bootstrap.doubt(len(docs))]), *_different_tokens(pipelines, docs)]
     found = []
     for name in shared:
@@ -159,14 +163,6 @@ def _judge_both(
             docs = docs or [example.reference for example in gold.examples]
             judged.append(for_each_component(nlp, of, gold.examples, work, required=False, skipped=DataError)[0])
     return judged, docs
-
-
-def _left_out(pipes: Sequence[dict[str, CRFComponent]], shared: Sequence[str], models: Sequence[str]) -> list[str]:
-    return [
-        f"only {model} has {', '.join(name for name in of if name not in shared)}, which is left out."
-        for of, model in zip(pipes, models, strict=True)
-        if any(name not in shared for name in of)
-    ]
 
 
 def _different_tokens(pipelines: Sequence[Language], docs: Sequence[Doc]) -> list[str]:

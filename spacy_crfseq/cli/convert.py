@@ -132,7 +132,12 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
     _check(settings)
     check_output_file(target, source)
     if settings.target == DOCBIN:
-        return _write_docs(target, _read_docs(source, settings))
+        from spacy.tokens import DocBin
+
+        binary = DocBin(docs=_read_docs(source, settings), store_user_data=True)
+        with replacing(target) as temporary:
+            binary.to_disk(temporary)
+        return len(binary)
     if settings.source == DOCBIN:
         sentences = _sentences_of(source, settings)
     else:
@@ -215,15 +220,6 @@ def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
             source, list(layout.columns), scheme, [], settings.unit, CHUNKS_KEY, settings.on_invalid, encoding
         )
     return (example.reference for example in reader(spacy.blank(settings.lang)))
-
-
-def _write_docs(target: Path, docs: Iterable[Doc]) -> int:
-    from spacy.tokens import DocBin
-
-    binary = DocBin(docs=docs, store_user_data=True)
-    with replacing(target) as temporary:
-        binary.to_disk(temporary)
-    return len(binary)
 
 
 def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:

@@ -7,7 +7,7 @@ at template by template, and its optimizers are tried on samples.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -122,7 +122,9 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
         parts[name] = _count(path, layout, source, broken[name])
         findings += _of_errors(path, layout, broken[name])
         if parts[name].lengths:
-            findings += findings_of(parts[name], _where(path, layout), strict=source.strict, learnt=name == "train")
+            between = ", doc " if layout.name == DOCBIN else ":"
+            where = lambda line: f"{path}{between}{line}" if line else str(path)  # noqa: B023, E731
+            findings += findings_of(parts[name], where, strict=source.strict, learnt=name == "train")
         elif not broken[name].count:
             findings.append(Finding("fail", f"{path}: no sentence in the file."))
     if all(parts[name].lengths for name in files) and dev:
@@ -196,11 +198,6 @@ def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
         "chunk": tags_of(doc.spans[key]) if key in doc.spans else [""] * n,
         "ent": ["" if token.ent_iob == 0 else tag for token, tag in zip(doc, tags_of(doc.ents), strict=True)],
     }
-
-
-def _where(path: Path, layout: Preset) -> Callable[[int], str]:
-    between = ", doc " if layout.name == DOCBIN else ":"
-    return lambda line: f"{path}{between}{line}" if line else str(path)
 
 
 def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:

@@ -188,18 +188,14 @@ def _token_lines(
     largest = max((abs(part.difference) for part in shown), default=1.0)
     for part in shown:
         against = f"  {part.rival_weight:7.2f}" if rival else ""
-        bar = _bar(part.difference, largest, pretty)
+        sign = ("█" if pretty else "#") * round(BAR * abs(part.difference) / largest)
+        bar = _painted(f"{sign:{BAR}}", pretty, fg="green" if part.difference > 0 else "red")
         name = cut_name(name_of(part, one, words), room)
         lines.append(f"  {part.difference:+7.2f}  {bar}  {name:{room}}  {part.weight:7.2f}{against}")
     if rest:
         lines.append(f"  {sum(part.difference for part in rest):+7.2f}  {'':{BAR}}  {len(rest)} more")
     lines += [_painted(cut(f"  {note}", wide), pretty, fg="grey") for note in (unknown_words(one),) if note]
     return lines
-
-
-def _bar(value: float, largest: float, pretty: bool) -> str:
-    bar = ("█" if pretty else "#") * round(BAR * abs(value) / largest)
-    return _painted(f"{bar:{BAR}}", pretty, fg="green" if value > 0 else "red")
 
 
 def _painted(words: str, pretty: bool, **how: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -101,7 +101,9 @@ def fine_tune(
     pipe = get_crf(nlp, name)
     printer().info(f"Reading {', '.join(block['sets'])}")
     plan = _plan(nlp, block)
-    _warn_of_empty_columns(nlp, name, plan)
+    for source in plan.sources:
+        docs = [example.predicted for example in list(source.examples)[:100]]
+        warn_of_empty_columns(name, pipe.reads, docs, f"document of {source.name}", "fine_tune")
     before, temperature = pipe.crf.theta.copy(), pipe.cfg["temperature"]
     output.mkdir(parents=True, exist_ok=True)
     reporter = TuningReporter(output / LOG, settings, {one.name: len(list(one.examples)) for one in plan.sources})
@@ -225,13 +227,6 @@ def _make(part: dict[str, Any], name: str) -> tuple[Any, Cost | None]:
     blocks = {f"{name}.{key}": part[key] for key in ("corpus", "loss") if key in part}
     reader, *loss = (util.registry.resolve({key: block})[key] for key, block in blocks.items())
     return reader, loss[0] if loss else None
-
-
-def _warn_of_empty_columns(nlp: Language, name: str, plan: Plan) -> None:
-    reads: Set[str] = getattr(nlp.get_pipe(name), "reads", set())
-    for source in plan.sources:
-        docs = [example.predicted for example in list(source.examples)[:100]]
-        warn_of_empty_columns(name, reads, docs, f"document of {source.name}", "fine_tune")
 
 
 def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path, temperature: float) -> dict[str, Any]:

@@ -369,15 +369,13 @@ class Worker:
         )  # fmt: skip
         others = [other.score for other in self.results.values() if other.score is not None]
         if best.score is not None and best.score > max(others, default=-math.inf):
-            self._save(run, setup, best)  # before the result, so that no result tells of a model that is not there
+            # before the result, so that no result tells of a model that is not there
+            setup.nlp.get_pipe_config(self.plan.component).update(run.method)
+            score(setup, {self.plan.component: best.report.loss / max(1, setup.train.n_tokens)})
+            setup.nlp.meta["sweep"] = run.key
+            setup.save(self._output / BEST)
+            self._saved = True
         self._note(run, outcome)
-
-    def _save(self, run: Run, setup: Setup, best: Progress) -> None:
-        setup.nlp.get_pipe_config(self.plan.component).update(run.method)
-        score(setup, {self.plan.component: best.report.loss / max(1, setup.train.n_tokens)})
-        setup.nlp.meta["sweep"] = run.key
-        setup.save(self._output / BEST)
-        self._saved = True
 
     def _note(self, run: Run, result: Result) -> None:
         self._journal.add(result)

@@ -78,7 +78,11 @@ def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
             nlp.add_pipe(factory, config={"optimizer": block})
             docs = _exercise(nlp, factory, COPIES if everything else 1)
             if everything:
-                _ask(nlp.get_pipe(factory), docs)
+                answers = nlp.get_pipe(factory).ask(docs)  # type: ignore[attr-defined]
+                for ask in (answers.spans, answers.marginals, answers.log_probabilities, answers.entropies):
+                    ask()
+                answers.nbest(2)
+                answers.sample(1)
     compiled, loaded = cache_counts()
     return Warmth(round(perf_counter() - started, 3), compiled, loaded, cache_folder())
 
@@ -90,14 +94,6 @@ def _exercise(nlp: Language, factory: str, copies: int) -> list[Doc]:
     if pipe.fit(dev=examples).reason == "interrupted":  # training ends well then; nothing that follows should begin
         raise KeyboardInterrupt
     return list(nlp.pipe([example.predicted for example in examples]))
-
-
-def _ask(pipe: Any, docs: list[Doc]) -> None:
-    answers = pipe.ask(docs)
-    for ask in (answers.spans, answers.marginals, answers.log_probabilities, answers.entropies):
-        ask()
-    answers.nbest(2)
-    answers.sample(1)
 
 
 def _example(nlp: Language, text: str) -> Example:

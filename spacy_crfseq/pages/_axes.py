@@ -49,7 +49,9 @@ def scale(
     if high - low < _TINY * max(1.0, abs(low), abs(high)):
         margin = abs(low) / 2 or 1.0
         low, high = low - margin, high + margin
-    step = _round_step((high - low) / count)
+    step = (high - low) / count
+    size = 10.0 ** floor(log10(step))
+    step = next(m * size for m in _ROUND if step <= m * size * (1 + _TINY))
     if high - low >= 2 and all(float(value).is_integer() for value in found):
         step = max(step, 1.0)
     if wide:
@@ -66,11 +68,6 @@ def _log_scale(low: float, high: float, start: float, end: float, count: int) ->
     every = max(1, ceil((top - bottom) / count))
     marks = [m * 10.0**p for p in powers for m in (_ROUND[:3] if top - bottom < 2 else _ROUND[:1]) if p % every == 0]
     return Scale(bottom, top, start, end, [m for m in marks if bottom - _TINY <= log10(m) <= top + _TINY], log=True)
-
-
-def _round_step(step: float) -> float:
-    size = 10.0 ** floor(log10(step))
-    return next(m * size for m in _ROUND if step <= m * size * (1 + _TINY))
 
 
 def tick_labels(ticks: Sequence[float]) -> list[str]:

@@ -67,7 +67,8 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False,
     parts = [_grid(y_scale, x0, x1), _bottom_axis(x_scale, x0, x1, bottom, x)]
     if right:
         words = ", ".join(one.name for one in right)
-        parts += [_right_ticks(right_scale, x1), _text(x1 + margin, 12, words, "end f2" if len(right) == 1 else "end")]
+        parts += [_text(x1 + 6, at + 4, label, "soft") for at, label in _labelled(right_scale)]
+        parts += [_text(x1 + margin, 12, words, "end f2" if len(right) == 1 else "end")]
     parts.append(_text(0, 12, y, "f1" if right and len(left) == 1 else "soft"))
     for i, (one, at) in enumerate(zip(shown, places, strict=True)):
         parts += [_curve(at, i) if one.joined else "", _dots(one, at, i, x, y)]
@@ -318,10 +319,6 @@ def _grid(place: Scale, x0: float, x1: float) -> str:
     return "".join(
         _line("grid", x0, x1, y, y) + _text(x0 - 6, y + 4, label, "soft end") for y, label in _labelled(place)
     )
-
-
-def _right_ticks(place: Scale, x: float) -> str:
-    return "".join(_text(x + 6, y + 4, label, "soft") for y, label in _labelled(place))
 
 
 def _bottom_axis(place: Scale, x0: float, x1: float, y: float, name: str) -> str:

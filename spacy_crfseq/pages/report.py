@@ -52,9 +52,15 @@ def report_page(subject: Subject, components: Sequence[Findings]) -> str:
     body = "".join(_component(found, subject, f"{found.name}: " if several else "") for found in components)
     names = ", ".join(found.name for found in components)
     texts, tokens = components[0].texts, max(found.tokens for found in components)
+    links = [frame.text(found.name) for found in components]
+    rows = [
+        (Markup(f'<a href="#{link}">{link}</a>'), found.main_score[1], _cell(found.main_score[0]))
+        for link, found in zip(links, components, strict=True)
+    ]
+    overview = frame.table(("Component", "Score", ""), rows, {2}) if several else ""
     return frame.page(
         f"How good {names} {'are' if several else 'is'}",
-        (_overview(components) if several else "") + body,
+        overview + body,
         about=f"{subject.model} on {subject.file}: {texts:,} texts, {tokens:,} tokens. Behind a score: the middle 95 % "
         f"of {subject.n_samples:,} samples of the texts, drawn with replacement.",
         lang=subject.style.lang,
@@ -63,14 +69,6 @@ def report_page(subject: Subject, components: Sequence[Findings]) -> str:
         "@media (max-width: 40rem) { td small { display: block; margin: 0; } "
         "th, td { padding-inline: .4rem; } td:first-child { white-space: normal; min-width: 4.5rem; } }\n",
     )
-
-
-def _overview(components: Sequence[Findings]) -> str:
-    rows = []
-    for found in components:
-        name, (score, what) = frame.text(found.name), found.main_score
-        rows.append((Markup(f'<a href="#{name}">{name}</a>'), what, _cell(score)))
-    return frame.table(("Component", "Score", ""), rows, {2})
 
 
 def _component(found: Findings, subject: Subject, prefix: str) -> str:

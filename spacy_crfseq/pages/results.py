@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from ..evaluation.results import Result, cells
 from ..evaluation.search import Combination, show, varying
@@ -67,12 +66,8 @@ def _words(results: Sequence[Result]) -> list[str]:
     return [
         key
         for key in list(varying([result.settings for result in results]))
-        if not all(_is_number(result.settings[key]) for result in results if key in result.settings)
+        if not all(type(result.settings[key]) in (int, float) for result in results if key in result.settings)
     ]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _wide(series: Iterable[Series]) -> bool:

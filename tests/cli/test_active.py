@@ -200,31 +200,25 @@ def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, mo
     assert len(out.read_text().splitlines()) == 5
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--by", "entrpy"], "Did you mean 'entropy'?"),
-        (["--component", "crf_nre"], "no CRF component 'crf_nre'"),
-        ([], "several CRF components. Choose one: --component crf_chunker or crf_ner"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    (["--by", "entrpy"], "Did you mean 'entropy'?"),
+    (["--component", "crf_nre"], "no CRF component 'crf_nre'"),
+    ([], "several CRF components. Choose one: --component crf_chunker or crf_ner"),
+])  # fmt: skip
 def test_refused(options: list[str], message: str, run: Run, trained: Path, texts: Path) -> None:
     refused(run("active", trained / "model-best", texts, *options), message)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.jsonl", b'{"text": "Ada"}\n\n{"text": "cut', "a.jsonl:3: no JSON"),
-        ("a.jsonl", b"[1, 2]", 'a.jsonl:1: expected an object with a string under "text"'),
-        ("a.jsonl", b'{"txt": "Ada"}', 'a.jsonl:1: expected an object with a string under "text"'),
-        ("a.jsonl", b'{"text": 3}', 'a.jsonl:1: expected an object with a string under "text"'),
-        ("a.jsonl", b'{"text": "Ada", "meta": "x"}', 'a.jsonl:1: expected an object under "meta"'),
-        ("foreign.spacy", b"no docs", "binary format"),
-        ("latin.txt", "ni\xf1o\n".encode("latin-1"), "latin.txt:1: byte 2"),
-        ("empty.txt", b"\n\n", "holds no text"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("a.jsonl", b'{"text": "Ada"}\n\n{"text": "cut', "a.jsonl:3: no JSON"),
+    ("a.jsonl", b"[1, 2]", 'a.jsonl:1: expected an object with a string under "text"'),
+    ("a.jsonl", b'{"txt": "Ada"}', 'a.jsonl:1: expected an object with a string under "text"'),
+    ("a.jsonl", b'{"text": 3}', 'a.jsonl:1: expected an object with a string under "text"'),
+    ("a.jsonl", b'{"text": "Ada", "meta": "x"}', 'a.jsonl:1: expected an object under "meta"'),
+    ("foreign.spacy", b"no docs", "binary format"),
+    ("latin.txt", "ni\xf1o\n".encode("latin-1"), "latin.txt:1: byte 2"),
+    ("empty.txt", b"\n\n", "holds no text"),
+])  # fmt: skip
 def test_broken_files(name: str, content: bytes, message: str, run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     out = tmp_path / "out.jsonl"

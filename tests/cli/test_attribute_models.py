@@ -47,18 +47,15 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
     return folder
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "report {model} {file} -o {out}/page.html",
-        "compare {model} {model} {file}",
-        "explain {model} {file} --limit 2",
-        "top {model} --texts {file}",
-        "tag {model} {file} -o {out}",
-        "show {model} {file} -o {out}/page.html",
-        "active {model} {file} -n 3",
-    ],
-)
+@pytest.mark.parametrize("command", [
+    "report {model} {file} -o {out}/page.html",
+    "compare {model} {model} {file}",
+    "explain {model} {file} --limit 2",
+    "top {model} --texts {file}",
+    "tag {model} {file} -o {out}",
+    "show {model} {file} -o {out}/page.html",
+    "active {model} {file} -n 3",
+])  # fmt: skip
 def test_commands(run: Run, folder: Path, tmp_path: Path, command: str) -> None:
     model, file = folder / "out" / "model-best", folder / "dev.spacy"
     worked(run(*command.format(model=model, file=file, out=tmp_path).split()))

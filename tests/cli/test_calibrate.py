@@ -177,15 +177,12 @@ def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str
     assert again.before.whole == pytest.approx(done.after.whole, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("file", "options", "message"),
-    [
-        ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
-        ("dev.conll", ["-f", "spacy"], "no file in spaCy's binary format"),
-        ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
-        ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
-    ],
-)
+@pytest.mark.parametrize(("file", "options", "message"), [
+    ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
+    ("dev.conll", ["-f", "spacy"], "no file in spaCy's binary format"),
+    ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
+    ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
+])  # fmt: skip
 def test_refused(file: str, options: list[str], message: str, run: Run, copy: Path, corpus: Corpus) -> None:
     before = contents(copy)
     refused(run("calibrate", copy, corpus.dev.parent / file, *options), message)

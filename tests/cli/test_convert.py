@@ -171,26 +171,23 @@ def test_attribute_files(tmp_path: Path) -> None:
     assert [list(names) for names in second._.crf_attributes] == [["cap"]]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (Settings("columns", "iob"), "--from columns needs --columns"),
-        (Settings("iob", "iob", columns=("word", "ent")), "--from iob has columns of its own"),
-        (Settings("columns", "iob", columns=("word", "net")), "--columns net: unknown. Did you mean 'ent'"),
-        (Settings("columns", "iob", columns=("tag", "ent")), "among them 'word'"),
-        (Settings("columns", "iob", columns=("word", "tag")), "columns can become: spacy"),
-        (Settings("conll2003", "crfsuite"), "attribute files hold what features make of a text"),
-        (Settings("crfsuite", "iob", labels="pos"), "--labels pos"),
-        (Settings("conll2004", "spacy"), "--from conll2004: unknown. Did you mean"),
-        (Settings("conll2003", "conllu"), "--to conllu: unknown"),
-        (Settings("conll2003", "iob", scheme="IOB3"), "--scheme IOB3"),
-        (Settings("conll2003", "iob", from_scheme="x"), "--from-scheme x"),
-        (Settings("conll2003", "spacy", unit="text"), "--unit text"),
-        (Settings("conll2003", "spacy", on_invalid="skip"), "--on-invalid skip"),
-        (Settings("iob", "conll2002"), "hold the columns tag, which iob files do not. iob can become: spacy, iob"),
-        (Settings("spacy", "spacy"), "only copy"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    (Settings("columns", "iob"), "--from columns needs --columns"),
+    (Settings("iob", "iob", columns=("word", "ent")), "--from iob has columns of its own"),
+    (Settings("columns", "iob", columns=("word", "net")), "--columns net: unknown. Did you mean 'ent'"),
+    (Settings("columns", "iob", columns=("tag", "ent")), "among them 'word'"),
+    (Settings("columns", "iob", columns=("word", "tag")), "columns can become: spacy"),
+    (Settings("conll2003", "crfsuite"), "attribute files hold what features make of a text"),
+    (Settings("crfsuite", "iob", labels="pos"), "--labels pos"),
+    (Settings("conll2004", "spacy"), "--from conll2004: unknown. Did you mean"),
+    (Settings("conll2003", "conllu"), "--to conllu: unknown"),
+    (Settings("conll2003", "iob", scheme="IOB3"), "--scheme IOB3"),
+    (Settings("conll2003", "iob", from_scheme="x"), "--from-scheme x"),
+    (Settings("conll2003", "spacy", unit="text"), "--unit text"),
+    (Settings("conll2003", "spacy", on_invalid="skip"), "--on-invalid skip"),
+    (Settings("iob", "conll2002"), "hold the columns tag, which iob files do not. iob can become: spacy, iob"),
+    (Settings("spacy", "spacy"), "only copy"),
+])  # fmt: skip
 def test_refused_settings(settings: Settings, message: str, source: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         converted(source, settings)

@@ -69,37 +69,34 @@ NEW = "Karl B-PER\nsold O\na O\nblue O\nmap O\n\n"
 LONG = "x" * 90 + " O\n\n" + "a O\n" * 300
 
 
-@pytest.mark.parametrize(
-    ("train", "dev", "columns", "severity", "messages"),
-    [
-        (GOOD * 30 + "Oslo I-LOC\n\n", None, "word,ent", "warn", [
-            "1 of 61 sequences have tags that are not valid IOB2",
-            "train.conll:391: tag 'I-LOC' may not be the first",
-        ]),
-        ("Oslo I-LOC\n\n" * 9, None, "word,ent", "warn", ["another scheme"]),
-        ("Oslo X-LOC\n\n", None, "word,ent", "fail", ["tags that are none of IOB2"]),
-        ("Oslo O\n\n", None, "word,ent", "fail", ["ent: nothing is annotated"]),
-        ("\n\n", None, "word,ent", "fail", ["no sentence in the file"]),
-        ("a NN\nb NN\n\n", None, "word,tag", "warn", ["all tokens have the label 'NN'"]),
-        ("Ada NNP B-PER\nlives VBZ O\n\n" * 9, None, "word,ent", "fail", ["looks like --format conll2002"]),
-        (GOOD * 5 + "Lima B-Loc\n\n", GOOD + "Acme B-ORG\n\n", "word,ent", "warn", [
-            "1 label on fewer than 5 spans: Loc (1)",
-            "labels differ by case only: LOC, Loc",
-            "1 label in dev only, which can never be predicted: ORG",
-        ]),
-        (GOOD + OTHER, GOOD, "word,ent", "warn", [
-            "2 of 2 dev sentences of 5 tokens or more are in train, too (100.0 %)",
-            "1 repeated sentence labelled differently",
-            "train.conll:14: 'Ada lives in Oslo .' has other labels than 1",
-        ]),
-        (GOOD, NEW, "word,ent", "good", ["0 of 1 dev sentences"]),
-        (GOOD * 20 + LONG, None, "word,ent", "warn", [
-            "a token of 90 characters",
-            "train.conll:263: a sequence of 300 tokens",
-        ]),
-        ("a O\n" * 300, None, "word,ent", "warn", ["sequences are long"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("train", "dev", "columns", "severity", "messages"), [
+    (GOOD * 30 + "Oslo I-LOC\n\n", None, "word,ent", "warn", [
+        "1 of 61 sequences have tags that are not valid IOB2",
+        "train.conll:391: tag 'I-LOC' may not be the first",
+    ]),
+    ("Oslo I-LOC\n\n" * 9, None, "word,ent", "warn", ["another scheme"]),
+    ("Oslo X-LOC\n\n", None, "word,ent", "fail", ["tags that are none of IOB2"]),
+    ("Oslo O\n\n", None, "word,ent", "fail", ["ent: nothing is annotated"]),
+    ("\n\n", None, "word,ent", "fail", ["no sentence in the file"]),
+    ("a NN\nb NN\n\n", None, "word,tag", "warn", ["all tokens have the label 'NN'"]),
+    ("Ada NNP B-PER\nlives VBZ O\n\n" * 9, None, "word,ent", "fail", ["looks like --format conll2002"]),
+    (GOOD * 5 + "Lima B-Loc\n\n", GOOD + "Acme B-ORG\n\n", "word,ent", "warn", [
+        "1 label on fewer than 5 spans: Loc (1)",
+        "labels differ by case only: LOC, Loc",
+        "1 label in dev only, which can never be predicted: ORG",
+    ]),
+    (GOOD + OTHER, GOOD, "word,ent", "warn", [
+        "2 of 2 dev sentences of 5 tokens or more are in train, too (100.0 %)",
+        "1 repeated sentence labelled differently",
+        "train.conll:14: 'Ada lives in Oslo .' has other labels than 1",
+    ]),
+    (GOOD, NEW, "word,ent", "good", ["0 of 1 dev sentences"]),
+    (GOOD * 20 + LONG, None, "word,ent", "warn", [
+        "a token of 90 characters",
+        "train.conll:263: a sequence of 300 tokens",
+    ]),
+    ("a O\n" * 300, None, "word,ent", "warn", ["sequences are long"]),
+])  # fmt: skip
 def test_findings(
     look: Callable[..., Report], train: str, dev: str | None, columns: str, severity: str, messages: list[str]
 ) -> None:

@@ -184,15 +184,12 @@ def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corp
     assert "holds no documents" in run("evaluate", trained / "model-best", tmp_path / "empty.spacy").stderr
 
 
-@pytest.mark.parametrize(
-    ("model", "file", "layout", "message"),
-    [
-        ("model-best", "dev.conll", "conll203", "Did you mean 'conll2003'?"),
-        ("model-best", "none.conll", "conll2003", "none.conll: no such file"),
-        ("model-best", "dev.conll", "conll2000", "dev.conll:1: 3 columns expected"),
-        ("model-bst", "dev.conll", "conll2003", "Can't find model"),
-    ],
-)
+@pytest.mark.parametrize(("model", "file", "layout", "message"), [
+    ("model-best", "dev.conll", "conll203", "Did you mean 'conll2003'?"),
+    ("model-best", "none.conll", "conll2003", "none.conll: no such file"),
+    ("model-best", "dev.conll", "conll2000", "dev.conll:1: 3 columns expected"),
+    ("model-bst", "dev.conll", "conll2003", "Can't find model"),
+])  # fmt: skip
 def test_refused(model: str, file: str, layout: str, message: str, run: Run, trained: Path, corpus: Any) -> None:
     refused(run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout), message)
 

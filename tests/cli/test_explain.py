@@ -150,17 +150,14 @@ def test_pages_of_other_texts(trained: Path) -> None:
     assert html.count('<span class="token"') == 6
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((TEXT, "-p", "crf_ner", "-t", "Rome"), "--token Rome: no such token. Give a word as it is split here"),
-        ((TEXT, "-p", "crf_ner", "-t", "7"), "or a number from 0 to 6: Ada sees a dog"),
-        ((TEXT, "-p", "crf_ner", "-l", "LOCATION"), "no label 'LOCATION'"),
-        ((TEXT, "-p", "ner"), "no CRF component 'ner'"),
-        ((TEXT,), "Choose one: --component crf_chunker or crf_ner"),
-        (("none.txt", "-p", "crf_ner"), "no such file"),
-        (("  ", "-p", "crf_ner"), "holds no text"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((TEXT, "-p", "crf_ner", "-t", "Rome"), "--token Rome: no such token. Give a word as it is split here"),
+    ((TEXT, "-p", "crf_ner", "-t", "7"), "or a number from 0 to 6: Ada sees a dog"),
+    ((TEXT, "-p", "crf_ner", "-l", "LOCATION"), "no label 'LOCATION'"),
+    ((TEXT, "-p", "ner"), "no CRF component 'ner'"),
+    ((TEXT,), "Choose one: --component crf_chunker or crf_ner"),
+    (("none.txt", "-p", "crf_ner"), "no such file"),
+    (("  ", "-p", "crf_ner"), "holds no text"),
+])  # fmt: skip
 def test_refused(run: Run, trained: Path, arguments: tuple[str, ...], message: str) -> None:
     refused(run("explain", trained / "model-best", *arguments), message)

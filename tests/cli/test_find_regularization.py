@@ -128,16 +128,13 @@ def unread(result: Any, *parts: str) -> None:
     assert "Encoded" not in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--from", "1", "--to", "2"], "larger strength down to a smaller one"),
-        (["--to", "0"], "--to must be above 0"),
-        (["--rho2", "-1"], "--rho2 and --within 0 or more"),
-        (["--within", "-1"], "--within 0 or more"),
-        *((["--to", strength], "--to") for strength in ("inf", "nan", "-1")),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--from", "1", "--to", "2"], "larger strength down to a smaller one"),
+    (["--to", "0"], "--to must be above 0"),
+    (["--rho2", "-1"], "--rho2 and --within 0 or more"),
+    (["--within", "-1"], "--within 0 or more"),
+    *((["--to", strength], "--to") for strength in ("inf", "nan", "-1")),
+])  # fmt: skip
 def test_settings_out_of_range(arguments: list[str], message: str, train_on: Run, tmp_path: Path) -> None:
     unread(train_on(FIND, "crf_ner", args=arguments), message)
     assert not (tmp_path / "out").exists()

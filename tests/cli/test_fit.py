@@ -168,21 +168,18 @@ def test_settings_of_spacy_train_are_not_ignored_in_silence(capsys: pytest.Captu
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(
-    ("reader", "options"),
-    [
-        ({"@readers": "spacy.Corpus.v1", "path": "dev.spacy"}, "dev.spacy"),
-        ({"@readers": "spacy.Corpus.v1", "path": "dev set"}, "'dev set' --format spacy"),
-        ({"@readers": "spacy_crfseq.ConlluReader.v1", "path": "dev.conllu"}, "dev.conllu"),
-        (
-            {"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["word", "_", "ent"]},
-            "a --format conll2002",
-        ),
-        ({"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["ent", "word"]}, None),
-        ({"@readers": "my.Reader.v1", "path": "a"}, None),
-        ({"@readers": "spacy.Corpus.v1", "path": None}, None),
-    ],
-)
+@pytest.mark.parametrize(("reader", "options"), [
+    ({"@readers": "spacy.Corpus.v1", "path": "dev.spacy"}, "dev.spacy"),
+    ({"@readers": "spacy.Corpus.v1", "path": "dev set"}, "'dev set' --format spacy"),
+    ({"@readers": "spacy_crfseq.ConlluReader.v1", "path": "dev.conllu"}, "dev.conllu"),
+    (
+        {"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["word", "_", "ent"]},
+        "a --format conll2002",
+    ),
+    ({"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["ent", "word"]}, None),
+    ({"@readers": "my.Reader.v1", "path": "a"}, None),
+    ({"@readers": "spacy.Corpus.v1", "path": None}, None),
+])  # fmt: skip
 def test_the_dev_corpus_as_other_commands_take_it(reader: dict[str, Any], options: str | None) -> None:
     assert reader_options(reader) == options
 
@@ -235,22 +232,19 @@ def test_missing_config(run: Run, tmp_path: Path) -> None:
         fit(tmp_path / "nope.cfg", tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("[training.batcher]", "[trainig.batcher]", "Section 'trainig' is not defined"),
-        ("[components.crf_ner]", "[components.crf_nre]", "crf_ner"),
-        ('factory = "crf_ner"', 'factory = "crf_nre"', "Can't find factory for 'crf_nre'"),
-        ('factory = "crf_ner"', 'factory = "crf_ner"\nschme = "IOB2"', "unexpected argument: 'schme'"),
-        ('factory = "crf_ner"', 'factory = "crf_ner"\nmin_count = "x"', "min_count"),
-        ('factory = "crf_ner"', 'factory = "crf_ner"\nmin_count = 0', "min_count must be at least 1"),
-        ('factory = "crf_ner"', 'factory = "crf_ner"\nfactory = "crf_ner"', "already exists"),
-        ("${paths.train}", "${paths.trian}", "paths.trian"),
-        ("seed = 1", 'seed = 1\ntrain_corpus = "corpora.trian"', "corpora.trian"),
-        ("seed = 1", "seed 1 x", "seed 1 x"),
-        ("spacy_crfseq.full_batch.v1", "spacy_crfseq.full_btch.v1", "spacy_crfseq.full_btch.v1"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("[training.batcher]", "[trainig.batcher]", "Section 'trainig' is not defined"),
+    ("[components.crf_ner]", "[components.crf_nre]", "crf_ner"),
+    ('factory = "crf_ner"', 'factory = "crf_nre"', "Can't find factory for 'crf_nre'"),
+    ('factory = "crf_ner"', 'factory = "crf_ner"\nschme = "IOB2"', "unexpected argument: 'schme'"),
+    ('factory = "crf_ner"', 'factory = "crf_ner"\nmin_count = "x"', "min_count"),
+    ('factory = "crf_ner"', 'factory = "crf_ner"\nmin_count = 0', "min_count must be at least 1"),
+    ('factory = "crf_ner"', 'factory = "crf_ner"\nfactory = "crf_ner"', "already exists"),
+    ("${paths.train}", "${paths.trian}", "paths.trian"),
+    ("seed = 1", 'seed = 1\ntrain_corpus = "corpora.trian"', "corpora.trian"),
+    ("seed = 1", "seed 1 x", "seed 1 x"),
+    ("spacy_crfseq.full_batch.v1", "spacy_crfseq.full_btch.v1", "spacy_crfseq.full_btch.v1"),
+])  # fmt: skip
 def test_wrong_config(old: str, new: str, message: str, run: Run, configure: Any, paths: Any, tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
     assert old in config.read_text()

@@ -84,16 +84,13 @@ def resolved_optimizer(goal: str) -> Any:
     }[goal]
 
 
-@pytest.mark.parametrize(
-    ("task", "name", "goal"),
-    [
-        ("all", "conll2003", "fast"),
-        ("chunker", "conll2000", "small"),
-        ("chunker", "spacy", "fast"),
-        ("ner", "iob", "accurate"),
-        ("tagger", "conllu", "small"),
-    ],
-)
+@pytest.mark.parametrize(("task", "name", "goal"), [
+    ("all", "conll2003", "fast"),
+    ("chunker", "conll2000", "small"),
+    ("chunker", "spacy", "fast"),
+    ("ner", "iob", "accurate"),
+    ("tagger", "conllu", "small"),
+])  # fmt: skip
 def test_configs_train(task: str, name: str, goal: str, corpora: Path, tmp_path: Path, run: Run) -> None:
     paths = ["--train", corpora / f"train.{name}", "--dev", corpora / f"dev.{name}"]
     worked(run("init-config", tmp_path / "config.cfg", f"--task {task} --format {name} --goal {goal} -l xx", *paths))
@@ -139,24 +136,21 @@ def test_never_overwrites_silently(tmp_path: Path, run: Run) -> None:
     assert util.load_config(tmp_path / "config.cfg")["nlp"]["pipeline"] == ["crf_chunker"]
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ([], "Give --format"),
-        (["--format", "conll2004"], "Did you mean 'conll200"),
-        (["--format", "iob", "--task", "parser"], "--task parser: unknown"),
-        (["--format", "iob", "--task", ","], "--task is empty"),
-        (["--format", "iob", "--task", "chunker"], "learns from a column chunk, which --format iob does not have"),
-        (["--format", "conllu", "--task", "all"], "It can be used for: tagger"),
-        (["--format", "iob", "--goal", "best"], "--goal best: unknown"),
-        (["--format", "iob", "--columns", "word,ent"], "give one of them"),
-        (["--columns", "word,entity"], "unknown column 'entity'"),
-        (["--columns", "word,ent", "--scheme", "IOBES"], "--scheme IOBES: unknown"),
-        (["--scheme", "IOB1", "--format", "iob"], "--scheme goes with --columns"),
-        (["--train", "none.conll"], "no such file"),
-        (["--format", "iob", "--lang", "qq"], "--lang qq: [E048]"),
-    ],
-)
+@pytest.mark.parametrize(("args", "message"), [
+    ([], "Give --format"),
+    (["--format", "conll2004"], "Did you mean 'conll200"),
+    (["--format", "iob", "--task", "parser"], "--task parser: unknown"),
+    (["--format", "iob", "--task", ","], "--task is empty"),
+    (["--format", "iob", "--task", "chunker"], "learns from a column chunk, which --format iob does not have"),
+    (["--format", "conllu", "--task", "all"], "It can be used for: tagger"),
+    (["--format", "iob", "--goal", "best"], "--goal best: unknown"),
+    (["--format", "iob", "--columns", "word,ent"], "give one of them"),
+    (["--columns", "word,entity"], "unknown column 'entity'"),
+    (["--columns", "word,ent", "--scheme", "IOBES"], "--scheme IOBES: unknown"),
+    (["--scheme", "IOB1", "--format", "iob"], "--scheme goes with --columns"),
+    (["--train", "none.conll"], "no such file"),
+    (["--format", "iob", "--lang", "qq"], "--lang qq: [E048]"),
+])  # fmt: skip
 def test_mistakes_are_told(args: list[str], message: str, run: Run, tmp_path: Path) -> None:
     refused(run("init-config", tmp_path / "config.cfg", *args), message)
     assert not (tmp_path / "config.cfg").exists()

@@ -209,17 +209,14 @@ def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None
     assert not re.search(r"\bnan\b", html)
 
 
-@pytest.mark.parametrize(
-    ("file", "options", "message"),
-    [
-        ("dev.conll", [], "Give --format"),
-        ("dev.conll", ["-f", "conll2003", "-p", "none"], "no CRF component 'none'"),
-        ("dev.conll", ["-f", "conll2003", "--train", "dev.conll"], "--train takes the log.jsonl that fit writes"),
-        ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "tells nothing of"),
-        ("dev.conll", ["-f", "conll2003", "--corpus", "none.conll"], "no such file"),
-        ("blind.conll", ["-f", "conll2002", "-p", "crf_ner"], "no gold annotation"),
-    ],
-)
+@pytest.mark.parametrize(("file", "options", "message"), [
+    ("dev.conll", [], "Give --format"),
+    ("dev.conll", ["-f", "conll2003", "-p", "none"], "no CRF component 'none'"),
+    ("dev.conll", ["-f", "conll2003", "--train", "dev.conll"], "--train takes the log.jsonl that fit writes"),
+    ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "tells nothing of"),
+    ("dev.conll", ["-f", "conll2003", "--corpus", "none.conll"], "no such file"),
+    ("blind.conll", ["-f", "conll2002", "-p", "crf_ner"], "no gold annotation"),
+])  # fmt: skip
 def test_refused(file: str, options: list[str], message: str, run: Run, trained: Path, tmp_path: Path) -> None:
     write_corpus(tmp_path / "dev.conll", 5, 3)
     (tmp_path / "blind.conll").write_text("Ada NNP -\n\n")

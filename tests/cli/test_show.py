@@ -138,16 +138,13 @@ def test_shades(one: float, other: float) -> None:
     assert strength(1 + 1e-7) == 1
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("none.txt", "no such file"),
-        ("folder/none", "no such file"),
-        (".", "this is a folder"),
-        ("   ", "holds no text"),
-        ("", "holds no text"),
-    ],
-)
+@pytest.mark.parametrize(("source", "message"), [
+    ("none.txt", "no such file"),
+    ("folder/none", "no such file"),
+    (".", "this is a folder"),
+    ("   ", "holds no text"),
+    ("", "holds no text"),
+])  # fmt: skip
 def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Path) -> None:
     path = tmp_path / source if "." in source else source
     refused(run("show", model, path, "-o", tmp_path / "p.html"), message)

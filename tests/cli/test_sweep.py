@@ -284,27 +284,24 @@ def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tm
     refused(run("sweep", grid, "--output", grid, *paths), "s.cfg is a file")
 
 
-@pytest.mark.parametrize(
-    ("grid", "parts"),
-    [
-        ("regularizer.roh = [1]", ("s.cfg: [sweep.grid] regularizer.roh", "Did you mean 'rho'?")),
-        ("regularizr = [1]", ("regularizr: [components.crf_ner] has no setting", "Did you mean 'regularizer'?")),
-        ("components.crf_nr.min_count = [1]", ("there is no section [components.crf_nr]",)),
-        ("regularizr.rho = [1]", ("regularizr.rho: there is no section [components.crf_ner.regularizr]",)),
-        ("training.sed = [1]", ("[training] has no setting 'sed'", "Did you mean 'seed'?")),
-        ('optimizer = ["LBFSG"]', ("optimizer: there is no function 'LBFSG'", "Did you mean 'LBFGS'?")),
-        ("optimizer = [3]", ("must list names of functions or blocks", "@crf_optimizers")),
-        ('optimizer = [{"@crf_optimizers": "LBFGS", "histry": 1}]', ("LBFGS has no setting 'histry'", "'history'")),
-        ("regularizer.rho = 1", ("regularizer.rho must be a list", "Write regularizer.rho = [1].")),
-        ("regularizer.rho = []", ("regularizer.rho must be a list of values",)),
-        ('regularizer.rho = ["a"]', ("[sweep.grid] with regularizer.rho=a:", "rho")),
-        ('min_count = ["a"]', ("[sweep.grid] with min_count=a:", "min_count")),
-        ("min_count = [0]", ("no combination of [sweep.grid] can be trained", "min_count must be at least 1")),
-        ("regularizer.rho = [-1]", ("no combination of [sweep.grid] can be trained",)),
-        ("", ("there is no setting under [sweep.grid]",)),
-        ("min_count = [1]\ncomponents.crf_ner.min_count = [2]", ("are the same setting",)),
-    ],
-)
+@pytest.mark.parametrize(("grid", "parts"), [
+    ("regularizer.roh = [1]", ("s.cfg: [sweep.grid] regularizer.roh", "Did you mean 'rho'?")),
+    ("regularizr = [1]", ("regularizr: [components.crf_ner] has no setting", "Did you mean 'regularizer'?")),
+    ("components.crf_nr.min_count = [1]", ("there is no section [components.crf_nr]",)),
+    ("regularizr.rho = [1]", ("regularizr.rho: there is no section [components.crf_ner.regularizr]",)),
+    ("training.sed = [1]", ("[training] has no setting 'sed'", "Did you mean 'seed'?")),
+    ('optimizer = ["LBFSG"]', ("optimizer: there is no function 'LBFSG'", "Did you mean 'LBFGS'?")),
+    ("optimizer = [3]", ("must list names of functions or blocks", "@crf_optimizers")),
+    ('optimizer = [{"@crf_optimizers": "LBFGS", "histry": 1}]', ("LBFGS has no setting 'histry'", "'history'")),
+    ("regularizer.rho = 1", ("regularizer.rho must be a list", "Write regularizer.rho = [1].")),
+    ("regularizer.rho = []", ("regularizer.rho must be a list of values",)),
+    ('regularizer.rho = ["a"]', ("[sweep.grid] with regularizer.rho=a:", "rho")),
+    ('min_count = ["a"]', ("[sweep.grid] with min_count=a:", "min_count")),
+    ("min_count = [0]", ("no combination of [sweep.grid] can be trained", "min_count must be at least 1")),
+    ("regularizer.rho = [-1]", ("no combination of [sweep.grid] can be trained",)),
+    ("", ("there is no setting under [sweep.grid]",)),
+    ("min_count = [1]\ncomponents.crf_ner.min_count = [2]", ("are the same setting",)),
+])  # fmt: skip
 def test_wrong_grid(grid: str, parts: tuple[str, ...], sweep_on: Run, tmp_path: Path) -> None:
     result = sweep_on(grid)
     refused(result, *parts)

@@ -243,23 +243,20 @@ def test_a_text_that_a_component_cannot_do(run: Run, model: Path, tmp_path: Path
     assert [entry["text"] for entry in lines(tmp_path / "out" / "a.jsonl")] == [TEXTS[0], TEXTS[2]]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["none.txt", "-o", "out"], "no such file"),
-        (["a.txt", "-o", "out", "--to", "conl"], "Did you mean 'conll'?"),
-        (["a.txt", "-o", "out", "-f", "jsn"], "Did you mean 'jsonl'?"),
-        (["a.txt", "-o", "out", "--to", "conll2003", "--scores"], "no place for --scores"),
-        (["a.txt", "a.jsonl", "-o", "out"], "would both become"),
-        (["a.jsonl", "-o", "."], "would take its place"),
-        (["a.txt", "-", "-o", "out"], "can only be given alone"),
-        (["a.txt", "-o", "-", "--to", "spacy"], "cannot be written to standard output"),
-        (["a.txt", "b.txt", "-o", "-", "-j", "2"], "several cannot write"),
-        (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
-        (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
-        (["b.txt", "-o", "full"], "is there already"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["none.txt", "-o", "out"], "no such file"),
+    (["a.txt", "-o", "out", "--to", "conl"], "Did you mean 'conll'?"),
+    (["a.txt", "-o", "out", "-f", "jsn"], "Did you mean 'jsonl'?"),
+    (["a.txt", "-o", "out", "--to", "conll2003", "--scores"], "no place for --scores"),
+    (["a.txt", "a.jsonl", "-o", "out"], "would both become"),
+    (["a.jsonl", "-o", "."], "would take its place"),
+    (["a.txt", "-", "-o", "out"], "can only be given alone"),
+    (["a.txt", "-o", "-", "--to", "spacy"], "cannot be written to standard output"),
+    (["a.txt", "b.txt", "-o", "-", "-j", "2"], "several cannot write"),
+    (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
+    (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
+    (["b.txt", "-o", "full"], "is there already"),
+])  # fmt: skip
 def test_refused(
     run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:

@@ -190,17 +190,14 @@ def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> N
     refused(run("top", tmp_path / "model", "--template", "LOWER"), "stored without the templates of its attributes")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--label", "NPP"), "no label 'NPP'. Did you mean "),
-        (("--template", "LOWER[5]"), "the model has no template 'LOWER[5]'. Did you mean 'LOWER["),
-        (("--template", "LOWER["), "cannot read the part"),
-        (("--template", "LOWERED"), "unknown attribute 'LOWERED'"),
-        (("--component", "ner"), "no CRF component 'ner'"),
-        (("--texts", "none.txt"), "no such file"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("--label", "NPP"), "no label 'NPP'. Did you mean "),
+    (("--template", "LOWER[5]"), "the model has no template 'LOWER[5]'. Did you mean 'LOWER["),
+    (("--template", "LOWER["), "cannot read the part"),
+    (("--template", "LOWERED"), "unknown attribute 'LOWERED'"),
+    (("--component", "ner"), "no CRF component 'ner'"),
+    (("--texts", "none.txt"), "no such file"),
+])  # fmt: skip
 def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str) -> None:
     refused(run("top", model, *arguments), message)
 

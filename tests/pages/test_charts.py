@@ -52,28 +52,22 @@ def test_logarithmic_ticks_are_inside_and_distinct(values):
     assert len(set(found.labels)) == len(found.labels)
 
 
-@pytest.mark.parametrize(
-    ("values", "labels"),
-    [
-        ([0, 1], ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
-        ([1, 7], ["0", "2", "4", "6", "8"]),
-        ([3, 4], ["3.0", "3.2", "3.4", "3.6", "3.8", "4.0"]),
-        ([0, 48_000], ["0", "10k", "20k", "30k", "40k", "50k"]),
-        ([-3, 3], ["\u22124", "\u22122", "0", "2", "4"]),
-    ],
-)
+@pytest.mark.parametrize(("values", "labels"), [
+    ([0, 1], ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+    ([1, 7], ["0", "2", "4", "6", "8"]),
+    ([3, 4], ["3.0", "3.2", "3.4", "3.6", "3.8", "4.0"]),
+    ([0, 48_000], ["0", "10k", "20k", "30k", "40k", "50k"]),
+    ([-3, 3], ["\u22124", "\u22122", "0", "2", "4"]),
+])  # fmt: skip
 def test_ticks_at_round_numbers(values, labels):
     assert scale(values, 0, 1).labels == labels
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (12345.678, "12,346"), (0.0, "0"), (-1.5, "\u22121.5"), (0.012346, "0.01235"), (1e-7, "1e\u22127"),
-        (1234567, "1,234,567"), (3.0, "3"), (100, "100"), (2.5e13, "2.5e13"), (math.inf, "\u221e"),
-        (-math.inf, "\u2212\u221e"), (math.nan, "none"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "written"), [
+    (12345.678, "12,346"), (0.0, "0"), (-1.5, "\u22121.5"), (0.012346, "0.01235"), (1e-7, "1e\u22127"),
+    (1234567, "1,234,567"), (3.0, "3"), (100, "100"), (2.5e13, "2.5e13"), (math.inf, "\u221e"),
+    (-math.inf, "\u2212\u221e"), (math.nan, "none"),
+])  # fmt: skip
 def test_numbers_are_short(value, written):
     assert number(value) == written
 
