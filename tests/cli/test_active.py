@@ -35,9 +35,8 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def tiny() -> Language:
     """A model with exact numbers that is far from sure."""
-    return helpers.trained(
-        "crf_ner", precision="float64", regularizer={"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}
-    )
+    strong = {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}
+    return helpers.trained("crf_ner", precision="float64", regularizer=strong)
 
 
 @pytest.fixture
@@ -96,8 +95,7 @@ def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_pat
     values = MEASURES["entropy"](ner.ask(docs), 0)  # type: ignore[attr-defined]
     out = tmp_path / "out.jsonl"
     worked(
-        run("active", trained / "model-best", texts, "--component", "crf_ner", "-n", "3", "-o", out),
-        f"Saved 3 of 5 texts to {out}",
+        run("active", trained / "model-best", texts, "--component crf_ner -n 3 -o", out), f"Saved 3 of 5 texts to {out}"
     )
     tasks = [json.loads(line) for line in out.read_text(encoding="utf8").splitlines()]
     order = np.argsort(-values)[:3]
@@ -110,7 +108,7 @@ def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_pat
 
 @pytest.mark.parametrize("by", [name for name in MEASURES if name != "entropy"])
 def test_other_measures(run: Run, trained: Path, texts: Path, by: str) -> None:
-    result = worked(run("active", trained / "model-best", texts, "--component", "crf_chunker", "--by", by))
+    result = worked(run("active", trained / "model-best", texts, "--component crf_chunker --by", by))
     scores = [json.loads(line)["meta"]["score"] for line in result.stdout.splitlines()]
     assert len(scores) == 5
     assert scores == sorted(scores, reverse=True)
@@ -132,7 +130,7 @@ def test_the_best_of_a_stream() -> None:
 
 def test_of_equal_texts_the_first(run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "same.txt").write_text("Ada sees a dog .\n" * 300)
-    result = run("active", trained / "model-best", tmp_path / "same.txt", "--component", "crf_ner", "-n", "2")
+    result = run("active", trained / "model-best", tmp_path / "same.txt", "--component crf_ner -n 2")
     assert [json.loads(line)["meta"]["line"] for line in result.stdout.splitlines()] == [1, 2]
 
 
@@ -162,7 +160,7 @@ def test_files_of_all_kinds(run: Run, trained: Path, texts: Path, tmp_path: Path
     (tmp_path / "texts.jsonl").write_text("\n".join([*lines, ""]), encoding="utf8")
     found = []
     for name in ("texts.txt", "docs.spacy", "texts.jsonl"):
-        result = worked(run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner"))
+        result = worked(run("active", trained / "model-best", tmp_path / name, "--component crf_ner"))
         found.append([json.loads(line) for line in result.stdout.splitlines()])
     for tasks in found[1:]:
         assert [task["spans"] for task in tasks] == [task["spans"] for task in found[0]]
@@ -222,7 +220,7 @@ def test_refused(options: list[str], message: str, run: Run, trained: Path, text
 def test_broken_files(name: str, content: bytes, message: str, run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     out = tmp_path / "out.jsonl"
-    refused(run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner", "-o", out), message)
+    refused(run("active", trained / "model-best", tmp_path / name, "--component crf_ner -o", out), message)
     assert not out.exists()
 
 

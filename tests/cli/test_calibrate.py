@@ -44,7 +44,7 @@ def ner(trained: Path, tmp_path: Path) -> Path:
 
 
 def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, corpus: Corpus) -> None:
-    result = worked(run("calibrate", copy, corpus.dev, "--format", "conll2003"))
+    result = worked(run("calibrate", copy, corpus.dev, "--format conll2003"))
     old, new = contents(trained / "model-best"), contents(copy)
     assert old.keys() == new.keys()
     assert {name for name in old if old[name] != new[name]} == {f"{name}/cfg" for name in NAMES}
@@ -62,13 +62,13 @@ def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, c
 def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     model = trained / "model-best"
     before = contents(model)
-    worked(run("calibrate", model, corpus.dev, "-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "new"))
+    worked(run("calibrate", model, corpus.dev, "-f conll2003 -p crf_ner -o", tmp_path / "new"))
     assert contents(model) == before
     assert settings(tmp_path / "new", "crf_ner")["temperature"] != 1.0
     assert settings(tmp_path / "new", "crf_tagger")["temperature"] == 1.0
     after = contents(tmp_path / "new")
     assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == {"crf_ner/cfg"}
-    again = run("calibrate", tmp_path / "new", corpus.dev, "-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "new")
+    again = run("calibrate", tmp_path / "new", corpus.dev, "-f conll2003 -p crf_ner -o", tmp_path / "new")
     assert again.exit_code == 0, again.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
 
@@ -76,7 +76,7 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -
 def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
     nlp = spacy.load(ner)
     pipe = helpers.pipe_of(nlp, "crf_ner")
-    result = worked(run("calibrate", ner, corpus.dev, "-f", "conll2003", "--bins", "4", "--json"))
+    result = worked(run("calibrate", ner, corpus.dev, "-f conll2003 --bins 4 --json"))
     figures = json.loads(result.stdout)["crf_ner"]
     assert figures["unit"] == "spans"
     for when in ("before", "after"):
@@ -115,7 +115,7 @@ def test_a_component_that_is_too_sure(ner: Path, corpus: Corpus) -> None:
 
 
 def test_report(run: Run, copy: Path, corpus: Corpus) -> None:
-    result = run("calibrate", copy, corpus.dev, "-f", "conll2003", "--equal-mass", "--bins", "3")
+    result = run("calibrate", copy, corpus.dev, "-f conll2003 --equal-mass --bins 3")
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     for line in (*NAMES, "before: probability spans mean right", "label tokens right mean ECE Brier"):
         assert line in lines
@@ -127,10 +127,10 @@ def test_report(run: Run, copy: Path, corpus: Corpus) -> None:
 def test_few_predictions_are_a_warning(run: Run, ner: Path, corpus: Corpus, tmp_path: Path) -> None:
     lines = corpus.dev.read_text().split("\n\n")
     (tmp_path / "few.conll").write_text("\n\n".join(lines[:10]) + "\n")
-    few = run("calibrate", ner, tmp_path / "few.conll", "-f", "conll2003")
+    few = run("calibrate", ner, tmp_path / "few.conll", "-f conll2003")
     assert few.exit_code == 0
     assert "are few to fit a temperature to" in few.stderr
-    assert "are few" not in run("calibrate", ner, corpus.train, "-f", "conll2003").stderr
+    assert "are few" not in run("calibrate", ner, corpus.train, "-f conll2003").stderr
 
 
 def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
@@ -140,13 +140,13 @@ def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: C
     of_docs = worked(run("calibrate", copy, tmp_path / "dev.spacy", "--json"))
     helpers.pipe_of(nlp, "crf_ner").cfg["temperature"] = 1.0
     nlp.to_disk(copy)
-    of_columns = run("calibrate", copy, corpus.dev, "--format", "conll2003", "--json")
+    of_columns = run("calibrate", copy, corpus.dev, "--format conll2003 --json")
     assert json.loads(of_docs.stdout) == json.loads(of_columns.stdout)
     # a chunker alone gets the tags that it reads from the file
     nlp.remove_pipe("crf_tagger")
     nlp.to_disk(tmp_path / "chunker")
     for options in ([tmp_path / "dev.spacy"], [corpus.dev, "-f", "conll2003"]):
-        found = run("calibrate", tmp_path / "chunker", *options, "--json", "-p", "crf_chunker", "-o", tmp_path / "new")
+        found = run("calibrate", tmp_path / "chunker", *options, "--json -p crf_chunker -o", tmp_path / "new")
         chunks = json.loads(found.stdout)["crf_chunker"]["before"]
         assert chunks["correct"] > 0.95
         assert chunks["total"] == json.loads(of_columns.stdout)["crf_chunker"]["before"]["total"]
@@ -157,10 +157,8 @@ def test_unknown_tokens_are_not_judged(ner: Path, corpus: Corpus, tmp_path: Path
     half = len(lines) // 2
     blind = [" ".join([*line.split()[:3], "-"]) if line else "" for line in lines[half:]]
     (tmp_path / "half.conll").write_text("\n".join([*lines[:half], *blind]) + "\n")
-    whole, part = (
-        calibrate(ner, file, "conll2003", output=tmp_path / "new").results["crf_ner"]
-        for file in (corpus.dev, tmp_path / "half.conll")
-    )
+    files, new = (corpus.dev, tmp_path / "half.conll"), tmp_path / "new"
+    whole, part = (calibrate(ner, file, "conll2003", output=new).results["crf_ner"] for file in files)
     assert 0 < part.before.whole.total < whole.before.whole.total
     assert part.before.whole.correct == pytest.approx(whole.before.whole.correct, abs=0.15)
 
@@ -193,7 +191,7 @@ def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
     lines = [" ".join([*line.split()[:2], "-"]) if line else "" for line in corpus.dev.read_text().splitlines()]
     (tmp_path / "blind.conll").write_text("\n".join(lines) + "\n")
     blind = [copy, tmp_path / "blind.conll", "-f", "conll2002"]
-    refused(run("calibrate", *blind, "-p", "crf_ner"), "'crf_ner': the file holds no gold annotation for it")
+    refused(run("calibrate", *blind, "-p crf_ner"), "'crf_ner': the file holds no gold annotation for it")
     # with several components, those that can be judged are, and the others are named
     result = worked(run("calibrate", *blind))
     assert "crf_ner is left as it is. Component 'crf_ner': the file holds no gold" in result.stderr
@@ -203,10 +201,10 @@ def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
 
 def test_nothing_predicted(run: Run, copy: Path, tmp_path: Path) -> None:
     (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
-    result = run("calibrate", copy, tmp_path / "dull.conll", "-f", "conll2002", "-p", "crf_ner")
+    result = run("calibrate", copy, tmp_path / "dull.conll", "-f conll2002 -p crf_ner")
     refused(result, "'crf_ner' predicts no spans in the 2 documents")
     (tmp_path / "empty.spacy").write_bytes(DocBin().to_bytes())
-    refused(run("calibrate", copy, tmp_path / "empty.spacy", "--given", "tagg"), "Did you mean 'tag'?")
+    refused(run("calibrate", copy, tmp_path / "empty.spacy", "--given tagg"), "Did you mean 'tag'?")
     refused(run("calibrate", copy, tmp_path / "empty.spacy"), "holds no documents")
 
 
@@ -224,7 +222,7 @@ def test_components_without_probabilities(run: Run, corpus: Corpus, local: Path,
 def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "work.txt").write_text("of years")
-    refused(run("calibrate", copy, corpus.dev, "-f", "conll2003", "-o", tmp_path / "precious"), "is no pipeline")
+    refused(run("calibrate", copy, corpus.dev, "-f conll2003 -o", tmp_path / "precious"), "is no pipeline")
     with pytest.raises(ConfigError, match="Give --output"):
         calibrate("some_package", corpus.dev, "conll2003")
 

@@ -117,8 +117,6 @@ def test_refused(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: 
     nlp = spacy.load(models[1], exclude=["crf_tagger"])
     nlp.rename_pipe("crf_ner", "ner")
     nlp.to_disk(tmp_path / "named")
-    refused(
-        run("compare", tmp_path / "named", models[0], corpus.dev, "-f", "conll2003"),
-        "share no CRF component: they have ner and crf_tagger, crf_ner",
-    )
+    result = run("compare", tmp_path / "named", models[0], corpus.dev, "-f conll2003")
+    refused(result, "share no CRF component: they have ner and crf_tagger, crf_ner")
     assert "Give --format" in run("compare", *models, corpus.dev).stderr

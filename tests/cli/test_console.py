@@ -46,7 +46,7 @@ def test_streams_take_any_character_and_terminals_a_sign(encoding: str, monkeypa
 
 
 def test_a_text_in_another_encoding_than_the_terminals(run: Run, trained: Path) -> None:
-    result = run("explain", trained / "model-best", "caf\udce9 x", "-p", "crf_ner")
+    result = run("explain", trained / "model-best", "caf\udce9 x", "-p crf_ner")
     refused(result, "not in the encoding of this terminal")
 
 

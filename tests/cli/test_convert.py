@@ -196,8 +196,7 @@ def test_refused_settings(settings: Settings, message: str, source: Path) -> Non
 def test_command(run: Run, source: Path, tmp_path: Path) -> None:
     target = source.parent / "new" / "out.iob"
     worked(
-        run("convert", source, target, "--from", "conll2003", "--to", "iob", "--scheme", "BILUO"),
-        f"Converted 3 sentences: {target}",
+        run("convert", source, target, "--from conll2003 --to iob --scheme BILUO"), f"Converted 3 sentences: {target}"
     )
     assert target.read_text().startswith("Ada U-PER\n")
     for path, layout, message in (
@@ -206,5 +205,5 @@ def test_command(run: Run, source: Path, tmp_path: Path) -> None:
         (tmp_path / "none", "spacy", "none: no such file"),
         (source, "spacy", "no file in spaCy's binary format"),
     ):
-        refused(run("convert", path, tmp_path / "out", "--from", layout, "--to", "conll2000"), message)
+        refused(run("convert", path, tmp_path / "out", "--from", layout, "--to conll2000"), message)
     assert not (tmp_path / "out").exists()

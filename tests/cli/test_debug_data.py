@@ -209,7 +209,7 @@ def test_command(corpus: Any, run: Run, configure: Callable[..., Path], tmp_path
 
 def test_exit_code_tells_that_training_cannot_work(run: Run, tmp_path: Path) -> None:
     broken = write(tmp_path, GOOD + "a b c\nd e f\n")
-    result = run("debug-data", broken, "--columns", "word,ent")
+    result = run("debug-data", broken, "--columns word,ent")
     assert result.exit_code == 1
     assert "FAIL" in result.stdout
     assert "train.conll:15: 2 columns expected" in result.stdout

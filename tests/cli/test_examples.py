@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     for part in ("train", "dev", "test"):
         source = folder / f"{part}.conll"
         shutil.copy(ROOT / "assets" / "corpus" / source.name, source)
-        assert run("convert", source, folder / f"{part}.spacy", "--from", "conll2003", "--to", "spacy").exit_code == 0
+        assert run("convert", source, folder / f"{part}.spacy", "--from conll2003 --to spacy").exit_code == 0
         write_trees(source, folder / f"{part}.conllu")
         write_attributes(source, folder / f"{part}.crfsuite")
     write_trees(folder / "dev.conll", folder / "questions.conllu")

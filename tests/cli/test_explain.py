@@ -32,16 +32,15 @@ def test_a_text(run: Run, trained: Path, component: str) -> None:
     result = worked(run("explain", model, TEXT, "--component", component))
     (found,) = explain(model, TEXT, component=component).texts
     heads = re.findall(r"^(\S+)  (\S+) [<>]?\d\.\d\d   (.*)$", result.stdout, re.MULTILINE)
-    assert [(word, label) for word, label, _ in heads] == list(
-        zip(found.explanation.words, found.explanation.labels, strict=True)
-    )
+    words, labels, _ = zip(*heads, strict=True)
+    assert (list(words), list(labels)) == (found.explanation.words, found.explanation.labels)
     assert [rest for *_, rest in heads] == [against_rival(one) for one in found.explanation.tokens]
     shown = re.findall(r"^ +([+-]\d+\.\d\d)  ([#█]*) +(\S.*)$", result.stdout, re.MULTILINE)
     assert len(shown) == 6 * len(heads)  # five, and the sum of the others
 
 
 def test_contributions_in_the_terminal_sum_to_the_margin(run: Run, trained: Path) -> None:
-    result = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "-t", "Oslo", "-n", "3")
+    result = run("explain", trained / "model-best", TEXT, "-p crf_ner -t Oslo -n 3")
     assert result.stdout.count("margin") == 1
     numbers = [float(n) for n in re.findall(r"^ +([+-]\d+\.\d\d) ", result.stdout, re.MULTILINE)]
     assert len(numbers) == 4
@@ -50,15 +49,15 @@ def test_contributions_in_the_terminal_sum_to_the_margin(run: Run, trained: Path
 
 
 def test_why_not(run: Run, trained: Path) -> None:
-    result = worked(run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "-t", "5", "-l", "ORG"))
+    result = worked(run("explain", trained / "model-best", TEXT, "-p crf_ner -t 5 -l ORG"))
     assert re.search(r"^Oslo .* over .-ORG ", result.stdout, re.MULTILINE)
-    impossible = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "-t", "Ada", "-l", "L-PER")
+    impossible = run("explain", trained / "model-best", TEXT, "-p crf_ner -t Ada -l L-PER")
     assert "L-PER is impossible: no labelling" in impossible.stdout
 
 
 def test_json(run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text(f"{TEXT}\n\nBo paints .\n")
-    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p", "crf_ner", "--json")
+    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p crf_ner --json")
     first, second = json.loads(result.stdout)
     assert (first["text"], first["line"], second["line"]) == (TEXT, 1, 3)
     assert first["words"] == TEXT.split()
@@ -67,10 +66,10 @@ def test_json(run: Run, trained: Path, tmp_path: Path) -> None:
         own = [c["weight"] for c in one["contributions"] if c["token"] == one["token"]]
         assert sum(own) == pytest.approx(one["score"])
     assert sum(one["score"] for one in first["tokens"]) == pytest.approx(first["score"])
-    both = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "--json", "-o", tmp_path / "page.html")
+    both = run("explain", trained / "model-best", TEXT, "-p crf_ner --json -o", tmp_path / "page.html")
     assert json.loads(both.stdout) == [first]
     assert (tmp_path / "page.html").exists()
-    few = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "--json", "-n", "2")
+    few = run("explain", trained / "model-best", TEXT, "-p crf_ner --json -n 2")
     assert {len(one["contributions"]) for one in json.loads(few.stdout)[0]["tokens"]} == {2}
 
 
@@ -84,7 +83,7 @@ def test_files(run: Run, trained: Path, tmp_path: Path) -> None:
     assert [one.explanation for one in first.texts] == [one.explanation for one in second.texts]
     corpus = explain(model, tmp_path / "dev", "conll2002", component="crf_ner", tokens=["Oslo"])
     assert [one.explanation.words for one in corpus.texts] == [["Oslo"]]  # the other has no such token
-    some = run("explain", model, tmp_path / "texts.txt", "-p", "crf_ner", "--limit", "1")
+    some = run("explain", model, tmp_path / "texts.txt", "-p crf_ner --limit 1")
     assert "Explained the first 1; ask for more by --limit" in some.stdout
     assert "line 2" not in some.stdout
 
@@ -92,7 +91,7 @@ def test_files(run: Run, trained: Path, tmp_path: Path) -> None:
 def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     (tmp_path / "texts.txt").write_text(f"{TEXT}\n<b> & Ada\n")
-    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p", "crf_ner", "-n", "2", "-o", out)
+    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p crf_ner -n 2 -o", out)
     assert f"Saved {out}: 2 texts" in result.stdout
     html = out.read_text(encoding="utf8")
     found = Page(html)

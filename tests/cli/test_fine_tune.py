@@ -301,7 +301,7 @@ def test_the_example_config_is_valid(run: Run, tmp_path: Path, model: Path, blin
     no = [model, config, "--output", tmp_path / "no"]
     lacking = run("fine-tune", *no, *paths[:2])
     refused(lacking, "[fine_tune.sets.questions.corpus] has no path", "--paths.questions FILE", silent=False)
-    loss = run("fine-tune", *no, *paths, "--fine_tune.sets.questions.loss.deep", "x")
+    loss = run("fine-tune", *no, *paths, "--fine_tune.sets.questions.loss.deep x")
     assert "fine_tune.sets.questions.loss -> deep" in loss.stderr
 
 

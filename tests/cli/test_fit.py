@@ -65,9 +65,8 @@ def test_piped_output_is_plain_lines(trained: Path) -> None:
     text = (trained.parent / "stdout.txt").read_text()
     assert not any(ord(char) < 32 and char != "\n" for char in text)
     lines = [line for line in text.splitlines() if line.startswith("crf_chunker iteration=")]
-    assert len(lines) == sum(
-        entry["score"] is not None for entry in log_of(trained) if entry["component"] == "crf_chunker"
-    )
+    log = [entry for entry in log_of(trained) if entry["component"] == "crf_chunker"]
+    assert len(lines) == sum(entry["score"] is not None for entry in log)
     assert lines[0].startswith("crf_chunker iteration=10 objective=")
     assert "score=" in lines[0]
     assert lines[0].endswith(" *")
@@ -216,7 +215,7 @@ def test_sourced_components_go_on_or_stay(
     training = 'annotating_components = ["crf_tagger"]\nfrozen_components = ["crf_tagger"]'
     config = configure(tmp_path / "c.cfg", components=source, training=training)
     config.write_text(config.read_text().replace("pipeline = []", 'pipeline = ["crf_tagger", "crf_chunker"]'))
-    result = worked(run("fit", config, "--output", tmp_path / "frozen", *paths, "--patience", "1"))
+    result = worked(run("fit", config, "--output", tmp_path / "frozen", *paths, "--patience 1"))
     assert "Training crf_tagger" not in result.stdout
     assert "reads TAG" not in result.stdout
     overrides = ["--training.frozen_components", "[]", "--patience", "1"]

@@ -73,7 +73,7 @@ def test_names_of_other_programs_are_pointed_to_ours(run: Run) -> None:
 @pytest.mark.parametrize("near", ["spacy_crfseq.LBFSG.v1", "LBFGS", "spacy_crfseq.LBFGS.v2"])
 def test_an_unknown_function_gets_the_nearest_one(near: str, run: Run) -> None:
     config = Path(__file__).parents[2] / "configs" / "pipeline.cfg"
-    result = run("fit", config, "--output", "none", "--components.crf_ner.optimizer.@crf_optimizers", near)
+    result = run("fit", config, "--output none --components.crf_ner.optimizer.@crf_optimizers", near)
     refused(result, "Did you mean 'spacy_crfseq.LBFGS.v1'?", "--code FILE")
 
 

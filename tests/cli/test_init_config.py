@@ -127,11 +127,11 @@ def test_every_method_can_be_replaced_in_the_call(corpora: Path, tmp_path: Path)
 def test_never_overwrites_silently(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "config.cfg"
     path.write_text("mine", encoding="utf8")
-    refused(run("init-config", path, "--format", "iob"), "--force")
+    refused(run("init-config", path, "--format iob"), "--force")
     assert path.read_text(encoding="utf8") == "mine"
-    assert run("init-config", path, "--format", "iob", "--force").exit_code == 0
+    assert run("init-config", path, "--format iob --force").exit_code == 0
     assert "crf_ner" in path.read_text(encoding="utf8")
-    result = worked(run("init-config", "-", "--format", "conll2000"))
+    result = worked(run("init-config", "-", "--format conll2000"))
     (tmp_path / "config.cfg").write_text(result.stdout, encoding="utf8")
     assert util.load_config(tmp_path / "config.cfg")["nlp"]["pipeline"] == ["crf_chunker"]
 
@@ -194,7 +194,7 @@ def test_prompts_again_after_an_answer_that_is_none(
 
 def test_columns_of_ones_own(tmp_path: Path, run: Run) -> None:
     result = worked(
-        run("init-config", "-", "--columns", "_,word,tag,ent", "--scheme", "BILUO", "--task", "tagger,ner"),
+        run("init-config", "-", "--columns _,word,tag,ent --scheme BILUO --task tagger,ner"),
         'columns = ["_", "word", "tag", "ent"]\nscheme = "BILUO"',
     )
     assert "crfseq evaluate" not in result.stdout  # which could not read the file

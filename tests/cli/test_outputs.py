@@ -65,5 +65,5 @@ def test_refused(run: Run, folder: Path, command: str, message: str) -> None:
 
 
 def test_a_text_is_no_file(run: Run, folder: Path) -> None:
-    worked(run("explain", "model", "Ada\0" + "x" * 5000, "-p", "crf_ner", "-o", "page.html", "--limit", "1", "-t", "0"))
+    worked(run("explain", "model", "Ada\0" + "x" * 5000, "-p crf_ner -o page.html --limit 1 -t 0"))
     assert Path("page.html").is_file()

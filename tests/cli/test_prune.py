@@ -39,8 +39,8 @@ def test_zeros_go_without_a_trace(run: Run, trained: Path, corpus: Corpus, tmp_p
 
 
 def test_says_when_nothing_goes(run: Run, trained: Path, tmp_path: Path) -> None:
-    assert run("prune", trained / "model-best", tmp_path / "small", "--threshold", "0.01").exit_code == 0
-    again = run("prune", tmp_path / "small", tmp_path / "again", "--threshold", "0.005")
+    assert run("prune", trained / "model-best", tmp_path / "small", "--threshold 0.01").exit_code == 0
+    again = run("prune", tmp_path / "small", tmp_path / "again", "--threshold 0.005")
     assert "No weight is 0.005 or less: give a higher --threshold" in again.stdout
 
 

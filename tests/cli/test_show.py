@@ -102,7 +102,7 @@ def test_files(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     assert pages[0].count("<small>line ") == pages[1].count("<small>text ") == 3
     assert pages[0].replace("<small>line ", "<small>text ") == pages[1]
     assert len(Marked(pages[0]).texts) == 3
-    result = run("show", model, tmp_path / "texts.txt", "-n", "2", "-o", tmp_path / "page.html")
+    result = run("show", model, tmp_path / "texts.txt", "-n 2 -o", tmp_path / "page.html")
     assert "2 texts" in result.stdout
     assert "the file has more" in result.stdout
 
@@ -156,6 +156,6 @@ def test_corpora(run: Run, model: Path, tmp_path: Path) -> None:
     corpus.write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
     refused(run("show", model, corpus, "-o", out), "Give --format: txt, jsonl, spacy, conll2000")
     assert not out.exists()
-    worked(run("show", model, corpus, "-f", "conll2002", "-o", out))
+    worked(run("show", model, corpus, "-f conll2002 -o", out))
     assert [text.split() for text in Marked(out.read_text(encoding="utf8")).texts] == [["Ada", "sings"], ["Oslo"]]
-    refused(run("show", model, corpus, "-f", "conl2000", "-o", out), "Did you mean 'conll2000'?")
+    refused(run("show", model, corpus, "-f conl2000 -o", out), "Did you mean 'conll2000'?")

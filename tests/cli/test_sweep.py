@@ -88,9 +88,8 @@ def test_one_result_a_combination_and_the_best_model(swept: tuple[Path, Any], co
     assert nlp.meta["performance"]["ents_f"] == pytest.approx(best["score"])
     pipe: Any = nlp.get_pipe("crf_ner")
     assert np.count_nonzero(pipe.crf.theta) == best["active"]
-    assert (folder / "out" / "model-best" / "crf_ner" / "model").stat().st_size == pytest.approx(
-        best["n_bytes"], abs=40
-    )
+    size = (folder / "out" / "model-best" / "crf_ner" / "model").stat().st_size
+    assert size == pytest.approx(best["n_bytes"], abs=40)
     assert results[3]["active"] < results[1]["active"]
     assert "10 combinations: 8 to train, 0 done before, 2 skipped" in result.stdout
     assert result.stdout.count("Encoded ") == 1
@@ -255,7 +254,7 @@ def test_stopped_by_a_signal_it_goes_on(
     lines = (out / "sweep.jsonl").read_text().splitlines()[:2]
     grid = grid.replace("100000000", "2")
     write_grid(tmp_path / "s.cfg", grid)
-    worked(run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience", "0"), "2 to train, 2 done before")
+    worked(run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience 0"), "2 to train, 2 done before")
     assert (out / "sweep.jsonl").read_text().splitlines()[:2] == lines
     assert len(results_of(out)) == 4
 

@@ -99,7 +99,7 @@ def test_json_keeps_what_it_does_not_know(run: Run, model: Path, tmp_path: Path)
     first, second = lines(out)
     assert {key: first[key] for key in entry} == entry
     assert (second["text"], second["tokens"]) == ("", [])
-    assert run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "parts", "--to", "spacy").exit_code == 0
+    assert run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "parts", "--to spacy").exit_code == 0
     docs = list(DocBin().from_disk(tmp_path / "parts" / "a-00001.spacy").get_docs(spacy.blank("xx").vocab))
     assert [doc.text for doc in docs] == [entry["text"], ""]
     assert docs[0].user_data["meta"] == {"id": 7, "meta": {"source": "x"}}
@@ -108,7 +108,7 @@ def test_json_keeps_what_it_does_not_know(run: Run, model: Path, tmp_path: Path)
 def test_scores(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\n".join(TEXTS))
     for to in ("jsonl", "conll", "conllu"):
-        worked(run("tag", model, tmp_path / "a.txt", "-o", tmp_path, "--scores", "--to", to))
+        worked(run("tag", model, tmp_path / "a.txt", "-o", tmp_path, "--scores --to", to))
     columns = list(read_columns(tmp_path / "a.conll", ["word", "tag", "chunk", "ent", "p_tag", "p_chunk", "p_ent"]))
     rows = list(read_conllu(tmp_path / "a.conllu"))
     for text, entry, sentence, row in zip(TEXTS, lines(tmp_path / "a.jsonl"), columns, rows, strict=True):
@@ -131,16 +131,16 @@ def test_scores(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
 
 def test_columns_can_be_read_again(run: Run, nlp: Language, model: Path, corpus: Any, tmp_path: Path) -> None:
     out = tmp_path / "out.conll"
-    assert run("tag", model, corpus.dev, "-f", "conll2003", "-o", out, "--to", "conll2003").exit_code == 0
+    assert run("tag", model, corpus.dev, "-f conll2003 -o", out, "--to conll2003").exit_code == 0
     names = ["word", "tag", "chunk", "ent"]
     words = [sentence.words for sentence in read_columns(corpus.dev, names)]
     assert [sentence.words for sentence in read_columns(out, names)] == words
-    score = run("evaluate", model, out, "--format", "conll2003", "--json")
+    score = run("evaluate", model, out, "--format conll2003 --json")
     assert json.loads(score.stdout)["ents_f"] == 1.0
-    worked(run("convert", out, tmp_path / "out.iob", "--from", "conll2003", "--to", "iob"))
+    worked(run("convert", out, tmp_path / "out.iob", "--from conll2003 --to iob"))
     # the same by way of a DocBin, whose words are read
-    assert run("convert", corpus.dev, tmp_path / "dev.spacy", "--from", "conll2003", "--to", "spacy").exit_code == 0
-    assert run("tag", model, tmp_path / "dev.spacy", "-o", tmp_path / "again.conll", "--to", "conll2003").exit_code == 0
+    assert run("convert", corpus.dev, tmp_path / "dev.spacy", "--from conll2003 --to spacy").exit_code == 0
+    assert run("tag", model, tmp_path / "dev.spacy", "-o", tmp_path / "again.conll", "--to conll2003").exit_code == 0
     assert (tmp_path / "again.conll").read_bytes() == out.read_bytes()
 
 
@@ -149,7 +149,7 @@ def test_universal_dependencies(run: Run, model: Path, tmp_path: Path) -> None:
         "# newdoc\n# text = Ada sees.\n1\tAda\t_\t_\t_\t_\t_\t_\t_\t_\n2\tsees\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
         "3\t.\t_\t_\t_\t_\t_\t_\t_\t_\n\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n3\tb\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
     )
-    result = run("tag", model, tmp_path / "a.conllu", "-o", tmp_path / "out", "-t", "conllu")
+    result = run("tag", model, tmp_path / "a.conllu", "-o", tmp_path / "out", "-t conllu")
     assert result.exit_code == 3
     assert "a.conllu:8: id 2 expected, '3' found." in result.stderr
     (sentence,) = read_conllu(tmp_path / "out" / "a.conllu")
@@ -220,7 +220,7 @@ def test_a_damaged_packed_file(run: Run, model: Path, tmp_path: Path) -> None:
 
 def test_a_broken_sentence_is_left_out_as_a_whole(run: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("Ada NNP\nsees VBZ\n\na DT\ndog\nmap NN x\n\nOslo NNP B-LOC\n")
-    result = run("tag", model, tmp_path / "a", "-f", "conll2002", "-o", tmp_path / "o.conll", "-t", "iob")
+    result = run("tag", model, tmp_path / "a", "-f conll2002 -o", tmp_path / "o.conll", "-t iob")
     assert result.exit_code == 3
     assert [line.split("/")[-1].split(": ")[0] for line in result.stderr.splitlines()] == ["a:1", "a:4"]
     assert (tmp_path / "o.conll").read_text().split()[0] == "Oslo"

@@ -82,7 +82,7 @@ def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[
 
 
 def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
-    result = worked(run("top", model, "-n", "3"))
+    result = worked(run("top", model, "-n 3"))
     found = top(model, number=3)
     assert [line for line in result.stdout.splitlines() if line in found.labels] == found.labels
     first = found.groups[0]
@@ -93,12 +93,12 @@ def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
     rows = [row.template for row in found.templates if row.template]
     assert [line.split()[0] for line in result.stdout.splitlines() if line.split("  ")[0] in rows] == rows[:-1]
     assert "SHAPE[0] (with the label before)" in result.stdout
-    assert "have no name" in run("top", model, "-n", "50").stdout
-    assert "have no name" not in run("top", model, "-n", "50", "--texts", texts).stdout
+    assert "have no name" in run("top", model, "-n 50").stdout
+    assert "have no name" not in run("top", model, "-n 50 --texts", texts).stdout
 
 
 def test_one_label(run: Run, model: Path) -> None:
-    result = run("top", model, "--label", "NP", "-n", "2")
+    result = run("top", model, "--label NP -n 2")
     titles = re.findall(r"^(\S+)$", result.stdout, re.MULTILINE)
     assert titles == ["B-NP", "I-NP"]
     assert "Transitions" not in result.stdout
@@ -112,7 +112,7 @@ def test_one_template(run: Run, model: Path) -> None:
     assert [group.title for group in found.groups] == ["LOWER[-1]", "LOWER[0]"]
     for group in found.groups:
         assert all(one.attribute.startswith(f"{group.title}=") for one in (*group.positive, *group.negative))
-    result = run("top", model, "--template", "SHAPE", "-n", "4")
+    result = run("top", model, "--template SHAPE -n 4")
     (group,) = top(model, template="SHAPE", number=4).groups
     assert all(one.before for one in group.positive)
     best = group.positive[0]
@@ -161,12 +161,12 @@ def test_many_labels_in_a_narrow_terminal(model: Path, monkeypatch: pytest.Monke
 
 
 def test_json(run: Run, model: Path, tmp_path: Path) -> None:
-    message = json.loads(run("top", model, "-n", "2", "--json").stdout)
+    message = json.loads(run("top", model, "-n 2 --json").stdout)
     found = top(model, number=2)
     assert list(message["weights"]) == found.labels
     first = message["weights"][found.labels[0]]["positive"][0]
     assert first == found.groups[0].positive[0]._asdict()
-    both = run("top", model, "-n", "2", "--json", "--output", tmp_path / "page.html")
+    both = run("top", model, "-n 2 --json --output", tmp_path / "page.html")
     assert json.loads(both.stdout) == message
     assert (tmp_path / "page.html").exists()
     assert [row["template"] for row in message["templates"]] == [row.template for row in found.templates]
@@ -187,7 +187,7 @@ def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> N
     assert [row.template for row in found.templates] == ["unknown", "", ""]
     nameless = {one.attribute for one in weights_of(found) if not one.known}
     assert nameless == {NAMELESS}
-    refused(run("top", tmp_path / "model", "--template", "LOWER"), "stored without the templates of its attributes")
+    refused(run("top", tmp_path / "model", "--template LOWER"), "stored without the templates of its attributes")
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -46,7 +46,7 @@ def test_command(args: list[str], run: Run) -> None:
 
 
 def test_unknown_language(run: Run) -> None:
-    refused(run("warmup", "--lang", "nolang"), "nolang")
+    refused(run("warmup", "--lang nolang"), "nolang")
 
 
 def test_an_interrupt_of_the_training_ends_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
