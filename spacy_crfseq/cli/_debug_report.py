@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..corpora import Preset
 from ..errors import CrfError
+from ..evaluation.corpus import Part, lengths_of, overlap
+from ..evaluation.corpus_findings import Finding
 from ._console import cut, printer
 from ._prospects import Component, Expense
-
-if TYPE_CHECKING:
-    from ..evaluation.corpus import Part
-    from ..evaluation.corpus_findings import Finding
 
 SHOWN = 10
 """Errors of a file that are shown."""
@@ -95,8 +93,6 @@ def print_report(report: Report) -> None:
 
 
 def _print_corpus(say: Any, report: Report) -> None:
-    from ..evaluation.corpus import lengths_of, overlap
-
     whole = {name: part for name, part in report.parts.items() if part.lengths}
     if not whole:
         return

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spacy import util
 
+from ..evaluation.corpus_findings import Finding
+
 if TYPE_CHECKING:
     from ..analysis.templates import TemplateUse
-    from ..evaluation.corpus_findings import Finding
     from ..pipeline.component import CRFComponent
     from ..training.cost import Cost
     from .fit import Setup
@@ -150,8 +151,6 @@ def _set_before(setup: Setup, name: str) -> set[str]:
 
 def findings_of_components(components: Mapping[str, Component]) -> list[Finding]:
     """Return what is to be known and fixed about components."""
-    from ..evaluation.corpus_findings import Finding
-
     found = []
     for name, component in components.items():
         dead, cost = component.dead(), component.cost

@@ -20,6 +20,8 @@ from tqdm import tqdm
 
 from ..corpora.outputs import check_output_pipeline
 from ..errors import ConfigError, DataError
+from ..evaluation.calibration import Calibration, Certainty, calibration, fit_temperature
+from ..evaluation.judged import Judged
 from ..files import replace_folder, write_json
 from ..pipeline.gold_files import names_of, read_gold
 from ..pipeline.select import crfs_of
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ..evaluation.calibration import Calibration, Certainty
-    from ..evaluation.judged import Judged
     from ..pipeline.component import CRFComponent
 
 FEW = 100
@@ -141,7 +141,6 @@ def calibrate(
 
 
 def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]) -> tuple[Judged, Judged]:
-    from ..evaluation.calibration import fit_temperature
     from ..training.compatibility import check_global
 
     check_global(pipe.name, pipe.method.loss, "a temperature")
@@ -178,8 +177,6 @@ def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> 
 
 
 def _print(done: Done, target: Path) -> None:
-    from ..evaluation.calibration import calibration
-
     say, none = printer(), calibration([], [])
     for name, (unit, before, after) in done.results.items():
         change = f"{before.temperature:.3f} -> {after.temperature:.3f}"

@@ -19,6 +19,9 @@ from tqdm import tqdm
 
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
+from ..evaluation import bootstrap, comparison
+from ..evaluation.comparison import Change, Comparison
+from ..evaluation.judged import Judged
 from ..files import write_text
 from ..pipeline.gold_files import format_of, names_of, read_gold
 from ..pipeline.select import crfs_of
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from ..evaluation.comparison import Change, Comparison
-    from ..evaluation.judged import Judged
     from ..pages.marks import TextStyle
     from ..pipeline.component import CRFComponent
     from ..schemes import Span
@@ -112,8 +113,6 @@ def compare(
 
     RAISES CrfError: If there is nothing to compare.
     """
-    from ..evaluation import bootstrap, comparison
-
     kind = format_of(file, format_name)
     models = str(first), str(second)
     pipelines = [spacy.load(model) for model in models]

@@ -18,6 +18,8 @@ from ..corpora import CUSTOM, DOCBIN, Preset, Sentence, check_file, get_preset, 
 from ..corpora.layouts import COLUMNS_HELP, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
 from ..corpora.presets import DOCS
 from ..errors import ConfigError, CrfError, DataError, FormatError
+from ..evaluation.corpus import PLAIN, Part, count, overlap
+from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
 from ..pipeline.texts import load_docs
 from ..schemes import encode
 from . import _options as options
@@ -28,9 +30,6 @@ from ._prospects import Component, findings_of_components, look_at_config
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
-
-    from ..evaluation.corpus import Part
-    from ..evaluation.corpus_findings import Finding
 
 LABELS = ("tag", "pos", "chunk", "ent")
 """Columns that hold labels, where no config says which are learnt."""
@@ -105,9 +104,6 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     RAISES CrfError: If there is no such file or config, or nothing tells the layout; what is wrong in the files is in
         the report.
     """
-    from ..evaluation.corpus import overlap
-    from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
-
     how = how or How()
     source = _source(how.config) if how.config else Source()
     explicit = how.format_name or how.columns or source.layout is None
@@ -143,8 +139,6 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
 
 
 def _count(path: Path, layout: Preset, source: Source, broken: Errors) -> Part:
-    from ..evaluation.corpus import PLAIN, count
-
     wanted = source.labels or tuple(name for name in LABELS if name in layout.columns)
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
     schemes = {name: scheme if name in SPANS else PLAIN for name in wanted}
@@ -201,8 +195,6 @@ def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
 
 
 def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
-    from ..evaluation.corpus_findings import Finding
-
     if not broken.count:
         return []
     text = f"{path}: {broken.count:,} lines cannot be read, listed above." if broken.count > 1 else broken.first[0]

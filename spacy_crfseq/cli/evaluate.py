@@ -14,6 +14,7 @@ import typer
 from ..corpora import PRESETS, SPAN_COLUMNS
 from ..corpora.layouts import file_columns
 from ..errors import ConfigError, DataError
+from ..evaluation.conlleval import SpanCounts
 from ..files import write_json
 from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
 from ..pipeline.gold_files import format_of, names_of, read_gold
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.training import Example
-
-    from ..evaluation.conlleval import SpanCounts
 
 WARM_UP = 32
 
@@ -145,8 +144,6 @@ def _evaluation(
 
 
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
-    from ..evaluation.conlleval import SpanCounts
-
     counts, attribute = SpanCounts(), name if name == "morph" else f"{name}_"
     for example in examples:
         if name in SPAN_COLUMNS:

@@ -17,6 +17,10 @@ from ..corpora import read_lines
 from ..corpora.layouts import told_by_ending as ending_format
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, FormatError
+from ..evaluation.bootstrap import doubt
+from ..evaluation.errors import Familiarity
+from ..evaluation.judged import Judged, spans_of_tags
+from ..evaluation.report import Findings, Sequences, Weights, findings, text_of
 from ..files import write_text
 from ..pipeline.gold_files import format_of, names_of, read_gold
 from ..pipeline.select import crfs_of
@@ -29,9 +33,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ..evaluation.errors import Familiarity
-    from ..evaluation.judged import Judged
-    from ..evaluation.report import Findings, Sequences, Weights
     from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
 
@@ -107,8 +108,6 @@ def report(
 
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
-    from ..evaluation.bootstrap import doubt
-    from ..evaluation.report import findings
     from ..pages.report import Subject, report_page
 
     file, format_name, given, log, corpus = sources
@@ -148,8 +147,6 @@ def report(
 
 
 def _sequences(judged: Judged, answers: Answers) -> Sequences:
-    from ..evaluation.report import Sequences
-
     sure = np.zeros(len(answers.offsets) - 1)
     if judged.temperature is not None:
         sure = answers.posterior.log_probabilities(answers.all_labels)
@@ -158,7 +155,6 @@ def _sequences(judged: Judged, answers: Answers) -> Sequences:
 
 def _weights(pipe: CRFComponent) -> Weights:
     from ..analysis.weights import weights_by_template
-    from ..evaluation.report import Weights
 
     views, n = pipe.crf.views, len(pipe.tags)
     rules = pipe.annotation.constraints(pipe.tags)
@@ -171,10 +167,6 @@ def _weights(pipe: CRFComponent) -> Weights:
 
 def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -> Familiarity | None:
     """Return the texts of the gold spans of a corpus, if there is one, or of a tagger the words, with their labels."""
-    from ..evaluation.errors import Familiarity
-    from ..evaluation.judged import spans_of_tags
-    from ..evaluation.report import text_of
-
     if examples is None:
         return None
 
