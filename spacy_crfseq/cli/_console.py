@@ -77,7 +77,7 @@ def cut(words: str, room: int) -> str:
 
 
 def cut_name(feature: str, room: int) -> str:
-    """Return a feature, NAME=VALUE or NAME (note), in at most `room` characters: the end tells more than the name."""
+    """Return a feature, NAME=VALUE or NAME (note), in at most `room` characters: the end says more than the name."""
     at = min((i for i in (feature.find("="), feature.find(" (")) if i > 0), default=0)
     name, end = feature[:at], feature[at:]
     kept = room - len(end) - len("...")

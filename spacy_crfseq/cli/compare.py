@@ -60,7 +60,7 @@ def compare_cli(
 ) -> None:
     """Compare two pipelines on the same texts: scores side by side, what got better and what worse.
 
-    The difference is B less A. Its interval is the middle 95 % of samples of the texts; p tells how often chance
+    The difference is B less A. Its interval is the middle 95 % of samples of the texts; p says how often chance
     alone makes a difference as large (paired bootstrap; of single labels not corrected for their number).
 
     \b
@@ -214,5 +214,5 @@ def _change_lines(change: Change) -> list[str]:
 
 
 def _spans_words(words: Sequence[str], odd: Sequence[Span], end: int) -> str:
-    told = [f"{' '.join(words[span.start : span.end])} [{span.label}]" for span in odd if span.start < end]
-    return ", ".join([*told, *([f"{len(odd) - len(told)} more"] if len(told) < len(odd) else [])]) or "nothing"
+    named = [f"{' '.join(words[span.start : span.end])} [{span.label}]" for span in odd if span.start < end]
+    return ", ".join([*named, *([f"{len(odd) - len(named)} more"] if len(named) < len(odd) else [])]) or "nothing"

@@ -35,7 +35,7 @@ LABELS = ("tag", "pos", "chunk", "ent")
 """Columns that hold labels, where no config says which are learnt."""
 SPANS = ("chunk", "ent")
 COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
-"""What the components of a factory learn, if not told otherwise."""
+"""What the components of a factory learn, unless their settings say otherwise."""
 
 
 @crfseq_cli.command("debug-data")
@@ -57,7 +57,7 @@ def debug_data_cli(
     """Look into a corpus before training: labels, mistakes, what dev shares with it, features, costs.
 
     Ends with a list of what to fix: FAIL where training cannot work, which is also the exit code 1, warn where it works
-    worse than it could. All broken lines are told, not the first only.
+    worse than it could. All broken lines are reported, not the first only.
 
     The cost is that of 'crfseq fit' on this machine: two or three iterations are run on all data, and their number is
     extrapolated from two samples; without scoring on dev.
@@ -101,7 +101,7 @@ class Source(NamedTuple):
 def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> Report:
     """Look into a corpus.
 
-    RAISES CrfError: If there is no such file or config, or nothing tells the layout; what is wrong in the files is in
+    RAISES CrfError: If there is no such file or config, or nothing says the layout; what is wrong in the files is in
         the report.
     """
     how = how or How()
@@ -128,7 +128,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     components: dict[str, Component] = {}
     expense = None
     if how.config and any(finding.severity == "fail" for finding in findings):
-        findings.append(Finding("warn", f"{how.config}: features and costs were not looked at; mend the rest."))
+        findings.append(Finding("warn", f"{how.config}: features and costs were not examined; correct the rest."))
     elif how.config:
         try:
             components, expense = look_at_config(how.config, file, dev, how.cost)

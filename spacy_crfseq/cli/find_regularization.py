@@ -59,7 +59,7 @@ def find_regularization_cli(
     """Find a small model: train along a path of L1 strengths and choose by the dev score.
 
     The penalty is rho1 ||w||_1 + rho2/2 ||w||^2. A large rho1 leaves most weights zero; it falls step by step, and each
-    model starts from the one before. One row a model tells its rho1, its minimum of the objective, its weights other
+    model starts from the one before. One row a model shows its rho1, its minimum of the objective, its weights other
     than zero (unigrams: of attributes and labels; label pairs: of transitions and pair templates), the score on the
     dev corpus and the seconds so far; * marks the model that would be chosen by then. Take the config and overrides of
     'crfseq fit'. Ctrl-C stops and saves the choice so far. The table stands in path.jsonl, a picture of score and size

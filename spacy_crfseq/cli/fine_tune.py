@@ -51,7 +51,7 @@ def fine_tune_cli(
 ) -> None:
     """Train a component further on several corpora, each with its own loss.
 
-    Corpora without a loss teach their gold labels. For the others a cost of the registry crf_costs tells
+    Corpora without a loss teach their gold labels. For the others a cost of the registry crf_costs says
     what predicted labels cost: of the k best labellings the one that costs least becomes the answer to learn. The
     config has a block [fine_tune] with component, k, rate, rounds, turns, seed, patience and schedule, a block
     [fine_tune.sets.NAME.corpus] with a reader and perhaps [fine_tune.sets.NAME.loss] for each corpus, and

@@ -157,7 +157,7 @@ Ask = Callable[[str, Sequence[str], str], str]
 def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     """Fill in what is open: from the training file, by asking if there is `ask`, or by defaults.
 
-    RAISES ConfigError: If a name is unknown, or the format is open and nothing tells it.
+    RAISES ConfigError: If a name is unknown, or the format is open and nothing says it.
     RAISES FormatError: If there is no such training file.
     """
     for path in filter(None, (wanted.train, wanted.dev)):

@@ -80,8 +80,8 @@ def report_cli(
         for one in found:
             (value, *ends), what = one.main_score
             interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)
-            told = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
-            print(f"{one.name}: {told}")
+            text = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
+            print(f"{one.name}: {text}")
         printer().good(f"Saved {output}")
 
 
@@ -139,8 +139,8 @@ def report(
         raise ConfigError("\n".join(["There is no component to report on.", *reasons.values()]))
     for reason in reasons.values():
         print(f"Left out: {reason}", file=sys.stderr)
-    if told := doubt(len(examples)):
-        print(f"Warning: {told}", file=sys.stderr)
+    if warning := doubt(len(examples)):
+        print(f"Warning: {warning}", file=sys.stderr)
     subject = Subject(str(model), str(file), str(corpus or ""), text_style(nlp), n_samples)
     write_text(output, report_page(subject, list(results.values())))
     return list(results.values())
@@ -189,7 +189,7 @@ def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict
 
 
 def read_log(path: Path, component: str) -> list[dict[str, Any]]:
-    """Return what the log of `fit` tells of a component.
+    """Return what the log of `fit` holds of a component.
 
     RAISES FormatError: If the file is no such log.
     """

@@ -118,7 +118,7 @@ class Done(NamedTuple):
             return f"Nothing to do: {_count(self.complete, 'file')} complete already; --overwrite begins anew"
         texts, tokens = _count(self.new.texts, "text"), _count(self.new.tokens, "token")
         text = f"Tagged {_count(self.files, 'file')}: {texts}, {tokens}"
-        if self.seconds >= 1:  # less tells more of the start than of the speed
+        if self.seconds >= 1:  # less says more of the start than of the speed
             text += f", {self.speed:,.0f} tokens/s"
         if self.complete:
             text += f"; {self.complete:,} complete already"
@@ -186,10 +186,10 @@ def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[Step, Counts, float], N
 
 
 def make_jobs(settings: Settings, files: Sequence[Path], format_name: str | None, output: Path) -> list[Job]:
-    """Return a job for each file, of the layout `format_name` or what its ending tells.
+    """Return a job for each file, of the layout `format_name` or what its ending says.
 
     RAISES ConfigError: If two files have one output, or one is its own.
-    RAISES FormatError: If a file cannot be read, or nothing tells what it is.
+    RAISES FormatError: If a file cannot be read, or nothing says what it is.
     """
     common = {
         "the model": _model_digest(settings.model),

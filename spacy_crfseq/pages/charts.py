@@ -150,18 +150,18 @@ def _bar(bar: Bar, words: str, place: Scale, box: tuple[float, float, float], un
     if not isfinite(bar.value):
         return name
     interval = ""
-    told = f"{bar.name}: {words} {unit if unit != '%' else ''}".rstrip()
+    tip = f"{bar.name}: {words} {unit if unit != '%' else ''}".rstrip()
     if bar.low is not None and bar.high is not None:
         a, b, middle = place(bar.low), place(bar.high), y + 11
         path = f"M{a:.1f} {middle}H{b:.1f}M{a:.1f} {middle - 4}v8M{b:.1f} {middle - 4}v8"
         interval = f'<path class="whisker" d="{path}"/>'
-        told += f", interval {number(bar.low)} to {number(bar.high)}"
+        tip += f", interval {number(bar.low)} to {number(bar.high)}"
     color = "f2" if bar.value < 0 else "f1"
     whole = _rect(place(0), place(bar.value), y + 4, 14, "whole" if bar.part is not None else color)
     part = _rect(place(0), place(bar.part), y + 4, 14, color) if bar.part is not None else ""
     return (
         f"<g>{_rect(x0, x1, y, 22, 'hit')}{name}{whole}{part}{interval}"
-        f"{_text(WIDTH, y + 15, words, 'end')}<title>{escape(told)}</title></g>"
+        f"{_text(WIDTH, y + 15, words, 'end')}<title>{escape(tip)}</title></g>"
     )
 
 
@@ -217,16 +217,16 @@ def heat_map(
         for j, other in enumerate(columns):
             value = float(values[i][j])
             words = shown[i][j] if shown is not None else number(value, 2) if isfinite(value) else ""
-            told = f"{row} {name}, {column} {other}: {words or 'none'}".strip()
+            tip = f"{row} {name}, {column} {other}: {words or 'none'}".strip()
             box = (x0 + cell_width * j, y, cell_width - 1, cell_height - 1)
-            parts.append(_cell(box, value / most, diverging, words if few else "", told))
+            parts.append(_cell(box, value / most, diverging, words if few else "", tip))
     parts.append(_text(x0 - 8, y0 - 6, shortened(row, x0), "soft end") if row else "")
     parts.append(_text(x0, 11, column, "soft") if column else "")
     parts.append(_scale_legend(most, diverging, down, x0))
     return _svg(max(across, x0 + 190), down + 28, f"{row} by {column}".strip(), parts, fits=across <= WIDTH)
 
 
-def _cell(box: tuple[float, float, float, float], share: float, diverging: bool, words: str, told: str) -> str:
+def _cell(box: tuple[float, float, float, float], share: float, diverging: bool, words: str, tip: str) -> str:
     """Return a cell; share (float): Of the largest value, which its colour shows."""
     x, y, wide, high = box
     label = _text(x + wide / 2, y + high / 2 + 4, words, "mid on" if abs(share) > 0.55 else "mid") if words else ""
@@ -235,7 +235,7 @@ def _cell(box: tuple[float, float, float, float], share: float, diverging: bool,
         back, opacity = _rect(x, x + wide, y, high, "void"), f' fill-opacity="{abs(share):.3f}"'
         color = "f2" if diverging and share < 0 else "f1"
     shape = _rect(x, x + wide, y, high, color, opacity)
-    return f'<g class="cell">{back}{shape}{label}<title>{escape(told)}</title></g>'
+    return f'<g class="cell">{back}{shape}{label}<title>{escape(tip)}</title></g>'
 
 
 def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
@@ -275,7 +275,7 @@ def _reliability_bin(part: Bin, across: Scale, up: Scale, ground: float, high: f
     x, y = across(part.predicted), up(part.correct)
     lower, upper = (up(end) for end in _wilson(part.correct, part.total))
     left, right = across(part.low) + 0.5, across(part.high) - 0.5
-    told = (
+    tip = (
         f"probability {part.low:.2f} to {part.high:.2f}: {part.total:,} predictions, mean {part.predicted:.3f}, "
         f"right {part.correct:.3f}"
     )
@@ -283,7 +283,7 @@ def _reliability_bin(part: Bin, across: Scale, up: Scale, ground: float, high: f
         f'<g><path class="whisker" d="M{x:.1f} {lower:.1f}V{upper:.1f}"/>'
         f'<circle class="hit" cx="{x:.1f}" cy="{y:.1f}" r="9"/><circle class="f1" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
         f"{_rect(left, max(right, left + 1), ground - max(high, 0.75), max(high, 0.75), 'whole')}"
-        f"<title>{escape(told)}</title></g>"
+        f"<title>{escape(tip)}</title></g>"
     )
 
 

@@ -31,7 +31,7 @@ def compare_page(
         "Two pipelines compared",
         warned + "".join(_component(one, n_shown, style) for one in components),
         about=f"A is {first}, B is {second}, on {file}: {components[0].texts:,} texts. Scores "
-        f"are in per cent, intervals are the middle 95 % of {n_samples:,} samples of the texts; p tells how "
+        f"are in per cent, intervals are the middle 95 % of {n_samples:,} samples of the texts; p says how "
         "often chance alone makes a difference as large (paired bootstrap, Berg-Kirkpatrick et al. 2012, both "
         "directions; not corrected for the number of labels).",
         lang=style.lang,

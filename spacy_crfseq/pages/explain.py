@@ -169,7 +169,7 @@ def explain_page(found: Explained, number: int) -> str:
         f"Why {found.component} says so",
         "".join(sections),
         about=f"{found.model}: {found.in_words()}. The fuller the colour, the more "
-        "probable the label. A card tells how a label beats its rival: the bars are what each feature and transition "
+        "probable the label. A card says how a label beats its rival: the bars are what each feature and transition "
         "adds to the margin, to the right for the label, to the left for the rival.",
         style=STYLE,
     )

@@ -64,10 +64,10 @@ class Marker:
 
     def _mark(self, words: str, label: str, p: float | None) -> str:
         # the veil lets the colour through as far as the model is sure
-        told = label if p is None else f"{label}, probability {p:.4f}"
+        tip = label if p is None else f"{label}, probability {p:.4f}"
         score = "" if p is None else f" <i>{rounded(p)}</i>"
         return (
-            f'<mark style="{_background(self.colors[label], 1.0 if p is None else p)}" title="{text(told)}">'
+            f'<mark style="{_background(self.colors[label], 1.0 if p is None else p)}" title="{text(tip)}">'
             f"{text(words)}<b>{text(label)}{score}</b></mark>"
         )
 

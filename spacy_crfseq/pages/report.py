@@ -200,7 +200,7 @@ def _certainty(found: Findings) -> Section:
         return title, "", "The model is normalised at each token and has none of spans and sentences."
     whole = certainty.whole
     if not whole.total:
-        return title, "", "Nothing is found in the file, so nothing tells how good they are."
+        return title, "", "Nothing is found in the file, so nothing says how good they are."
     values = {
         "Mean probability": whole.predicted,
         "Share that is right": whole.correct,
