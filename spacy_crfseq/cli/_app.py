@@ -28,10 +28,7 @@ MEANT = {
 
 
 class Sections(TyperGroup):
-    """Lists commands by what they are for, with their first sentence in full.
-
-    Contexts and formatters are those of click, or of the copy of it in newer releases of typer.
-    """
+    """Lists commands by what they are for; contexts are those of click, or of typer's copy of it."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, as `SECTIONS` orders them."""
@@ -56,10 +53,5 @@ class Sections(TyperGroup):
 
 
 crfseq_cli = typer.Typer(
-    name="crfseq",
-    cls=Sections,
-    help=HELP,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+    name="crfseq", cls=Sections, help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )

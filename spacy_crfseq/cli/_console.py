@@ -13,9 +13,8 @@ from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
-import typer
 from catalogue import RegistryError
 from spacy.cli._util import show_validation_error
 from spacy.util import import_file
@@ -27,10 +26,6 @@ from wasabi.util import ENV_ANSI_DISABLED
 
 from ..errors import ConfigError, CrfError, DataError, FormatError, ModelFileError
 
-CodeOption = Annotated[
-    Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")
-]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")]
 FAILED, INTERRUPTED = 1, 130
 TITLES = {
     ConfigError: "This cannot work",
@@ -54,10 +49,7 @@ def advise(*commands: str) -> None:
 
 
 class Rows:
-    """A table that grows: aligned rows on a terminal, NAME=VALUE in a pipe, where values that are not there go.
-
-    columns, names (Sequence[str]): What a column is called in the two; an empty name leaves the value alone.
-    """
+    """A table that grows: aligned rows on a terminal, in a pipe NAME=VALUE (or VALUE if unnamed) of what is there."""
 
     def __init__(self, columns: Sequence[str], names: Sequence[str], widths: Sequence[int], aligns: Any) -> None:
         self._columns, self._names, self._widths, self._aligns = columns, names, widths, aligns
@@ -85,7 +77,7 @@ def cut(words: str, room: int) -> str:
 
 
 def cut_name(feature: str, room: int) -> str:
-    """Return a feature, NAME=VALUE or NAME (note), in at most `room` characters: the end tells more than the name."""
+    """Return a feature, NAME=VALUE or NAME (note), in at most `room` characters: the end says more than the name."""
     at = min((i for i in (feature.find("="), feature.find(" (")) if i > 0), default=0)
     name, end = feature[:at], feature[at:]
     kept = room - len(end) - len("...")
@@ -101,10 +93,10 @@ def fail(title: str, text: str = "") -> NoReturn:
 
 
 @contextmanager
-def reported_errors(config: Path | None = None) -> Iterator[None]:
+def reported_errors(config: Path | None = None, code: Path | None = None) -> Iterator[None]:
     """Turn a user's mistakes into messages without a traceback; anything else passes through.
 
-    config (Path | None): The config file, for a hint on values that it lacks.
+    config, code (Path | None): A file for a hint on values that it lacks, and one to import first.
     """
     for stream in (sys.stdout, sys.stderr):
         _prepare(stream)
@@ -112,6 +104,7 @@ def reported_errors(config: Path | None = None) -> Iterator[None]:
         os.environ[ENV_ANSI_DISABLED] = "1"  # the name that wasabi knows
     plain, warnings.formatwarning = warnings.formatwarning, _format_warning
     try:
+        load_code(code)
         yield
     except ConfigValidationError as error:
         _fail_validation(error, config)
@@ -162,7 +155,6 @@ def _prepare(stream: TextIO) -> None:
 
 
 def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoReturn:
-    """Explain what is wrong with a config as spaCy does, but on stderr."""
     pretty, msg.pretty = msg.pretty, sys.stderr.isatty()
     try:
         with redirect_stdout(sys.stderr), show_validation_error(config, show_config=False):
@@ -174,22 +166,21 @@ def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoRet
 
 def _unknown_function(message: str) -> str:
     """Return the registry's message in short, with the nearest name; as it is where it says something else."""
-    told = re.search(r"function '([^']+)' in function registry '(crf_\w+)'.*Available names: (.*)", message, re.DOTALL)
-    if told is None:
+    found = re.search(r"function '([^']+)' in function registry '(crf_\w+)'.*Available names: (.*)", message, re.DOTALL)
+    if found is None:
         return message
-    name, registry, names = told.groups()
-    known = {_short(one): one for one in names.strip().split(", ")}
-    near = get_close_matches(_short(name), known, n=1)
+    name, registry, names = found.groups()
+
+    def short(one: str) -> str:
+        return re.sub(r"\.v\d+$", "", one).rpartition(".")[2]
+
+    known = {short(one): one for one in names.strip().split(", ")}
+    near = get_close_matches(short(name), known, n=1)
     hint = f"Did you mean {known[near[0]]!r}? " if near else ""
     return (
         f"There is no {name!r} among the {registry}. {hint}A function of your own comes in by --code FILE. "
         f"Known: {', '.join(known.values())}."
     )
-
-
-def _short(name: str) -> str:
-    """Return the name of a function without the package and the version."""
-    return re.sub(r"\.v\d+$", "", name).rpartition(".")[2]
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> str:

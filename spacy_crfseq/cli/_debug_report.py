@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..corpora import Preset
 from ..errors import CrfError
+from ..evaluation.corpus import Part, lengths_of, overlap
+from ..evaluation.corpus_findings import Finding
 from ._console import cut, printer
 from ._prospects import Component, Expense
-
-if TYPE_CHECKING:
-    from ..evaluation.corpus import Lengths, Part
-    from ..evaluation.corpus_findings import Finding
 
 SHOWN = 10
 """Errors of a file that are shown."""
 LABEL_ROWS = 50
+CORPUS_ROWS = (
+    "sequences", "tokens", "distinct words", "tokens of a sentence, median", "95 % have at most", "longest",
+    "repeated sentences",
+)  # fmt: skip
 TEMPLATE = 32
 """Characters of a template's name, so that the table fits into a terminal."""
 MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}
@@ -33,16 +34,11 @@ class Errors:
 
     def __call__(self, error: CrfError) -> None:
         self.count += 1
-        if len(self.first) < SHOWN:
-            self.first.append(str(error))
+        self.first += [str(error)] * (len(self.first) < SHOWN)
 
 
 class Report(NamedTuple):
-    """All that was found.
-
-    parts (dict[str, Part]): "train" and, if given, "dev".
-    errors (dict[str, Errors]): Broken lines of each part.
-    """
+    """All that was found."""
 
     layout: Preset
     files: dict[str, Path]
@@ -89,36 +85,27 @@ def print_report(report: Report) -> None:
     for severity in ("fail", "warn", "good"):
         for finding in report.findings:
             if finding.severity == severity:
-                _print_finding(finding)
-
-
-def _print_finding(finding: Finding) -> None:
-    if sys.stdout.isatty():
-        getattr(printer(), finding.severity)(finding.text)
-    else:
-        print(MARKS[finding.severity], finding.text)
-    for place in finding.places:
-        print(f"       {place}")
+                if sys.stdout.isatty():
+                    getattr(say, severity)(finding.text)
+                else:
+                    print(MARKS[severity], finding.text)
+                print(*(f"       {place}\n" for place in finding.places), sep="", end="")
 
 
 def _print_corpus(say: Any, report: Report) -> None:
-    from ..evaluation.corpus import lengths_of, overlap
-
     whole = {name: part for name, part in report.parts.items() if part.lengths}
     if not whole:
         return
     say.divider("Corpus")
-    cells: dict[str, Callable[[Part, Lengths], str]] = {
-        "sequences": lambda part, _: f"{len(part.lengths):,}",
-        "tokens": lambda part, _: f"{part.tokens:,}",
-        "distinct words": lambda part, _: f"{len(part.words):,}",
-        "tokens of a sequence, median": lambda _, lengths: f"{lengths.median:.0f}",
-        "95 % have at most": lambda _, lengths: f"{lengths.most:.0f}",
-        "longest": lambda _, lengths: f"{lengths.longest:,}",
-        "repeated sentences": lambda part, _: f"{part.repeated:,}",
-    }
     each = [(part, lengths_of(part)) for part in whole.values()]
-    rows = [(name, *(cell(*one) for one in each)) for name, cell in cells.items()]
+    cells = [
+        (
+            f"{len(part.lengths):,}", f"{part.tokens:,}", f"{len(part.words):,}", f"{lengths.median:.0f}",
+            f"{lengths.most:.0f}", f"{lengths.longest:,}", f"{part.repeated:,}",
+        )
+        for part, lengths in each
+    ]  # fmt: skip
+    rows: list[tuple[str, ...]] = list(zip(CORPUS_ROWS, *cells, strict=True))
     if len(whole) == 2:
         shared = overlap(whole["train"], whole["dev"])
         rows.append(("tokens of words not in train", "", f"{100 * shared.unseen_words:.1f} %"))
@@ -142,10 +129,10 @@ def _print_labels(say: Any, report: Report, name: str) -> None:
 
 def _print_component(say: Any, name: str, component: Component) -> None:
     say.divider(f"{name}: {len(component.templates)} templates, {component.attributes:,} attributes")
-    dead = set(component.dead())
+    dead, room = set(component.dead()), TEMPLATE if sys.stdout.isatty() else sys.maxsize
     rows = [
         (
-            cut(use.name, TEMPLATE) if sys.stdout.isatty() else use.name,
+            cut(use.name, room),
             f"{use.attributes:,}",
             f"{100 * use.once / max(1, use.attributes):.0f} %",
             f"{100 * use.tokens / max(1, component.n_tokens):.0f} %",

@@ -37,8 +37,7 @@ def for_each_component(
 ) -> tuple[dict[str, Result], dict[str, str]]:
     """Return what `work` makes of each component and the Docs as it meets them, and why components were left out.
 
-    required (bool): Whether components were asked for by name, so that none may be left out; nor may the only one be.
-    skipped (type[CrfError]): Errors that leave a component out.
+    required (bool): Raise errors of the kind `skipped`, as for an only component, instead of leaving components out.
     """
     results: dict[str, Result] = {}
     reasons: dict[str, str] = {}
@@ -60,7 +59,6 @@ def judge(
 ) -> tuple[Judged, Answers]:
     """Return what a component predicts for Docs beside the gold annotation, and its answers.
 
-    answers (Answers | None): Its answers, if it has been asked already.
     RAISES DataError: If the gold annotation has nothing for it.
     """
     from ..training.compatibility import is_local

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and what commands that train do with theirs before they begin."""
+"""Arguments and options that commands share, one name for each, and the overrides of those that train."""
 
 from __future__ import annotations
 
@@ -14,21 +14,36 @@ from spacy.cli._util import parse_config_overrides
 
 from ..corpora.layouts import FORMAT_HELP, TEXTS_HELP
 from ..pipeline.gold_files import GIVEN_HELP
-from ._console import load_code, printer, reported_errors
+from ._console import printer, reported_errors
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of a command that takes overrides of its config."""
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")]
-ConfigArgument = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
-EveryOption = Annotated[
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")]
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
+GoldFile = Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")]
+TextOrFile = Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts")]
+GoldFormat = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
+TextFormat = Annotated[str | None, typer.Option("--format", "-f", help=TEXTS_HELP)]
+Given = Annotated[str | None, typer.Option(help=GIVEN_HELP)]
+Components = Annotated[
+    list[str] | None, typer.Option("--component", "-p", help="CRF component, may be given more than once [all]")
+]
+OneComponent = Annotated[
+    str | None, typer.Option("--component", "-p", help="CRF component [the only one that predicts spans]")
+]
+Every = Annotated[
     int | None, typer.Option(min=1, help="Iterations between two dev scores [1 if online, such as AdaGrad, else 10]")
 ]
-PatienceOption = Annotated[
+Patience = Annotated[
     int | None,
     typer.Option(min=0, help="Stop after so many scores without a gain; 0: when converged [5 if online, else 0]"),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON")]
-LangOption = Annotated[str, typer.Option("--lang", "-l", help="Language code")]
+Samples = Annotated[int, typer.Option(min=1, help="Samples of the texts, for intervals and p values")]
+PageInstead = Annotated[Path | None, typer.Option("--output", "-o", help="HTML file to write instead")]
+Lang = Annotated[str, typer.Option("--lang", "-l", help="Language code")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead")]
+Code = Annotated[Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")]
 
 _ENDS = "The optimizer has a limit of its own: --components.NAME.optimizer.max_iterations N."
 OF_SPACY_TRAIN = {
@@ -47,8 +62,7 @@ def training(ctx: typer.Context, config: Path, code: Path | None, verbose: bool)
     if verbose:
         util.logger.setLevel(logging.DEBUG)
     overrides = read_overrides(ctx.args)
-    with reported_errors(config):
-        load_code(code)
+    with reported_errors(config, code):
         yield overrides
 
 
@@ -73,25 +87,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")]
-GoldFile = Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")]
-TextOrFile = Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts")]
-
-GoldFormat = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
-TextFormat = Annotated[str | None, typer.Option("--format", "-f", help=TEXTS_HELP)]
-Given = Annotated[str | None, typer.Option(help=GIVEN_HELP)]
-
-Components = Annotated[
-    list[str] | None, typer.Option("--component", "-p", help="CRF component, may be given more than once [all]")
-]
-OneComponent = Annotated[
-    str | None, typer.Option("--component", "-p", help="CRF component [the only one that predicts spans]")
-]
-Samples = Annotated[int, typer.Option(min=1, help="Samples of the texts, for intervals and p values")]
-PageInstead = Annotated[Path | None, typer.Option("--output", "-o", help="HTML file to write instead")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead")]
 
 
 def number(what: str, least: int = 1) -> Any:

@@ -29,10 +29,7 @@ def add_to(curve: LiveCurve, progress: Progress) -> None:
 
 
 class Reporter:
-    """Shows and logs the progress of one component after another; an instance is a callback of `fit`.
-
-    log (Path): A new file, one JSON object a line.
-    """
+    """Shows and logs the progress of one component after another; an instance is a callback of `fit`."""
 
     def __init__(self, log: Path) -> None:
         self._log = log.open("w", encoding="utf8")
@@ -65,15 +62,9 @@ class Reporter:
         self._log.close()
 
     def _cells(self, progress: Progress) -> list[str]:
-        report = progress.report
-        return [
-            cut(self._name, WIDTHS[0]),
-            str(progress.iteration),
-            f"{report.value:.2f}",
-            "-" if math.isnan(report.grad_norm) else f"{report.grad_norm:.4g}",
-            f"{report.loss / self._tokens:.4f}",
-            "-" if progress.active is None else str(progress.active),
-            "-" if progress.score is None else f"{100 * progress.score:.2f}",
-            f"{progress.seconds:.2f}",
-            "*" if progress.best else "",
-        ]
+        report, score, active = progress.report, progress.score, progress.active
+        gradient = "-" if math.isnan(report.grad_norm) else f"{report.grad_norm:.4g}"
+        figures = [f"{report.value:.2f}", gradient, f"{report.loss / self._tokens:.4f}"]
+        figures += ["-" if active is None else str(active), "-" if score is None else f"{100 * score:.2f}"]
+        name = cut(self._name, WIDTHS[0])
+        return [name, str(progress.iteration), *figures, f"{progress.seconds:.2f}", "*" if progress.best else ""]

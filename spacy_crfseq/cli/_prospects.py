@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spacy import util
 
+from ..evaluation.corpus_findings import Finding
+
 if TYPE_CHECKING:
-    from ..evaluation.corpus_findings import Finding
     from ..evaluation.templates import TemplateUse
     from ..pipeline.component import CRFComponent
     from ..training.cost import Cost
@@ -23,12 +24,7 @@ if TYPE_CHECKING:
 
 
 class Component(NamedTuple):
-    """What is to be known about a component before it is trained.
-
-    templates (list[TemplateUse]): What its features do on the training file.
-    unset (list[str]): Columns that they read and nothing sets.
-    cost (Cost | None): Of its training.
-    """
+    """What is to be known before training: what templates do, columns that are read and never set, the cost."""
 
     n_labels: int
     n_tokens: int
@@ -53,20 +49,16 @@ class Component(NamedTuple):
         }
 
     def dead(self) -> list[str]:
-        """Return the templates that tell nothing."""
-        return [
-            use.name
-            for use in self.templates
-            if use.is_dead(self.n_tokens) or any(part.partition("[")[0] in self.unset for part in use.name.split("|"))
-        ]
+        """Return the templates that never help to choose between labels."""
+
+        def is_unset(name: str) -> bool:
+            return any(part.partition("[")[0] in self.unset for part in name.split("|"))
+
+        return [use.name for use in self.templates if use.is_dead(self.n_tokens) or is_unset(use.name)]
 
 
 class Expense(NamedTuple):
-    """What training the whole pipeline costs.
-
-    encoding, training (float): Seconds until all is in memory, and of the iterations.
-    megabytes (float | None): Most memory that this process needed so far, None where the system does not tell.
-    """
+    """What the pipeline costs: seconds to encode and to train, and the most memory of this process, if known."""
 
     encoding: float
     training: float
@@ -86,10 +78,7 @@ def look_at_config(
     }
     with _aside():
         setup = set_up(config, Path(tempfile.gettempdir()), overrides)
-        costs: dict[str, Cost] = {}
-        expense = None
-        if with_cost:
-            costs, expense = _costs(setup)
+        costs, expense = _costs(setup) if with_cost else ({}, None)
         return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
 
 
@@ -127,7 +116,6 @@ def _peak_megabytes() -> float | None:
 
 
 def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
-    """Return what the features of a component do on the training corpus."""
     from ..evaluation.templates import template_uses
     from ..features.encoder import Encoder
     from ..features.plan import lexical_names
@@ -139,15 +127,9 @@ def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -
     plans = features.plans()
     encoder = Encoder(*plans, lexeme_reader(lambda: vocab, lexical_names(*plans), features.functions))
     encoder.keep_names()
-    found = collect(
-        setup.train,
-        annotation,
-        encoder,
-        lambda docs, columns: read_docs(docs, columns, annotation.reads, features.token_functions),
-        PartialTable(annotation),
-        name,
-        pipe.reads - set(encoder.columns),
-    )
+    read = lambda docs, columns: read_docs(docs, columns, annotation.reads, features.token_functions)  # noqa: E731
+    unread = pipe.reads - set(encoder.columns)
+    found = collect(setup.train, annotation, encoder, read, PartialTable(annotation), name, unread)
     uses = template_uses(encoder.state, found.known.state) + template_uses(encoder.pair, found.known.pair)
     unset = [column for column in found.absent if column not in _set_before(setup, name)]
     return Component(len(annotation.found_tags(found.tags)), found.known.n_tokens, uses, unset, cost)
@@ -168,11 +150,10 @@ def _set_before(setup: Setup, name: str) -> set[str]:
 
 
 def findings_of_components(components: Mapping[str, Component]) -> list[Finding]:
-    """Return what is to be known and mended about components."""
-    from ..evaluation.corpus_findings import Finding
-
+    """Return what is to be known and fixed about components."""
     found = []
     for name, component in components.items():
+        dead, cost = component.dead(), component.cost
         if component.unset:
             text = (
                 f"{name} reads {', '.join(component.unset)}, which nothing sets: list the component that does in "
@@ -180,15 +161,11 @@ def findings_of_components(components: Mapping[str, Component]) -> list[Finding]
                 "features."
             )
             found.append(Finding("warn", text))
-        dead, cost = component.dead(), component.cost
         if dead:
             found.append(Finding("warn", f"{name}: {len(dead)} templates tell nothing here: {', '.join(dead)}."))
         if cost is not None and cost.bounded:
-            text = (
-                f"{name}: the optimizer did not converge on a sample; its costs are those of all of its "
-                f"{cost.iterations:,} iterations. Give it fewer, or --patience."
-            )
-            found.append(Finding("warn", text))
+            text = f"{name}: the optimizer did not converge on a sample; its costs are those of all of its"
+            found.append(Finding("warn", f"{text} {cost.iterations:,} iterations. Give it fewer, or --patience."))
         if not dead and not component.unset:
             found.append(Finding("good", f"{name}: all {len(component.templates)} templates tell something"))
     return found

@@ -24,10 +24,10 @@ from ..errors import ConfigError, DataError, suggest
 from ..evaluation import active as measures
 from ..files import write_text
 from ..pipeline.select import one_crf_of, run_between
-from ..pipeline.texts import Text, read_texts
+from ..pipeline.texts import read_texts
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, load_code, printer, reported_errors
+from ._console import INTERRUPTED, printer, reported_errors
 from ._judging import in_batches
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def active_cli(
     number: Annotated[int, options.number("Texts to keep")] = 100,
     nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
     output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Choose the texts whose annotation would teach the model most.
 
@@ -68,8 +68,7 @@ def active_cli(
       python -m spacy crfseq active training/model-best news.txt -p crf_ner \\
           --by margin -n 200 --output to_annotate.jsonl
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         check_output_file(output, texts)
         chosen = active(model, texts, format_, by=by, component=component, number=number, nbest=nbest)
         lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
@@ -84,12 +83,7 @@ def active_cli(
 
 
 class Chosen(NamedTuple):
-    """What `active` found.
-
-    tasks (list[dict]): The most useful texts first, as annotation tools take them.
-    seen (int): Texts that were looked at.
-    interrupted (bool): Whether an interrupt ended the search early.
-    """
+    """Tasks, the most useful text first; how many texts were seen; whether an interrupt ended the search early."""
 
     tasks: list[dict[str, Any]]
     seen: int
@@ -108,9 +102,6 @@ def active(
 ) -> Chosen:
     """Return the texts of a file that a component is least sure about.
 
-    format_name (str | None): As `read_texts` has it.
-    by (str): A name in `MEASURES`.
-    component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
     RAISES CrfError: If there is no such measure or component, it has no probabilities, or the file cannot be read.
     """
     if by not in MEASURES:
@@ -125,16 +116,21 @@ def active(
                 docs = run_between(nlp, [text.doc for text in batch], None, name)
                 answers = pipe.ask(docs, preset=True)
                 values = MEASURES[by](answers, nbest)
-                best.add(values, lambda: _tasks(batch, docs, answers, by, values))  # noqa: B023
+
+                def tasks() -> list[dict[str, Any]]:
+                    metas = [
+                        {**text.meta, "score": value, "measure": by, "line": text.line}
+                        for text, value in zip(batch, values.tolist(), strict=True)  # noqa: B023
+                    ]
+                    return list(map(task_of, docs, answers.spans(), metas))  # noqa: B023
+
+                best.add(values, tasks)
                 bar.update(len(batch))
     except KeyboardInterrupt:
         interrupted = True
     if not best.seen and not interrupted:
         raise DataError(f"{texts} holds no text.")
     return Chosen(best.tasks(), best.seen, interrupted)
-
-
-# Measures
 
 
 def _each(measure: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.float64]:
@@ -156,14 +152,8 @@ MEASURES: Mapping[str, Callable[[Answers, int], NDArray[np.float64]]] = {
 """Functions from answers and the length of an N-best list to a value for each Doc, larger where it would teach more."""
 
 
-# The choice
-
-
 class Best:
-    """The texts of the largest values so far; of equal ones, the first.
-
-    size (int): Texts to keep.
-    """
+    """The texts of the largest values so far; of equal ones, the first."""
 
     def __init__(self, size: int) -> None:
         self.seen = 0
@@ -186,18 +176,6 @@ class Best:
     def tasks(self) -> list[dict[str, Any]]:
         """Return what was kept, the largest values first."""
         return [task for *_, task in sorted(self._heap, reverse=True)]
-
-
-# What annotation tools read
-
-
-def _tasks(
-    texts: Sequence[Text], docs: Sequence[Doc], answers: Answers, by: str, values: NDArray[np.float64]
-) -> list[dict[str, Any]]:
-    return [
-        task_of(doc, scored, {**text.meta, "score": value, "measure": by, "line": text.line})
-        for text, doc, scored, value in zip(texts, docs, answers.spans(), values.tolist(), strict=True)
-    ]
 
 
 def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str, Any]:

@@ -20,20 +20,20 @@ from tqdm import tqdm
 
 from ..corpora.outputs import check_output_pipeline
 from ..errors import ConfigError, DataError
+from ..evaluation.calibration import Calibration, Certainty, calibration, fit_temperature
+from ..evaluation.judged import Judged
 from ..files import replace_folder, write_json
 from ..pipeline.gold_files import names_of, read_gold
 from ..pipeline.select import crfs_of
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
+from ._console import printer, reported_errors
 from ._judging import for_each_component, judge
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ..evaluation.calibration import Calibration, Certainty
-    from ..evaluation.judged import Judged
     from ..pipeline.component import CRFComponent
 
 FEW = 100
@@ -53,7 +53,7 @@ def calibrate_cli(
     ] = False,
     given: options.Given = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Let probabilities mean what they say: of the spans with probability 0.8, eight in ten should be right.
 
@@ -67,21 +67,17 @@ def calibrate_cli(
       python -m spacy crfseq calibrate training/model-best dev.conll \\
           --format conll2003
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         done = calibrate(
             model, file, format_, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
             given=names_of(given),
         )  # fmt: skip
         for name, reason in done.skipped.items():
             print(f"{name} is left as it is. {reason}", file=sys.stderr)
-        for name, result in done.results.items():
-            if result.before.whole.total < FEW:
-                print(
-                    f"{name}: {result.before.whole.total} {result.unit} are few to fit a temperature to, and too few "
-                    "for the figures of single labels and bins. Give a larger file if there is one.",
-                    file=sys.stderr,
-                )
+        for name, (unit, before, _) in done.results.items():
+            if before.whole.total < FEW:
+                text = f"{name}: {before.whole.total} {unit} are few to fit a temperature to, and too few for figures"
+                print(f"{text} of single labels and bins. Give a larger file if there is one.", file=sys.stderr)
         if as_json:
             print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
         else:
@@ -89,10 +85,7 @@ def calibrate_cli(
 
 
 class Result(NamedTuple):
-    """What calibrating a component did.
-
-    unit (str): What was judged, "spans" or "tokens".
-    """
+    """What calibrating a component did to its "spans" or "tokens"."""
 
     unit: str
     before: Certainty
@@ -100,19 +93,13 @@ class Result(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures in a form that JSON knows."""
-        sections = {
-            name: {**one.as_json(), "labels": {label: each._asdict() for label, each in one.labels.items()}}
-            for name, one in (("before", self.before), ("after", self.after))
-        }
-        return {"unit": self.unit, **sections}
+        sections = {"before": self.before, "after": self.after}
+        labels = {name: {label: one._asdict() for label, one in of.labels.items()} for name, of in sections.items()}
+        return {"unit": self.unit, **{name: {**of.as_json(), "labels": labels[name]} for name, of in sections.items()}}
 
 
 class Done(NamedTuple):
-    """What `calibrate` did.
-
-    results (dict[str, Result]): Of each component.
-    skipped (dict[str, str]): Why components were left as they are.
-    """
+    """What `calibrate` did."""
 
     results: dict[str, Result]
     skipped: dict[str, str]
@@ -131,10 +118,6 @@ def calibrate(
 ) -> Done:
     """Fit the temperature of components on an annotated file and store it with the model.
 
-    output (Path | None): Folder for the pipeline; None to replace the settings of the components in `model`.
-    components (Sequence[str]): Names; if there are none, all CRFs that have probabilities and gold annotation.
-    n_bins, equal_mass: Of the reliability tables.
-    format_name, given: As `read_gold` has them.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
     if output is None and not Path(model).is_dir():
@@ -158,11 +141,6 @@ def calibrate(
 
 
 def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]) -> tuple[Judged, Judged]:
-    """Fit the temperature of a component and return its predictions without and with it, without changing anything.
-
-    RAISES CrfError: If the component has no probabilities, or there is nothing to judge its predictions by.
-    """
-    from ..evaluation.calibration import fit_temperature
     from ..training.compatibility import check_global
 
     check_global(pipe.name, pipe.method.loss, "a temperature")
@@ -183,53 +161,39 @@ def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]
 
 
 def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> None:
-    """Write the temperatures to the settings of components, in a copy of the pipeline if `output` is given."""
     from ..pipeline.storage import read_settings
 
     def write(folder: Path) -> None:
+        if folder != model:
+            shutil.copytree(model, folder)
         for name, temperature in temperatures.items():
             file = folder / name / "cfg"
             write_json(file, {**read_settings(file), "temperature": temperature})
 
-    def copy(folder: Path) -> None:
-        shutil.copytree(model, folder)
-        write(folder)
-
     if output is None:
         write(model)
     else:
-        replace_folder(output, copy)
-
-
-# The report
+        replace_folder(output, write)
 
 
 def _print(done: Done, target: Path) -> None:
-    from ..evaluation.calibration import calibration
-
     say, none = printer(), calibration([], [])
     for name, (unit, before, after) in done.results.items():
         change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
         say.divider(name)
         say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
         for when, section in (("before", before), ("after", after)):
-            say.table(
-                [
-                    (f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", *(f"{n:.3f}" for n in part[3:]))
-                    for part in section.bins
-                ],
-                header=(f"{when}: probability", unit, "mean", "right"),
-                aligns=("l", *"rrr"),
-                divider=True,
-            )
+            bins = [
+                (f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", *(f"{n:.3f}" for n in part[3:]))
+                for part in section.bins
+            ]
+            header = f"{when}: probability", unit, "mean", "right"
+            say.table(bins, header=header, aligns=("l", *"rrr"), divider=True)
         labels = sorted({*before.labels, *after.labels})
         rows = [_label_cells(one, before.labels.get(one, none), after.labels.get(one, none)) for one in labels]
-        say.table(
-            [*rows, _label_cells("all", before.whole, after.whole)],
-            header=("label", unit, "right", "mean", "", "ECE", "", "Brier", ""),
-            aligns=("l", *"rrrlrlrl"),
-            divider=True,
-        )
+        rows.append(_label_cells("all", before.whole, after.whole))
+        columns = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
+        say.table(rows, header=columns, aligns=("l", *"rrrlrlrl"), divider=True)
     say.good(f"Saved the temperature of {', '.join(done.results)} to {target}")
 
 

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import spacy
 import typer
@@ -19,20 +19,22 @@ from tqdm import tqdm
 
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
+from ..evaluation import bootstrap, comparison
+from ..evaluation.comparison import Change, Comparison
+from ..evaluation.judged import Judged
 from ..files import write_text
 from ..pipeline.gold_files import format_of, names_of, read_gold
 from ..pipeline.select import crfs_of
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
+from ._console import printer, reported_errors
 from ._judging import for_each_component, judge, text_style
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from ..evaluation.comparison import Change, Comparison
-    from ..evaluation.judged import Judged
+    from ..pages.marks import TextStyle
     from ..pipeline.component import CRFComponent
     from ..schemes import Span
 
@@ -54,11 +56,11 @@ def compare_cli(
     output: Annotated[Path | None, options.output("HTML file for the comparison")] = None,
     given: options.Given = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Compare two pipelines on the same texts: scores side by side, what got better and what worse.
 
-    The difference is B less A. Its interval is the middle 95 % of samples of the texts; p tells how often chance
+    The difference is B less A. Its interval is the middle 95 % of samples of the texts; p says how often chance
     alone makes a difference as large (paired bootstrap; of single labels not corrected for their number).
 
     \b
@@ -66,13 +68,17 @@ def compare_cli(
       python -m spacy crfseq compare training/model-best other/model-best \\
           dev.conll --format conll2003
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         check_output_file(output, file)
         done = compare(
-            first, second, file, format_, components=component or [], given=names_of(given), n_samples=samples,
-            output=output, n_shown=number,
-        )  # fmt: skip
+            first, second, file, format_, components=component or [], given=names_of(given), n_samples=samples
+        )
+        if output is not None:
+            from ..pages.compare import compare_page
+
+            about = first, second, str(file)
+            shown = done.components, done.doubts, done.style
+            write_text(output, compare_page(about, *shown, n_shown=number, n_samples=samples))
         for doubt in done.doubts:
             print(f"Warning: {doubt}", file=sys.stderr)
         if as_json:
@@ -86,13 +92,11 @@ def compare_cli(
 
 
 class Compared(NamedTuple):
-    """What `compare` found.
-
-    doubts (list[str]): Reasons not to trust the comparison.
-    """
+    """What `compare` found, reasons not to trust it, and how the texts look."""
 
     components: list[Comparison]
     doubts: list[str]
+    style: TextStyle
 
 
 def compare(
@@ -104,18 +108,11 @@ def compare(
     components: Sequence[str] = (),
     given: Sequence[str] | None = None,
     n_samples: int = 1000,
-    n_shown: int = 5,
-    output: Path | None = None,
 ) -> Compared:
-    """Compare two pipelines on an annotated file, and write a page if `output` is given.
+    """Compare two pipelines on an annotated file.
 
-    format_name, given: As `read_gold` has them.
-    components (Sequence[str]): Names of CRF components of both; if there are none, all that both have.
-    n_shown (int): Texts to show on the page, of those that got better, and of the others.
     RAISES CrfError: If there is nothing to compare.
     """
-    from ..evaluation import bootstrap, comparison
-
     kind = format_of(file, format_name)
     models = str(first), str(second)
     pipelines = [spacy.load(model) for model in models]
@@ -128,9 +125,12 @@ def compare(
         )
     wanted = [{name: of[name] for name in shared} for of in pipes]
     judged, docs = _judge_both(pipelines, wanted, file, kind, given)
-    doubts = _left_out(pipes, shared, models)
-    doubts += [told] if (told := bootstrap.doubt(len(docs))) else []
-    doubts += _different_tokens(pipelines, docs)
+    doubts = [
+        f"only {model} has {', '.join(own)}, which is left out."
+        for of, model in zip(pipes, models, strict=True)
+        if (own := [name for name in of if name not in shared])
+    ]
+    doubts += [*filter(None, [bootstrap.doubt(len(docs))]), *_different_tokens(pipelines, docs)]
     found = []
     for name in shared:
         if name in judged[0] and name in judged[1]:
@@ -138,20 +138,11 @@ def compare(
             found.append(comparison.compare(name, judged[0][name], judged[1][name], n_samples))
     if not found:
         raise DataError(f"{file} holds no gold annotation for {', '.join(shared)}. Check --format and --component.")
-    if output is not None:
-        from ..pages.compare import compare_page
-
-        about, style = (*models, str(file)), text_style(pipelines[0])
-        write_text(output, compare_page(about, found, doubts, style, n_shown=n_shown, n_samples=n_samples))
-    return Compared(found, doubts)
+    return Compared(found, doubts, text_style(pipelines[0]))
 
 
 def _judge_both(
-    pipelines: Sequence[Language],
-    pipes: Sequence[dict[str, CRFComponent]],
-    file: Path,
-    kind: str,
-    given: Sequence[str] | None,
+    pipelines: Sequence[Language], pipes: Sequence[dict[str, CRFComponent]], file: Path, kind: str, given: Any
 ) -> tuple[list[dict[str, Judged]], list[Doc]]:
     """Return the predictions of components that the file has gold annotation for, and its texts."""
     judged: list[dict[str, Judged]] = []
@@ -173,17 +164,6 @@ def _judge_both(
     return judged, docs
 
 
-# Doubts
-
-
-def _left_out(pipes: Sequence[dict[str, CRFComponent]], shared: Sequence[str], models: Sequence[str]) -> list[str]:
-    return [
-        f"only {model} has {', '.join(name for name in of if name not in shared)}, which is left out."
-        for of, model in zip(pipes, models, strict=True)
-        if any(name not in shared for name in of)
-    ]
-
-
 def _different_tokens(pipelines: Sequence[Language], docs: Sequence[Doc]) -> list[str]:
     texts = [doc.text for doc in docs[:TOKENISED]]
     one, other = ([[token.text for token in nlp.make_doc(text)] for text in texts] for nlp in pipelines)
@@ -199,30 +179,22 @@ def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:
     settings = [{**pipe.annotation.settings(), "scheme": None} for pipe in (first, second)]
     doubts = []
     if settings[0] != settings[1]:
-        told = " and ".join(", ".join(f"{k} = {v!r}" for k, v in each.items() if v is not None) for each in settings)
-        doubts.append(f"{first.name} predicts different things: {told}.")
+        each = " and ".join(", ".join(f"{k} = {v!r}" for k, v in one.items() if v is not None) for one in settings)
+        doubts.append(f"{first.name} predicts different things: {each}.")
     one, other = set(first.labels), set(second.labels)
-    for mine, theirs, which in ((one, other, "A"), (other, one, "B")):
-        if mine - theirs:
-            doubts.append(f"only {which} predicts {', '.join(sorted(mine - theirs))} ({first.name}).")
+    for own, which in ((one - other, "A"), (other - one, "B")):
+        if own:
+            doubts.append(f"only {which} predicts {', '.join(sorted(own))} ({first.name}).")
     return doubts
 
 
-# The report
-
-
 def _print(one: Comparison, n_shown: int) -> None:
-    say = printer()
+    say, rows = printer(), one.rows()
     say.divider(one.name)
-    rows = one.rows()
-    more = len(one.labels) + 1 - len(rows)
-    say.table(
-        [(name, n, *line.cells()) for name, n, line in rows],
-        header=("", "gold", "A", "B", "B - A", "95 %", "p"),
-        aligns=("l", *"rrrrrr"),
-        divider=True,
-    )
-    if more > 0:
+    cells = [(name, n, *line.cells()) for name, n, line in rows]
+    header = "", "gold", "A", "B", "B - A", "95 %", "p"
+    say.table(cells, header=header, aligns=("l", *"rrrrrr"), divider=True)
+    if (more := len(one.labels) + 1 - len(rows)) > 0:
         say.text(f"{more} rarer labels are left out; --json has them.")
     say.text(one.in_words())
     for title, how_many, changes in one.changes(n_shown):
@@ -242,6 +214,5 @@ def _change_lines(change: Change) -> list[str]:
 
 
 def _spans_words(words: Sequence[str], odd: Sequence[Span], end: int) -> str:
-    """Return spans in words, those that begin before a token, and how many more there are."""
-    told = [f"{' '.join(words[span.start : span.end])} [{span.label}]" for span in odd if span.start < end]
-    return ", ".join([*told, *([f"{len(odd) - len(told)} more"] if len(told) < len(odd) else [])]) or "nothing"
+    named = [f"{' '.join(words[span.start : span.end])} [{span.label}]" for span in odd if span.start < end]
+    return ", ".join([*named, *([f"{len(odd) - len(named)} more"] if len(named) < len(odd) else [])]) or "nothing"

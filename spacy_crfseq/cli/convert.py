@@ -132,7 +132,12 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
     _check(settings)
     check_output_file(target, source)
     if settings.target == DOCBIN:
-        return _write_docs(target, _read_docs(source, settings))
+        from spacy.tokens import DocBin
+
+        binary = DocBin(docs=_read_docs(source, settings), store_user_data=True)
+        with replacing(target) as temporary:
+            binary.to_disk(temporary)
+        return len(binary)
     if settings.source == DOCBIN:
         sentences = _sentences_of(source, settings)
     else:
@@ -141,7 +146,6 @@ def convert(source: Path, target: Path, settings: Settings) -> int:
 
 
 def _check(settings: Settings) -> None:
-    """RAISES ConfigError: On an unknown name, or a target with columns that the source does not hold."""
     check_choice("--from", settings.source, _SOURCES)
     if settings.target == CRFSUITE:
         raise ConfigError(
@@ -183,18 +187,17 @@ def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
 
 
 def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) -> Iterator[Sentence]:
-    """Yield the sentences with spans in the target's scheme."""
     scheme = settings.from_scheme or settings.layout.scheme
     columns = [name for name in SPAN_COLUMNS if name in PRESETS[settings.target].columns]
     for sentence in sentences:
         recoded = dict(sentence.columns)
         for name in columns:
-            # missing entities belong to no scheme
-            known = ["O" if tag == MISSING_ENTITY else tag for tag in sentence.columns[name]]
+            old = sentence.columns[name]
+            known = ["O" if tag == MISSING_ENTITY else tag for tag in old]  # missing entities belong to no scheme
             if settings.on_invalid == "error":
                 check_scheme(sentence._replace(columns={name: known}), name, scheme, source)
-            tags = zip(sentence.columns[name], encode(decode_lenient(known), len(known), settings.scheme), strict=True)
-            recoded[name] = [MISSING_ENTITY if old == MISSING_ENTITY else new for old, new in tags]
+            new = encode(decode_lenient(known), len(known), settings.scheme)
+            recoded[name] = [was if was == MISSING_ENTITY else tag for was, tag in zip(old, new, strict=True)]
         yield sentence._replace(columns=recoded)
 
 
@@ -219,17 +222,7 @@ def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
     return (example.reference for example in reader(spacy.blank(settings.lang)))
 
 
-def _write_docs(target: Path, docs: Iterable[Doc]) -> int:
-    from spacy.tokens import DocBin
-
-    binary = DocBin(docs=docs, store_user_data=True)
-    with replacing(target) as temporary:
-        binary.to_disk(temporary)
-    return len(binary)
-
-
 def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
-    """Yield the sentences of a DocBin file, without white space tokens, which columns cannot hold."""
     import spacy
 
     line = 1
@@ -251,15 +244,13 @@ def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
 def _column(doc: Doc, name: str, settings: Settings) -> list[str]:
     """Return a column of all tokens; of spans, only where they are missing."""
     held = {"tag": "TAG", "ent": "ENT_IOB"}
-    if name == "word":
-        return [token.text for token in doc]
-    if not (doc.has_annotation(held[name]) if name in held else CHUNKS_KEY in doc.spans):
+    if name != "word" and not (doc.has_annotation(held[name]) if name in held else CHUNKS_KEY in doc.spans):
         raise DataError(
             f"The doc {doc.text[:60]!r} has no {name} annotation, which {settings.target} files hold. "
             "Choose another --to, or annotate the docs."
         )
-    if name == "tag":
-        return [token.tag_ for token in doc]
+    if name in ("word", "tag"):
+        return [token.text if name == "word" else token.tag_ for token in doc]
     return [MISSING_ENTITY if name == "ent" and token.ent_iob == 0 else "" for token in doc]
 
 

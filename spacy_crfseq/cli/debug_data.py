@@ -7,7 +7,7 @@ at template by template, and its optimizers are tried on samples.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -18,25 +18,24 @@ from ..corpora import CUSTOM, DOCBIN, Preset, Sentence, check_file, get_preset, 
 from ..corpora.layouts import COLUMNS_HELP, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
 from ..corpora.presets import DOCS
 from ..errors import ConfigError, CrfError, DataError, FormatError
+from ..evaluation.corpus import PLAIN, Part, count, overlap
+from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
 from ..pipeline.texts import load_docs
 from ..schemes import encode
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import FAILED, CodeOption, load_code, reported_errors
+from ._console import FAILED, reported_errors
 from ._debug_report import Errors, Report, print_report
-from ._options import AsJson
 from ._prospects import Component, findings_of_components, look_at_config
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..evaluation.corpus import Part
-    from ..evaluation.corpus_findings import Finding
-
 LABELS = ("tag", "pos", "chunk", "ent")
 """Columns that hold labels, where no config says which are learnt."""
 SPANS = ("chunk", "ent")
 COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
-"""What the components of a factory learn, if not told otherwise."""
+"""What the components of a factory learn, unless their settings say otherwise."""
 
 
 @crfseq_cli.command("debug-data")
@@ -52,13 +51,13 @@ def debug_data_cli(
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
     cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
-    as_json: AsJson = False,
-    code: CodeOption = None,
+    as_json: options.AsJson = False,
+    code: options.Code = None,
 ) -> None:
     """Look into a corpus before training: labels, mistakes, what dev shares with it, features, costs.
 
     Ends with a list of what to fix: FAIL where training cannot work, which is also the exit code 1, warn where it works
-    worse than it could. All broken lines are told, not the first only.
+    worse than it could. All broken lines are reported, not the first only.
 
     The cost is that of 'crfseq fit' on this machine: two or three iterations are run on all data, and their number is
     extrapolated from two samples; without scoring on dev.
@@ -70,8 +69,7 @@ def debug_data_cli(
       python -m spacy crfseq debug-data train.conll --dev dev.conll \\
           --config config.cfg
     """
-    with reported_errors(config):
-        load_code(code)
+    with reported_errors(config, code):
         report = debug_data(file, dev, How(config, format_, columns, scheme, cost))
         if as_json:
             print(json.dumps(report.as_json(), indent=2))
@@ -92,13 +90,7 @@ class How(NamedTuple):
 
 
 class Source(NamedTuple):
-    """How a config reads a corpus.
-
-    layout (Preset): Of its files.
-    strict (bool): Whether its reader refuses invalid tags.
-    labels (tuple[str, ...]): Columns that its components learn.
-    key (str): Of chunks in a Doc.
-    """
+    """How a config reads a corpus: its layout, whether it refuses invalid tags, columns learnt, the key of chunks."""
 
     layout: Preset | None = None
     strict: bool = False
@@ -109,12 +101,9 @@ class Source(NamedTuple):
 def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> Report:
     """Look into a corpus.
 
-    RAISES CrfError: If there is no such file or config, or nothing tells the layout; what is wrong in the files is in
+    RAISES CrfError: If there is no such file or config, or nothing says the layout; what is wrong in the files is in
         the report.
     """
-    from ..evaluation.corpus import overlap
-    from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
-
     how = how or How()
     source = _source(how.config) if how.config else Source()
     explicit = how.format_name or how.columns or source.layout is None
@@ -129,7 +118,9 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
         parts[name] = _count(path, layout, source, broken[name])
         findings += _of_errors(path, layout, broken[name])
         if parts[name].lengths:
-            findings += findings_of(parts[name], _where(path, layout), strict=source.strict, learnt=name == "train")
+            between = ", doc " if layout.name == DOCBIN else ":"
+            where = lambda line: f"{path}{between}{line}" if line else str(path)  # noqa: B023, E731
+            findings += findings_of(parts[name], where, strict=source.strict, learnt=name == "train")
         elif not broken[name].count:
             findings.append(Finding("fail", f"{path}: no sentence in the file."))
     if all(parts[name].lengths for name in files) and dev:
@@ -137,7 +128,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     components: dict[str, Component] = {}
     expense = None
     if how.config and any(finding.severity == "fail" for finding in findings):
-        findings.append(Finding("warn", f"{how.config}: features and costs were not looked at; mend the rest."))
+        findings.append(Finding("warn", f"{how.config}: features and costs were not examined; correct the rest."))
     elif how.config:
         try:
             components, expense = look_at_config(how.config, file, dev, how.cost)
@@ -147,21 +138,14 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     return Report(layout, files, parts, broken, components, expense, findings)
 
 
-# Reading
-
-
 def _count(path: Path, layout: Preset, source: Source, broken: Errors) -> Part:
-    """Return the counts of a file, what cannot be read left out."""
-    from ..evaluation.corpus import PLAIN, count
-
     wanted = source.labels or tuple(name for name in LABELS if name in layout.columns)
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
     schemes = {name: scheme if name in SPANS else PLAIN for name in wanted}
     part = count(_sentences(path, layout, source.key, broken), schemes)
-    if source.labels is None:  # what a format may hold and this file does not is no mistake
-        unused = [name for name, column in part.columns.items() if not column.labels]
-        for name in unused if len(unused) < len(part.columns) else ():
-            del part.columns[name]
+    used = {name: column for name, column in part.columns.items() if column.labels}
+    if source.labels is None and used:  # what a format may hold and this file does not is no mistake
+        part.columns = used
     return part
 
 
@@ -178,7 +162,6 @@ def _sentences(path: Path, layout: Preset, key: str, broken: Errors) -> Iterator
 
 
 def _of_docs(path: Path, key: str, broken: Errors) -> Iterator[Sentence]:
-    """Yield the sequences of the Docs of a file, the number of the Doc as their line."""
     from spacy.vocab import Vocab
 
     for number, doc in enumerate(load_docs(path, Vocab()), start=1):
@@ -211,14 +194,7 @@ def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
     }
 
 
-def _where(path: Path, layout: Preset) -> Callable[[int], str]:
-    between = ", doc " if layout.name == DOCBIN else ":"
-    return lambda line: f"{path}{between}{line}" if line else str(path)
-
-
 def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
-    from ..evaluation.corpus_findings import Finding
-
     if not broken.count:
         return []
     text = f"{path}: {broken.count:,} lines cannot be read, listed above." if broken.count > 1 else broken.first[0]
@@ -230,10 +206,6 @@ def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
 
 
 def _source(config_path: Path) -> Source:
-    """Return how a config reads its corpora.
-
-    RAISES ConfigError: If there is no such config.
-    """
     if not config_path.is_file():
         raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
     config = util.load_config(config_path, interpolate=False)

@@ -14,20 +14,19 @@ import typer
 from ..corpora import PRESETS, SPAN_COLUMNS
 from ..corpora.layouts import file_columns
 from ..errors import ConfigError, DataError
+from ..evaluation.conlleval import SpanCounts
 from ..files import write_json
 from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
 from ..pipeline.gold_files import format_of, names_of, read_gold
 from ..schemes import Span
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
+from ._console import printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.training import Example
-
-    from ..evaluation.conlleval import SpanCounts
 
 WARM_UP = 32
 
@@ -40,7 +39,7 @@ def evaluate_cli(
     output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
     given: options.Given = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Score a pipeline on a corpus file, as conlleval does, and measure its speed.
 
@@ -52,8 +51,7 @@ def evaluate_cli(
       python -m spacy crfseq evaluate training/model-best test.conll \\
           --format conll2003 --output metrics.json
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         result = evaluate(model, file, format_, output=output, given=names_of(given))
         if as_json:
             print(json.dumps(result.metrics, indent=2))
@@ -64,12 +62,7 @@ def evaluate_cli(
 
 
 class Evaluation(NamedTuple):
-    """Scores of a pipeline.
-
-    metrics (dict): By spaCy's names, such as "ents_f", and "token_label_acc", "tokens", "seconds",
-        "tokens_per_second".
-    report (str): For people to read, in conlleval's form.
-    """
+    """Scores of a pipeline by spaCy's names, with speed, and a report in conlleval's form."""
 
     metrics: dict[str, Any]
     report: str
@@ -85,7 +78,6 @@ def evaluate(
 ) -> Evaluation:
     """Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
 
-    format_name, given: As `read_gold` has them.
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
     kind = format_of(file, format_name)
@@ -95,17 +87,13 @@ def evaluate(
     scored = _scored_columns(nlp, kind, gold.columns, gold.given)
     seconds = run_pipeline(nlp, gold.examples)
     main = PRESETS[kind].score if kind in PRESETS and PRESETS[kind].score in scored else scored[-1]
-    result = _evaluation(nlp, gold.examples, scored, main, chunks_key(nlp), seconds)
+    result = _evaluation(nlp, gold.examples, scored, main, seconds)
     if output is not None:
         write_json(output, result.metrics)
     return result
 
 
 def _scored_columns(nlp: Language, kind: str, columns: Sequence[str], given: Sequence[str]) -> list[str]:
-    """Return the columns of a file that a pipeline predicts.
-
-    RAISES ConfigError: If there is none.
-    """
     predicted, wanted = predicted_columns(nlp), [name for name in columns if name not in given]
     scored = [name for name in wanted if name in predicted]
     if not scored:
@@ -137,13 +125,13 @@ def run_pipeline(nlp: Language, examples: Sequence[Example]) -> float:
 
 
 def _evaluation(
-    nlp: Language, examples: Sequence[Example], scored: Sequence[str], main: str, key: str, seconds: float
+    nlp: Language, examples: Sequence[Example], scored: Sequence[str], main: str, seconds: float
 ) -> Evaluation:
     from spacy.scorer import Scorer
 
-    scores = Scorer(nlp=nlp).score(examples)
-    prefixes = [{"ent": "ents", "chunk": f"spans_{key}"}.get(name, name) for name in scored]
-    kept = {name: _plain(value) for name, value in scores.items() if name.startswith(tuple(f"{p}_" for p in prefixes))}
+    key = chunks_key(nlp)
+    prefixes = tuple({"ent": "ents_", "chunk": f"spans_{key}_"}.get(name, f"{name}_") for name in scored)
+    kept = {name: _plain(value) for name, value in Scorer(nlp=nlp).score(examples).items() if name.startswith(prefixes)}
     tokens = sum(len(example.predicted) for example in examples)
     counts = {name: _count(examples, name, key) for name in scored}
     speed = {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / seconds if seconds else 0.0}
@@ -152,13 +140,10 @@ def _evaluation(
         title = f"{name}\n" if len(counts) > 1 or name not in SPAN_COLUMNS else ""
         parts.append(title + found.report(spans=name in SPAN_COLUMNS))
     parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
-    metrics = {**kept, "token_label_acc": counts[main].accuracy, **speed}
-    return Evaluation(metrics, "\n\n".join(parts))
+    return Evaluation({**kept, "token_label_acc": counts[main].accuracy, **speed}, "\n\n".join(parts))
 
 
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
-    from ..evaluation.conlleval import SpanCounts
-
     counts, attribute = SpanCounts(), name if name == "morph" else f"{name}_"
     for example in examples:
         if name in SPAN_COLUMNS:
@@ -178,7 +163,6 @@ def _spans(doc: Doc, name: str, key: str) -> list[Span]:
 
 
 def _plain(value: Any) -> Any:
-    """Return scores without numpy's numbers, which JSON does not know."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     return float(value) if hasattr(value, "dtype") else value

@@ -20,14 +20,13 @@ from ..files import write_text
 from ..pipeline.select import one_crf_of, run_between
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
+from ._console import cut, cut_name, printer, reported_errors
 from ._judging import first_texts, text_style
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..pages.explain import Explained, ExplainedText
-    from ..pipeline.explanation import TokenExplanation
+    from ..pages.explain import Explained, ExplainedText, TokenExplanation
 
 SHOWN, ON_PAGE = 5, 8
 """Contributions to a label in the terminal and on a page."""
@@ -54,7 +53,7 @@ def explain_cli(
     limit: Annotated[int, typer.Option(min=1, help="Texts of a file to explain, from the first on")] = 10,
     output: options.PageInstead = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Tell which features and transitions make each label, and by how much it wins.
 
@@ -71,8 +70,7 @@ def explain_cli(
       python -m spacy crfseq explain training/model-best news.txt -p crf_ner \\
           --output page.html
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         check_output_file(output, source)
         found = explain(model, source, format_, component=component, tokens=tokens or (), against=label, limit=limit)
         if output is not None:
@@ -103,10 +101,6 @@ def explain(
 ) -> Explained:
     """Explain what a pipeline's CRF predicts for a text, or for the first texts of a file.
 
-    format_name (str | None): As `texts_of` has it.
-    component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
-    tokens (Sequence[str]): Words, or numbers of tokens; all if empty.
-    against (str | None): The label to compare with; None for the second most probable one.
     RAISES CrfError: If there is no such component, label or token, no probabilities, or no text.
     """
     from ..pages.explain import Explained, ExplainedText
@@ -131,7 +125,6 @@ def explain(
 
 
 def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:
-    """Return the numbers of the tokens that are meant: words, or else numbers."""
     if not wanted:
         return list(range(len(doc)))
     words = {token.text for token in doc}
@@ -147,34 +140,23 @@ def _to_json(one: ExplainedText, number: int | None) -> dict[str, Any]:
     return result
 
 
-# The terminal
-
-
 def _lines(found: ExplainedText, number: int, *, several: bool, brief: bool) -> list[str]:
-    """Return the lines about a text, no wider than the terminal; in full where they go elsewhere.
-
-    brief (bool): Whether to leave out what makes a token surely be outside of spans.
-    """
+    """Return the lines about a text, no wider than the terminal; brief: Only name what is surely outside of spans."""
     from ..pages.explain import name_of
 
     explanation, pretty = found.explanation, sys.stdout.isatty()
     wide = get_terminal_size().columns if pretty else sys.maxsize
-    names = (
-        name_of(part, one, explanation.words)
-        for one in explanation.tokens
-        if not (brief and _surely_outside(one))
-        for part in one.contributions[:number]
-    )
-    room = max([20, *map(len, names)])
-    room = min(room, max(20, wide - BAR - 31))
+    told = [one for one in explanation.tokens if not (brief and _surely_outside(one))]
+    names = (name_of(part, one, explanation.words) for one in told for part in one.contributions[:number])
+    room = min(max([20, *map(len, names)]), max(20, wide - BAR - 31))
     lines = [f"line {found.line}: {' '.join(explanation.words)}"] if several else []
     for outside, group in groupby(explanation.tokens, lambda one: brief and _surely_outside(one)):
         if outside:
             lines += ["", _painted(_outside(list(group), wide), pretty, fg="grey")]
-        else:
-            for one in group:
-                lines += _token_lines(one, explanation.words, number, room, wide, pretty)
-    if brief and any(map(_surely_outside, explanation.tokens)):
+            continue
+        for one in group:
+            lines += _token_lines(one, explanation.words, number, room, wide, pretty)
+    if len(told) < len(explanation.tokens):
         lines += ["", "  --token WORD tells what makes a word be outside."]
     return [*lines, ""]
 
@@ -184,7 +166,6 @@ def _surely_outside(one: TokenExplanation) -> bool:
 
 
 def _outside(tokens: Sequence[TokenExplanation], wide: int) -> str:
-    """Return a line on neighbours that are outside of spans."""
     from ..pages.explain import probability_words
 
     least = probability_words(min(one.probability for one in tokens))
@@ -195,7 +176,6 @@ def _outside(tokens: Sequence[TokenExplanation], wide: int) -> str:
 def _token_lines(
     one: TokenExplanation, words: Sequence[str], number: int, room: int, wide: int, pretty: bool
 ) -> list[str]:
-    """Return the lines about a token."""
     from ..pages.explain import against_rival, changes_words, name_of, probability_words, unknown_words
 
     head = f"{one.text}  {one.label} {probability_words(one.probability)}"
@@ -208,18 +188,14 @@ def _token_lines(
     largest = max((abs(part.difference) for part in shown), default=1.0)
     for part in shown:
         against = f"  {part.rival_weight:7.2f}" if rival else ""
-        bar = _bar(part.difference, largest, pretty)
+        sign = ("█" if pretty else "#") * round(BAR * abs(part.difference) / largest)
+        bar = _painted(f"{sign:{BAR}}", pretty, fg="green" if part.difference > 0 else "red")
         name = cut_name(name_of(part, one, words), room)
         lines.append(f"  {part.difference:+7.2f}  {bar}  {name:{room}}  {part.weight:7.2f}{against}")
     if rest:
         lines.append(f"  {sum(part.difference for part in rest):+7.2f}  {'':{BAR}}  {len(rest)} more")
     lines += [_painted(cut(f"  {note}", wide), pretty, fg="grey") for note in (unknown_words(one),) if note]
     return lines
-
-
-def _bar(value: float, largest: float, pretty: bool) -> str:
-    bar = ("█" if pretty else "#") * round(BAR * abs(value) / largest)
-    return _painted(f"{bar:{BAR}}", pretty, fg="green" if value > 0 else "red")
 
 
 def _painted(words: str, pretty: bool, **how: Any) -> str:

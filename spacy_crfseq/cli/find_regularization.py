@@ -17,9 +17,10 @@ from tqdm import tqdm
 
 from ..errors import ConfigError, DataError
 from ..files import replacing
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, Rows, VerboseOption, printer
-from ._options import OVERRIDES, ConfigArgument, training
+from ._console import INTERRUPTED, Rows, printer
+from ._options import OVERRIDES, training
 from .fit import BEST, Setup, Walk, encode, score, set_up, tell_what_next
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ ALIGNS = (*"rrrrrrr", "l")
 @crfseq_cli.command("find-regularization", context_settings=OVERRIDES)
 def find_regularization_cli(
     ctx: typer.Context,
-    config_path: ConfigArgument,
+    config_path: options.Config,
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LOG} and {PAGE}")],
     component: Annotated[
         str | None,
@@ -52,13 +53,13 @@ def find_regularization_cli(
     within: Annotated[
         float, typer.Option(help="Choose the smallest model that is no more points than this below the best")
     ] = 0.0,
-    code: CodeOption = None,
-    verbose: VerboseOption = False,
+    code: options.Code = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Find a small model: train along a path of L1 strengths and choose by the dev score.
 
     The penalty is rho1 ||w||_1 + rho2/2 ||w||^2. A large rho1 leaves most weights zero; it falls step by step, and each
-    model starts from the one before. One row a model tells its rho1, its minimum of the objective, its weights other
+    model starts from the one before. One row a model shows its rho1, its minimum of the objective, its weights other
     than zero (unigrams: of attributes and labels; label pairs: of transitions and pair templates), the score on the
     dev corpus and the seconds so far; * marks the model that would be chosen by then. Take the config and overrides of
     'crfseq fit'. Ctrl-C stops and saves the choice so far. The table stands in path.jsonl, a picture of score and size
@@ -90,12 +91,7 @@ class Settings(NamedTuple):
 
 
 class PathOutcome(NamedTuple):
-    """What `find_regularization` did.
-
-    best, page (Path): The chosen model, and a picture of the path.
-    chosen (int): The number of the chosen step; `scores` are its own on the dev corpus, by spaCy's names.
-    untrained (list[str]): Other components of the config that would need training; their weights are zero.
-    """
+    """What `find_regularization` did: files, steps and which is chosen, its scores, components with zero weights."""
 
     best: Path
     page: Path
@@ -115,31 +111,29 @@ def find_regularization(
     """
     from ..training.path import schedule
 
-    given = (settings.first or 0.0, settings.last, settings.rho2, settings.within)
-    if not all(map(isfinite, given)):
+    first, last, steps, rho2, within = settings[1:]
+    if not all(map(isfinite, (first or 0.0, last, rho2, within))):
         raise ConfigError("--from, --to, --rho2 and --within must be finite numbers.")
-    if settings.first is not None:
-        schedule(settings.first, settings.last, settings.steps)  # refuses before anything is read
-    if not (settings.last > 0 and settings.rho2 >= 0 and settings.within >= 0):
+    if first is not None:
+        schedule(first, last, steps)  # refuses before anything is read
+    if not (last > 0 and rho2 >= 0 and within >= 0):
         raise ConfigError("--to must be above 0, --rho2 and --within 0 or more.")
     setup = set_up(config_path, output, overrides or {})
     name = _component(setup, settings.component)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     _check_inputs(setup, name, untrained)
-    _choose_method(setup, name, settings.rho2)
+    _choose_method(setup, name, rho2)
     if next(iter(setup.read_dev()), None) is None:
         raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     encode(setup)
     output.mkdir(parents=True, exist_ok=True)
     follower = Follower(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
     follower.run()
-    if follower.result is None:
-        return None
-    return _save(setup, name, follower.result, settings.rho2, untrained, output)
+    result = follower.result
+    return None if result is None else _save(setup, name, result, rho2, untrained, output)
 
 
 def _component(setup: Setup, name: str | None) -> str:
-    """Return the name of the component to train."""
     names = list(setup.to_train)
     if name in names or (name is None and len(names) == 1):
         return name or names[0]
@@ -162,10 +156,7 @@ def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
 
 
 class Follower(Walk):
-    """Follows the path of one component.
-
-    result (PathResult | None): The outcome; None before the first model.
-    """
+    """Follows the path of one component."""
 
     def __init__(self, setup: Setup, settings: Settings, reporter: PathReporter) -> None:
         super().__init__(setup)
@@ -207,7 +198,6 @@ def _choose_method(setup: Setup, name: str, rho2: float) -> None:
 
 
 def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: list[str], output: Path) -> PathOutcome:
-    """Write the pipeline with the chosen model; the component's config tells how that was trained."""
     from ..regularizers.elastic_net import ElasticNet
 
     step, pipe = result.steps[result.chosen], setup.to_train[name]
@@ -224,15 +214,13 @@ def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: l
 
 
 def _page(name: str, result: PathResult) -> str:
-    """Return a page with a picture of the path of a component and its table."""
     from ..pages.charts import Series, line_chart
     from ..pages.frame import figure, page, section, table
 
     steps, step = result.steps, result.steps[result.chosen]
     scores = Series("dev score", [(one.rho1, 100 * one.score) for one in steps])
     weights = Series("weights other than zero", [(one.rho1, one.active) for one in steps], right=True)
-    ends = [100 * end(one.score for one in steps) for end in (min, max)]
-    chosen = Series("chosen", [(step.rho1, end) for end in ends])
+    chosen = Series("chosen", [(step.rho1, 100 * end(one.score for one in steps)) for end in (min, max)])
     chart = line_chart([scores, weights, chosen], x="rho1", y="dev score", log_x=True)
     caption = "Score (left) and size (right) by the strength of the L1 penalty; the upright line marks the chosen model"
     rows = [_cells(one, number == result.chosen) for number, one in enumerate(steps)]
@@ -285,7 +273,6 @@ def _cells(step: PathStep, chosen: bool) -> list[str]:
 
 
 def _tell(outcome: PathOutcome | None) -> None:
-    """Say what `find_regularization` did."""
     msg = printer()
     if outcome is None:
         msg.warn("Interrupted before the first model: nothing is saved")

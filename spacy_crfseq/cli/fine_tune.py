@@ -6,7 +6,6 @@ The config has a block [fine_tune], a block [fine_tune.sets.NAME] for each corpu
 from __future__ import annotations
 
 import json
-import logging
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -17,15 +16,14 @@ import spacy
 import typer
 from spacy import util
 from tqdm import tqdm
-from wasabi.tables import row
 
 from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, suggest
 from ..files import replace_folder
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, load_code, printer, reported_errors
-from ._options import read_overrides
-from .fit import BEST, LAST, LOG
+from ._console import INTERRUPTED, Rows, printer
+from .fit import BEST, LAST, LOG, load_config, print_scores, warn_of_empty_columns
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -42,18 +40,18 @@ PATIENCE = 5
 _KNOWN = ("component", "sets", "dev", "schedule", "annotating_components", "patience", *NUMBERS)
 
 
-@crfseq_cli.command("fine-tune", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@crfseq_cli.command("fine-tune", context_settings=options.OVERRIDES)
 def fine_tune_cli(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")],
-    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)],
+    model: options.Model,
+    config_path: options.Config,
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LAST} and {LOG}")],
-    code: CodeOption = None,
-    verbose: VerboseOption = False,
+    code: options.Code = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Train a component further on several corpora, each with its own loss.
 
-    Corpora without a loss teach their gold labels. For the others a cost of the registry crf_costs tells
+    Corpora without a loss teach their gold labels. For the others a cost of the registry crf_costs says
     what predicted labels cost: of the k best labellings the one that costs least becomes the answer to learn. The
     config has a block [fine_tune] with component, k, rate, rounds, turns, seed, patience and schedule, a block
     [fine_tune.sets.NAME.corpus] with a reader and perhaps [fine_tune.sets.NAME.loss] for each corpus, and
@@ -67,11 +65,7 @@ def fine_tune_cli(
           --paths.train train.conllu --paths.questions questions.conllu \\
           --paths.dev dev.conllu --fine_tune.k 20
     """
-    if verbose:
-        util.logger.setLevel(logging.DEBUG)
-    overrides = read_overrides(ctx.args)
-    with reported_errors(config_path):
-        load_code(code)
+    with options.training(ctx, config_path, code, verbose) as overrides:
         outcome = fine_tune(model, config_path, output, overrides=overrides)
         _tell(outcome)
     if outcome.interrupted:
@@ -79,14 +73,7 @@ def fine_tune_cli(
 
 
 class TuningOutcome(NamedTuple):
-    """What `fine_tune` did.
-
-    best, last (Path | None): The two models; None where the run was interrupted before there was anything to save.
-    scores (dict): Scores of the best model on the dev corpus, by spaCy's names; empty without one.
-    reason (str): Why the training ended.
-    kept (bool): Whether no round was better on the dev corpus than the model as it was, which is then the best one.
-    interrupted (bool): Whether it was interrupted.
-    """
+    """What `fine_tune` did."""
 
     best: Path | None
     last: Path | None
@@ -114,24 +101,17 @@ def fine_tune(
     pipe = get_crf(nlp, name)
     printer().info(f"Reading {', '.join(block['sets'])}")
     plan = _plan(nlp, block)
-    _warn_of_empty_columns(nlp, name, plan)
+    for source in plan.sources:
+        docs = [example.predicted for example in list(source.examples)[:100]]
+        warn_of_empty_columns(name, pipe.reads, docs, f"document of {source.name}", "fine_tune")
     before, temperature = pipe.crf.theta.copy(), pipe.cfg["temperature"]
     output.mkdir(parents=True, exist_ok=True)
-    reporter = TuningReporter(
-        output / LOG, settings, {source.name: len(list(source.examples)) for source in plan.sources}
-    )
+    reporter = TuningReporter(output / LOG, settings, {one.name: len(list(one.examples)) for one in plan.sources})
     try:
         result = train(
-            nlp,
-            name,
-            plan.sources,
-            settings,
-            dev=plan.dev,
-            patience=patience,
-            begin=reporter.begin,
-            callback=reporter,
-            watch=reporter.watch,
-        )
+            nlp, name, plan.sources, settings, dev=plan.dev, patience=patience, begin=reporter.begin,
+            callback=reporter, watch=reporter.watch,
+        )  # fmt: skip
     finally:
         reporter.close()
     interrupted = result.reason == "interrupted"
@@ -142,18 +122,8 @@ def fine_tune(
     return TuningOutcome(output / BEST, output / LAST, scores, result.reason, kept, interrupted)
 
 
-# Reading the config
-
-
 def _read_config(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
-    """Return the block [fine_tune] of a config, its functions not called yet.
-
-    RAISES ConfigError: If there is no such file or block, or it lacks something or has too much.
-    """
-    if str(path) != "-" and not path.is_file():
-        raise ConfigError(f"{path}: no such config file (looked from {Path.cwd()}).")
-    config = util.load_config(path, overrides=overrides, interpolate=True)
-    block = config.get("fine_tune")
+    block = load_config(path, overrides).interpolate().get("fine_tune")
     if not isinstance(block, dict):
         raise ConfigError(f"{path} has no block [fine_tune]. See configs/fine_tune_questions.cfg for one.")
     for key in block:
@@ -163,22 +133,18 @@ def _read_config(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError('[fine_tune] must name the component to train, such as component = "crf_tagger".')
     sets = block.get("sets")
     if not isinstance(sets, dict) or not sets:
-        raise ConfigError(
-            "[fine_tune] has no data set. Add a block [fine_tune.sets.NAME.corpus] with a reader for each."
-        )
+        raise ConfigError("[fine_tune] has no data set: add a block [fine_tune.sets.NAME.corpus] with a reader each.")
     for name, part in {**{f"sets.{name}": part for name, part in sets.items()}, DEV: block.get(DEV, {})}.items():
         _check_set(name, part)
     return dict(block)
 
 
 def _check_set(name: str, block: Any) -> None:
-    """Check that a set has a reader, and beside it nothing but a loss."""
     keys = list(block) if isinstance(block, dict) else [str(block)]
-    unknown = [key for key in keys if key not in ("corpus", "loss")]
-    if unknown:
-        raise ConfigError(
-            f"[fine_tune.{name}] {unknown[0]}: no such setting. {suggest(unknown[0], ('corpus', 'loss'))}"
-        )
+    known = ("corpus", "loss")
+    for key in keys:
+        if key not in known:
+            raise ConfigError(f"[fine_tune.{name}] {key}: no such setting. {suggest(key, known)}")
     if keys and "@readers" not in (block.get("corpus") or {}):
         raise ConfigError(f"[fine_tune.{name}.corpus] must name a reader, such as spacy_crfseq.ConlluReader.v1.")
     if "loss" in keys and "@crf_costs" not in (block["loss"] or {}):
@@ -186,10 +152,6 @@ def _check_set(name: str, block: Any) -> None:
 
 
 def _settings(block: dict[str, Any]) -> tuple[Settings, int]:
-    """Return the settings of the training, and the patience.
-
-    RAISES ConfigError: If one is out of range or no number.
-    """
     from ..training.fine_tuning import Settings
 
     numbers = {key: _number(key, block[key], kind) for key, kind in NUMBERS.items() if key in block}
@@ -210,10 +172,7 @@ def _number(key: str, value: Any, kind: type) -> Any:
 
 
 class Plan(NamedTuple):
-    """Corpora and losses of a run.
-
-    read_dev (Callable | None): Reads the dev corpus anew.
-    """
+    """Corpora and losses of a run."""
 
     sources: list[Source]
     dev: Source | None
@@ -221,29 +180,27 @@ class Plan(NamedTuple):
 
 
 def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
-    """Make the readers and losses, and read the corpora.
-
-    RAISES CrfError: If one cannot be made or read.
-    """
     from ..pipeline.fine_tuning import Source
 
     annotating = _annotating(nlp, block)
     for name, part in block["sets"].items():
-        if part["corpus"].get("path", "?") in (None, ""):
+        if not _has_path(part):
             raise ConfigError(
                 f"[fine_tune.sets.{name}.corpus] has no path. Give it in the config, or where the config refers to "
                 f"[paths], on the command line: --paths.{name} FILE."
             )
-    corpora = {name: _make(part["corpus"], f"fine_tune.sets.{name}.corpus") for name, part in block["sets"].items()}
-    losses = {name: _loss(part, f"fine_tune.sets.{name}") for name, part in block["sets"].items()}
+    parts = {name: _make(part, f"fine_tune.sets.{name}") for name, part in block["sets"].items()}
     dev_block = block.get(DEV) or {}
-    read_dev: Callable[[], Iterable[Example]] | None = None
-    if dev_block and dev_block["corpus"].get("path", "?") not in (None, ""):
-        reader = _make(dev_block["corpus"], f"fine_tune.{DEV}.corpus")
-        read_dev = lambda: _annotated(reader(nlp), annotating)  # noqa: E731
-    sources = [Source(name, list(_annotated(read(nlp), annotating)), losses[name]) for name, read in corpora.items()]
-    dev = None if read_dev is None else Source(DEV, list(read_dev()), _loss(dev_block, f"fine_tune.{DEV}"))
-    return Plan(sources, dev, read_dev)
+    made = _make(dev_block, f"fine_tune.{DEV}") if dev_block and _has_path(dev_block) else None
+    sources = [Source(name, list(_annotated(read(nlp), annotating)), loss) for name, (read, loss) in parts.items()]
+    if made is None:
+        return Plan(sources, None, None)
+    read_dev: Callable[[], Iterable[Example]] = lambda: _annotated(made[0](nlp), annotating)  # noqa: E731
+    return Plan(sources, Source(DEV, list(read_dev()), made[1]), read_dev)
+
+
+def _has_path(part: dict[str, Any]) -> bool:
+    return part["corpus"].get("path", "?") not in (None, "")
 
 
 def _annotating(nlp: Language, block: dict[str, Any]) -> list[Any]:
@@ -259,46 +216,20 @@ def _annotating(nlp: Language, block: dict[str, Any]) -> list[Any]:
 
 
 def _annotated(examples: Iterable[Example], pipes: Sequence[Any]) -> Iterable[Example]:
-    """Yield examples as some components annotate them."""
     for example in examples:
         for pipe in pipes:
             example.predicted = pipe(example.predicted)
         yield example
 
 
-def _make(block: dict[str, Any], name: str) -> Any:
-    """Call the function that a block names.
-
-    name (str): The block's name, which errors tell.
-    """
-    return util.registry.resolve({name: block})[name]
-
-
-def _loss(block: dict[str, Any], name: str) -> Cost | None:
-    loss: Cost | None = _make(block["loss"], f"{name}.loss") if "loss" in block else None
-    return loss
-
-
-def _warn_of_empty_columns(nlp: Language, name: str, plan: Plan) -> None:
-    reads: set[str] = getattr(nlp.get_pipe(name), "reads", set())
-    for source in plan.sources:
-        docs = [example.predicted for example in list(source.examples)[:100]]
-        for column in sorted(reads - {"NORM", "SPACY"}):
-            if not any(doc.has_annotation(column) for doc in docs):
-                printer().warn(
-                    f"{name} reads {column}, which no document of {source.name} has: list the component that sets it "
-                    "in [fine_tune] annotating_components, or the column under `given` of the corpus reader"
-                )
-
-
-# Saving
+def _make(part: dict[str, Any], name: str) -> tuple[Any, Cost | None]:
+    """Return the reader and the loss of a set; errors name its block."""
+    blocks = {f"{name}.{key}": part[key] for key in ("corpus", "loss") if key in part}
+    reader, *loss = (util.registry.resolve({key: block})[key] for key, block in blocks.items())
+    return reader, loss[0] if loss else None
 
 
 def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path, temperature: float) -> dict[str, Any]:
-    """Write the last and the best parameters as two pipelines, scores in their meta.json; return those of the best.
-
-    temperature (float): Of the best.
-    """
     from ..pipeline.model_card import fill_card
 
     pipe: Any = nlp.get_pipe(name)
@@ -315,23 +246,14 @@ def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path,
     return scores
 
 
-# Progress
-
-
 class TuningReporter:
-    """Shows each round and writes it to a log.
-
-    log (Path): A new file, one JSON object a line.
-    read (dict[str, int]): The examples that were read of each data set.
-    """
+    """Shows each round and writes it to a log."""
 
     def __init__(self, log: Path, settings: Settings, read: dict[str, int]) -> None:
-        self._path, self._table, self._settings = log, sys.stdout.isatty(), settings
-        self._read = read
+        self._path, self._settings, self._read = log, settings, read
         self._log: Any = None
         self._bar: Any = None
-        self._steps = 0
-        self._widths: list[int] = []
+        self._steps, self._n_sets = 0, 0
 
     def begin(self, sets: Sequence[TuningSet], score: float | None) -> None:
         """Say what will be trained on; score: On the dev corpus, before the training."""
@@ -340,12 +262,12 @@ class TuningReporter:
             kind, n_read = "gold labels" if source.costs is None else "a cost", self._read[source.name]
             rest = f", of {n_read:,} that were read" if n_read > source.n_examples else ""
             printer().info(f"{source.name}: {source.n_examples:,} examples with {kind}{rest}")
-        self._steps = self._settings.steps_of(sets)
-        header = ["#", *(source.name for source in sets), "Dev score", "Seconds", ""]
-        self._widths = [4, *(max(9, len(source.name)) for source in sets), 9, 8, 1]
-        if self._table:
-            self._print_row(header)
-            self._print_row(["-" * width for width in self._widths])
+        self._steps, self._n_sets, names = self._settings.steps_of(sets), len(sets), [source.name for source in sets]
+        widths = [4, *(max(9, len(name)) for name in names), 9, 8, 1]
+        aligns = [*"r" * (len(widths) - 1), "l"]
+        columns = ["#", *names, "Dev score", "Seconds", ""]
+        self._rows = Rows(columns, ["round", *names, "score", "seconds", ""], widths, aligns)
+        self._rows.begin()
         if score is not None:
             self._show(0, [], score, 0.0, False)
 
@@ -372,37 +294,22 @@ class TuningReporter:
             self._bar = None
 
     def _show(self, number: int, reports: Sequence[SetReport], score: float | None, seconds: float, best: bool) -> None:
-        costs = {report.name: report.cost for report in reports}
         entry = {"round": number, "seconds": round(seconds, 4), "sets": [report._asdict() for report in reports]}
         known = score is not None and math.isfinite(score)
         self._log.write(json.dumps({**entry, "score": score if known else None, "best": bool(best)}) + "\n")
         self._log.flush()
+        costs = [f"{report.cost:.4f}" for report in reports] or ["-"] * self._n_sets
         shown = "-" if score is None else f"{100 * score:.2f}"
-        if self._table:
-            cells = [f"{cost:.4f}" for cost in costs.values()] or ["-"] * (len(self._widths) - 4)
-            self._print_row([str(number), *cells, shown, f"{seconds:.2f}", "*" if best else ""])
-            return
-        pairs = {"round": number, **{name: f"{cost:.4f}" for name, cost in costs.items()}}
-        pairs.update({} if score is None else {"score": shown})
-        line = [f"{name}={value}" for name, value in pairs.items()] + [f"seconds={seconds:.2f}"]
-        print(" ".join([*line, *(["*"] if best else [])]), flush=True)
-
-    def _print_row(self, cells: Sequence[str]) -> None:
-        aligns = [*"r" * (len(self._widths) - 1), "l"]
-        print(row(list(cells), widths=self._widths, aligns=aligns, spacing=2), flush=True)
+        self._rows.add([str(number), *costs, shown, f"{seconds:.2f}", "*" if best else ""])
 
 
 def _tell(outcome: TuningOutcome) -> None:
-    """Say what `fine_tune` did."""
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the end of the first round: nothing is saved")
         return
     msg.text(f"Ended: {outcome.reason}")
-    numbers = {name: value for name, value in outcome.scores.items() if isinstance(value, float)}
-    shown = {name: f"{100 * value:.2f}" for name, value in numbers.items() if name != "speed"}
-    if shown:
-        msg.table(shown, title="Scores on the dev corpus", aligns=("l", "r"))
+    print_scores(outcome.scores)
     if outcome.interrupted:
         msg.warn("Interrupted: the best parameters so far are saved")
     if outcome.kept:

@@ -7,7 +7,7 @@ the order of the pipeline; the predictions of those in ``[training.annotating_co
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -22,14 +22,16 @@ from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, advise, printer
-from ._options import OVERRIDES, ConfigArgument, EveryOption, PatienceOption, training
+from ._console import INTERRUPTED, advise, printer
+from ._options import OVERRIDES, training
 from ._progress import Reporter
 from .warmup import is_cold
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.tokens import Doc
     from spacy.training import Example
     from thinc.api import Config
 
@@ -43,12 +45,12 @@ _SEE = "Use 'python -m spacy train' for pipelines with other trainable component
 @crfseq_cli.command("fit", context_settings=OVERRIDES)
 def fit_cli(
     ctx: typer.Context,
-    config_path: ConfigArgument,
+    config_path: options.Config,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for model-best, model-last and log.jsonl")],
-    code: CodeOption = None,
-    evaluate_every: EveryOption = None,
-    patience: PatienceOption = None,
-    verbose: VerboseOption = False,
+    code: options.Code = None,
+    evaluate_every: options.Every = None,
+    patience: options.Patience = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Train the CRF components of a config.
 
@@ -68,13 +70,7 @@ def fit_cli(
 
 
 class Outcome(NamedTuple):
-    """What `fit` did.
-
-    best, last (Path | None): The two models; None where the run was interrupted before there was anything to save.
-    scores (dict): Scores of the best model on the dev corpus, by spaCy's names; empty without one.
-    reasons (dict[str, str]): Why the training of each component ended.
-    untrained (list[str]): Components that an interrupt left without training; their weights are zero.
-    """
+    """What `fit` did."""
 
     best: Path | None
     last: Path | None
@@ -85,12 +81,7 @@ class Outcome(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """A pipeline and its corpora, of which nothing is read before `encode`.
-
-    training (dict): The resolved block [training].
-    to_train (dict[str, CRFComponent]): Components to train, in the order of the pipeline.
-    resumed (set[str]): Those among them that come from a trained pipeline.
-    """
+    """A pipeline and its corpora, of which nothing is read before `encode`; `resumed`: Components trained before."""
 
     nlp: Language
     training: dict[str, Any]
@@ -134,7 +125,7 @@ def fit(
 
 
 def set_up(config_path: Path, output: Path, overrides: dict[str, Any]) -> Setup:
-    """Make the pipeline and the corpora of a config file, for results in a folder that need not be there."""
+    """Make the pipeline and the corpora of a config file, for results in a folder."""
     check_output_folder(output)
     return set_up_from(load_config(config_path, overrides))
 
@@ -227,10 +218,7 @@ def _has_path(config: dict[str, Any], name: str) -> bool:
 
 
 class Walk:
-    """Goes through a pipeline and trains its components, one after another.
-
-    interrupted (bool): Whether Ctrl-C ended the run.
-    """
+    """Goes through a pipeline and trains its components, one after another."""
 
     def __init__(self, setup: Setup) -> None:
         self.interrupted = False
@@ -256,13 +244,11 @@ class Walk:
             self.interrupted = True
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
-        """Train a component."""
         raise NotImplementedError
 
     def _fit_one(
         self, name: str, pipe: CRFComponent, every: int | None, patience: int | None, callback: Any = None
     ) -> FitResult:
-        """Train a component until its optimizer ends or patience does."""
         dev, every = self._dev if self._scored else None, scores_every(pipe, every)
         result = pipe.fit(self._examples(name), dev=dev, evaluate_every=every, patience=patience, callback=callback)
         self.interrupted = result.reason == "interrupted"
@@ -274,7 +260,8 @@ class Walk:
             nlp = self._setup.nlp
             block = nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
             pipe.initialize(lambda: self._train, nlp=nlp, **util.registry.resolve(block))
-        self._warn_of_empty_columns(name, pipe)
+        docs = [example.predicted for example in self._train.head(100)]
+        warn_of_empty_columns(name, pipe.reads, docs, "training document", "training")
         printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
 
     def _examples(self, name: str) -> Corpus | None:
@@ -290,14 +277,15 @@ class Walk:
                 example.predicted = doc
         self._annotated = True
 
-    def _warn_of_empty_columns(self, name: str, pipe: CRFComponent) -> None:
-        docs = [example.predicted for example in self._train.head(100)]
-        for column in sorted(pipe.reads - {"NORM", "SPACY"}):
-            if not any(doc.has_annotation(column) for doc in docs):
-                printer().warn(
-                    f"{name} reads {column}, which no training document has: list the component that sets it in "
-                    f"[training] annotating_components, or the column under `given` of the corpus reader"
-                )
+
+def warn_of_empty_columns(name: str, reads: Set[str], docs: Sequence[Doc], documents: str, section: str) -> None:
+    """Warn of columns that a component reads and that no Doc has; section: Of the config, that lists components."""
+    for column in sorted(reads - {"NORM", "SPACY"}):
+        if not any(doc.has_annotation(column) for doc in docs):
+            printer().warn(
+                f"{name} reads {column}, which no {documents} has: list the component that sets it in [{section}] "
+                "annotating_components, or the column under `given` of the corpus reader"
+            )
 
 
 def scores_every(pipe: CRFComponent, every: int | None) -> int:
@@ -306,10 +294,7 @@ def scores_every(pipe: CRFComponent, every: int | None) -> int:
 
 
 class Trainer(Walk):
-    """Trains each component.
-
-    results (dict[str, FitResult]): What came of each component that was trained.
-    """
+    """Trains each component; results (dict[str, FitResult]): What came of each that was trained."""
 
     def __init__(self, setup: Setup, reporter: Reporter, evaluate_every: int | None, patience: int | None) -> None:
         super().__init__(setup)
@@ -340,17 +325,17 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
             for name, theta in zip(results, parameters, strict=True):
                 setup.to_train[name].set_parameters(theta)
             tokens = max(1, setup.train.n_tokens)
-            losses = {name: _progress_of(result, kind).report.loss / tokens for name, result in results.items()}
+            shown = {name: result.history[-1] for name, result in results.items()}
+            if kind == "best":
+                shown |= {name: one for name, result in results.items() for one in result.history if one.best}
+            losses = {name: one.report.loss / tokens for name, one in shown.items()}
             scores, scored = score(setup, losses), parameters
         setup.save(output / folder)
     return Outcome(output / BEST, output / LAST, scores, reasons, untrained, trainer.interrupted)
 
 
 def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
-    """Evaluate the pipeline as it stands and note what ``spacy train`` notes in the meta of a model.
-
-    losses (dict[str, float]): Mean loss per token of each component.
-    """
+    """Evaluate the pipeline as it is and note in its meta what ``spacy train`` notes, with the loss per token."""
     dev = list(setup.read_dev())
     scores = setup.nlp.evaluate(dev) if dev else {}
     kept = {name: scores[name] for name in setup.training["score_weights"] if name in scores}
@@ -358,27 +343,26 @@ def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
     return scores
 
 
-def _progress_of(result: FitResult, kind: str) -> Any:
-    marked = [progress for progress in result.history if progress.best]
-    return marked[-1] if marked and kind == "best" else result.history[-1]
-
-
 def _tell(outcome: Outcome) -> None:
-    """Say what `fit` did."""
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the first iteration: nothing was trained, nothing is saved")
         return
-    numbers = {name: value for name, value in outcome.scores.items() if isinstance(value, float)}
-    shown = {name: f"{100 * value:.2f}" for name, value in numbers.items() if name != "speed"}
-    if shown:
-        msg.table(shown, title="Scores on the dev corpus", aligns=("l", "r"))
+    print_scores(outcome.scores)
     if outcome.interrupted:
         msg.warn("Interrupted: the best parameters so far are saved")
     if outcome.untrained:
         msg.warn(f"Not trained yet, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best} and {outcome.last}")
     tell_what_next(outcome.best)
+
+
+def print_scores(scores: dict[str, Any]) -> None:
+    """Show the scores of a model, none if there are none."""
+    numbers = {name: value for name, value in scores.items() if isinstance(value, float) and name != "speed"}
+    if numbers:
+        rows = {name: f"{100 * value:.2f}" for name, value in numbers.items()}
+        printer().table(rows, title="Scores on the dev corpus", aligns=("l", "r"))
 
 
 def tell_what_next(model: Path) -> None:

@@ -38,13 +38,7 @@ METHOD_BLOCKS = {
 
 
 class Goal(NamedTuple):
-    """What to train for.
-
-    optimizer, regularizer (str): Their names, without "spacy_crfseq." and version.
-    inner_iterations (int): Of each component.
-    training, limits (dict): Settings of `[training]`, and of the optimizer.
-    why (str): What was measured, see `init_config_cli`.
-    """
+    """What to train for: methods by their short names, settings of `[training]` and the optimizer, and the reason."""
 
     optimizer: str
     regularizer: str
@@ -161,10 +155,9 @@ Ask = Callable[[str, Sequence[str], str], str]
 
 
 def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
-    """Fill in what is open: from the training file, by asking, or by defaults.
+    """Fill in what is open: from the training file, by asking if there is `ask`, or by defaults.
 
-    ask (Ask | None): How to ask; None for not at all.
-    RAISES ConfigError: If a name is unknown, or the format is open and nothing tells it.
+    RAISES ConfigError: If a name is unknown, or the format is open and nothing says it.
     RAISES FormatError: If there is no such training file.
     """
     for path in filter(None, (wanted.train, wanted.dev)):
@@ -182,7 +175,6 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
 
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
-    """Return the layout of a training file, as its ending or its lines tell, else as the user answers."""
     seems = (named_layout(told_by_ending(train)) or guess(train)) if train else None
     if seems is not None:
         return seems
@@ -197,7 +189,6 @@ def _layout(train: Path | None, ask: Ask | None) -> Preset:
 
 
 def _tasks(text: str) -> tuple[str, ...]:
-    """RAISES ConfigError: On an unknown task."""
     named, known = [part.strip() for part in text.split(",") if part.strip()], (*TASKS, ALL)
     for name in named:
         check_choice("--task", name, known)
@@ -207,7 +198,6 @@ def _tasks(text: str) -> tuple[str, ...]:
 
 
 def _check_tasks(tasks: Sequence[str], layout: Preset) -> None:
-    """RAISES ConfigError: If the corpus lacks what a task learns from."""
     possible = {TASK_OF[name] for name in layout.columns if name in TASK_OF}
     for task in tasks:
         if task not in possible:
@@ -232,7 +222,6 @@ def _ask(question: str, choices: Sequence[str], default: str) -> str:
 def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
     """Return the text of a config.
 
-    output (Path | str): Its name, for the commands in its head.
     RAISES ConfigError: If spaCy cannot make the language.
     """
     base = _base(settings)
@@ -261,7 +250,6 @@ def _ordered(text: str) -> str:
 
 
 def _base(settings: Settings) -> dict[str, Any]:
-    """Return what is not spaCy's default."""
     names = [TASKS[task] for task in settings.tasks]
     annotating = ["crf_tagger"] if "crf_tagger" in names and "crf_chunker" in names else []
     paths = {name: str(path) if path else None for name, path in (("train", settings.train), ("dev", settings.dev))}
@@ -289,14 +277,14 @@ def _base(settings: Settings) -> dict[str, Any]:
 
 
 def _component(task: str, settings: Settings) -> dict[str, Any]:
-    goal = GOALS[settings.goal]
+    goal, has_tags = GOALS[settings.goal], _has_tags(settings)
     own: dict[str, dict[str, Any]] = {
         "tagger": {"attr": "tag" if "tag" in settings.layout.columns else "pos"},
         "chunker": {"spans_key": "chunks"},
         "ner": {"scheme": "BILUO"},
     }
-    features = {"tagger": "Tagging", "chunker": "Chunking" if _has_tags(settings) else "Entities", "ner": "Entities"}
-    names = (features[task], "SequentialLog", goal.regularizer, goal.optimizer, "Viterbi")
+    features = {"tagger": "Tagging", "chunker": "Chunking" if has_tags else "Entities", "ner": "Entities"}[task]
+    names = (features, "SequentialLog", goal.regularizer, goal.optimizer, "Viterbi")
     named = zip(METHOD_BLOCKS.items(), names, strict=True)
     blocks = {block: {f"@{registry}": f"spacy_crfseq.{name}.v1"} for (block, registry), name in named}
     blocks["optimizer"].update(goal.limits)
@@ -346,28 +334,26 @@ def _head(settings: Settings, output: str) -> str:
 
 
 def _commands(settings: Settings, output: str) -> list[str]:
-    """Return the commands to go on with."""
     config = "config.cfg" if output == STDOUT else shlex.quote(output)
     ending = f".{DOCBIN}" if settings.layout is DOCS else ".conllu" if settings.layout.name == "conllu" else ".conll"
-    train, dev = (
-        shlex.quote(str(path or f"{name}{ending}")) for name, path in (("train", settings.train), ("dev", settings.dev))
-    )
+    files = settings.train or f"train{ending}", settings.dev or f"dev{ending}"
+    train, dev = (shlex.quote(str(file)) for file in files)
     paths = "" if settings.train and settings.dev else f" --paths.train {train} --paths.dev {dev}"
-    format_ = "" if told_by_ending(Path(shlex.split(dev)[0])) else f" {as_options(settings.layout)}"
+    format_ = "" if told_by_ending(Path(files[1])) else f" {as_options(settings.layout)}"
     commands = [
         f"python -m spacy crfseq debug-data {train} --dev {dev} --config {config}",
         f"python -m spacy crfseq fit {config} --output training/{paths}",
     ]
+    model = "training/model-best"
     if settings.goal == "small":
-        commands.append("python -m spacy crfseq prune training/model-best training/model-small")
+        model = "training/model-small"
+        commands.append(f"python -m spacy crfseq prune training/model-best {model}")
     if settings.layout.name == CUSTOM:  # 'evaluate' knows formats by their names only; 'fit' shows the scores on dev
         return commands
-    model = "training/model-small" if settings.goal == "small" else "training/model-best"
     return [*commands, f"python -m spacy crfseq evaluate {model} {dev}{format_}"]
 
 
 def _comments(settings: Settings) -> dict[str, str]:
-    """Return comments by "section" or "section.key"."""
     comments = {
         "training": "'crfseq fit' takes the corpora, score weights, seed and annotating_components from here, and ends "
         "when the optimizer\n# has converged; epochs, steps and patience are for 'spacy train'",
@@ -411,7 +397,6 @@ def _method_comments(task: str, goal: Goal) -> dict[str, str]:
 
 
 def _commented(text: str, comments: Mapping[str, str]) -> str:
-    """Return a config with comments put before sections and keys."""
     left, section, lines = dict(comments), "", []
     for line in text.splitlines():
         if line.startswith("["):

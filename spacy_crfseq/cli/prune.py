@@ -11,9 +11,9 @@ import typer
 from ..corpora.outputs import check_output_pipeline
 from ..files import replace_folder
 from ..pipeline.select import crfs_of
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
-from ._options import ModelArgument
+from ._console import printer, reported_errors
 
 if TYPE_CHECKING:
     from ..pipeline.doc_model import Pruned
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @crfseq_cli.command("prune")
 def prune_cli(
-    model: ModelArgument,
+    model: options.Model,
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pruned pipeline")],
     threshold: Annotated[
         float, typer.Option("--threshold", "-t", min=0.0, help="Drop weights of this absolute value and below")
@@ -30,7 +30,7 @@ def prune_cli(
         list[str] | None,
         typer.Option("--component", "-p", help="Component to prune, may be given more than once [all CRF components]"),
     ] = None,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Leave weights and features that count little out of a trained pipeline.
 
@@ -43,16 +43,12 @@ def prune_cli(
       python -m spacy crfseq prune training/model-best training/model-small \\
           --threshold 0.01
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         reports = prune(model, output, threshold=threshold, components=component)
         say = printer()
-        say.table(
-            [(name, *_cells(report)) for name, report in reports.items()],
-            header=("component", "weights", "", "attributes", "", "MB on disk", ""),
-            aligns=("l", *"rrrrrr"),
-            divider=True,
-        )
+        rows = [(name, *_cells(report)) for name, report in reports.items()]
+        header = "component", "weights", "", "attributes", "", "MB on disk", ""
+        say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
         if not any(report.before.weights > report.after.weights for report in reports.values()):
             say.info(f"No weight is {threshold:g} or less: give a higher --threshold, or train with an L1 penalty")
         say.good(f"Saved the pipeline to {output}")
@@ -63,9 +59,6 @@ def prune(
 ) -> dict[str, Pruned]:
     """Save a pipeline without the weights of an absolute value up to `threshold`.
 
-    components (list[str] | None): Names of the components to prune; all CRFs if None.
-    output (Path): A folder that is there as a whole or not at all.  An older pipeline there is replaced.
-    Returns how large each component was and is, by its name.
     RAISES ConfigError: If there is no such component, or `output` is in use for something else.
     """
     from ..pipeline.model_card import fill_card

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import spacy
@@ -17,21 +17,22 @@ from ..corpora import read_lines
 from ..corpora.layouts import told_by_ending as ending_format
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, FormatError
+from ..evaluation.bootstrap import doubt
+from ..evaluation.errors import Familiarity
+from ..evaluation.judged import Judged, spans_of_tags
+from ..evaluation.report import Findings, Sequences, Weights, findings, text_of
 from ..files import write_text
 from ..pipeline.gold_files import format_of, names_of, read_gold
 from ..pipeline.select import crfs_of
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
+from ._console import printer, reported_errors
 from ._judging import for_each_component, gold_tags_of, judge, text_style
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ..evaluation.errors import Familiarity
-    from ..evaluation.judged import Judged
-    from ..evaluation.report import Findings, Sequences, Weights
     from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
 
@@ -56,7 +57,7 @@ def report_cli(
     samples: options.Samples = 1000,
     given: options.Given = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
 
@@ -69,12 +70,9 @@ def report_cli(
           --format conll2003 \\
           --corpus train.conll --output report.html
     """
-    with reported_errors():
-        load_code(code)
-        found = report(
-            model, file, output, format_, train=train, corpus=corpus, components=component or [],
-            given=names_of(given), n_worst=number, n_samples=samples,
-        )  # fmt: skip
+    with reported_errors(code=code):
+        sources = Sources(file, format_, names_of(given), train, corpus)
+        found = report(model, sources, output, components=component or [], n_worst=number, n_samples=samples)
         if as_json:
             figures = {one.name: one.as_json() for one in found}
             print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
@@ -82,45 +80,44 @@ def report_cli(
         for one in found:
             (value, *ends), what = one.main_score
             interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)
-            told = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
-            print(f"{one.name}: {told}")
+            text = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
+            print(f"{one.name}: {text}")
         printer().good(f"Saved {output}")
+
+
+class Sources(NamedTuple):
+    """Files of a report: what to judge by, and of the training its log (None for that beside the model) and corpus."""
+
+    file: Path
+    format_name: str | None = None
+    given: Sequence[str] | None = None
+    log: Path | None = None
+    corpus: Path | None = None
 
 
 def report(
     model: str | Path,
-    file: Path,
+    sources: Sources,
     output: Path,
-    format_name: str | None = None,
     *,
-    train: Path | None = None,
-    corpus: Path | None = None,
     components: Sequence[str] = (),
-    given: Sequence[str] | None = None,
     n_worst: int = 30,
     n_samples: int = 1000,
 ) -> list[Findings]:
     """Write a page on components and return its figures.
 
-    format_name, given: As `read_gold` has them; the training corpus has the same layout unless its ending tells.
-    train (Path | None): Log of `fit`; None for the one beside the model, if it is there.
-    corpus (Path | None): Training corpus.
-    components (Sequence[str]): Names; if there are none, all CRFs that the file has gold annotation for.
-    n_worst (int): Sentences to show.
-    n_samples (int): Samples of the bootstrap.
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
-    from ..evaluation.bootstrap import doubt
-    from ..evaluation.report import findings
     from ..pages.report import Subject, report_page
 
-    check_output_file(output, file, train, corpus)
+    file, format_name, given, log, corpus = sources
+    check_output_file(output, file, log, corpus)
     kind = format_of(file, format_name)
     if corpus is not None:
         format_of(corpus, ending_format(corpus) or kind)
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
-    curves = _curves(model, train, list(pipes))
+    curves = _curves(model, log, list(pipes))
     with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
         bar.set_description(f"reading {file.name}")
         examples = read_gold(nlp, file, kind, given).examples
@@ -142,16 +139,14 @@ def report(
         raise ConfigError("\n".join(["There is no component to report on.", *reasons.values()]))
     for reason in reasons.values():
         print(f"Left out: {reason}", file=sys.stderr)
-    if told := doubt(len(examples)):
-        print(f"Warning: {told}", file=sys.stderr)
+    if warning := doubt(len(examples)):
+        print(f"Warning: {warning}", file=sys.stderr)
     subject = Subject(str(model), str(file), str(corpus or ""), text_style(nlp), n_samples)
     write_text(output, report_page(subject, list(results.values())))
     return list(results.values())
 
 
 def _sequences(judged: Judged, answers: Answers) -> Sequences:
-    from ..evaluation.report import Sequences
-
     sure = np.zeros(len(answers.offsets) - 1)
     if judged.temperature is not None:
         sure = answers.posterior.log_probabilities(answers.all_labels)
@@ -159,8 +154,6 @@ def _sequences(judged: Judged, answers: Answers) -> Sequences:
 
 
 def _weights(pipe: CRFComponent) -> Weights:
-    """Return the weights of templates, and of transitions, nan where the scheme forbids them."""
-    from ..evaluation.report import Weights
     from ..evaluation.weights import weights_by_template
 
     views, n = pipe.crf.views, len(pipe.tags)
@@ -174,10 +167,6 @@ def _weights(pipe: CRFComponent) -> Weights:
 
 def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -> Familiarity | None:
     """Return the texts of the gold spans of a corpus, if there is one, or of a tagger the words, with their labels."""
-    from ..evaluation.errors import Familiarity
-    from ..evaluation.judged import spans_of_tags
-    from ..evaluation.report import text_of
-
     if examples is None:
         return None
 
@@ -191,7 +180,6 @@ def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -
 
 
 def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the iterations of components in a log of `fit`, or in the one beside the model, if it is there."""
     beside = Path(model).parent / LOG
     log = train or (beside if Path(model).is_dir() and beside.is_file() else None)
     curves = {name: [] if log is None else read_log(log, name) for name in names}
@@ -201,7 +189,7 @@ def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict
 
 
 def read_log(path: Path, component: str) -> list[dict[str, Any]]:
-    """Return what the log of `fit` tells of a component.
+    """Return what the log of `fit` holds of a component.
 
     RAISES FormatError: If the file is no such log.
     """

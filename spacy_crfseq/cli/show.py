@@ -16,7 +16,7 @@ from ..files import write_text
 from ..pipeline.select import one_crf_of, run_between
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
+from ._console import printer, reported_errors
 from ._judging import first_texts, in_batches, text_style, tokens_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def show_cli(
     format_: options.TextFormat = None,
     component: options.OneComponent = None,
     number: Annotated[int, options.number("Texts to show, from the first on")] = 100,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Make a page that shows entities or chunks, each shaded by its probability.
 
@@ -52,18 +52,14 @@ def show_cli(
       python -m spacy crfseq show training/model-best "Ada lives in Oslo." \\
           -p crf_ner -o page.html
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         shown = show(model, source, output, format_, component=component, number=number)
         rest = "; the file has more" if shown.more else ""
         printer().good(f"Saved {output}: {shown.texts:,} texts, {shown.spans:,} spans{rest}")
 
 
 class Shown(NamedTuple):
-    """What is on a page.
-
-    more (bool): Whether there are texts that had no place on it.
-    """
+    """What is on a page, and whether there are more texts."""
 
     texts: int
     spans: int
@@ -81,8 +77,6 @@ def show(
 ) -> Shown:
     """Write a page with the predictions for a text, or for the first texts of a file.
 
-    format_name (str | None): As `read_texts` has it; if given, the source is a file.
-    component (str | None): The CRF to ask; None for the only one, or the only one that predicts spans.
     RAISES CrfError: If there is no such component, it has no probabilities, or there is no text.
     """
     from ..pages.show import show_page
@@ -96,7 +90,9 @@ def show(
         for batch in in_batches(kept, BATCH):
             entries += _entries(nlp, name, pipe, batch)
             bar.update(len(batch))
-    write_text(output, show_page(str(model), name, entries, text_style(nlp), _unit(source, format_name)))
+    # what the number of a text counts
+    unit = "line" if (format_name or Path(source).suffix[1:]) in ("txt", "jsonl") else "text"
+    write_text(output, show_page(str(model), name, entries, text_style(nlp), unit))
     return Shown(len(kept), sum(len(entry.spans) for entry in entries), more)
 
 
@@ -110,9 +106,3 @@ def _entries(nlp: Language, name: str, pipe: CRFComponent, texts: Sequence[Text]
         Entry(text.line, tokens_of(doc), spans, exp(min(0.0, logarithm)))
         for text, doc, spans, logarithm in zip(texts, docs, answers.spans(), whole, strict=True)
     ]
-
-
-def _unit(source: str | Path, format_name: str | None) -> str:
-    """Return what `Text.line` counts in a source."""
-    kind = format_name or Path(source).suffix[1:]
-    return "line" if kind in ("txt", "jsonl") else "text"

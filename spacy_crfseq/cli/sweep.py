@@ -27,9 +27,10 @@ from ..evaluation.search import METHOD, Combination, GridFile, Place, changed, c
 from ..files import digest, replacing
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, CodeOption, VerboseOption, cut, printer
-from ._options import OVERRIDES, EveryOption, PatienceOption, training
+from ._console import INTERRUPTED, cut, printer
+from ._options import OVERRIDES, training
 from ._progress import add_to
 from .fit import BEST, Setup, Walk, encode, load_config, score, scores_every, set_up_from, tell_what_next
 from .prune import prune
@@ -54,10 +55,10 @@ def sweep_cli(
         str | None,
         typer.Option("--component", "-p", help="CRF component to train [what [sweep] says, or the only one]"),
     ] = None,
-    evaluate_every: EveryOption = None,
-    patience: PatienceOption = None,
-    code: CodeOption = None,
-    verbose: VerboseOption = False,
+    evaluate_every: options.Every = None,
+    patience: options.Patience = None,
+    code: options.Code = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Train with every combination of some settings and rank them by the dev score.
 
@@ -98,12 +99,7 @@ class Stopping(NamedTuple):
 
 
 class SweepOutcome(NamedTuple):
-    """What `sweep` did.
-
-    best (Path | None): The best model, if there is one.
-    results (list[Result]): All combinations that were trained, now or earlier, best first and failed ones last.
-    untrained (list[str]): Other components of the pipeline that would need training; their weights are zero.
-    """
+    """What `sweep` did."""
 
     best: Path | None
     results: list[Result]
@@ -113,11 +109,7 @@ class SweepOutcome(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A combination that can be trained.
-
-    method (dict): Blocks of the component that say how it learns, with all defaults.
-    parts (dict): What they stand for.
-    """
+    """A combination that can be trained, its method as blocks of the component with all defaults, and as objects."""
 
     key: str
     combination: Combination
@@ -155,7 +147,6 @@ def sweep(
 
 
 def _carry_out(plan: Plan, output: Path) -> SweepOutcome:
-    """Train what has no result yet."""
     from ..pages.results import make_page
 
     journal = Journal(output / RESULTS)
@@ -167,10 +158,7 @@ def _carry_out(plan: Plan, output: Path) -> SweepOutcome:
         del found[best.key]
     _announce(plan, found)
     worker = Worker(plan, found, journal, output)
-    try:
-        worker.run()
-    finally:
-        worker.finish()
+    worker.run()
     known = [worker.results[run.key] for run in plan.runs if run.key in worker.results]
     results = sorted(known, key=lambda result: (result.score is None, -(result.score or 0.0)))
     with replacing(output / PAGE) as file:
@@ -179,12 +167,15 @@ def _carry_out(plan: Plan, output: Path) -> SweepOutcome:
     return SweepOutcome(there, results, worker.untrained, output / PAGE, worker.interrupted)
 
 
-class Plan:
-    """What a sweep trains: which combinations there are, and which of them can be trained.
+def functions(registry: str) -> Mapping[str, Any]:
+    """Return the functions of a registry by their names."""
+    found: Mapping[str, Any] = getattr(util.registry, registry).get_all()
+    return found
 
-    component (str): The component.
-    filled (dict): The training config with all defaults.
-    skipped (dict[str, list]): Combinations that cannot work, by the reason.
+
+class Plan:
+    """What a sweep trains, and by the reason the combinations that cannot work.
+
     RAISES ConfigError: If a setting is not known or has a value that nothing takes, or nothing is left to train.
     """
 
@@ -199,7 +190,7 @@ class Plan:
         self.skipped: dict[str, list[Combination]] = {}
         groups: dict[str, Group] = {}
         pipelines: dict[str, Language | str] = {json.dumps([]): setup.nlp}
-        for combination in combinations(source, self.filled, self.component, _functions):
+        for combination in combinations(source, self.filled, self.component, functions):
             own = {place: value for place, value in combination.changes.items() if not self._is_method(place)}
             code = json.dumps(list(own.items()), sort_keys=True)
             if code not in pipelines:
@@ -220,7 +211,6 @@ class Plan:
         return len(place) > 2 and place[:2] == ("components", self.component) and place[2] in METHOD
 
     def _pipeline(self, combination: Combination, changes: Mapping[Place, Any]) -> Language | str:
-        """Return the pipeline of a changed config, or why there can be none."""
         try:
             return util.load_model_from_config(changed(self.source.config, changes, self.filled), auto_fill=True)
         except ConfigError as error:
@@ -229,7 +219,6 @@ class Plan:
             raise self._no_such_value(combination, error) from error
 
     def _run(self, nlp: Language, combination: Combination) -> Run | str:
-        """Return a combination as a run, or why it cannot be trained."""
         name, pipe = self.component, nlp.get_pipe(self.component)
         own = {place: value for place, value in combination.changes.items() if self._is_method(place)}
         now = nlp.config.interpolate()
@@ -250,13 +239,7 @@ class Plan:
         return ConfigError("\n".join([f"{self.source.file}: [sweep.grid] with {combination}:", *lines]))
 
 
-def _functions(registry: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = getattr(util.registry, registry).get_all()
-    return found
-
-
 def _component(setup: Setup, source: GridFile) -> str:
-    """RAISES ConfigError: If there is no such component, or several and no name."""
     names, wanted = list(setup.to_train), source.component
     if wanted in names or (wanted is None and len(names) == 1):
         return wanted or names[0]
@@ -269,28 +252,24 @@ def _component(setup: Setup, source: GridFile) -> str:
 
 def _key(config: Mapping[str, Any], component: str, stopping: Stopping) -> str:
     """Return a hash of all that a result depends on: settings, and the contents of files that they name."""
+
+    def with_contents(block: Any) -> Any:
+        if not isinstance(block, dict):
+            return block
+        files = {key: _contents(value) for key in ("path", "source") if isinstance(value := block.get(key), str)}
+        return {key: files.get(key) or with_contents(value) for key, value in block.items()}
+
     kept = {section: block for section, block in config.items() if section not in ("paths", "system")}
-    text = json.dumps([_with_contents(kept), component, stopping], sort_keys=True, default=str)
+    text = json.dumps([with_contents(kept), component, stopping], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def _with_contents(block: Any) -> Any:
-    if not isinstance(block, dict):
-        return block
-    return {
-        key: _contents(value) if key in ("path", "source") and isinstance(value, str) else _with_contents(value)
-        for key, value in block.items()
-    }
 
 
 @lru_cache
 def _contents(path: str) -> str:
-    """Return a hash of a file or of the files of a folder; the path itself where there is no such thing."""
     return digest(Path(path)) if Path(path).exists() else path
 
 
 def _announce(plan: Plan, found: Mapping[str, Result]) -> None:
-    """Say what will be trained and what not."""
     msg = printer()
     for reason, skipped in plan.skipped.items():
         more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
@@ -303,7 +282,6 @@ def _announce(plan: Plan, found: Mapping[str, Result]) -> None:
 
 
 def _key_of(model: Path) -> str | None:
-    """Return the key of the run that a stored model is from, None if there is none."""
     try:
         key = json.loads((model / "meta.json").read_text(encoding="utf8"))["sweep"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -312,12 +290,7 @@ def _key_of(model: Path) -> str | None:
 
 
 class Worker:
-    """Trains the runs of a plan, a group after another.
-
-    results (dict[str, Result]): What is known of each run, by its key.
-    untrained (list[str]): Components of the last pipeline whose weights are zero.
-    interrupted (bool): Whether Ctrl-C ended the work.
-    """
+    """Trains the runs of a plan, a group after another, and keeps what is known of each by its key."""
 
     def __init__(self, plan: Plan, found: Mapping[str, Result], journal: Journal, output: Path) -> None:
         self.results: dict[str, Result] = dict(found)
@@ -329,19 +302,16 @@ class Worker:
         self._number, self._total = 0, len(plan.runs) - len(found)
 
     def run(self) -> None:
-        """Train what has no result yet."""
-        for group in self.plan.groups:
-            left = [run for run in group.runs if run.key not in self.results]
-            if left:
-                self._train(group.changes, left)
-            if self.interrupted:
-                break
-
-    def finish(self) -> None:
-        """Take the curves away, and the zeros out of the best model."""
-        self._curve.hide()
-        if self._saved:
-            prune(self._output / BEST, self._output / BEST)
+        """Train what has no result yet, and take the zeros out of the best model."""
+        try:
+            for group in self.plan.groups:
+                left = [run for run in group.runs if run.key not in self.results]
+                if left and not self.interrupted:
+                    self._train(group.changes, left)
+        finally:
+            self._curve.hide()
+            if self._saved:
+                prune(self._output / BEST, self._output / BEST)
 
     def _train(self, changes: Mapping[Place, Any], runs: list[Run]) -> None:
         """Train the runs of a group; where it cannot even be begun, all of them have failed."""
@@ -399,15 +369,13 @@ class Worker:
         )  # fmt: skip
         others = [other.score for other in self.results.values() if other.score is not None]
         if best.score is not None and best.score > max(others, default=-math.inf):
-            self._save(run, setup, best)  # before the result, so that no result tells of a model that is not there
+            # before the result, so that no result tells of a model that is not there
+            setup.nlp.get_pipe_config(self.plan.component).update(run.method)
+            score(setup, {self.plan.component: best.report.loss / max(1, setup.train.n_tokens)})
+            setup.nlp.meta["sweep"] = run.key
+            setup.save(self._output / BEST)
+            self._saved = True
         self._note(run, outcome)
-
-    def _save(self, run: Run, setup: Setup, best: Progress) -> None:
-        setup.nlp.get_pipe_config(self.plan.component).update(run.method)
-        score(setup, {self.plan.component: best.report.loss / max(1, setup.train.n_tokens)})
-        setup.nlp.meta["sweep"] = run.key
-        setup.save(self._output / BEST)
-        self._saved = True
 
     def _note(self, run: Run, result: Result) -> None:
         self._journal.add(result)
@@ -416,11 +384,8 @@ class Worker:
         if result.score is None:
             printer().fail(f"{run.combination}: {result.error}")
         else:
-            print(
-                f"{run.combination} score={100 * result.score:.2f} objective={result.objective:.2f} "
-                f"active={result.active} seconds={result.seconds:.2f}",
-                flush=True,
-            )
+            figures = f"score={100 * result.score:.2f} objective={result.objective:.2f} active={result.active}"
+            print(f"{run.combination} {figures} seconds={result.seconds:.2f}", flush=True)
 
 
 class GroupWalk(Walk):
@@ -431,14 +396,11 @@ class GroupWalk(Walk):
         self._runs, self._worker = runs, worker
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
-        if name == self._worker.plan.component:
-            self._fit_all(name, pipe)
-        else:
-            self._fit_one(name, pipe, *self._worker.plan.stopping)
-
-    def _fit_all(self, name: str, pipe: CRFComponent) -> None:
         from ..training.fit import fit
 
+        if name != self._worker.plan.component:
+            self._fit_one(name, pipe, *self._worker.plan.stopping)
+            return
         dev = list(self._dev)
         every, patience = self._worker.plan.stopping
         with pipe.training.training_on(self._examples(name)) as (objective, _):
@@ -467,12 +429,10 @@ class GroupWalk(Walk):
 
 
 def _tell(outcome: SweepOutcome) -> None:
-    """Say what `sweep` did."""
     msg = printer()
     if outcome.results:
         header, rows = cells(outcome.results)
-        aligns = ["r", "r", *["l"] * (len(header) - 7), *["r"] * 5]
-        msg.table(rows, header=header, divider=True, aligns=aligns)
+        msg.table(rows, header=header, divider=True, aligns=["r", "r", *"l" * (len(header) - 7), *"rrrrr"])
     if outcome.interrupted:
         msg.warn("Interrupted: start the same command again to go on")
     if outcome.best is None:

@@ -25,9 +25,9 @@ from ..errors import ConfigError, FormatError
 from ..files import digest
 from ..pipeline.bulk import Job, Settings, Step, annotate
 from ..pipeline.written import TARGETS, check_target, form_of
+from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, load_code, printer, reported_errors
-from ._options import ModelArgument
+from ._console import load_code, printer, reported_errors
 
 BROKEN = 3
 """Exit code where lines were left out."""
@@ -35,7 +35,7 @@ BROKEN = 3
 
 @crfseq_cli.command("tag")
 def tag_cli(
-    model: ModelArgument,
+    model: options.Model,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -59,7 +59,7 @@ def tag_cli(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew, whatever is there")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first broken line")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the totals as JSON")] = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Annotate files of any size with a pipeline.
 
@@ -82,34 +82,24 @@ def tag_cli(
       python -m spacy crfseq tag training/model-best - --output - \\
           --to conllu < news.txt
     """
-    with reported_errors():
-        load_code(code)
-        done = tag(
-            model, files, output, format_, to, scores=scores, processes=processes, overwrite=overwrite, strict=strict,
-            code=code,
-        )  # fmt: skip
+    with reported_errors(code=code):
+        how = Settings(str(model), to or "", scores, overwrite, strict, partial(load_code, code))
+        done = tag(files, output, how, format_, processes=processes)
         _tell(done, output, as_json)
     if done.counts.broken:
         raise SystemExit(BROKEN)
 
 
 def _tell(done: Done, output: Path, as_json: bool) -> None:
-    if as_json:
-        print(done.as_json(), file=sys.stderr if output == STDIN else sys.stdout)
-    elif output == STDIN:
-        print(done.summary(), file=sys.stderr)
+    text = done.as_json() if as_json else done.summary()
+    if output == STDIN or as_json:
+        print(text, file=sys.stderr if output == STDIN else sys.stdout)
     else:
-        printer().good(f"{done.summary()}: {output}" if done.files else done.summary())
+        printer().good(f"{text}: {output}" if done.files else text)
 
 
 class Done(NamedTuple):
-    """What came of a run.
-
-    counts (Counts): Of all files, with what earlier runs had done of them.
-    new (Counts): Of this run.
-    files, complete (int): Files that this run has worked on, and those that were complete already.
-    seconds (float): Of annotating, the loading of the pipeline not counted.
-    """
+    """What came of a run."""
 
     counts: Counts
     new: Counts
@@ -128,7 +118,7 @@ class Done(NamedTuple):
             return f"Nothing to do: {_count(self.complete, 'file')} complete already; --overwrite begins anew"
         texts, tokens = _count(self.new.texts, "text"), _count(self.new.tokens, "token")
         text = f"Tagged {_count(self.files, 'file')}: {texts}, {tokens}"
-        if self.seconds >= 1:  # less tells more of the start than of the speed
+        if self.seconds >= 1:  # less says more of the start than of the speed
             text += f", {self.speed:,.0f} tokens/s"
         if self.complete:
             text += f"; {self.complete:,} complete already"
@@ -148,33 +138,23 @@ def _count(number: int, what: str) -> str:
 
 
 def tag(
-    model: str | Path,
-    files: Sequence[Path],
-    output: Path,
-    format_name: str | None = None,
-    to: str | None = None,
-    *,
-    scores: bool = False,
-    processes: int = 1,
-    overwrite: bool = False,
-    strict: bool = False,
-    code: Path | None = None,
+    files: Sequence[Path], output: Path, settings: Settings, format_name: str | None = None, *, processes: int = 1
 ) -> Done:
-    """Annotate files; see the help of the command for the arguments.
+    """Annotate files; where the settings say no layout of the output, its ending does.
 
     RAISES CrfError: On settings that cannot work, files that cannot be read, or an output of other settings.
     RAISES FormatError, DataError: With `strict`, at the first line that is broken.
     """
-    to = to or told_by_ending(output, TARGETS) or "jsonl"
-    settings = Settings(str(model), to, scores, overwrite, strict, partial(load_code, code))
+    to = settings.to or told_by_ending(output, TARGETS) or "jsonl"
+    settings = settings._replace(to=to)
     if to not in TARGETS:
-        check_target(to, form_of(spacy.blank("xx"), ()), scores)
+        check_target(to, form_of(spacy.blank("xx"), ()), settings.scores)
     jobs = make_jobs(settings, files, format_name, output)
     if processes > 1 and output == STDIN:
         raise ConfigError("--processes: several cannot write to standard output. Give a folder by --output.")
     before, todo = Counts(), list[Job]()
     for job in jobs:
-        state = State() if overwrite or job.target is None else job.target.state(job.identity)
+        state = State() if settings.overwrite or job.target is None else job.target.state(job.identity)
         if state.done and job.target and job.target.parts():
             before = before.plus(state.counts)
         else:
@@ -191,7 +171,6 @@ def tag(
 
 @contextmanager
 def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[Step, Counts, float], None]]:
-    """Yield a function that shows a step: a bar on a terminal, and broken lines on stderr."""
     sizes = [job.source.stat().st_size for job in jobs if job.source != STDIN and job.source.suffix != ZIPPED]
     total = sum(sizes) if len(sizes) == len(jobs) else None
     with tqdm(total=total, disable=None, leave=False, file=sys.stderr, unit="B", unit_scale=True) as bar:
@@ -207,10 +186,10 @@ def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[Step, Counts, float], N
 
 
 def make_jobs(settings: Settings, files: Sequence[Path], format_name: str | None, output: Path) -> list[Job]:
-    """Return a job for each file; format_name is their layout, None for what their endings tell.
+    """Return a job for each file, of the layout `format_name` or what its ending says.
 
     RAISES ConfigError: If two files have one output, or one is its own.
-    RAISES FormatError: If a file cannot be read, or nothing tells what it is.
+    RAISES FormatError: If a file cannot be read, or nothing says what it is.
     """
     common = {
         "the model": _model_digest(settings.model),
@@ -249,7 +228,6 @@ def _target(source: Path, output: Path, to: str, n_files: int) -> Target:
 
 
 def _check_outputs(jobs: Sequence[Job], overwrite: bool) -> None:
-    """RAISES ConfigError: If an output is also another's or an input, or would replace what was made from a stream."""
     taken: dict[Path, Path] = {}
     sources = {job.source.resolve() for job in jobs}
     for job in jobs:
@@ -266,7 +244,6 @@ def _check_outputs(jobs: Sequence[Job], overwrite: bool) -> None:
 
 
 def _model_digest(model: str) -> str:
-    """Return a hash of all files of a pipeline."""
     folder = Path(model)
     if not folder.is_dir():
         if not is_package(model):

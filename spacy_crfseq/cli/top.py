@@ -23,7 +23,7 @@ from ..pipeline.select import one_crf_of, run_between
 from ..pipeline.texts import read_texts
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import CodeOption, cut, cut_name, load_code, printer, reported_errors
+from ._console import cut, cut_name, printer, reported_errors
 from ._judging import in_batches
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def top_cli(
     format_: options.TextFormat = None,
     output: options.PageInstead = None,
     as_json: options.AsJson = False,
-    code: CodeOption = None,
+    code: options.Code = None,
 ) -> None:
     """Show the largest weights of each label, the transitions, and what each template holds.
 
@@ -78,8 +78,7 @@ def top_cli(
           --number 10 --texts train.conll --format conll2003
       python -m spacy crfseq top training/model-best -p crf_tagger -o weights.html
     """
-    with reported_errors():
-        load_code(code)
+    with reported_errors(code=code):
         check_output_file(output, texts)
         shown = number or (SHOWN if output is None else ON_PAGE)
         found = top(
@@ -112,9 +111,6 @@ def top(
 ) -> Top:
     """Return the largest weights of a pipeline's CRF, `number` of each sign in each group.
 
-    label (str | None): A tag, or a type for all its tags; None for all labels.
-    template (str | None): A template; weights of all labels are then in one group.
-    texts (Path | None): File to find names of attributes in, as `read_texts` has it.
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
     from ..evaluation.weights import entries, largest_weights, weights_by_template
@@ -136,7 +132,7 @@ def top(
             for title, place in _templates_of(pipe, template)
         ]
     shown = [one for _, signs in found for sign in signs for one in sign]
-    names = _names(nlp, name, pipe, shown, texts, format_name)
+    names = _names(nlp, name, shown, texts, format_name)
 
     def named(sign: list[Weight]) -> list[NamedWeight]:
         return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", *names[w[:2]], w.weight) for w in sign]
@@ -149,7 +145,6 @@ def top(
 
 
 def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:
-    """Return the templates that a text names, windows opened: title, block and place in its list."""
     from ..features.attributes import BUILT_IN
     from ..features.templates import parse
 
@@ -173,20 +168,12 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
 
 
 def _names(
-    nlp: Language,
-    component: str,
-    pipe: CRFComponent,
-    weights: Sequence[Weight],
-    texts: Path | None,
-    format_name: str | None,
+    nlp: Language, component: str, weights: Sequence[Weight], texts: Path | None, format_name: str | None
 ) -> dict[tuple[int, int], tuple[str, bool]]:
-    """Return the names of the attributes of some weights, by block and number, and whether they have been found."""
+    pipe: Any = nlp.get_pipe(component)
     keys, needed = pipe.crf.keys, {w[:2] for w in weights}
-    if pipe.doc_model.attribute_names:
-        sizes = 0, len(keys[0])
-        return {
-            (block, number): (pipe.doc_model.attribute_names[sizes[block] + number], True) for block, number in needed
-        }
+    if known := pipe.doc_model.attribute_names:
+        return {(block, number): (known[block * len(keys[0]) + number], True) for block, number in needed}
     names = dict.fromkeys(needed, (NAMELESS, False))
     if (templates := pipe.crf.templates) is not None:
         plans = pipe.method.features.plans()
@@ -226,11 +213,7 @@ def _transitions(pipe: CRFComponent) -> Floats:
     return out
 
 
-# The terminal
-
-
 def _lines(found: Top) -> list[str]:
-    """Return what is shown, no wider than the terminal; in full where it goes elsewhere."""
     wide = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     lines: list[str] = []
     for group in found.groups:
@@ -244,7 +227,6 @@ def _lines(found: Top) -> list[str]:
 
 
 def _side_by_side(group: Group, wide: int, *, with_label: bool) -> list[str]:
-    """Return positive and negative weights side by side."""
     words = [one.words(with_label) for one in (*group.positive, *group.negative)]
     if not words:
         return ["  no weight other than zero"]
@@ -257,7 +239,6 @@ def _side_by_side(group: Group, wide: int, *, with_label: bool) -> list[str]:
 
 
 def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floats, wide: int) -> list[str]:
-    """Return a table of transitions, or the largest where it would be wider than the terminal."""
     from ..pages.top import Group, NamedWeight
 
     margin = max(map(len, before))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._options import JsonOption, LangOption
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -30,11 +30,11 @@ COPIES = 8
 
 @crfseq_cli.command("warmup")
 def warmup_cli(
-    lang: LangOption = "en",
+    lang: options.Lang = "en",
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also L-BFGS on more than a few sentences, probabilities, alternatives")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compile the kernels of the three components with their default settings and keep them on disk.
 
@@ -67,10 +67,7 @@ class Warmth(NamedTuple):
 
 
 def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
-    """Train and run the three default components, with each optimizer, on a few made-up sentences.
-
-    everything (bool): Train on so many that they are worked on in lockstep, and ask all that `Answers` can tell.
-    """
+    """Train and run the three default components, with each optimizer, on a few made-up sentences."""
     import spacy
 
     started = perf_counter()
@@ -81,7 +78,11 @@ def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
             nlp.add_pipe(factory, config={"optimizer": block})
             docs = _exercise(nlp, factory, COPIES if everything else 1)
             if everything:
-                _ask(nlp.get_pipe(factory), docs)
+                answers = nlp.get_pipe(factory).ask(docs)  # type: ignore[attr-defined]
+                for ask in (answers.spans, answers.marginals, answers.log_probabilities, answers.entropies):
+                    ask()
+                answers.nbest(2)
+                answers.sample(1)
     compiled, loaded = cache_counts()
     return Warmth(round(perf_counter() - started, 3), compiled, loaded, cache_folder())
 
@@ -95,16 +96,7 @@ def _exercise(nlp: Language, factory: str, copies: int) -> list[Doc]:
     return list(nlp.pipe([example.predicted for example in examples]))
 
 
-def _ask(pipe: Any, docs: list[Doc]) -> None:
-    answers = pipe.ask(docs)
-    for ask in (answers.spans, answers.marginals, answers.log_probabilities, answers.entropies):
-        ask()
-    answers.nbest(2)
-    answers.sample(1)
-
-
 def _example(nlp: Language, text: str) -> Example:
-    """Return a sentence with tags, chunks and entities, its tags given."""
     from spacy.tokens import Doc
     from spacy.tokens import Span as DocSpan
     from spacy.training import Example

@@ -16,12 +16,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class Scale:
-    """Places of values on an axis.
-
-    low, high (float): Ends of the axis, their decimal logarithms if `log`.
-    start, end (float): Where they lie.
-    ticks (Sequence[float]): Values to mark.
-    """
+    """Places of values on an axis between `start` and `end`; if `log`, `low` and `high` are decimal logarithms."""
 
     low: float
     high: float
@@ -46,11 +41,7 @@ class Scale:
 def scale(
     values: Iterable[float], start: float, end: float, *, log: bool = False, count: int = 5, wide: bool = True
 ) -> Scale:
-    """Return an axis for all of some values.
-
-    count (int): About how many ticks.
-    wide (bool): Let it begin and end at round numbers.
-    """
+    """Return an axis for all of some values, with about `count` ticks; if `wide`, its ends are round numbers."""
     found = [value for value in values if isfinite(value) and (value > 0 or not log)]
     low, high = (min(found), max(found)) if found else (1.0, 10.0) if log else (0.0, 1.0)
     if log:
@@ -58,7 +49,9 @@ def scale(
     if high - low < _TINY * max(1.0, abs(low), abs(high)):
         margin = abs(low) / 2 or 1.0
         low, high = low - margin, high + margin
-    step = _round_step((high - low) / count)
+    step = (high - low) / count
+    size = 10.0 ** floor(log10(step))
+    step = next(m * size for m in _ROUND if step <= m * size * (1 + _TINY))
     if high - low >= 2 and all(float(value).is_integer() for value in found):
         step = max(step, 1.0)
     if wide:
@@ -77,11 +70,6 @@ def _log_scale(low: float, high: float, start: float, end: float, count: int) ->
     return Scale(bottom, top, start, end, [m for m in marks if bottom - _TINY <= log10(m) <= top + _TINY], log=True)
 
 
-def _round_step(step: float) -> float:
-    size = 10.0 ** floor(log10(step))
-    return next(m * size for m in _ROUND if step <= m * size * (1 + _TINY))
-
-
 def tick_labels(ticks: Sequence[float]) -> list[str]:
     """Return ticks at equal distances in words, all with the same number of decimals and the same unit."""
     if len(ticks) < 2:
@@ -95,10 +83,7 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
 
 
 def number(value: float, digits: int = 4, *, least: int = 0) -> str:
-    """Return a number in few characters: thousands apart, `digits` digits if some are behind the point.
-
-    least (int): Decimals that are written even if they are 0.
-    """
+    """Return a number in few characters: `digits` digits if some are decimals, of which there are at least `least`."""
     if not isfinite(value):
         return "none" if value != value else "\u221e" if value > 0 else f"{MINUS}\u221e"
     size = floor(log10(abs(value))) if value else 0
@@ -109,7 +94,6 @@ def number(value: float, digits: int = 4, *, least: int = 0) -> str:
 
 
 def _trimmed(written: str, least: int) -> str:
-    """Return a number without zeros at its end, but for some decimals."""
     whole, _, decimals = written.partition(".")
     decimals = decimals[:least] + decimals[least:].rstrip("0")
     return f"{whole}.{decimals}" if decimals else whole
@@ -117,13 +101,7 @@ def _trimmed(written: str, least: int) -> str:
 
 def width(words: str) -> float:
     """Return about how wide a text is in a chart."""
-    return sum(map(_letter_width, words))
-
-
-def _letter_width(letter: str) -> float:
-    if east_asian_width(letter) in "WF":
-        return EM
-    return EM * (0.7 if letter.isupper() or letter in "%\N{HORIZONTAL ELLIPSIS}" else 0.6)
+    return EM * sum(1 if east_asian_width(c) in "WF" else 0.7 if c.isupper() or c in "%…" else 0.6 for c in words)
 
 
 def shortened(words: str, room: float) -> str:

@@ -32,12 +32,7 @@ Z = 1.96
 
 
 class Series(NamedTuple):
-    """A curve.
-
-    points (Sequence): Pairs of x and y; those that an axis cannot show are left out.
-    right (bool): Measured by an axis of its own, at the right.
-    joined (bool): Whether a line goes from point to point.
-    """
+    """A curve, or points if not `joined`; `right`: Measured by an axis of its own, at the right."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -46,11 +41,7 @@ class Series(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar.
-
-    part (float | None): Share of the value, in its own unit, to be drawn in full colour.
-    low, high (float | None): Ends of an interval around the value.
-    """
+    """A bar, the share `part` of it in full colour, with the ends of an interval around its value."""
 
     name: str
     value: float
@@ -59,15 +50,8 @@ class Bar(NamedTuple):
     high: float | None = None
 
 
-# Curves
-
-
 def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False, log_y: bool = False) -> Markup:
-    """Return curves, each with its name at its end, or at the top of its axis where there are two axes.
-
-    x, y (str): What the axes measure.
-    log_x, log_y (bool): Logarithmic axes; the right one never is.
-    """
+    """Return curves, each with its name at its end, or at the top of its axis where there are two axes."""
     shown = [one._replace(points=_usable(one, log_x, log_y and not one.right)) for one in series]
     left, right = [one for one in shown if not one.right], [one for one in shown if one.right]
     top, bottom = 24.0, HEIGHT - 40
@@ -83,7 +67,8 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False,
     parts = [_grid(y_scale, x0, x1), _bottom_axis(x_scale, x0, x1, bottom, x)]
     if right:
         words = ", ".join(one.name for one in right)
-        parts += [_right_ticks(right_scale, x1), _text(x1 + margin, 12, words, "end f2" if len(right) == 1 else "end")]
+        parts += [_text(x1 + 6, at + 4, label, "soft") for at, label in _labelled(right_scale)]
+        parts += [_text(x1 + margin, 12, words, "end f2" if len(right) == 1 else "end")]
     parts.append(_text(0, 12, y, "f1" if right and len(left) == 1 else "soft"))
     for i, (one, at) in enumerate(zip(shown, places, strict=True)):
         parts += [_curve(at, i) if one.joined else "", _dots(one, at, i, x, y)]
@@ -132,14 +117,8 @@ def _apart(places: Sequence[float], top: float, bottom: float) -> list[float]:
     return moved
 
 
-# Bars
-
-
 def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
-    """Return bars from the left to the right, each with its name and its value.
-
-    unit (str): What is counted; "%" stands behind each value, and the axis goes to 100.
-    """
+    """Return bars from the left to the right, each with its name and its value."""
     step, top, bottom = 22.0, 4.0, 4.0 + 22.0 * max(1, len(bars))
     x0 = min(170.0, max((width(bar.name) for bar in bars), default=0)) + 8
     words = _bar_words(bars, "%" if unit == "%" else "")
@@ -150,14 +129,12 @@ def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
     each = enumerate(zip(bars, words, strict=True))
     parts = [_vertical_grid(place, top, bottom)]
     parts += [_bar(bar, word, place, (top + step * i, x0, x1), unit) for i, (bar, word) in each]
-    parts.append(f'<line class="axis" x1="{place(0):.1f}" x2="{place(0):.1f}" y1="{top}" y2="{bottom}"/>')
-    parts.append(_tick_labels(place, bottom + 15))
+    parts += [_line("axis", place(0), place(0), top, bottom), _tick_labels(place, bottom + 15)]
     parts.append(_text(WIDTH, bottom + 15, unit, "soft end") if unit else "")
     return _svg(WIDTH, bottom + 22, f"{unit}: {', '.join(bar.name for bar in bars)}", parts)
 
 
 def _bar_words(bars: Sequence[Bar], unit: str) -> list[str]:
-    """Return what is written behind bars, all values with as many decimals as the one that needs most."""
     plain = [number(bar.value) for bar in bars]
     decimals = max((len(word.partition(".")[2]) for word in plain if "e" not in word), default=0)
     words = []
@@ -173,34 +150,36 @@ def _bar(bar: Bar, words: str, place: Scale, box: tuple[float, float, float], un
     if not isfinite(bar.value):
         return name
     interval = ""
-    told = f"{bar.name}: {words} {unit if unit != '%' else ''}".rstrip()
+    tip = f"{bar.name}: {words} {unit if unit != '%' else ''}".rstrip()
     if bar.low is not None and bar.high is not None:
         a, b, middle = place(bar.low), place(bar.high), y + 11
         path = f"M{a:.1f} {middle}H{b:.1f}M{a:.1f} {middle - 4}v8M{b:.1f} {middle - 4}v8"
         interval = f'<path class="whisker" d="{path}"/>'
-        told += f", interval {number(bar.low)} to {number(bar.high)}"
+        tip += f", interval {number(bar.low)} to {number(bar.high)}"
     color = "f2" if bar.value < 0 else "f1"
     whole = _rect(place(0), place(bar.value), y + 4, 14, "whole" if bar.part is not None else color)
     part = _rect(place(0), place(bar.part), y + 4, 14, color) if bar.part is not None else ""
     return (
         f"<g>{_rect(x0, x1, y, 22, 'hit')}{name}{whole}{part}{interval}"
-        f"{_text(WIDTH, y + 15, words, 'end')}<title>{escape(told)}</title></g>"
+        f"{_text(WIDTH, y + 15, words, 'end')}<title>{escape(tip)}</title></g>"
     )
+
+
+def _line(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
 
 
 def _vertical_grid(place: Scale, top: float, bottom: float) -> str:
-    return "".join(
-        f'<line class="grid" x1="{place(tick):.1f}" x2="{place(tick):.1f}" y1="{top}" y2="{bottom}"/>'
-        for tick in place.ticks
-    )
+    return "".join(_line("grid", place(tick), place(tick), top, bottom) for tick in place.ticks)
+
+
+def _labelled(place: Scale) -> Iterable[tuple[float, str]]:
+    """Yield where the ticks of an axis lie, and what is written there."""
+    return zip(map(place, place.ticks), place.labels, strict=True)
 
 
 def _tick_labels(place: Scale, y: float) -> str:
-    labels = zip(place.ticks, place.labels, strict=True)
-    return "".join(_text(place(tick), y, label, "soft mid") for tick, label in labels)
-
-
-# Cells
+    return "".join(_text(x, y, label, "soft mid") for x, label in _labelled(place))
 
 
 def heat_map(
@@ -213,12 +192,10 @@ def heat_map(
     column: str = "",
     shown: Sequence[Sequence[str]] | None = None,
 ) -> Markup:
-    """Return a table of coloured cells; where there are few, with their values.
+    """Return a table of coloured cells; where there are few, with their values, or what is `shown` instead.
 
     values (Floats): [R, C]; what is not finite leaves its cell without colour.
     diverging (bool): Values above and below zero in two colours, else all in one, from zero on.
-    row, column (str): What the rows and the columns are.
-    shown (Sequence | None): [R, C] what to write instead of the values.
     """
     few = len(columns) <= 12
     cell_width, cell_height = (44.0, 26.0) if few else (18.0, 18.0)
@@ -240,28 +217,25 @@ def heat_map(
         for j, other in enumerate(columns):
             value = float(values[i][j])
             words = shown[i][j] if shown is not None else number(value, 2) if isfinite(value) else ""
-            told = f"{row} {name}, {column} {other}: {words or 'none'}".strip()
+            tip = f"{row} {name}, {column} {other}: {words or 'none'}".strip()
             box = (x0 + cell_width * j, y, cell_width - 1, cell_height - 1)
-            parts.append(_cell(box, value, most, diverging, words if few else "", told))
+            parts.append(_cell(box, value / most, diverging, words if few else "", tip))
     parts.append(_text(x0 - 8, y0 - 6, shortened(row, x0), "soft end") if row else "")
     parts.append(_text(x0, 11, column, "soft") if column else "")
     parts.append(_scale_legend(most, diverging, down, x0))
     return _svg(max(across, x0 + 190), down + 28, f"{row} by {column}".strip(), parts, fits=across <= WIDTH)
 
 
-def _cell(
-    box: tuple[float, float, float, float], value: float, most: float, diverging: bool, words: str, told: str
-) -> str:
+def _cell(box: tuple[float, float, float, float], share: float, diverging: bool, words: str, tip: str) -> str:
+    """Return a cell; share (float): Of the largest value, which its colour shows."""
     x, y, wide, high = box
-    share = abs(value) / most if isfinite(value) else 0.0
-    color = "hit" if not isfinite(value) else "f2" if diverging and value < 0 else "f1"
-    opacity = "" if color == "hit" else f' fill-opacity="{share:.3f}"'
-    back = "" if color == "hit" else f'<rect class="void" x="{x:.1f}" y="{y:.1f}" width="{wide}" height="{high}"/>'
-    label = _text(x + wide / 2, y + high / 2 + 4, words, "mid on" if share > 0.55 else "mid") if words else ""
-    return (
-        f'<g class="cell">{back}<rect class="{color}" x="{x:.1f}" y="{y:.1f}" width="{wide}" height="{high}"{opacity}/>'
-        f"{label}<title>{escape(told)}</title></g>"
-    )
+    label = _text(x + wide / 2, y + high / 2 + 4, words, "mid on" if abs(share) > 0.55 else "mid") if words else ""
+    back, color, opacity = "", "hit", ""
+    if isfinite(share):
+        back, opacity = _rect(x, x + wide, y, high, "void"), f' fill-opacity="{abs(share):.3f}"'
+        color = "f2" if diverging and share < 0 else "f1"
+    shape = _rect(x, x + wide, y, high, color, opacity)
+    return f'<g class="cell">{back}{shape}{label}<title>{escape(tip)}</title></g>'
 
 
 def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
@@ -269,15 +243,11 @@ def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
     low, high = number(shares[0] * most, 3), number(most, 3)
     start = x + width(low) + 6
     boxes = "".join(
-        f'<rect class="f{2 if share < 0 else 1}" x="{start + 16 * i:.1f}" y="{y + 10:.1f}" width="15" height="10" '
-        f'fill-opacity="{abs(share)}"/>'
-        for i, share in enumerate(shares)
+        _rect(start + 16 * i, start + 16 * i + 15, y + 10, 10, f"f{2 if s < 0 else 1}", f' fill-opacity="{abs(s)}"')
+        for i, s in enumerate(shares)
     )
-    ground = f'<rect class="void" x="{start:.1f}" y="{y + 10:.1f}" width="79" height="10"/>'
+    ground = _rect(start, start + 79, y + 10, 10, "void")
     return _text(x, y + 19, low, "soft") + ground + boxes + _text(start + 86, y + 19, high, "soft")
-
-
-# Probabilities
 
 
 def reliability(bins: Sequence[Bin]) -> Markup:
@@ -292,22 +262,20 @@ def reliability(bins: Sequence[Bin]) -> Markup:
     up = scale([0, 1], bottom, top, count=5)
     most = max((part.total for part in bins), default=1)
     parts = [_grid(up, x0, x1), _vertical_grid(across, top, bottom)]
-    parts.append(f'<line class="ideal" x1="{across(0)}" y1="{up(0)}" x2="{across(1)}" y2="{up(1)}"/>')
+    parts.append(_line("ideal", across(0), across(1), up(0), up(1)))
     parts.append(_curve([(across(part.predicted), up(part.correct)) for part in bins], 0))
     parts += [_reliability_bin(part, across, up, low, 34 * part.total / most) for part in bins]
-    parts.append(f'<line class="axis" x1="{x0}" x2="{x1}" y1="{low}" y2="{low}"/>')
-    parts += [_tick_labels(across, bottom + 15), _text(0, 12, "share that is right", "soft")]
-    parts += [_text(x1, low + 15, "probability", "soft end")]
+    parts += [_line("axis", x0, x1, low, low), _tick_labels(across, bottom + 15)]
+    parts += [_text(0, 12, "share that is right", "soft"), _text(x1, low + 15, "probability", "soft end")]
     parts += [_text(x0, low + 15, f"predictions, at most {most:,}", "soft")]
     return _svg(x1 + 12, low + 20, "share of right predictions by probability", parts)
 
 
 def _reliability_bin(part: Bin, across: Scale, up: Scale, ground: float, high: float) -> str:
-    """Return a point with its interval, and a bar on the ground for how many predictions it stands for."""
     x, y = across(part.predicted), up(part.correct)
     lower, upper = (up(end) for end in _wilson(part.correct, part.total))
     left, right = across(part.low) + 0.5, across(part.high) - 0.5
-    told = (
+    tip = (
         f"probability {part.low:.2f} to {part.high:.2f}: {part.total:,} predictions, mean {part.predicted:.3f}, "
         f"right {part.correct:.3f}"
     )
@@ -315,7 +283,7 @@ def _reliability_bin(part: Bin, across: Scale, up: Scale, ground: float, high: f
         f'<g><path class="whisker" d="M{x:.1f} {lower:.1f}V{upper:.1f}"/>'
         f'<circle class="hit" cx="{x:.1f}" cy="{y:.1f}" r="9"/><circle class="f1" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
         f"{_rect(left, max(right, left + 1), ground - max(high, 0.75), max(high, 0.75), 'whole')}"
-        f"<title>{escape(told)}</title></g>"
+        f"<title>{escape(tip)}</title></g>"
     )
 
 
@@ -325,9 +293,6 @@ def _wilson(share: float, total: int) -> tuple[float, float]:
     middle = (share + square / 2) / (1 + square)
     reach = Z * sqrt(share * (1 - share) / total + square / (4 * total)) / (1 + square)
     return max(0.0, middle - reach), min(1.0, middle + reach)
-
-
-# Parts
 
 
 def _svg(wide: float, high: float, label: str, parts: Iterable[str], *, fits: bool = True) -> Markup:
@@ -345,32 +310,20 @@ def _text(x: float, y: float, words: str, kind: str = "", more: str = "") -> str
     return f'<text x="{x:.1f}" y="{y:.1f}"{style}{more}>{escape(words)}</text>'
 
 
-def _rect(a: float, b: float, y: float, high: float, kind: str) -> str:
+def _rect(a: float, b: float, y: float, high: float, kind: str, more: str = "") -> str:
     left, wide = min(a, b), abs(a - b)
-    return f'<rect class="{kind}" x="{left:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:g}"/>'
+    return f'<rect class="{kind}" x="{left:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:g}"{more}/>'
 
 
 def _grid(place: Scale, x0: float, x1: float) -> str:
     return "".join(
-        f'<line class="grid" x1="{x0:.1f}" x2="{x1:.1f}" y1="{place(tick):.1f}" y2="{place(tick):.1f}"/>'
-        + _text(x0 - 6, place(tick) + 4, label, "soft end")
-        for tick, label in zip(place.ticks, place.labels, strict=True)
+        _line("grid", x0, x1, y, y) + _text(x0 - 6, y + 4, label, "soft end") for y, label in _labelled(place)
     )
-
-
-def _right_ticks(place: Scale, x: float) -> str:
-    labels = zip(place.ticks, place.labels, strict=True)
-    return "".join(_text(x + 6, place(tick) + 4, label, "soft") for tick, label in labels)
 
 
 def _bottom_axis(place: Scale, x0: float, x1: float, y: float, name: str) -> str:
-    ticks = "".join(
-        f'<line class="axis" x1="{place(tick):.1f}" x2="{place(tick):.1f}" y1="{y}" y2="{y + 4}"/>'
-        + _text(place(tick), y + 17, label, "soft mid")
-        for tick, label in zip(place.ticks, place.labels, strict=True)
-    )
-    line = f'<line class="axis" x1="{x0:.1f}" x2="{x1:.1f}" y1="{y}" y2="{y}"/>'
-    return line + ticks + _text(x1, y + 34, name, "soft end")
+    ticks = "".join(_line("axis", place(tick), place(tick), y, y + 4) for tick in place.ticks)
+    return _line("axis", x0, x1, y, y) + ticks + _tick_labels(place, y + 17) + _text(x1, y + 34, name, "soft end")
 
 
 def _color(i: int) -> int:

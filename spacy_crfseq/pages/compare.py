@@ -24,19 +24,14 @@ def compare_page(
     n_shown: int,
     n_samples: int,
 ) -> str:
-    """Return the page as HTML.
-
-    about (tuple[str, str, str]): Names of the two pipelines, and of the file.
-    n_shown (int): How many to show of the texts that got better, and of the others.
-    n_samples (int): Samples behind the intervals.
-    """
+    """Return the page as HTML."""
     first, second, file = about
     warned = "".join(f"<p><strong>{frame.text(f'Mind: {doubt}')}</strong></p>" for doubt in doubts)
     return frame.page(
         "Two pipelines compared",
         warned + "".join(_component(one, n_shown, style) for one in components),
         about=f"A is {first}, B is {second}, on {file}: {components[0].texts:,} texts. Scores "
-        f"are in per cent, intervals are the middle 95 % of {n_samples:,} samples of the texts; p tells how "
+        f"are in per cent, intervals are the middle 95 % of {n_samples:,} samples of the texts; p says how "
         "often chance alone makes a difference as large (paired bootstrap, Berg-Kirkpatrick et al. 2012, both "
         "directions; not corrected for the number of labels).",
         lang=style.lang,
@@ -47,7 +42,7 @@ def compare_page(
 
 def _component(one: Comparison, n_shown: int, style: TextStyle) -> str:
     rows = one.rows()
-    cells = [_cells(line) for _, _, line in rows]
+    cells = [[cell.replace("-", "\u2212") for cell in line.cells()] for _, _, line in rows]
     more = len(one.labels) + 1 - len(rows)
     caption = "B less A, in points" + (f"; {more} rarer labels are left out" if more else "")
     a, b, *change, p = cells[0]
@@ -64,22 +59,15 @@ def _component(one: Comparison, n_shown: int, style: TextStyle) -> str:
     body = frame.section(one.name, "".join(parts))
     for title, how_many, changes in one.changes(n_shown):
         about = f"{how_many}. What they do not agree on is marked."
-        body = Markup(body + frame.section(f"{one.name}: {title} in B", _texts(changes, style), about))
+        marker = Marker(Counter(span.label for change in changes for span in change.odd), style)
+        texts = "".join(_article(marker, change) for change in changes)
+        body = Markup(body + frame.section(f"{one.name}: {title} in B", texts, about))
     return body
-
-
-def _cells(line: Line) -> list[str]:
-    return [cell.replace("-", "\u2212") for cell in line.cells()]
 
 
 def _bar(name: str, line: Line) -> Bar:
     value, low, high = (round(100 * v, 2) for v in (line.difference, line.low, line.high))
     return Bar(name, value, None, low, high) if np.isfinite(low) else Bar(name, value)
-
-
-def _texts(changes: Sequence[Change], style: TextStyle) -> str:
-    marker = Marker(Counter(span.label for change in changes for span in change.odd), style)
-    return "".join(_article(marker, change) for change in changes)
 
 
 def _article(marker: Marker, change: Change) -> Markup:

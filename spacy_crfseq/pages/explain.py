@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from . import frame
 from .marks import TextStyle, strength
-
-if TYPE_CHECKING:
-    from ..pipeline.explanation import Contribution, Explanation, TokenExplanation
 
 MOST_UNKNOWN = 6
 """Attributes that are named of those that the model does not know."""
@@ -21,8 +18,7 @@ STYLE = """
 .token { display: inline-flex; flex-direction: column; gap: .25rem; padding: .375rem .5rem; border-radius: .3rem;
   color: inherit; text-decoration: none; border: 1px solid var(--line);
   background: color-mix(in srgb, var(--s1) var(--shade), transparent); }
-a.token:hover, a.token:focus { border-color: var(--ink); }
-.token small { font-size: .6875rem; white-space: nowrap; }
+a.token:hover, a.token:focus { border-color: var(--ink); } .token small { font-size: .6875rem; white-space: nowrap; }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }
 .card { border: 1px solid var(--line); border-radius: .4rem; padding: .75rem .875rem; min-width: 0; }
 .card:target { border-color: var(--s1); box-shadow: 0 0 0 1px var(--s1); }
@@ -32,16 +28,76 @@ a.token:hover, a.token:focus { border-color: var(--ink); }
 .card p { margin: .25rem 0 .5rem; font-size: .8125rem; color: var(--soft); overflow-wrap: anywhere; }
 .parts { list-style: none; margin: 0; padding: 0; font-size: .8125rem; }
 .parts li { display: grid; grid-template-columns: minmax(0, 1fr) 5.5rem 3.25rem; gap: .5rem; align-items: center;
-  padding: .2rem 0; border-top: 1px solid var(--grid); }
-.parts span { overflow-wrap: anywhere; line-height: 1.25; }
+  padding: .2rem 0; border-top: 1px solid var(--grid); } .parts span { overflow-wrap: anywhere; line-height: 1.25; }
 .parts i { position: relative; height: .6rem; display: block;
   background: linear-gradient(var(--line) 0 0) center / 1px 100% no-repeat; }
 .parts i::after { content: ""; position: absolute; top: 0; bottom: 0; width: var(--size); border-radius: 1px; }
 .parts .for i::after { left: 50%; background: var(--s3); }
-.parts .against i::after { right: 50%; background: var(--s2); }
-.parts b { font-weight: 500; text-align: end; }
+.parts .against i::after { right: 50%; background: var(--s2); } .parts b { font-weight: 500; text-align: end; }
 .parts .rest { color: var(--soft); }
 """
+
+
+class Contribution(Protocol):
+    """An addend of the score of a labelling, as `pipeline` explains it."""
+
+    @property
+    def token(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def rival_weight(self) -> float: ...
+    @property
+    def difference(self) -> float: ...
+
+
+class TokenExplanation(Protocol):
+    """Why a token has its label."""
+
+    @property
+    def token(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def probability(self) -> float: ...
+    @property
+    def rival(self) -> str | None: ...
+    @property
+    def rival_probability(self) -> float: ...
+    @property
+    def margin(self) -> float: ...
+    @property
+    def impossible(self) -> str: ...
+    @property
+    def changes(self) -> Mapping[int, str]: ...
+    @property
+    def contributions(self) -> Sequence[Contribution]: ...
+    @property
+    def unknown(self) -> Sequence[str]: ...
+
+
+class Explanation(Protocol):
+    """Why a text is labelled as it is."""
+
+    @property
+    def words(self) -> Sequence[str]: ...
+    @property
+    def labels(self) -> Sequence[str]: ...
+    @property
+    def probabilities(self) -> Sequence[float]: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def probability(self) -> float: ...
+    @property
+    def tokens(self) -> Sequence[TokenExplanation]: ...
+    def to_json(self) -> dict[str, Any]: ...
 
 
 class ExplainedText(NamedTuple):
@@ -53,11 +109,7 @@ class ExplainedText(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """What has been explained.
-
-    model, component (str): Who predicts.
-    more (bool): Whether there are texts beyond the limit.
-    """
+    """What has been explained."""
 
     model: str
     component: str
@@ -69,9 +121,6 @@ class Explained(NamedTuple):
         """Return how many texts there are."""
         n = len(self.texts)
         return f"{n:,} text{'' if n == 1 else 's'}{'; the file has more' if self.more else ''}"
-
-
-# Words
 
 
 def probability_words(value: float) -> str:
@@ -109,9 +158,6 @@ def name_of(part: Contribution, one: TokenExplanation, words: Sequence[str]) -> 
     return name if part.token == one.token else f"{words[part.token]}: {name}"
 
 
-# The page
-
-
 def explain_page(found: Explained, number: int) -> str:
     """Return the page as HTML, with `number` contributions to each label."""
     language = f' lang="{escape(found.style.lang)}" dir="{escape(found.style.direction)}"'
@@ -123,7 +169,7 @@ def explain_page(found: Explained, number: int) -> str:
         f"Why {found.component} says so",
         "".join(sections),
         about=f"{found.model}: {found.in_words()}. The fuller the colour, the more "
-        "probable the label. A card tells how a label beats its rival: the bars are what each feature and transition "
+        "probable the label. A card says how a label beats its rival: the bars are what each feature and transition "
         "adds to the margin, to the right for the label, to the left for the rival.",
         style=STYLE,
     )

@@ -11,60 +11,42 @@ STYLE = """
   --pale: #b7cfe2; }
 @media (prefers-color-scheme: dark) { :root { --paper: #14171c; --ink: #e6e8ec; --soft: #9aa3af; --line: #3a414b;
   --grid: #282d35; --band: #1b1f26; --s1: #6cb1ea; --s2: #f09257; --s3: #4fc09b; --s4: #d39bd0; --s5: #d4b043;
-  --s6: #aab3bf; --pale: #2b4a63; } }
-* { box-sizing: border-box; }
-html { -webkit-text-size-adjust: 100%; }
+  --s6: #aab3bf; --pale: #2b4a63; } } * { box-sizing: border-box; } html { -webkit-text-size-adjust: 100%; }
 body { margin: 0 auto; max-width: 64rem; padding: 2rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
   font-variant-numeric: tabular-nums; overflow-wrap: break-word; }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .25rem; letter-spacing: -.01em; }
 h2 { font-size: 1.125rem; line-height: 1.3; margin: 0 0 .25rem; }
 h3 { font-size: .9375rem; line-height: 1.3; margin: 1.5rem 0 .25rem; }
-p { margin: .25rem 0 .75rem; max-width: 46rem; }
-a { color: var(--s1); }
-code { font-size: .9em; }
-header { margin-bottom: 1.5rem; }
-.about, figcaption, .note { color: var(--soft); font-size: .875rem; }
+p { margin: .25rem 0 .75rem; max-width: 46rem; } a { color: var(--s1); } code { font-size: .9em; }
+header { margin-bottom: 1.5rem; } .about, figcaption, .note { color: var(--soft); font-size: .875rem; }
 section { border-top: 1px solid var(--line); padding: 1.25rem 0 .75rem; margin-top: 1rem; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 1rem 2.5rem;
-  align-items: start; }
-.columns > * { min-width: 0; }
-figure { margin: .75rem 0; }
-figcaption { margin-bottom: .25rem; max-width: 46rem; }
-.scroll { overflow-x: auto; margin: .5rem 0; }
+  align-items: start; } .columns > * { min-width: 0; } figure { margin: .75rem 0; }
+figcaption { margin-bottom: .25rem; max-width: 46rem; } .scroll { overflow-x: auto; margin: .5rem 0; }
 table { border-collapse: collapse; font-size: .875rem; line-height: 1.35; }
 th, td { text-align: start; padding: .25rem .75rem; white-space: nowrap; }
 th:first-child, td:first-child { padding-inline-start: 0; }
 th { color: var(--soft); font-weight: 500; border-bottom: 1px solid var(--line); vertical-align: bottom; }
-td { border-bottom: 1px solid var(--grid); vertical-align: top; }
-.number { text-align: end; }
+td { border-bottom: 1px solid var(--grid); vertical-align: top; } .number { text-align: end; }
 td.prose { white-space: normal; min-width: 14rem; }
 .facts { display: flex; flex-wrap: wrap; gap: .75rem 2.25rem; margin: .75rem 0; padding: 0; }
-.facts div { min-width: 0; }
-.facts dt { color: var(--soft); font-size: .8125rem; }
+.facts div { min-width: 0; } .facts dt { color: var(--soft); font-size: .8125rem; }
 .facts dd { margin: 0; font-size: 1.375rem; line-height: 1.25; font-weight: 600; letter-spacing: -.01em; }
 .facts dd small { display: block; font-size: .8125rem; font-weight: 400; letter-spacing: 0; color: var(--soft); }
 details > summary { cursor: pointer; color: var(--soft); font-size: .875rem; padding: .25rem 0; }
 svg.chart { display: block; width: 100%; height: auto; direction: ltr; overflow: visible;
   font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
-  font-variant-numeric: tabular-nums; }
-svg.chart text { fill: var(--ink); }
-svg.chart .soft { fill: var(--soft); }
-svg.chart .mid { text-anchor: middle; }
-svg.chart .end { text-anchor: end; }
-svg.chart .grid { stroke: var(--grid); stroke-width: 1; }
-svg.chart .axis { stroke: var(--soft); stroke-width: 1; }
+  font-variant-numeric: tabular-nums; } svg.chart text { fill: var(--ink); } svg.chart .soft { fill: var(--soft); }
+svg.chart .mid { text-anchor: middle; } svg.chart .end { text-anchor: end; }
+svg.chart .grid { stroke: var(--grid); stroke-width: 1; } svg.chart .axis { stroke: var(--soft); stroke-width: 1; }
 svg.chart .ideal { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 3 3; }
 svg.chart .whisker { stroke: var(--ink); stroke-width: 1.25; fill: none; }
 svg.chart .curve { fill: none; stroke-width: 1.75; stroke-linejoin: round; stroke-linecap: round; }
-svg.chart .dash { stroke-dasharray: 5 3; }
-svg.chart .hit { fill: transparent; }
-svg.chart .faint circle:last-of-type { opacity: 0; }
-svg.chart .faint:hover circle:last-of-type { opacity: 1; }
-svg.chart .whole { fill: var(--pale); }
-svg.chart .void { fill: var(--band); }
-svg.chart text.on { fill: var(--paper); }
-svg.chart .cell:hover rect { stroke: var(--ink); stroke-width: 1.25; }
+svg.chart .dash { stroke-dasharray: 5 3; } svg.chart .hit { fill: transparent; }
+svg.chart .faint circle:last-of-type { opacity: 0; } svg.chart .faint:hover circle:last-of-type { opacity: 1; }
+svg.chart .whole { fill: var(--pale); } svg.chart .void { fill: var(--band); }
+svg.chart text.on { fill: var(--paper); } svg.chart .cell:hover rect { stroke: var(--ink); stroke-width: 1.25; }
 """ + "".join(
     f"svg.chart .l{i} {{ stroke: var(--s{i}); }}\nsvg.chart .f{i}, svg.chart text.f{i} {{ fill: var(--s{i}); }}\n"
     for i in range(1, 7)
@@ -103,52 +85,29 @@ def text(value: str) -> Markup:
 
 
 def page(title: str, body: str, *, about: str = "", lang: str = "en", direction: str = "ltr", style: str = "") -> str:
-    """Return a whole document, in one file, that asks nothing of the net.
-
-    title, about (str): Text.
-    body (str): HTML.
-    lang, direction (str): Of the texts: a language's code; "ltr" or "rtl".
-    style (str): CSS after the page's own.
-    """
-    return PAGE.format(
-        lang=escape(lang),
-        direction=escape(direction),
-        title=escape(title),
-        style=STYLE + style,
-        about=_about(about),
-        body=body,
-    )
+    """Return a whole document, in one file, that asks nothing of the net."""
+    head = {"lang": escape(lang), "direction": escape(direction), "title": escape(title), "style": STYLE + style}
+    return PAGE.format(**head, about=_about(about), body=body)
 
 
 def section(title: str, body: str, about: str = "", *, anchor: str = "") -> Markup:
-    """Return a part of a page under a heading, which says in a sentence how to read it.
-
-    body (str): HTML.
-    anchor (str): Name to link to.
-    """
+    """Return a part of a page under a heading, which says in a sentence how to read it."""
     name = f' id="{escape(anchor)}"' if anchor else ""
     return Markup(f"<section{name}>\n<h2>{text(title)}</h2>\n{_about(about)}\n{body}\n</section>\n")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()) -> Markup:
-    """Return a table that scrolls sideways in a narrow window.
-
-    numeric (Collection[int]): Columns to set flush with the end.
-    """
+    """Return a table that scrolls sideways in a narrow window; `numeric` columns are flush with the end."""
     head = "".join(_cell("th", name, i in numeric) for i, name in enumerate(header))
-    body = "\n".join(
-        f"<tr>{''.join(_cell('td', value, i in numeric) for i, value in enumerate(row))}</tr>" for row in rows
-    )
+    cells = ("".join(_cell("td", value, i in numeric) for i, value in enumerate(row)) for row in rows)
+    body = "\n".join(f"<tr>{row}</tr>" for row in cells)
     return Markup(
         f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>\n'
     )
 
 
 def facts(entries: Sequence[tuple[str, ...]]) -> Markup:
-    """Return a row of figures to see first.
-
-    entries (Sequence): Of each its name, its value, and maybe a word about it.
-    """
+    """Return a row of figures to see first."""
     cells = []
     for name, value, *more in entries:
         note = f"<small>{text(more[0])}</small>" if more else ""

@@ -44,10 +44,7 @@ class TextStyle(NamedTuple):
 
 
 class Marker:
-    """Marks spans in texts.
-
-    colors (dict[str, str]): The colour of each label.
-    """
+    """Marks spans in texts."""
 
     def __init__(self, labels: Iterable[str], style: TextStyle) -> None:
         self.colors, self.direction = _colors(style.colors, labels), style.direction
@@ -67,10 +64,10 @@ class Marker:
 
     def _mark(self, words: str, label: str, p: float | None) -> str:
         # the veil lets the colour through as far as the model is sure
-        told = label if p is None else f"{label}, probability {p:.4f}"
+        tip = label if p is None else f"{label}, probability {p:.4f}"
         score = "" if p is None else f" <i>{rounded(p)}</i>"
         return (
-            f'<mark style="{_background(self.colors[label], 1.0 if p is None else p)}" title="{text(told)}">'
+            f'<mark style="{_background(self.colors[label], 1.0 if p is None else p)}" title="{text(tip)}">'
             f"{text(words)}<b>{text(label)}{score}</b></mark>"
         )
 
@@ -117,7 +114,6 @@ def rounded(probability: float) -> Markup:
 
 
 def _colors(known: Mapping[str, str], labels: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each label: a known one, or one of ours."""
     names = {label: SAME.get(label.upper(), label.upper()) for label in sorted(labels)}
     colors = {label: known[name] for label, name in names.items() if name in known}
     free: Sequence[str] = [color for color in PALETTE if color not in colors.values()] or PALETTE

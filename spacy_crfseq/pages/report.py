@@ -28,25 +28,16 @@ MOST_BESIDE = 20
 NO_SCORE = "\u2013"
 
 KIND_WORDS = {
-    RIGHT: "right",
-    LABEL: "wrong label",
-    BOUNDARY: "wrong boundary",
-    BOTH: "both wrong",
-    MISSED: "missed",
+    RIGHT: "right", LABEL: "wrong label", BOUNDARY: "wrong boundary", BOTH: "both wrong", MISSED: "missed",
     SPURIOUS: "spurious",
-}
-
+}  # fmt: skip
 
 Section = tuple[str, str, str]
 NONE = ("", "", "")
 
 
 class Subject(NamedTuple):
-    """What a page is about.
-
-    model, file (str): Their names.
-    corpus (str): The training corpus; empty if there is none.
-    """
+    """What a page is about."""
 
     model: str
     file: str
@@ -61,9 +52,15 @@ def report_page(subject: Subject, components: Sequence[Findings]) -> str:
     body = "".join(_component(found, subject, f"{found.name}: " if several else "") for found in components)
     names = ", ".join(found.name for found in components)
     texts, tokens = components[0].texts, max(found.tokens for found in components)
+    links = [frame.text(found.name) for found in components]
+    rows = [
+        (Markup(f'<a href="#{link}">{link}</a>'), found.main_score[1], _cell(found.main_score[0]))
+        for link, found in zip(links, components, strict=True)
+    ]
+    overview = frame.table(("Component", "Score", ""), rows, {2}) if several else ""
     return frame.page(
         f"How good {names} {'are' if several else 'is'}",
-        (_overview(components) if several else "") + body,
+        overview + body,
         about=f"{subject.model} on {subject.file}: {texts:,} texts, {tokens:,} tokens. Behind a score: the middle 95 % "
         f"of {subject.n_samples:,} samples of the texts, drawn with replacement.",
         lang=subject.style.lang,
@@ -74,25 +71,13 @@ def report_page(subject: Subject, components: Sequence[Findings]) -> str:
     )
 
 
-def _overview(components: Sequence[Findings]) -> str:
-    rows = []
-    for found in components:
-        name, (score, what) = frame.text(found.name), found.main_score
-        rows.append((Markup(f'<a href="#{name}">{name}</a>'), what, _cell(score)))
-    return frame.table(("Component", "Score", ""), rows, {2})
-
-
 def _component(found: Findings, subject: Subject, prefix: str) -> str:
-    """Return the sections on a component: each a title, a body and words about it; left out if the title is empty."""
     sections = (
         _errors(found), _confusions(found), _familiar(found, subject), _certainty(found), _curve(found),
         _weights(found), _worst(found, subject),
     )  # fmt: skip
     parts = [frame.section(f"{prefix}{title}", body, about) for title, body, about in sections if title]
     return frame.section(f"{prefix}Scores", _scores(found), anchor=found.name) + "".join(parts)
-
-
-# Scores
 
 
 def _scores(found: Findings) -> str:
@@ -139,22 +124,14 @@ def _interval(score: Estimate) -> str:
     return "" if score.low is None else f"{_percent(score.low)} to {_percent(score.high)}"
 
 
-# Errors
-
-
 def _errors(found: Findings) -> Section:
     if not found.kinds:
         return NONE
     totals = kind_totals(found.kinds)
     chart = charts.bar_chart([Bar(KIND_WORDS[kind], totals[kind]) for kind in KINDS if kind != RIGHT], unit="spans")
-    table = frame.table(
-        ("Label", *(KIND_WORDS[kind].capitalize() for kind in KINDS)),
-        [
-            (label, *(f"{kinds.get(kind, 0):,}" for kind in KINDS))
-            for label, kinds in (*found.kinds.items(), ("all", totals))
-        ],
-        range(1, 7),
-    )
+    each = (*found.kinds.items(), ("all", totals))
+    rows = [(label, *(f"{kinds.get(kind, 0):,}" for kind in KINDS)) for label, kinds in each]
+    table = frame.table(("Label", *(KIND_WORDS[kind].capitalize() for kind in KINDS)), rows, range(1, 7))
     return (
         "Kinds of errors",
         frame.figure(chart) + table,
@@ -179,28 +156,20 @@ def _confusions(found: Findings) -> Section:
     kept = _strongest(found.tag_confusion.sum(0) + found.tag_confusion.sum(1) - 2 * np.diag(found.tag_confusion))
     left_out = len(found.tags) - len(kept)
     caption = "Of the tags of tokens" + (f", without {left_out} that are mistaken less often" if left_out else "")
-    heat_map = _confusion_map([found.tags[i] for i in kept], found.tag_confusion[np.ix_(kept, kept)])
-    frequent = frame.table(
-        ("Gold", "Predicted", "Times"),
-        [(shown_label(a), shown_label(b), f"{n:,}") for a, b, n in found.confusions[:MOST_CONFUSIONS]],
-        {2},
-    )
+    tags = _confusion_map([found.tags[i] for i in kept], found.tag_confusion[np.ix_(kept, kept)])
+    heat = frame.figure(tags, caption)
+    rows = [(shown_label(a), shown_label(b), f"{n:,}") for a, b, n in found.confusions[:MOST_CONFUSIONS]]
+    frequent = frame.table(("Gold", "Predicted", "Times"), rows, {2})
     left += frame.figure(frequent, "The most frequent confusions")
     return (
         "Confusion",
-        _beside(len(kept), left, frame.figure(heat_map, caption)),
+        frame.columns(left, heat) if len(kept) <= MOST_BESIDE else left + heat,
         "How often a gold label (row) was predicted as another (column). The diagonal has no colour"
         + ("; of spans, it counts those with wrong boundaries, too." if found.kinds else "."),
     )
 
 
-def _beside(n_columns: int, left: str, heat_map: str) -> str:
-    """Return a part with a heat map of so many columns at its side, below it if it is wide."""
-    return frame.columns(left, heat_map) if n_columns <= MOST_BESIDE else left + heat_map
-
-
 def _strongest(strength: NDArray[Any]) -> list[int]:
-    """Return the numbers of the labels with the highest values, in their own order."""
     return sorted(np.argsort(-strength, kind="stable")[:MOST_LABELS].tolist())
 
 
@@ -211,18 +180,12 @@ def _confusion_map(names: Sequence[str], table: NDArray[np.int64]) -> Markup:
     return charts.heat_map(names, names, colors, diverging=False, row="gold", column="predicted", shown=shown)
 
 
-# Words and probabilities
-
-
 def _familiar(found: Findings, subject: Subject) -> Section:
     what = "spans" if found.unit == "spans" else "words"
     title = f"Seen and unseen {what}"
     if found.familiar is None:
-        return (
-            title,
-            "",
-            f"Which {what} the model met in training is told where the training corpus is given by --corpus.",
-        )
+        about = f"Which {what} the model met in training is shown where the training corpus is given by --corpus."
+        return title, "", about
     shared = sum(row.gold for row in found.familiar.values())
     each = found.familiar.items()
     rows = [(f"{name} ({row.gold / shared:.0%} of gold)" if shared else name, row) for name, row in each]
@@ -237,7 +200,7 @@ def _certainty(found: Findings) -> Section:
         return title, "", "The model is normalised at each token and has none of spans and sentences."
     whole = certainty.whole
     if not whole.total:
-        return title, "", "Nothing is found in the file, so nothing tells how good they are."
+        return title, "", "Nothing is found in the file, so nothing says how good they are."
     values = {
         "Mean probability": whole.predicted,
         "Share that is right": whole.correct,
@@ -245,25 +208,19 @@ def _certainty(found: Findings) -> Section:
         "Brier score": whole.brier,
         "Temperature": certainty.temperature,
     }
-    bins = frame.table(
-        ("Probability", found.unit.capitalize(), "Mean", "Right"),
-        [
-            (f"{part.low:.1f} to {part.high:.1f}", f"{part.total:,}", f"{part.predicted:.3f}", f"{part.correct:.3f}")
-            for part in certainty.bins
-        ],
-        {1, 2, 3},
-    )
+    rows = [
+        (f"{part.low:.1f} to {part.high:.1f}", f"{part.total:,}", f"{part.predicted:.3f}", f"{part.correct:.3f}")
+        for part in certainty.bins
+    ]
+    bins = frame.table(("Probability", found.unit.capitalize(), "Mean", "Right"), rows, {1, 2, 3})
     facts = frame.facts([(name, f"{value:.3f}") for name, value in values.items()])
     what = "spans" if found.unit == "spans" else "tags"
     return (
         title,
         facts + frame.columns(charts.reliability(certainty.bins), bins),
         f"Of the {what} found with probability 0.8, eight in ten should be right: on the dashed line they are. "
-        "Below it the model is too sure of itself, above it not sure enough; crfseq calibrate mends both.",
+        "Below it the model is too sure of itself, above it not sure enough; crfseq calibrate corrects both.",
     )
-
-
-# The model
 
 
 def _curve(found: Findings) -> Section:
@@ -314,10 +271,7 @@ def _weights(found: Findings) -> Section:
     note = f", {len(names) - len(kept)} weaker labels left out" if len(kept) < len(names) else ""
     left = frame.figure(charts.bar_chart(bars, unit="weights"), caption)
     right = frame.figure(heat, f"Of one label after another; empty cells are forbidden{note}")
-    return "Weights", _beside(len(around), left, right), ""
-
-
-# Sentences
+    return "Weights", frame.columns(left, right) if len(around) <= MOST_BESIDE else left + right, ""
 
 
 def _worst(found: Findings, subject: Subject) -> Section:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from ..evaluation.results import Result, cells
 from ..evaluation.search import Combination, show, varying
@@ -15,12 +14,7 @@ from .frame import columns, figure, page, section, table
 def make_page(
     component: str, file: str, results: Sequence[Result], skipped: Mapping[str, Sequence[Combination]]
 ) -> str:
-    """Return a page with the table, the time that each score took, and the scores along each numeric setting.
-
-    file (str): Name of the grid's file.
-    results (Sequence[Result]): Best first, failed ones last.
-    skipped (Mapping[str, Sequence]): Combinations that cannot work, by the reason.
-    """
+    """Return a page with the table, the time that each score took, and the scores along each numeric setting."""
     header, rows = cells(results)
     good = [result for result in results if result.score is not None]
     parts = [section("Results", table(header, rows, [1, *range(len(header) - 5, len(header))]), "Best first.")]
@@ -69,19 +63,13 @@ def _along(results: Sequence[Result]) -> Iterator[tuple[str, str, list[Series]]]
 
 
 def _words(results: Sequence[Result]) -> list[str]:
-    """Return the settings that vary and are not numbers."""
     return [
         key
         for key in list(varying([result.settings for result in results]))
-        if not all(_is_number(result.settings[key]) for result in results if key in result.settings)
+        if not all(type(result.settings[key]) in (int, float) for result in results if key in result.settings)
     ]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _wide(series: Iterable[Series]) -> bool:
-    """Whether the values of an axis ask for a logarithmic one."""
     places: list[float] = [x for one in series for x, _ in one.points]
     return min(places) > 0 and max(places) >= 10 * min(places)

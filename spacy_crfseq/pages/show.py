@@ -12,10 +12,7 @@ from .marks import STYLE, Marker, TextStyle, article, rounded
 
 
 class Entry(NamedTuple):
-    """A text, the spans predicted in it, and the probability that all of them are right and none is missing.
-
-    spans (Sequence): Of each its start, end, label and probability.
-    """
+    """A text, its predicted spans (start, end, label, probability), and the probability that all of them are right."""
 
     number: int
     tokens: Tokens
@@ -24,10 +21,7 @@ class Entry(NamedTuple):
 
 
 def show_page(model: str, component: str, entries: Sequence[Entry], style: TextStyle, unit: str = "text") -> str:
-    """Return the page as HTML.
-
-    unit (str): What the texts' numbers count, "line" or "text".
-    """
+    """Return the page as HTML."""
     counts = Counter(label for entry in entries for _, _, label, _ in entry.spans)
     marker = Marker(counts, style)
     articles = (

@@ -16,12 +16,7 @@ GROUPS = {"transitions": "(transitions)", "boundaries": "(start and end)"}
 
 
 class NamedWeight(NamedTuple):
-    """A weight in words.
-
-    before (str): The label before, of a feature of label pairs; else empty.
-    attribute (str): Its name, such as ``LOWER[-1]=the``.
-    known (bool): Whether the name has been found; else the template stands there, as far as that is known.
-    """
+    """A weight in words; `attribute` is its template if no name is `known`, `before` the first label of a pair."""
 
     label: str
     before: str
@@ -46,14 +41,10 @@ class Group(NamedTuple):
 class Top(NamedTuple):
     """What a model has learnt.
 
-    groups (list[Group]): Of all labels, or of what was asked for.
     by_label (bool): Whether a group is a label; else it is a template.
-    labels (list[str]): All labels.
-    transitions (Floats | None): From the label of a row to that of a column; one more row for the start and one more
-        column for the end, where the model learns their scores.  Nan for scores that are not learnt.  None where a part
-        of the model was asked for.
-    templates (list[TemplateWeights]): All templates; empty where a part of the model was asked for.
-    has_texts (bool): Whether texts were given to find names in.
+    transitions (Floats | None): From the label of a row to that of a column, one more row for the start and one more
+        column for the end where these are learnt; nan where none is. None if a part of the model was asked for.
+    templates (list[TemplateWeights]): Empty if a part of the model was asked for.
     """
 
     model: str
@@ -95,16 +86,13 @@ class Top(NamedTuple):
                 for name, row in zip(before, self.transitions.tolist(), strict=True)
             }
         signs = ("positive", "negative")
-        return {
-            "model": self.model,
-            "component": self.component,
-            "weights": {
-                group.title: {sign: [one._asdict() for one in getattr(group, sign)] for sign in signs}
-                for group in self.groups
-            },
-            "transitions": steps,
-            "templates": [one._asdict() for one in self.templates],
+        weights = {
+            group.title: {sign: [one._asdict() for one in getattr(group, sign)] for sign in signs}
+            for group in self.groups
         }
+        templates = [one._asdict() for one in self.templates]
+        names = {"model": self.model, "component": self.component}
+        return {**names, "weights": weights, "transitions": steps, "templates": templates}
 
 
 def template_cells(row: TemplateWeights) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from spacy_crfseq.corpora import read_preset
 
+Run = Callable[..., Any]
+
 CONFIG = """
 [paths]
 train = null
@@ -70,19 +72,22 @@ CRFSEQ = [sys.executable, "-W", "error", "-c", _SPACY, "crfseq"]
 """How a command is called in a process of its own, which Ctrl-C can end."""
 
 
-def refused(result: Any, *parts: str) -> None:
-    """Check that a command has ended with a paragraph on stderr and the exit code 1, without a traceback."""
+def refused(result: Any, *parts: str, silent: bool = True) -> None:
+    """Check that a command has ended with a paragraph on stderr, the exit code 1 and, if silent, an empty stdout."""
     assert result.exit_code == 1, result.output
     assert isinstance(result.exception, SystemExit)
+    assert result.stdout == "" or not silent
     assert "Traceback" not in result.stderr
     for part in parts:
         assert part in result.stderr
     assert not any(ord(char) < 32 and char != "\n" for char in result.stderr.expandtabs())
 
 
-def worked(result: Any) -> Any:
-    """Return the result of a command that has worked."""
+def worked(result: Any, *parts: str) -> Any:
+    """Return the result of a command that has worked and said this on stdout."""
     assert result.exit_code == 0, result.stderr
+    for part in parts:
+        assert part in result.stdout
     return result
 
 
@@ -139,28 +144,13 @@ def write_attributes(source: Path, target: Path) -> None:
             print(file=file)
 
 
-def write_config(
-    path: Path,
-    *factories: str,
-    components: str = "",
-    training: str = "",
-    given: str = "[]",
-) -> Path:
+def write_config(path: Path, *factories: str, components: str = "", training: str = "", given: str = "[]") -> Path:
     """Write a config with a component for each factory, under its own name."""
     blocks = "".join(f'[components.{name}]\nfactory = "{name}"\n' for name in factories)
     pipeline = str(list(factories)).replace("'", '"')
     text = CONFIG.format(pipeline=pipeline, components=blocks + components, training=training, given=given)
     path.write_text(text, encoding="utf8")
     return path
-
-
-def assert_refused(result: Any, *messages: str) -> None:
-    """Check that a command ended with a message to its user, and printed nothing else."""
-    assert result.exit_code == 1
-    assert isinstance(result.exception, SystemExit)
-    assert result.stdout == ""
-    for message in messages:
-        assert message in result.stderr
 
 
 @pytest.fixture(scope="session")
@@ -176,21 +166,19 @@ def paths(corpus: Corpus) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def run() -> Callable[..., Any]:
-    """Run ``crfseq ARGS`` in this process; `stdout`, `stderr` and `exit_code` of the result tell what came of it.
-
-    stdin (bytes): What the command reads from standard input.
-    """
+def run() -> Run:
+    """Run ``crfseq ARGS`` in this process; several options may be in one string, with spaces between."""
     from spacy_crfseq.cli import crfseq_cli
 
     def invoke(*args: object, stdin: bytes = b"") -> Any:
-        return CliRunner().invoke(crfseq_cli, [str(arg) for arg in args], input=stdin)
+        split = (arg.split() if isinstance(arg, str) and arg.startswith("-") else [str(arg)] for arg in args)
+        return CliRunner().invoke(crfseq_cli, [word for words in split for word in words], input=stdin)
 
     return invoke
 
 
 @pytest.fixture
-def train_on(run: Callable[..., Any], paths: list[str], tmp_path: Path) -> Callable[..., Any]:
+def train_on(run: Run, paths: list[str], tmp_path: Path) -> Run:
     """Run a command on a config with some components, for tmp_path / "out"; args are its further arguments."""
 
     def call(command: str, *factories: str, args: Sequence[object] = (), corpora: Any = paths, **config: str) -> Any:
@@ -212,19 +200,13 @@ def optimizers() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def trained(
-    corpus: Corpus, paths: list[str], run: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def trained(corpus: Corpus, paths: list[str], run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with models of all three components, the tagger's output being input of the chunker."""
     folder = tmp_path_factory.mktemp("trained")
-    config = write_config(
-        folder / "all.cfg",
-        "crf_tagger", "crf_chunker", "crf_ner",
-        components=LBFGS.format(name="crf_chunker"),
-        training='annotating_components = ["crf_tagger"]',
-    )  # fmt: skip
-    result = run("fit", config, "--output", folder / "out", *paths)
-    assert result.exit_code == 0, result.stderr
+    names, training = ("crf_tagger", "crf_chunker", "crf_ner"), 'annotating_components = ["crf_tagger"]'
+    block = LBFGS.format(name="crf_chunker")
+    config = write_config(folder / "all.cfg", *names, components=block, training=training)
+    result = worked(run("fit", config, "--output", folder / "out", *paths))
     (folder / "stdout.txt").write_text(result.stdout, encoding="utf8")
     return folder / "out"
 

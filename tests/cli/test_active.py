@@ -20,10 +20,9 @@ from spacy_crfseq.cli import active
 from spacy_crfseq.cli.active import MEASURES, Best, task_of
 from spacy_crfseq.pipeline.component import CRFComponent
 from tests import reference
-from tests.cli.conftest import assert_refused, worked
+from tests.cli.conftest import Run, refused, worked
 from tests.pipeline import helpers
 
-Run = Callable[..., Any]
 TEXTS = [
     "Ada sees a dog .",
     "Olga Karlson finds a letter in Oslo .",
@@ -36,18 +35,14 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def tiny() -> Language:
     """A model with exact numbers that is far from sure."""
-    return helpers.trained(
-        "crf_ner", precision="float64", regularizer={"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}
-    )
+    strong = {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}
+    return helpers.trained("crf_ner", precision="float64", regularizer=strong)
 
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
     (tmp_path / "texts.txt").write_text("\n".join(["", *TEXTS, "  "]) + "\n", encoding="utf8")
     return tmp_path / "texts.txt"
-
-
-# Measures
 
 
 def labellings(pipe: CRFComponent, doc: Doc) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -93,17 +88,15 @@ def test_measures_against_enumeration(tiny: Language, doc: tuple[list[str], list
     assert expected["entropy"] > 0.1
 
 
-# The choice
-
-
 def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_path: Path) -> None:
     nlp = spacy.load(trained / "model-best")
     tagger, ner = nlp.get_pipe("crf_tagger"), nlp.get_pipe("crf_ner")
     docs = list(tagger.pipe([nlp.make_doc(text) for text in TEXTS]))  # type: ignore[attr-defined]
     values = MEASURES["entropy"](ner.ask(docs), 0)  # type: ignore[attr-defined]
     out = tmp_path / "out.jsonl"
-    result = worked(run("active", trained / "model-best", texts, "--component", "crf_ner", "-n", "3", "-o", out))
-    assert f"Saved 3 of 5 texts to {out}" in result.stdout
+    worked(
+        run("active", trained / "model-best", texts, "--component crf_ner -n 3 -o", out), f"Saved 3 of 5 texts to {out}"
+    )
     tasks = [json.loads(line) for line in out.read_text(encoding="utf8").splitlines()]
     order = np.argsort(-values)[:3]
     assert [task["text"] for task in tasks] == [TEXTS[i] for i in order]
@@ -115,7 +108,7 @@ def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_pat
 
 @pytest.mark.parametrize("by", [name for name in MEASURES if name != "entropy"])
 def test_other_measures(run: Run, trained: Path, texts: Path, by: str) -> None:
-    result = worked(run("active", trained / "model-best", texts, "--component", "crf_chunker", "--by", by))
+    result = worked(run("active", trained / "model-best", texts, "--component crf_chunker --by", by))
     scores = [json.loads(line)["meta"]["score"] for line in result.stdout.splitlines()]
     assert len(scores) == 5
     assert scores == sorted(scores, reverse=True)
@@ -137,11 +130,8 @@ def test_the_best_of_a_stream() -> None:
 
 def test_of_equal_texts_the_first(run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "same.txt").write_text("Ada sees a dog .\n" * 300)
-    result = run("active", trained / "model-best", tmp_path / "same.txt", "--component", "crf_ner", "-n", "2")
+    result = run("active", trained / "model-best", tmp_path / "same.txt", "--component crf_ner -n 2")
     assert [json.loads(line)["meta"]["line"] for line in result.stdout.splitlines()] == [1, 2]
-
-
-# What is written
 
 
 def test_tasks_agree_with_their_text(tiny: Language) -> None:
@@ -170,7 +160,7 @@ def test_files_of_all_kinds(run: Run, trained: Path, texts: Path, tmp_path: Path
     (tmp_path / "texts.jsonl").write_text("\n".join([*lines, ""]), encoding="utf8")
     found = []
     for name in ("texts.txt", "docs.spacy", "texts.jsonl"):
-        result = worked(run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner"))
+        result = worked(run("active", trained / "model-best", tmp_path / name, "--component crf_ner"))
         found.append([json.loads(line) for line in result.stdout.splitlines()])
     for tasks in found[1:]:
         assert [task["spans"] for task in tasks] == [task["spans"] for task in found[0]]
@@ -202,56 +192,44 @@ def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, mo
 
     monkeypatch.setitem(MEASURES, "entropy", interrupted)  # type: ignore[arg-type]
     out = tmp_path / "out.jsonl"
-    result = run(
-        "active", trained / "model-best", tmp_path / "many.txt", "--component", "crf_ner", "-n", "5", "-o", out
-    )
+    result = run("active", trained / "model-best", tmp_path / "many.txt", "--component crf_ner -n 5 -o", out)
     assert result.exit_code == 130
     assert "Interrupted: the choice is among the first 256 texts" in result.stderr
     assert len(out.read_text().splitlines()) == 5
 
 
-# What is refused
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--by", "entrpy"], "Did you mean 'entropy'?"),
-        (["--component", "crf_nre"], "no CRF component 'crf_nre'"),
-        ([], "several CRF components. Choose one: --component crf_chunker or crf_ner"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    (["--by", "entrpy"], "Did you mean 'entropy'?"),
+    (["--component", "crf_nre"], "no CRF component 'crf_nre'"),
+    ([], "several CRF components. Choose one: --component crf_chunker or crf_ner"),
+])  # fmt: skip
 def test_refused(options: list[str], message: str, run: Run, trained: Path, texts: Path) -> None:
-    assert_refused(run("active", trained / "model-best", texts, *options), message)
+    refused(run("active", trained / "model-best", texts, *options), message)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.jsonl", b'{"text": "Ada"}\n\n{"text": "cut', "a.jsonl:3: no JSON"),
-        ("a.jsonl", b"[1, 2]", 'a.jsonl:1: expected an object with a string under "text"'),
-        ("a.jsonl", b'{"txt": "Ada"}', 'a.jsonl:1: expected an object with a string under "text"'),
-        ("a.jsonl", b'{"text": 3}', 'a.jsonl:1: expected an object with a string under "text"'),
-        ("a.jsonl", b'{"text": "Ada", "meta": "x"}', 'a.jsonl:1: expected an object under "meta"'),
-        ("foreign.spacy", b"no docs", "binary format"),
-        ("latin.txt", "ni\xf1o\n".encode("latin-1"), "latin.txt:1: byte 2"),
-        ("empty.txt", b"\n\n", "holds no text"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("a.jsonl", b'{"text": "Ada"}\n\n{"text": "cut', "a.jsonl:3: no JSON"),
+    ("a.jsonl", b"[1, 2]", 'a.jsonl:1: expected an object with a string under "text"'),
+    ("a.jsonl", b'{"txt": "Ada"}', 'a.jsonl:1: expected an object with a string under "text"'),
+    ("a.jsonl", b'{"text": 3}', 'a.jsonl:1: expected an object with a string under "text"'),
+    ("a.jsonl", b'{"text": "Ada", "meta": "x"}', 'a.jsonl:1: expected an object under "meta"'),
+    ("foreign.spacy", b"no docs", "binary format"),
+    ("latin.txt", "ni\xf1o\n".encode("latin-1"), "latin.txt:1: byte 2"),
+    ("empty.txt", b"\n\n", "holds no text"),
+])  # fmt: skip
 def test_broken_files(name: str, content: bytes, message: str, run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     out = tmp_path / "out.jsonl"
-    assert_refused(run("active", trained / "model-best", tmp_path / name, "--component", "crf_ner", "-o", out), message)
+    refused(run("active", trained / "model-best", tmp_path / name, "--component crf_ner -o", out), message)
     assert not out.exists()
 
 
 @pytest.mark.parametrize("command", [["active"], ["show", "-o", "page.html"]])
 def test_a_model_without_probabilities(command: list[str], run: Run, local: Path, texts: Path) -> None:
-    assert_refused(run(*command, local, texts), "normalised at each token")
+    refused(run(*command, local, texts), "normalised at each token")
 
 
 def test_sentences_of_a_corpus(run: Run, trained: Path, tmp_path: Path) -> None:
-    """Sentences of column files are texts, too; the answers are those for the same words."""
     corpus = tmp_path / "dev.conll"
     corpus.write_text("\n\n".join("\n".join(f"{word} _ O O" for word in text.split()) for text in TEXTS))
     found = active(trained / "model-best", corpus, "conll2003", component="crf_ner", number=2)

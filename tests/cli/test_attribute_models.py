@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_crfseq.features.noted import KEY
-from tests.cli.conftest import worked, write_attributes
+from tests.cli.conftest import Run, refused, worked, write_attributes
 
-Run = Callable[..., Any]
 READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"
 path = ${{paths.{part}}}
 column = "chunk"
@@ -45,56 +43,38 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
     )
     paths = ["--paths.train", folder / "train.crfsuite", "--paths.dev", folder / "dev.crfsuite"]
     worked(run("fit", config, "--output", folder / "out", *paths))
-    worked(
-        run(
-            "convert",
-            folder / "dev.crfsuite",
-            folder / "dev.spacy",
-            "-f",
-            "crfsuite",
-            "-t",
-            "spacy",
-            "--labels",
-            "chunk",
-        )
-    )
+    worked(run("convert", folder / "dev.crfsuite", folder / "dev.spacy", "-f crfsuite -t spacy --labels chunk"))
     return folder
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "report {model} {file} -o {out}/page.html",
-        "compare {model} {model} {file}",
-        "explain {model} {file} --limit 2",
-        "top {model} --texts {file}",
-        "tag {model} {file} -o {out}",
-        "show {model} {file} -o {out}/page.html",
-        "active {model} {file} -n 3",
-    ],
-)
+@pytest.mark.parametrize("command", [
+    "report {model} {file} -o {out}/page.html",
+    "compare {model} {model} {file}",
+    "explain {model} {file} --limit 2",
+    "top {model} --texts {file}",
+    "tag {model} {file} -o {out}",
+    "show {model} {file} -o {out}/page.html",
+    "active {model} {file} -n 3",
+])  # fmt: skip
 def test_commands(run: Run, folder: Path, tmp_path: Path, command: str) -> None:
     model, file = folder / "out" / "model-best", folder / "dev.spacy"
     worked(run(*command.format(model=model, file=file, out=tmp_path).split()))
 
 
 def test_the_attributes_are_the_files(run: Run, folder: Path, tmp_path: Path) -> None:
-    """The same scores as on the training file's way; output in DocBins keeps the attributes."""
     model = folder / "out" / "model-best"
     scores = json.loads(run("report", model, folder / "dev.spacy", "-o", tmp_path / "p.html", "--json").stdout)
     log = [json.loads(line) for line in (folder / "out" / "log.jsonl").read_text().splitlines()]
     best = max(entry["score"] for entry in log)
     assert scores["crf_chunker"]["all"]["f1"]["value"] == pytest.approx(best, abs=1e-4)
-    assert run("tag", model, folder / "dev.spacy", "-o", tmp_path, "--to", "spacy").exit_code == 0
+    assert run("tag", model, folder / "dev.spacy", "-o", tmp_path, "--to spacy").exit_code == 0
     docs = list(DocBin().from_disk(tmp_path / "dev-00001.spacy").get_docs(spacy.blank("xx").vocab))
     assert all(len(doc.user_data[KEY]) == len(doc) for doc in docs)
     assert list(docs[0].spans["chunks"])
 
 
 def test_a_text_without_attributes_is_told(run: Run, folder: Path) -> None:
-    result = run("explain", folder / "out" / "model-best", "Ada sees a dog")
-    assert result.exit_code == 1
-    assert "Set doc._.crf_attributes" in result.stderr
+    refused(run("explain", folder / "out" / "model-best", "Ada sees a dog"), "Set doc._.crf_attributes")
     nlp = spacy.load(folder / "out" / "model-best")
     doc = nlp.make_doc("Ada")
     doc.user_data[KEY] = 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from spacy_crfseq.cli import calibrate
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.evaluation.calibration import calibration
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, assert_refused, worked, write_corpus
+from tests.cli.conftest import Corpus, Run, refused, worked, write_corpus
 from tests.pipeline import helpers
 
-Run = Callable[..., Any]
 NAMES = ["crf_tagger", "crf_chunker", "crf_ner"]
 
 
@@ -46,7 +44,7 @@ def ner(trained: Path, tmp_path: Path) -> Path:
 
 
 def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, corpus: Corpus) -> None:
-    result = worked(run("calibrate", copy, corpus.dev, "--format", "conll2003"))
+    result = worked(run("calibrate", copy, corpus.dev, "--format conll2003"))
     old, new = contents(trained / "model-best"), contents(copy)
     assert old.keys() == new.keys()
     assert {name for name in old if old[name] != new[name]} == {f"{name}/cfg" for name in NAMES}
@@ -64,22 +62,21 @@ def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, c
 def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     model = trained / "model-best"
     before = contents(model)
-    worked(run("calibrate", model, corpus.dev, "-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "new"))
+    worked(run("calibrate", model, corpus.dev, "-f conll2003 -p crf_ner -o", tmp_path / "new"))
     assert contents(model) == before
     assert settings(tmp_path / "new", "crf_ner")["temperature"] != 1.0
     assert settings(tmp_path / "new", "crf_tagger")["temperature"] == 1.0
     after = contents(tmp_path / "new")
     assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == {"crf_ner/cfg"}
-    again = run("calibrate", tmp_path / "new", corpus.dev, "-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "new")
+    again = run("calibrate", tmp_path / "new", corpus.dev, "-f conll2003 -p crf_ner -o", tmp_path / "new")
     assert again.exit_code == 0, again.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
 
 
 def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
-    """Counted anew, token by token, from what the pipeline says of single documents."""
     nlp = spacy.load(ner)
     pipe = helpers.pipe_of(nlp, "crf_ner")
-    result = worked(run("calibrate", ner, corpus.dev, "-f", "conll2003", "--bins", "4", "--json"))
+    result = worked(run("calibrate", ner, corpus.dev, "-f conll2003 --bins 4 --json"))
     figures = json.loads(result.stdout)["crf_ner"]
     assert figures["unit"] == "spans"
     for when in ("before", "after"):
@@ -104,7 +101,6 @@ def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
 
 
 def test_a_component_that_is_too_sure(ner: Path, corpus: Corpus) -> None:
-    """Scores three times too large get a temperature three times as high."""
     first = calibrate(ner, corpus.dev, "conll2003").results["crf_ner"]
     nlp = spacy.load(ner)
     pipe = helpers.pipe_of(nlp, "crf_ner")
@@ -119,7 +115,7 @@ def test_a_component_that_is_too_sure(ner: Path, corpus: Corpus) -> None:
 
 
 def test_report(run: Run, copy: Path, corpus: Corpus) -> None:
-    result = run("calibrate", copy, corpus.dev, "-f", "conll2003", "--equal-mass", "--bins", "3")
+    result = run("calibrate", copy, corpus.dev, "-f conll2003 --equal-mass --bins 3")
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     for line in (*NAMES, "before: probability spans mean right", "label tokens right mean ECE Brier"):
         assert line in lines
@@ -131,10 +127,10 @@ def test_report(run: Run, copy: Path, corpus: Corpus) -> None:
 def test_few_predictions_are_a_warning(run: Run, ner: Path, corpus: Corpus, tmp_path: Path) -> None:
     lines = corpus.dev.read_text().split("\n\n")
     (tmp_path / "few.conll").write_text("\n\n".join(lines[:10]) + "\n")
-    few = run("calibrate", ner, tmp_path / "few.conll", "-f", "conll2003")
+    few = run("calibrate", ner, tmp_path / "few.conll", "-f conll2003")
     assert few.exit_code == 0
     assert "are few to fit a temperature to" in few.stderr
-    assert "are few" not in run("calibrate", ner, corpus.train, "-f", "conll2003").stderr
+    assert "are few" not in run("calibrate", ner, corpus.train, "-f conll2003").stderr
 
 
 def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
@@ -144,35 +140,31 @@ def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: C
     of_docs = worked(run("calibrate", copy, tmp_path / "dev.spacy", "--json"))
     helpers.pipe_of(nlp, "crf_ner").cfg["temperature"] = 1.0
     nlp.to_disk(copy)
-    of_columns = run("calibrate", copy, corpus.dev, "--format", "conll2003", "--json")
+    of_columns = run("calibrate", copy, corpus.dev, "--format conll2003 --json")
     assert json.loads(of_docs.stdout) == json.loads(of_columns.stdout)
     # a chunker alone gets the tags that it reads from the file
     nlp.remove_pipe("crf_tagger")
     nlp.to_disk(tmp_path / "chunker")
     for options in ([tmp_path / "dev.spacy"], [corpus.dev, "-f", "conll2003"]):
-        found = run("calibrate", tmp_path / "chunker", *options, "--json", "-p", "crf_chunker", "-o", tmp_path / "new")
+        found = run("calibrate", tmp_path / "chunker", *options, "--json -p crf_chunker -o", tmp_path / "new")
         chunks = json.loads(found.stdout)["crf_chunker"]["before"]
         assert chunks["correct"] > 0.95
         assert chunks["total"] == json.loads(of_columns.stdout)["crf_chunker"]["before"]["total"]
 
 
 def test_unknown_tokens_are_not_judged(ner: Path, corpus: Corpus, tmp_path: Path) -> None:
-    """Entities of the second half of the file are marked as unknown."""
     lines = corpus.dev.read_text().splitlines()
     half = len(lines) // 2
     blind = [" ".join([*line.split()[:3], "-"]) if line else "" for line in lines[half:]]
     (tmp_path / "half.conll").write_text("\n".join([*lines[:half], *blind]) + "\n")
-    whole, part = (
-        calibrate(ner, file, "conll2003", output=tmp_path / "new").results["crf_ner"]
-        for file in (corpus.dev, tmp_path / "half.conll")
-    )
+    files, new = (corpus.dev, tmp_path / "half.conll"), tmp_path / "new"
+    whole, part = (calibrate(ner, file, "conll2003", output=new).results["crf_ner"] for file in files)
     assert 0 < part.before.whole.total < whole.before.whole.total
     assert part.before.whole.correct == pytest.approx(whole.before.whole.correct, abs=0.15)
 
 
 @pytest.mark.parametrize("decoder", ["Posterior", "MaxExpectedF1"])
 def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str) -> None:
-    """The temperature is fitted to the predictions at hand; what it leads to is told afterwards."""
     config = {"components": {"crf_ner": {"decoder": {"@crf_decoders": f"spacy_crfseq.{decoder}.v1"}}}}
     nlp = spacy.load(ner, config=config)
     nlp.to_disk(ner)
@@ -183,21 +175,15 @@ def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str
     assert again.before.whole == pytest.approx(done.after.whole, rel=1e-6)
 
 
-# What is refused
-
-
-@pytest.mark.parametrize(
-    ("file", "options", "message"),
-    [
-        ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
-        ("dev.conll", ["-f", "spacy"], "no file in spaCy's binary format"),
-        ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
-        ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
-    ],
-)
+@pytest.mark.parametrize(("file", "options", "message"), [
+    ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
+    ("dev.conll", ["-f", "spacy"], "no file in spaCy's binary format"),
+    ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
+    ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
+])  # fmt: skip
 def test_refused(file: str, options: list[str], message: str, run: Run, copy: Path, corpus: Corpus) -> None:
     before = contents(copy)
-    assert_refused(run("calibrate", copy, corpus.dev.parent / file, *options), message)
+    refused(run("calibrate", copy, corpus.dev.parent / file, *options), message)
     assert contents(copy) == before
 
 
@@ -205,7 +191,7 @@ def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
     lines = [" ".join([*line.split()[:2], "-"]) if line else "" for line in corpus.dev.read_text().splitlines()]
     (tmp_path / "blind.conll").write_text("\n".join(lines) + "\n")
     blind = [copy, tmp_path / "blind.conll", "-f", "conll2002"]
-    assert_refused(run("calibrate", *blind, "-p", "crf_ner"), "'crf_ner': the file holds no gold annotation for it")
+    refused(run("calibrate", *blind, "-p crf_ner"), "'crf_ner': the file holds no gold annotation for it")
     # with several components, those that can be judged are, and the others are named
     result = worked(run("calibrate", *blind))
     assert "crf_ner is left as it is. Component 'crf_ner': the file holds no gold" in result.stderr
@@ -215,11 +201,11 @@ def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
 
 def test_nothing_predicted(run: Run, copy: Path, tmp_path: Path) -> None:
     (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
-    result = run("calibrate", copy, tmp_path / "dull.conll", "-f", "conll2002", "-p", "crf_ner")
-    assert_refused(result, "'crf_ner' predicts no spans in the 2 documents")
+    result = run("calibrate", copy, tmp_path / "dull.conll", "-f conll2002 -p crf_ner")
+    refused(result, "'crf_ner' predicts no spans in the 2 documents")
     (tmp_path / "empty.spacy").write_bytes(DocBin().to_bytes())
-    assert_refused(run("calibrate", copy, tmp_path / "empty.spacy", "--given", "tagg"), "Did you mean 'tag'?")
-    assert_refused(run("calibrate", copy, tmp_path / "empty.spacy"), "holds no documents")
+    refused(run("calibrate", copy, tmp_path / "empty.spacy", "--given tagg"), "Did you mean 'tag'?")
+    refused(run("calibrate", copy, tmp_path / "empty.spacy"), "holds no documents")
 
 
 def test_components_without_probabilities(run: Run, corpus: Corpus, local: Path, tmp_path: Path) -> None:
@@ -228,21 +214,20 @@ def test_components_without_probabilities(run: Run, corpus: Corpus, local: Path,
     bare.add_pipe("crf_ner")
     bare.to_disk(tmp_path / "bare")
     options = [corpus.dev, "-f", "conll2003"]
-    assert_refused(run("calibrate", local, *options), "LocalLog", "normalised at each token")
-    assert_refused(run("calibrate", tmp_path / "bare", *options), "'crf_ner' has no model yet")
-    assert_refused(run("calibrate", tmp_path / "empty", *options), "no CRF component")
+    refused(run("calibrate", local, *options), "LocalLog", "normalised at each token")
+    refused(run("calibrate", tmp_path / "bare", *options), "'crf_ner' has no model yet")
+    refused(run("calibrate", tmp_path / "empty", *options), "no CRF component")
 
 
 def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "work.txt").write_text("of years")
-    assert_refused(run("calibrate", copy, corpus.dev, "-f", "conll2003", "-o", tmp_path / "precious"), "is no pipeline")
+    refused(run("calibrate", copy, corpus.dev, "-f conll2003 -o", tmp_path / "precious"), "is no pipeline")
     with pytest.raises(ConfigError, match="Give --output"):
         calibrate("some_package", corpus.dev, "conll2003")
 
 
 def test_a_temperature_fits_other_text(ner: Path, tmp_path: Path) -> None:
-    """Fitted on one text, it makes probabilities better on another of the same kind."""
     one, other = (write_corpus(tmp_path / f"{seed}.conll", 200, seed) for seed in (5, 6))
     new = tmp_path / "new"
     fitted = calibrate(ner, one, "conll2003", output=new).results["crf_ner"].after

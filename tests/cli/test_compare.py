@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ import spacy
 
 from spacy_crfseq.cli import compare, evaluate
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, assert_refused, worked, write_corpus
+from tests.cli.conftest import Corpus, Run, refused, worked, write_corpus
 from tests.html import Page
-
-Run = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +94,6 @@ def test_tables_json_and_page(run: Run, models: tuple[Path, Path], corpus: Corpu
 
 
 def test_warnings(run: Run, models: tuple[Path, Path], trained: Path, corpus: Corpus, tmp_path: Path) -> None:
-    """Of different labels, of components that only one has, and of another tokeniser."""
     (tmp_path / "people.conll").write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP O\n. . O O\n\n" * 5)
     nlp = spacy.blank("en")
     pipe = nlp.add_pipe("crf_ner")
@@ -121,8 +117,6 @@ def test_refused(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: 
     nlp = spacy.load(models[1], exclude=["crf_tagger"])
     nlp.rename_pipe("crf_ner", "ner")
     nlp.to_disk(tmp_path / "named")
-    assert_refused(
-        run("compare", tmp_path / "named", models[0], corpus.dev, "-f", "conll2003"),
-        "share no CRF component: they have ner and crf_tagger, crf_ner",
-    )
+    result = run("compare", tmp_path / "named", models[0], corpus.dev, "-f conll2003")
+    refused(result, "share no CRF component: they have ner and crf_tagger, crf_ner")
     assert "Give --format" in run("compare", *models, corpus.dev).stderr

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import spacy
@@ -14,9 +12,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy_crfseq.cli import convert
 from spacy_crfseq.cli.convert import Settings
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from tests.cli.conftest import refused, worked
-
-Run = Callable[..., Any]
+from tests.cli.conftest import Run, refused, worked
 
 IOB1 = """\
 -DOCSTART- O O O
@@ -175,44 +171,39 @@ def test_attribute_files(tmp_path: Path) -> None:
     assert [list(names) for names in second._.crf_attributes] == [["cap"]]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (Settings("columns", "iob"), "--from columns needs --columns"),
-        (Settings("iob", "iob", columns=("word", "ent")), "--from iob has columns of its own"),
-        (Settings("columns", "iob", columns=("word", "net")), "--columns net: unknown. Did you mean 'ent'"),
-        (Settings("columns", "iob", columns=("tag", "ent")), "among them 'word'"),
-        (Settings("columns", "iob", columns=("word", "tag")), "columns can become: spacy"),
-        (Settings("conll2003", "crfsuite"), "attribute files hold what features make of a text"),
-        (Settings("crfsuite", "iob", labels="pos"), "--labels pos"),
-        (Settings("conll2004", "spacy"), "--from conll2004: unknown. Did you mean"),
-        (Settings("conll2003", "conllu"), "--to conllu: unknown"),
-        (Settings("conll2003", "iob", scheme="IOB3"), "--scheme IOB3"),
-        (Settings("conll2003", "iob", from_scheme="x"), "--from-scheme x"),
-        (Settings("conll2003", "spacy", unit="text"), "--unit text"),
-        (Settings("conll2003", "spacy", on_invalid="skip"), "--on-invalid skip"),
-        (Settings("iob", "conll2002"), "hold the columns tag, which iob files do not. iob can become: spacy, iob"),
-        (Settings("spacy", "spacy"), "only copy"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    (Settings("columns", "iob"), "--from columns needs --columns"),
+    (Settings("iob", "iob", columns=("word", "ent")), "--from iob has columns of its own"),
+    (Settings("columns", "iob", columns=("word", "net")), "--columns net: unknown. Did you mean 'ent'"),
+    (Settings("columns", "iob", columns=("tag", "ent")), "among them 'word'"),
+    (Settings("columns", "iob", columns=("word", "tag")), "columns can become: spacy"),
+    (Settings("conll2003", "crfsuite"), "attribute files hold what features make of a text"),
+    (Settings("crfsuite", "iob", labels="pos"), "--labels pos"),
+    (Settings("conll2004", "spacy"), "--from conll2004: unknown. Did you mean"),
+    (Settings("conll2003", "conllu"), "--to conllu: unknown"),
+    (Settings("conll2003", "iob", scheme="IOB3"), "--scheme IOB3"),
+    (Settings("conll2003", "iob", from_scheme="x"), "--from-scheme x"),
+    (Settings("conll2003", "spacy", unit="text"), "--unit text"),
+    (Settings("conll2003", "spacy", on_invalid="skip"), "--on-invalid skip"),
+    (Settings("iob", "conll2002"), "hold the columns tag, which iob files do not. iob can become: spacy, iob"),
+    (Settings("spacy", "spacy"), "only copy"),
+])  # fmt: skip
 def test_refused_settings(settings: Settings, message: str, source: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         converted(source, settings)
 
 
-def test_command(run: Run, source: Path) -> None:
+def test_command(run: Run, source: Path, tmp_path: Path) -> None:
     target = source.parent / "new" / "out.iob"
-    result = worked(run("convert", source, target, "--from", "conll2003", "--to", "iob", "--scheme", "BILUO"))
-    assert f"Converted 3 sentences: {target}" in result.stdout
+    worked(
+        run("convert", source, target, "--from conll2003 --to iob --scheme BILUO"), f"Converted 3 sentences: {target}"
+    )
     assert target.read_text().startswith("Ada U-PER\n")
-
-
-def test_command_refuses(run: Run, source: Path, tmp_path: Path) -> None:
     for path, layout, message in (
         (source, "conll2000", "in.conll:3: 3 columns expected"),
         (tmp_path / "none", "conll2000", "none: no such file"),
         (tmp_path / "none", "spacy", "none: no such file"),
         (source, "spacy", "no file in spaCy's binary format"),
     ):
-        refused(run("convert", path, tmp_path / "out", "--from", layout, "--to", "conll2000"), message)
+        refused(run("convert", path, tmp_path / "out", "--from", layout, "--to conll2000"), message)
     assert not (tmp_path / "out").exists()

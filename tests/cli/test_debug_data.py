@@ -13,7 +13,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq import registry
 from spacy_crfseq.cli.debug_data import How, Report, debug_data
-from tests.cli.conftest import assert_refused, worked
+from tests.cli.conftest import Run, refused, worked
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
 
@@ -43,9 +43,6 @@ def test_counts(look: Callable[..., Report]) -> None:
     assert (len(part.lengths), part.tokens, len(part.words)) == (10, 55, 10)
     assert part.columns["ent"].labels == {"PER": 10, "LOC": 5}
     assert part.repeated == 8
-
-
-def test_all_broken_lines_are_told(look: Callable[..., Report]) -> None:
     report = look(GOOD + "a b c\n\nBo O\nx\n\n" + GOOD)
     assert report.failed
     assert report.errors["train"].count == 2
@@ -72,37 +69,34 @@ NEW = "Karl B-PER\nsold O\na O\nblue O\nmap O\n\n"
 LONG = "x" * 90 + " O\n\n" + "a O\n" * 300
 
 
-@pytest.mark.parametrize(
-    ("train", "dev", "columns", "severity", "messages"),
-    [
-        (GOOD * 30 + "Oslo I-LOC\n\n", None, "word,ent", "warn", [
-            "1 of 61 sequences have tags that are not valid IOB2",
-            "train.conll:391: tag 'I-LOC' may not be the first",
-        ]),
-        ("Oslo I-LOC\n\n" * 9, None, "word,ent", "warn", ["another scheme"]),
-        ("Oslo X-LOC\n\n", None, "word,ent", "fail", ["tags that are none of IOB2"]),
-        ("Oslo O\n\n", None, "word,ent", "fail", ["ent: nothing is annotated"]),
-        ("\n\n", None, "word,ent", "fail", ["no sentence in the file"]),
-        ("a NN\nb NN\n\n", None, "word,tag", "warn", ["all tokens have the label 'NN'"]),
-        ("Ada NNP B-PER\nlives VBZ O\n\n" * 9, None, "word,ent", "fail", ["looks like --format conll2002"]),
-        (GOOD * 5 + "Lima B-Loc\n\n", GOOD + "Acme B-ORG\n\n", "word,ent", "warn", [
-            "1 label on fewer than 5 spans: Loc (1)",
-            "labels differ by case only: LOC, Loc",
-            "1 label in dev only, which can never be predicted: ORG",
-        ]),
-        (GOOD + OTHER, GOOD, "word,ent", "warn", [
-            "2 of 2 dev sentences of 5 tokens or more are in train, too (100.0 %)",
-            "1 repeated sentence labelled differently",
-            "train.conll:14: 'Ada lives in Oslo .' has other labels than 1",
-        ]),
-        (GOOD, NEW, "word,ent", "good", ["0 of 1 dev sentences"]),
-        (GOOD * 20 + LONG, None, "word,ent", "warn", [
-            "a token of 90 characters",
-            "train.conll:263: a sequence of 300 tokens",
-        ]),
-        ("a O\n" * 300, None, "word,ent", "warn", ["sequences are long"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("train", "dev", "columns", "severity", "messages"), [
+    (GOOD * 30 + "Oslo I-LOC\n\n", None, "word,ent", "warn", [
+        "1 of 61 sequences have tags that are not valid IOB2",
+        "train.conll:391: tag 'I-LOC' may not be the first",
+    ]),
+    ("Oslo I-LOC\n\n" * 9, None, "word,ent", "warn", ["another scheme"]),
+    ("Oslo X-LOC\n\n", None, "word,ent", "fail", ["tags that are none of IOB2"]),
+    ("Oslo O\n\n", None, "word,ent", "fail", ["ent: nothing is annotated"]),
+    ("\n\n", None, "word,ent", "fail", ["no sentence in the file"]),
+    ("a NN\nb NN\n\n", None, "word,tag", "warn", ["all tokens have the label 'NN'"]),
+    ("Ada NNP B-PER\nlives VBZ O\n\n" * 9, None, "word,ent", "fail", ["looks like --format conll2002"]),
+    (GOOD * 5 + "Lima B-Loc\n\n", GOOD + "Acme B-ORG\n\n", "word,ent", "warn", [
+        "1 label on fewer than 5 spans: Loc (1)",
+        "labels differ by case only: LOC, Loc",
+        "1 label in dev only, which can never be predicted: ORG",
+    ]),
+    (GOOD + OTHER, GOOD, "word,ent", "warn", [
+        "2 of 2 dev sentences of 5 tokens or more are in train, too (100.0 %)",
+        "1 repeated sentence labelled differently",
+        "train.conll:14: 'Ada lives in Oslo .' has other labels than 1",
+    ]),
+    (GOOD, NEW, "word,ent", "good", ["0 of 1 dev sentences"]),
+    (GOOD * 20 + LONG, None, "word,ent", "warn", [
+        "a token of 90 characters",
+        "train.conll:263: a sequence of 300 tokens",
+    ]),
+    ("a O\n" * 300, None, "word,ent", "warn", ["sequences are long"]),
+])  # fmt: skip
 def test_findings(
     look: Callable[..., Report], train: str, dev: str | None, columns: str, severity: str, messages: list[str]
 ) -> None:
@@ -189,22 +183,19 @@ def test_tags_of_an_annotating_component_are_set(corpus: Any, configure: Callabl
     assert report.expense is None
 
 
-def test_a_config_that_refuses_invalid_tags_fails(configure: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_config_that_refuses_invalid_tags_fails(corpus: Any, configure: Any, tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
     train = write(tmp_path, "Ada NNP B-NP B-PER\n. . O O\n\nOslo NNP B-NP I-LOC\n\n")
     report = debug_data(train, None, How(config))
     assert "ent: 1 of 2 sequences have tags that are not valid IOB2" in texts(report, "fail")
     assert not report.components
-
-
-def test_a_config_that_cannot_work_fails(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:
     wrong = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.CoordinateDescent.v1"\n'
     wrong += '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.Hinge.v1"\n'
     report = debug_data(corpus.train, None, How(configure(tmp_path / "c.cfg", "crf_ner", components=wrong)))
     assert "c.cfg: " in texts(report, "fail")
 
 
-def test_command(corpus: Any, run: Callable[..., Any], configure: Callable[..., Path], tmp_path: Path) -> None:
+def test_command(corpus: Any, run: Run, configure: Callable[..., Path], tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
     result = worked(run("debug-data", corpus.train, "--dev", corpus.dev, "--config", config))
     assert result.stderr == ""
@@ -216,16 +207,16 @@ def test_command(corpus: Any, run: Callable[..., Any], configure: Callable[..., 
     assert as_json["components"]["crf_ner"]["cost"]["iterations"] >= 1
 
 
-def test_exit_code_tells_that_training_cannot_work(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_exit_code_tells_that_training_cannot_work(run: Run, tmp_path: Path) -> None:
     broken = write(tmp_path, GOOD + "a b c\nd e f\n")
-    result = run("debug-data", broken, "--columns", "word,ent")
+    result = run("debug-data", broken, "--columns word,ent")
     assert result.exit_code == 1
     assert "FAIL" in result.stdout
     assert "train.conll:15: 2 columns expected" in result.stdout
 
 
-def test_the_layout_must_be_known(run: Callable[..., Any], tmp_path: Path) -> None:
-    assert_refused(run("debug-data", write(tmp_path, GOOD)), "It looks like --format iob (word ent)")
+def test_the_layout_must_be_known(run: Run, tmp_path: Path) -> None:
+    refused(run("debug-data", write(tmp_path, GOOD)), "It looks like --format iob (word ent)")
     assert run("debug-data", tmp_path / "none.spacy").exit_code == 1
     no_docs = write(tmp_path, GOOD, "train.spacy")
     assert "no file in spaCy's binary format" in run("debug-data", no_docs).stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,13 @@ from spacy_crfseq.pipeline.columns import chunks_key, predicted_columns
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span as TagSpan
 from spacy_crfseq.schemes import decode_lenient
-from tests.cli.conftest import assert_refused, worked
-
-Run = Callable[..., Any]
+from tests.cli.conftest import Run, refused, worked
 
 
 def columns_of(path: Path, target: Path, keep: tuple[int, ...]) -> Path:
     lines = [line.split() for line in path.read_text().splitlines()]
     target.write_text("\n".join(" ".join(fields[i] for i in keep) if fields else "" for fields in lines) + "\n")
     return target
-
-
-# Numbers
 
 
 def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
@@ -61,9 +55,6 @@ def test_counts_by_hand() -> None:
         "               PP: precision:   0.00%; recall:   0.00%; FB1:   0.00  0\n"
         "               VP: precision:  50.00%; recall: 100.00%; FB1:  66.67  2"
     )
-
-
-def test_unknown_tokens_do_not_count() -> None:
     counts = SpanCounts()
     counts.add([TagSpan(0, 1, "A")], [TagSpan(0, 1, "A"), TagSpan(1, 3, "A")], [True, True, False, True])
     assert (counts.tokens, counts.right) == (3, 3)
@@ -105,14 +96,13 @@ def test_report_agrees_with_the_metrics(trained: Path, corpus: Any) -> None:
     assert result.report.endswith("tokens/s")
 
 
-# Options
-
-
 def test_command_prints_a_report_and_writes_metrics(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
     output = tmp_path / "new" / "metrics.json"
-    result = worked(run("evaluate", trained / "model-best", corpus.dev, "--format", "conll2003", "--output", output))
-    assert "phrases; correct:" in result.stdout
-    assert f"Saved the scores to {output}" in result.stdout
+    worked(
+        run("evaluate", trained / "model-best", corpus.dev, "--format conll2003 --output", output),
+        "phrases; correct:",
+        f"Saved the scores to {output}",
+    )
     assert json.loads(output.read_text())["ents_f"] > 0.5
     assert [path.name for path in output.parent.iterdir()] == ["metrics.json"]
 
@@ -130,7 +120,7 @@ def test_tags_are_given_where_only_features_need_them(
     assert "tag_acc" not in given
     blind = evaluate(model, dev, "conll2000", given=[]).metrics
     assert blind["token_label_acc"] < given["token_label_acc"]
-    result = run("evaluate", model, dev, "--format", "conll2000", "--given", "", "--json")
+    result = run("evaluate", model, dev, "--format conll2000 --given", "", "--json")
     assert json.loads(result.stdout)["token_label_acc"] == blind["token_label_acc"]
 
 
@@ -170,7 +160,6 @@ def test_own_spans_key() -> None:
 
 
 def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    """A DocBin has the scores of the column file that it was made of, without a word about its layout."""
     model = trained / "model-best"
     nlp = spacy.load(model)
     docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
@@ -183,40 +172,32 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
 
 
 def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    assert_refused(
-        run("evaluate", trained / "model-best", corpus.dev),
-        "the ending '.conll' does not tell what this file is",
-        "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob.",
-        "It looks like --format conll2003 (word tag chunk ent).",
-    )
+    formats = "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob."
+    seems = "It looks like --format conll2003 (word tag chunk ent)."
+    result = run("evaluate", trained / "model-best", corpus.dev)
+    refused(result, "the ending '.conll' does not tell what this file is", formats, seems)
     (tmp_path / "dev").write_text("")
     assert "no ending tells" in run("evaluate", trained / "model-best", tmp_path / "dev").stderr
     DocBin().to_disk(tmp_path / "empty.spacy")
     assert "holds no documents" in run("evaluate", trained / "model-best", tmp_path / "empty.spacy").stderr
 
 
-# What is refused
-
-
-@pytest.mark.parametrize(
-    ("model", "file", "layout", "message"),
-    [
-        ("model-best", "dev.conll", "conll203", "Did you mean 'conll2003'?"),
-        ("model-best", "none.conll", "conll2003", "none.conll: no such file"),
-        ("model-best", "dev.conll", "conll2000", "dev.conll:1: 3 columns expected"),
-        ("model-bst", "dev.conll", "conll2003", "Can't find model"),
-    ],
-)
+@pytest.mark.parametrize(("model", "file", "layout", "message"), [
+    ("model-best", "dev.conll", "conll203", "Did you mean 'conll2003'?"),
+    ("model-best", "none.conll", "conll2003", "none.conll: no such file"),
+    ("model-best", "dev.conll", "conll2000", "dev.conll:1: 3 columns expected"),
+    ("model-bst", "dev.conll", "conll2003", "Can't find model"),
+])  # fmt: skip
 def test_refused(model: str, file: str, layout: str, message: str, run: Run, trained: Path, corpus: Any) -> None:
-    assert_refused(run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout), message)
+    refused(run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout), message)
 
 
 def test_nothing_to_score(run: Run, corpus: Any, tmp_path: Path) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("sentencizer")
     nlp.to_disk(tmp_path / "model")
-    assert_refused(
-        run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003"),
+    refused(
+        run("evaluate", tmp_path / "model", corpus.dev, "--format conll2003"),
         "Nothing to score: the pipeline ['sentencizer'] predicts none",
     )
 
@@ -225,11 +206,11 @@ def test_untrained_and_damaged_models(run: Run, trained: Path, corpus: Any, tmp_
     nlp = spacy.blank("xx")
     nlp.add_pipe("crf_ner")
     nlp.to_disk(tmp_path / "model")
-    assert_refused(run("evaluate", tmp_path / "model", corpus.dev, "--format", "conll2003"), "has no model yet")
+    refused(run("evaluate", tmp_path / "model", corpus.dev, "--format conll2003"), "has no model yet")
     spacy.load(trained / "model-best").to_disk(tmp_path / "cut")
     weights = tmp_path / "cut/crf_ner/model"
     weights.write_bytes(weights.read_bytes()[:100])
-    assert_refused(run("evaluate", tmp_path / "cut", corpus.dev, "--format", "conll2003"), str(weights))
+    refused(run("evaluate", tmp_path / "cut", corpus.dev, "--format conll2003"), str(weights))
 
 
 @Language.component("cli_test_merge")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import spacy
@@ -17,11 +15,10 @@ from spacy_crfseq.cli import explain
 from spacy_crfseq.cli._console import cut_name
 from spacy_crfseq.cli.explain import _lines
 from spacy_crfseq.pages.explain import against_rival, explain_page
-from tests.cli.conftest import assert_refused, worked
+from tests.cli.conftest import Run, refused, worked
 from tests.html import Page
 from tests.terminal import run_on_terminal
 
-Run = Callable[..., Any]
 TEXT = "Ada sees a dog in Oslo ."
 
 
@@ -35,16 +32,15 @@ def test_a_text(run: Run, trained: Path, component: str) -> None:
     result = worked(run("explain", model, TEXT, "--component", component))
     (found,) = explain(model, TEXT, component=component).texts
     heads = re.findall(r"^(\S+)  (\S+) [<>]?\d\.\d\d   (.*)$", result.stdout, re.MULTILINE)
-    assert [(word, label) for word, label, _ in heads] == list(
-        zip(found.explanation.words, found.explanation.labels, strict=True)
-    )
+    words, labels, _ = zip(*heads, strict=True)
+    assert (list(words), list(labels)) == (found.explanation.words, found.explanation.labels)
     assert [rest for *_, rest in heads] == [against_rival(one) for one in found.explanation.tokens]
     shown = re.findall(r"^ +([+-]\d+\.\d\d)  ([#█]*) +(\S.*)$", result.stdout, re.MULTILINE)
     assert len(shown) == 6 * len(heads)  # five, and the sum of the others
 
 
 def test_contributions_in_the_terminal_sum_to_the_margin(run: Run, trained: Path) -> None:
-    result = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "-t", "Oslo", "-n", "3")
+    result = run("explain", trained / "model-best", TEXT, "-p crf_ner -t Oslo -n 3")
     assert result.stdout.count("margin") == 1
     numbers = [float(n) for n in re.findall(r"^ +([+-]\d+\.\d\d) ", result.stdout, re.MULTILINE)]
     assert len(numbers) == 4
@@ -53,15 +49,15 @@ def test_contributions_in_the_terminal_sum_to_the_margin(run: Run, trained: Path
 
 
 def test_why_not(run: Run, trained: Path) -> None:
-    result = worked(run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "-t", "5", "-l", "ORG"))
+    result = worked(run("explain", trained / "model-best", TEXT, "-p crf_ner -t 5 -l ORG"))
     assert re.search(r"^Oslo .* over .-ORG ", result.stdout, re.MULTILINE)
-    impossible = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "-t", "Ada", "-l", "L-PER")
+    impossible = run("explain", trained / "model-best", TEXT, "-p crf_ner -t Ada -l L-PER")
     assert "L-PER is impossible: no labelling" in impossible.stdout
 
 
 def test_json(run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text(f"{TEXT}\n\nBo paints .\n")
-    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p", "crf_ner", "--json")
+    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p crf_ner --json")
     first, second = json.loads(result.stdout)
     assert (first["text"], first["line"], second["line"]) == (TEXT, 1, 3)
     assert first["words"] == TEXT.split()
@@ -70,10 +66,10 @@ def test_json(run: Run, trained: Path, tmp_path: Path) -> None:
         own = [c["weight"] for c in one["contributions"] if c["token"] == one["token"]]
         assert sum(own) == pytest.approx(one["score"])
     assert sum(one["score"] for one in first["tokens"]) == pytest.approx(first["score"])
-    both = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "--json", "-o", tmp_path / "page.html")
+    both = run("explain", trained / "model-best", TEXT, "-p crf_ner --json -o", tmp_path / "page.html")
     assert json.loads(both.stdout) == [first]
     assert (tmp_path / "page.html").exists()
-    few = run("explain", trained / "model-best", TEXT, "-p", "crf_ner", "--json", "-n", "2")
+    few = run("explain", trained / "model-best", TEXT, "-p crf_ner --json -n 2")
     assert {len(one["contributions"]) for one in json.loads(few.stdout)[0]["tokens"]} == {2}
 
 
@@ -87,7 +83,7 @@ def test_files(run: Run, trained: Path, tmp_path: Path) -> None:
     assert [one.explanation for one in first.texts] == [one.explanation for one in second.texts]
     corpus = explain(model, tmp_path / "dev", "conll2002", component="crf_ner", tokens=["Oslo"])
     assert [one.explanation.words for one in corpus.texts] == [["Oslo"]]  # the other has no such token
-    some = run("explain", model, tmp_path / "texts.txt", "-p", "crf_ner", "--limit", "1")
+    some = run("explain", model, tmp_path / "texts.txt", "-p crf_ner --limit 1")
     assert "Explained the first 1; ask for more by --limit" in some.stdout
     assert "line 2" not in some.stdout
 
@@ -95,7 +91,7 @@ def test_files(run: Run, trained: Path, tmp_path: Path) -> None:
 def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     (tmp_path / "texts.txt").write_text(f"{TEXT}\n<b> & Ada\n")
-    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p", "crf_ner", "-n", "2", "-o", out)
+    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p crf_ner -n 2 -o", out)
     assert f"Saved {out}: 2 texts" in result.stdout
     html = out.read_text(encoding="utf8")
     found = Page(html)
@@ -147,24 +143,20 @@ def test_a_narrow_terminal(trained: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_pages_of_other_texts(trained: Path) -> None:
-    """Only what was asked for has a card; the other tokens stand by themselves."""
     html = explain_page(explain(trained / "model-best", TEXT, component="crf_ner", tokens=["Oslo"]), 3)
     assert tokens_of(html) == TEXT.split()
     assert html.count("<article") == 1
     assert html.count('<span class="token"') == 6
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((TEXT, "-p", "crf_ner", "-t", "Rome"), "--token Rome: no such token. Give a word as it is split here"),
-        ((TEXT, "-p", "crf_ner", "-t", "7"), "or a number from 0 to 6: Ada sees a dog"),
-        ((TEXT, "-p", "crf_ner", "-l", "LOCATION"), "no label 'LOCATION'"),
-        ((TEXT, "-p", "ner"), "no CRF component 'ner'"),
-        ((TEXT,), "Choose one: --component crf_chunker or crf_ner"),
-        (("none.txt", "-p", "crf_ner"), "no such file"),
-        (("  ", "-p", "crf_ner"), "holds no text"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((TEXT, "-p", "crf_ner", "-t", "Rome"), "--token Rome: no such token. Give a word as it is split here"),
+    ((TEXT, "-p", "crf_ner", "-t", "7"), "or a number from 0 to 6: Ada sees a dog"),
+    ((TEXT, "-p", "crf_ner", "-l", "LOCATION"), "no label 'LOCATION'"),
+    ((TEXT, "-p", "ner"), "no CRF component 'ner'"),
+    ((TEXT,), "Choose one: --component crf_chunker or crf_ner"),
+    (("none.txt", "-p", "crf_ner"), "no such file"),
+    (("  ", "-p", "crf_ner"), "holds no text"),
+])  # fmt: skip
 def test_refused(run: Run, trained: Path, arguments: tuple[str, ...], message: str) -> None:
-    assert_refused(run("explain", trained / "model-best", *arguments), message)
+    refused(run("explain", trained / "model-best", *arguments), message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import spacy
 
 from spacy_crfseq.cli.find_regularization import PathReporter
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import refused, worked
+from tests.cli.conftest import Run, refused, worked
 
-Run = Callable[..., Any]
 FIND = "find-regularization"
 KEYS = ["rho1", "objective", "loss", "unigrams", "pairs", "score", "iterations", "seconds", "chosen"]
 SHORT = ("--from", "16", "--to", "1", "--steps", "5")
@@ -54,9 +52,6 @@ def test_writes_the_chosen_model_and_a_table(followed: tuple[Path, Any], corpus:
     assert nlp.meta["performance"]["ents_f"] == pytest.approx(scores["ents_f"])
     crf = nlp.get_pipe("crf_ner").crf  # type: ignore[attr-defined]
     assert np.count_nonzero(crf.theta) == chosen["unigrams"] + chosen["pairs"]
-
-
-def test_a_picture_of_the_path(followed: tuple[Path, Any]) -> None:
     folder, _ = followed
     page = (folder / "path.html").read_text()
     chosen = next(step for step in table_of(folder) if step["chosen"])
@@ -129,20 +124,17 @@ def test_features_that_an_untrained_component_would_write(
 
 def unread(result: Any, *parts: str) -> None:
     """Check that a command has been refused before a large corpus was read."""
-    refused(result, *parts)
+    refused(result, *parts, silent=False)
     assert "Encoded" not in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--from", "1", "--to", "2"], "larger strength down to a smaller one"),
-        (["--to", "0"], "--to must be above 0"),
-        (["--rho2", "-1"], "--rho2 and --within 0 or more"),
-        (["--within", "-1"], "--within 0 or more"),
-        *((["--to", strength], "--to") for strength in ("inf", "nan", "-1")),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--from", "1", "--to", "2"], "larger strength down to a smaller one"),
+    (["--to", "0"], "--to must be above 0"),
+    (["--rho2", "-1"], "--rho2 and --within 0 or more"),
+    (["--within", "-1"], "--within 0 or more"),
+    *((["--to", strength], "--to") for strength in ("inf", "nan", "-1")),
+])  # fmt: skip
 def test_settings_out_of_range(arguments: list[str], message: str, train_on: Run, tmp_path: Path) -> None:
     unread(train_on(FIND, "crf_ner", args=arguments), message)
     assert not (tmp_path / "out").exists()

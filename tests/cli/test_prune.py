@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import spacy
 
 from spacy_crfseq.cli import prune
 from spacy_crfseq.errors import ConfigError
-from tests.cli.conftest import Corpus, refused, worked
+from tests.cli.conftest import Corpus, Run, refused, worked
 
 
 def words_of(file: Path) -> list[list[str]]:
@@ -28,7 +27,7 @@ def annotations(model: Path, corpus: Corpus) -> list[Any]:
     ]
 
 
-def test_zeros_go_without_a_trace(run: Callable[..., Any], trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+def test_zeros_go_without_a_trace(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     result = worked(run("prune", trained / "model-best", tmp_path / "small"))
     assert annotations(tmp_path / "small", corpus) == annotations(trained / "model-best", corpus)
     for name in ("crf_tagger", "crf_chunker", "crf_ner"):
@@ -39,9 +38,9 @@ def test_zeros_go_without_a_trace(run: Callable[..., Any], trained: Path, corpus
     assert "small" in result.stdout.splitlines()[-1]
 
 
-def test_says_when_nothing_goes(run: Callable[..., Any], trained: Path, tmp_path: Path) -> None:
-    assert run("prune", trained / "model-best", tmp_path / "small", "--threshold", "0.01").exit_code == 0
-    again = run("prune", tmp_path / "small", tmp_path / "again", "--threshold", "0.005")
+def test_says_when_nothing_goes(run: Run, trained: Path, tmp_path: Path) -> None:
+    assert run("prune", trained / "model-best", tmp_path / "small", "--threshold 0.01").exit_code == 0
+    again = run("prune", tmp_path / "small", tmp_path / "again", "--threshold 0.005")
     assert "No weight is 0.005 or less: give a higher --threshold" in again.stdout
 
 
@@ -63,7 +62,7 @@ def test_one_component_and_a_threshold(trained: Path, tmp_path: Path) -> None:
     [(["--component", "crf_nre"], "no CRF component 'crf_nre'"), (["--threshold", "1e9"], "nothing is left")],
 )
 def test_mistakes_leave_nothing_behind(
-    options: list[str], message: str, run: Callable[..., Any], trained: Path, tmp_path: Path
+    options: list[str], message: str, run: Run, trained: Path, tmp_path: Path
 ) -> None:
     refused(run("prune", trained / "model-best", tmp_path / "small", *options), message)
     assert not list(tmp_path.iterdir())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,23 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
-from spacy_crfseq.cli import calibrate, compare, evaluate, report
+from spacy_crfseq.cli import calibrate, compare, evaluate
 from spacy_crfseq.cli._judging import judge
+from spacy_crfseq.cli.report import Sources
+from spacy_crfseq.cli.report import report as make_report
 from spacy_crfseq.evaluation.judged import LONGEST
 from spacy_crfseq.evaluation.report import Findings
+from spacy_crfseq.pages.compare import compare_page
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, assert_refused, worked, write_corpus
+from tests.cli.conftest import Corpus, Run, refused, worked, write_corpus
 from tests.html import Page
 from tests.pipeline import helpers
 
-Run = Callable[..., Any]
+
+def report(
+    model: Path, file: Path, output: Path, layout: str | None = None, corpus: Path | None = None, **how: Any
+) -> list[Findings]:
+    return make_report(model, Sources(file, layout, corpus=corpus), output, **how)
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +39,6 @@ def made(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory
     found = report(trained / "model-best", corpus.dev, output, "conll2003", corpus=corpus.train, n_samples=200)
     assert [path.name for path in output.parent.iterdir()] == ["page.html"]
     return {one.name: one for one in found}, output.read_text(encoding="utf8")
-
-
-# Figures
 
 
 def test_scores_are_those_of_evaluate(made: Any, trained: Path, corpus: Corpus) -> None:
@@ -51,9 +54,6 @@ def test_scores_are_those_of_evaluate(made: Any, trained: Path, corpus: Corpus) 
     rows = [row for one in found.values() for row in one.labels.values()]
     for value, low, high in (estimate for row in rows for estimate in (row.precision, row.recall, row.f1)):
         assert value is None or 0 <= low <= value + 1e-9 <= high + 2e-9 <= 1 + 2e-9
-
-
-def test_kinds_and_confusions_add_up(made: Any) -> None:
     one = made[0]["crf_ner"]
     total: dict[str, int] = {}
     for label, kinds in one.kinds.items():
@@ -72,7 +72,6 @@ def test_kinds_and_confusions_add_up(made: Any) -> None:
 
 
 def test_what_was_seen_in_training(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
-    """Counted line by line, with the beginning of the training corpus."""
     few = corpus.train.read_text().split("\n\n")[:3]
     (tmp_path / "few.conll").write_text("\n\n".join(few) + "\n")
     words, tags = set(), set()
@@ -98,9 +97,6 @@ def test_probabilities_are_those_of_calibrate(made: Any, trained: Path, corpus: 
         assert made[0][name].certainty.whole == pytest.approx(result.before.whole)
         for mine, theirs in zip(made[0][name].certainty.bins, result.before.bins, strict=True):
             assert mine == pytest.approx(theirs)
-
-
-def test_weights_and_log_are_those_of_the_model(made: Any, trained: Path) -> None:
     pipe = helpers.pipe_of(spacy.load(trained / "model-best"), "crf_ner")
     one = made[0]["crf_ner"]
     assert sum(row.weights for row in one.templates) == pipe.doc_model.size.weights
@@ -162,11 +158,8 @@ def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_pat
     assert f"Saved {tmp_path / 'page.html'}" in told.stdout
 
 
-# The page
-
-
 def test_the_page_is_whole_by_itself(made: Any) -> None:
-    _, page = made
+    found, page = made
     assert Page(page).seen.count("h1") == 1
     assert "nan" not in re.sub(r">[^<]*<", "><", page)
     for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
@@ -175,17 +168,10 @@ def test_the_page_is_whole_by_itself(made: Any) -> None:
         assert f"crf_ner: {title}" in page
     assert page.count('href="#crf_') == 3
     assert len(page) < 3_000_000
-
-
-def test_every_wrong_span_of_a_sentence_is_marked(made: Any) -> None:
-    found, page = made
     part = page[page.index("crf_ner: Sentences") :]
     assert part.count("<article>") == len(found["crf_ner"].worst)
     marks = sum(len(one.gold) + len(one.found) for one in found["crf_ner"].worst)
     assert part.count("<mark") == marks > 0
-
-
-# Other models, and what is refused
 
 
 def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Path) -> None:
@@ -215,32 +201,28 @@ def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None
     assert (one.labels, one.worst, one.confusions) == ({}, [], [])
     json.dumps(one.as_json(), allow_nan=False)
     assert not re.search(r"\bnan\b", page.read_text())
-    done = compare(model, model, tmp_path / "dull.conll", "conll2002", components=["crf_ner"], output=page)
+    done = compare(model, model, tmp_path / "dull.conll", "conll2002", components=["crf_ner"])
     (same,) = done.components
+    html = compare_page(("a", "b", "c"), done.components, done.doubts, done.style, n_shown=5, n_samples=9)
     assert np.isnan(same.whole.difference)
     json.dumps(same.as_json(5), allow_nan=False)
-    assert not re.search(r"\bnan\b", page.read_text())
+    assert not re.search(r"\bnan\b", html)
 
 
-@pytest.mark.parametrize(
-    ("file", "options", "message"),
-    [
-        ("dev.conll", [], "Give --format"),
-        ("dev.conll", ["-f", "conll2003", "-p", "none"], "no CRF component 'none'"),
-        ("dev.conll", ["-f", "conll2003", "--train", "dev.conll"], "--train takes the log.jsonl that fit writes"),
-        ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "tells nothing of"),
-        ("dev.conll", ["-f", "conll2003", "--corpus", "none.conll"], "no such file"),
-        ("blind.conll", ["-f", "conll2002", "-p", "crf_ner"], "no gold annotation"),
-    ],
-)
+@pytest.mark.parametrize(("file", "options", "message"), [
+    ("dev.conll", [], "Give --format"),
+    ("dev.conll", ["-f", "conll2003", "-p", "none"], "no CRF component 'none'"),
+    ("dev.conll", ["-f", "conll2003", "--train", "dev.conll"], "--train takes the log.jsonl that fit writes"),
+    ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "tells nothing of"),
+    ("dev.conll", ["-f", "conll2003", "--corpus", "none.conll"], "no such file"),
+    ("blind.conll", ["-f", "conll2002", "-p", "crf_ner"], "no gold annotation"),
+])  # fmt: skip
 def test_refused(file: str, options: list[str], message: str, run: Run, trained: Path, tmp_path: Path) -> None:
     write_corpus(tmp_path / "dev.conll", 5, 3)
     (tmp_path / "blind.conll").write_text("Ada NNP -\n\n")
     (tmp_path / "other.jsonl").write_text('{"component": "x", "iteration": 1, "objective": 2.0}\n')
     options = [str(tmp_path / one) if "." in one else one for one in options]
-    assert_refused(
-        run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html"), message
-    )
+    refused(run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html"), message)
     assert not (tmp_path / "page.html").exists()
 
 

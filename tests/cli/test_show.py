@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from spacy_crfseq.cli._judging import text_style
 from spacy_crfseq.evaluation.judged import Tokens
 from spacy_crfseq.pages.marks import PALETTE, TextStyle, strength
 from spacy_crfseq.pages.show import Entry, show_page
-from tests.cli.conftest import assert_refused, worked
+from tests.cli.conftest import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
 
-Run = Callable[..., Any]
 TEXT = "Anna saw New York in Oslo ."
 
 
@@ -65,8 +63,7 @@ def model(nlp: Language, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    result = worked(run("show", model, TEXT, "--output", out))
-    assert f"Saved {out}: 1 texts, 3 spans" in result.stdout
+    worked(run("show", model, TEXT, "--output", out), f"Saved {out}: 1 texts, 3 spans")
     found = Marked(out.read_text(encoding="utf8"))
     doc = nlp.make_doc(TEXT)
     spans = helpers.pipe_of(nlp).ask([doc]).spans()[0]
@@ -105,14 +102,13 @@ def test_files(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     assert pages[0].count("<small>line ") == pages[1].count("<small>text ") == 3
     assert pages[0].replace("<small>line ", "<small>text ") == pages[1]
     assert len(Marked(pages[0]).texts) == 3
-    result = run("show", model, tmp_path / "texts.txt", "-n", "2", "-o", tmp_path / "page.html")
+    result = run("show", model, tmp_path / "texts.txt", "-n 2 -o", tmp_path / "page.html")
     assert "2 texts" in result.stdout
     assert "the file has more" in result.stdout
 
 
 @pytest.mark.parametrize("component", ["crf_chunker", "crf_tagger"])
 def test_other_components(run: Run, trained: Path, tmp_path: Path, component: str) -> None:
-    """Spans of a chunker, and tokens of a tagger, in a pipeline of three."""
     out = tmp_path / "page.html"
     result = run("show", trained / "model-best", "Ada sees a dog in Oslo .", "--component", component, "-o", out)
     assert result.exit_code == 0, result.stderr
@@ -123,9 +119,7 @@ def test_other_components(run: Run, trained: Path, tmp_path: Path, component: st
         assert [(mark["text"], mark["label"].split()[0]) for mark in marks] == [
             ("Ada", "NP"), ("sees", "VP"), ("a dog", "NP"), ("in", "PP"), ("Oslo", "NP"),
         ]  # fmt: skip
-    assert_refused(
-        run("show", trained / "model-best", "Ada", "-o", out), "Choose one: --component crf_chunker or crf_ner"
-    )
+    refused(run("show", trained / "model-best", "Ada", "-o", out), "Choose one: --component crf_chunker or crf_ner")
 
 
 def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
@@ -144,31 +138,24 @@ def test_shades(one: float, other: float) -> None:
     assert strength(1 + 1e-7) == 1
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("none.txt", "no such file"),
-        ("folder/none", "no such file"),
-        (".", "this is a folder"),
-        ("   ", "holds no text"),
-        ("", "holds no text"),
-    ],
-)
+@pytest.mark.parametrize(("source", "message"), [
+    ("none.txt", "no such file"),
+    ("folder/none", "no such file"),
+    (".", "this is a folder"),
+    ("   ", "holds no text"),
+    ("", "holds no text"),
+])  # fmt: skip
 def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Path) -> None:
-    assert_refused(
-        run("show", model, source and (tmp_path / source if "." in source else source), "-o", tmp_path / "p.html"),
-        message,
-    )
+    path = tmp_path / source if "." in source else source
+    refused(run("show", model, path, "-o", tmp_path / "p.html"), message)
     assert not (tmp_path / "p.html").exists()
 
 
 def test_corpora(run: Run, model: Path, tmp_path: Path) -> None:
-    """Their words are shown, also of files whose name tells nothing; what their layout is must be said."""
     corpus, out = tmp_path / "eng.testb", tmp_path / "page.html"
     corpus.write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
-    assert_refused(run("show", model, corpus, "-o", out), "Give --format: txt, jsonl, spacy, conll2000")
+    refused(run("show", model, corpus, "-o", out), "Give --format: txt, jsonl, spacy, conll2000")
     assert not out.exists()
-    worked(run("show", model, corpus, "-f", "conll2002", "-o", out))
+    worked(run("show", model, corpus, "-f conll2002 -o", out))
     assert [text.split() for text in Marked(out.read_text(encoding="utf8")).texts] == [["Ada", "sings"], ["Oslo"]]
-    unknown = run("show", model, corpus, "-f", "conl2000", "-o", out)
-    assert "Did you mean 'conll2000'?" in unknown.stderr
+    refused(run("show", model, corpus, "-f conl2000 -o", out), "Did you mean 'conll2000'?")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ import pytest
 import spacy
 
 from spacy_crfseq.cli.fit import load_config
-from spacy_crfseq.cli.sweep import _functions
+from spacy_crfseq.cli.sweep import functions
 from spacy_crfseq.corpora import resumable
 from spacy_crfseq.evaluation.results import Journal, Result
 from spacy_crfseq.evaluation.search import Combination, combinations, read_grid, show
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import CRFSEQ, refused, worked
+from tests.cli.conftest import CRFSEQ, Run, refused, worked
 
-Run = Callable[..., Any]
 GRID = """
 optimizer = ["AdaGrad", {"@crf_optimizers": "LBFGS", "max_iterations": 30}]
 regularizer = ["L2", "L1", "NoRegularizer"]
@@ -90,9 +88,8 @@ def test_one_result_a_combination_and_the_best_model(swept: tuple[Path, Any], co
     assert nlp.meta["performance"]["ents_f"] == pytest.approx(best["score"])
     pipe: Any = nlp.get_pipe("crf_ner")
     assert np.count_nonzero(pipe.crf.theta) == best["active"]
-    assert (folder / "out" / "model-best" / "crf_ner" / "model").stat().st_size == pytest.approx(
-        best["n_bytes"], abs=40
-    )
+    size = (folder / "out" / "model-best" / "crf_ner" / "model").stat().st_size
+    assert size == pytest.approx(best["n_bytes"], abs=40)
     assert results[3]["active"] < results[1]["active"]
     assert "10 combinations: 8 to train, 0 done before, 2 skipped" in result.stdout
     assert result.stdout.count("Encoded ") == 1
@@ -152,17 +149,17 @@ def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any
     elsewhere = tmp_path / "copied.conll"  # the contents count, not the name
     elsewhere.write_bytes(corpus.train.read_bytes())
     arguments = ("--output", out, "--paths.train", elsewhere, "--paths.dev", corpus.dev)
-    result = worked(run("sweep", folder / "s.cfg", *arguments))
-    assert "is not the best model that sweep.jsonl tells of: it is trained again" in result.stdout
-    assert "1 to train, 7 done before" in result.stdout
+    result = worked(
+        run("sweep", folder / "s.cfg", *arguments),
+        "is not the best model that sweep.jsonl tells of: it is trained again",
+        "1 to train, 7 done before",
+    )
     assert (out / "model-best").is_dir()
-    again = run("sweep", folder / "s.cfg", *arguments)
-    assert "0 to train, 8 done before" in again.stdout
+    again = worked(run("sweep", folder / "s.cfg", *arguments), "0 to train, 8 done before")
     assert "Encoded" not in again.stdout
     assert table_of(again) == table_of(result)
     elsewhere.write_text(elsewhere.read_text() + "Bo NNP B-NP B-PER\n\n")
-    changed = run("sweep", folder / "s.cfg", *arguments)
-    assert "8 to train, 0 done before" in changed.stdout
+    worked(run("sweep", folder / "s.cfg", *arguments), "8 to train, 0 done before")
 
 
 def test_other_settings_encode_anew(sweep_on: Run, tmp_path: Path) -> None:
@@ -257,8 +254,7 @@ def test_stopped_by_a_signal_it_goes_on(
     lines = (out / "sweep.jsonl").read_text().splitlines()[:2]
     grid = grid.replace("100000000", "2")
     write_grid(tmp_path / "s.cfg", grid)
-    result = worked(run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience", "0"))
-    assert "2 to train, 2 done before" in result.stdout
+    worked(run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience 0"), "2 to train, 2 done before")
     assert (out / "sweep.jsonl").read_text().splitlines()[:2] == lines
     assert len(results_of(out)) == 4
 
@@ -287,27 +283,24 @@ def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tm
     refused(run("sweep", grid, "--output", grid, *paths), "s.cfg is a file")
 
 
-@pytest.mark.parametrize(
-    ("grid", "parts"),
-    [
-        ("regularizer.roh = [1]", ("s.cfg: [sweep.grid] regularizer.roh", "Did you mean 'rho'?")),
-        ("regularizr = [1]", ("regularizr: [components.crf_ner] has no setting", "Did you mean 'regularizer'?")),
-        ("components.crf_nr.min_count = [1]", ("there is no section [components.crf_nr]",)),
-        ("regularizr.rho = [1]", ("regularizr.rho: there is no section [components.crf_ner.regularizr]",)),
-        ("training.sed = [1]", ("[training] has no setting 'sed'", "Did you mean 'seed'?")),
-        ('optimizer = ["LBFSG"]', ("optimizer: there is no function 'LBFSG'", "Did you mean 'LBFGS'?")),
-        ("optimizer = [3]", ("must list names of functions or blocks", "@crf_optimizers")),
-        ('optimizer = [{"@crf_optimizers": "LBFGS", "histry": 1}]', ("LBFGS has no setting 'histry'", "'history'")),
-        ("regularizer.rho = 1", ("regularizer.rho must be a list", "Write regularizer.rho = [1].")),
-        ("regularizer.rho = []", ("regularizer.rho must be a list of values",)),
-        ('regularizer.rho = ["a"]', ("[sweep.grid] with regularizer.rho=a:", "rho")),
-        ('min_count = ["a"]', ("[sweep.grid] with min_count=a:", "min_count")),
-        ("min_count = [0]", ("no combination of [sweep.grid] can be trained", "min_count must be at least 1")),
-        ("regularizer.rho = [-1]", ("no combination of [sweep.grid] can be trained",)),
-        ("", ("there is no setting under [sweep.grid]",)),
-        ("min_count = [1]\ncomponents.crf_ner.min_count = [2]", ("are the same setting",)),
-    ],
-)
+@pytest.mark.parametrize(("grid", "parts"), [
+    ("regularizer.roh = [1]", ("s.cfg: [sweep.grid] regularizer.roh", "Did you mean 'rho'?")),
+    ("regularizr = [1]", ("regularizr: [components.crf_ner] has no setting", "Did you mean 'regularizer'?")),
+    ("components.crf_nr.min_count = [1]", ("there is no section [components.crf_nr]",)),
+    ("regularizr.rho = [1]", ("regularizr.rho: there is no section [components.crf_ner.regularizr]",)),
+    ("training.sed = [1]", ("[training] has no setting 'sed'", "Did you mean 'seed'?")),
+    ('optimizer = ["LBFSG"]', ("optimizer: there is no function 'LBFSG'", "Did you mean 'LBFGS'?")),
+    ("optimizer = [3]", ("must list names of functions or blocks", "@crf_optimizers")),
+    ('optimizer = [{"@crf_optimizers": "LBFGS", "histry": 1}]', ("LBFGS has no setting 'histry'", "'history'")),
+    ("regularizer.rho = 1", ("regularizer.rho must be a list", "Write regularizer.rho = [1].")),
+    ("regularizer.rho = []", ("regularizer.rho must be a list of values",)),
+    ('regularizer.rho = ["a"]', ("[sweep.grid] with regularizer.rho=a:", "rho")),
+    ('min_count = ["a"]', ("[sweep.grid] with min_count=a:", "min_count")),
+    ("min_count = [0]", ("no combination of [sweep.grid] can be trained", "min_count must be at least 1")),
+    ("regularizer.rho = [-1]", ("no combination of [sweep.grid] can be trained",)),
+    ("", ("there is no setting under [sweep.grid]",)),
+    ("min_count = [1]\ncomponents.crf_ner.min_count = [2]", ("are the same setting",)),
+])  # fmt: skip
 def test_wrong_grid(grid: str, parts: tuple[str, ...], sweep_on: Run, tmp_path: Path) -> None:
     result = sweep_on(grid)
     refused(result, *parts)
@@ -352,10 +345,7 @@ def test_the_example_is_a_grid() -> None:
     source = read_grid(root / "configs" / "sweep.cfg", corpora, load_config)
     filled = spacy.util.load_model_from_config(source.config, auto_fill=True).config.interpolate()
     assert source.component == "crf_ner"
-    assert len(combinations(source, filled, "crf_ner", _functions)) == 2 * 2 * (3 + 3 + 1)
-
-
-def test_values_are_shown_short() -> None:
+    assert len(combinations(source, filled, "crf_ner", functions)) == 2 * 2 * (3 + 3 + 1)
     assert show("LBFGS") == "LBFGS"
     assert show(0.5) == "0.5"
     assert show(None) == "null"
@@ -368,7 +358,7 @@ def test_combinations_keep_what_the_config_says_of_its_own_function(tmp_path: Pa
     (tmp_path / "b.cfg").write_text('[nlp]\nlang = "xx"\n')
     block = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "rate": 0.25}
     filled = {"components": {"x": {"optimizer": block}}}
-    found = combinations(read_grid(path, {}, load_config), filled, "x", _functions)
+    found = combinations(read_grid(path, {}, load_config), filled, "x", functions)
     place = ("components", "x", "optimizer")
     assert [one.changes[place] for one in found] == [block, {"@crf_optimizers": "spacy_crfseq.SGD.v1"}]
 

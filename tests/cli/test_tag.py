@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,15 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from spacy_crfseq.cli import tag
+from spacy_crfseq.cli.tag import Done
+from spacy_crfseq.cli.tag import tag as tag_files
 from spacy_crfseq.corpora import read_columns, read_conllu
 from spacy_crfseq.corpora.resumable import FOLDER, Output
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline import bulk
 from spacy_crfseq.pipeline.texts import read_records
-from tests.cli.conftest import refused, worked
+from tests.cli.conftest import Run, refused, worked
 from tests.pipeline import helpers
-
-Run = Callable[..., Any]
 
 TEXTS = ["Ada sees a dog in Oslo .", "the old map", "Mary paints a letter in Lima ."]
 BROKEN = ["{no", '{"text": 1}', "[]", '{"text": "a \\ud800 b"}']
@@ -44,6 +42,10 @@ def model(trained: Path) -> Path:
 @pytest.fixture(scope="module")
 def nlp(model: Path) -> Language:
     return spacy.load(model)
+
+
+def tag(model: object, files: list[Path], output: Path, to: str = "", processes: int = 1, **how: Any) -> Done:
+    return tag_files(files, output, bulk.Settings(str(model), to, **how), processes=processes)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -77,8 +79,10 @@ def test_raw_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\ufeff" + "\r\n\n".join(TEXTS), encoding="utf8")
     with gzip.open(tmp_path / "b.txt.gz", "wt") as file:
         file.write("\n".join(TEXTS))
-    result = worked(run("tag", model, tmp_path / "a.txt", tmp_path / "b.txt.gz", "--output", tmp_path / "out"))
-    assert "Tagged 2 files: 6 texts" in result.stdout
+    worked(
+        run("tag", model, tmp_path / "a.txt", tmp_path / "b.txt.gz", "--output", tmp_path / "out"),
+        "Tagged 2 files: 6 texts",
+    )
     for name in ("a.jsonl", "b.jsonl"):
         entries = lines(tmp_path / "out" / name)
         assert [entry["text"] for entry in entries] == TEXTS
@@ -95,7 +99,7 @@ def test_json_keeps_what_it_does_not_know(run: Run, model: Path, tmp_path: Path)
     first, second = lines(out)
     assert {key: first[key] for key in entry} == entry
     assert (second["text"], second["tokens"]) == ("", [])
-    assert run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "parts", "--to", "spacy").exit_code == 0
+    assert run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "parts", "--to spacy").exit_code == 0
     docs = list(DocBin().from_disk(tmp_path / "parts" / "a-00001.spacy").get_docs(spacy.blank("xx").vocab))
     assert [doc.text for doc in docs] == [entry["text"], ""]
     assert docs[0].user_data["meta"] == {"id": 7, "meta": {"source": "x"}}
@@ -104,7 +108,7 @@ def test_json_keeps_what_it_does_not_know(run: Run, model: Path, tmp_path: Path)
 def test_scores(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\n".join(TEXTS))
     for to in ("jsonl", "conll", "conllu"):
-        worked(run("tag", model, tmp_path / "a.txt", "-o", tmp_path, "--scores", "--to", to))
+        worked(run("tag", model, tmp_path / "a.txt", "-o", tmp_path, "--scores --to", to))
     columns = list(read_columns(tmp_path / "a.conll", ["word", "tag", "chunk", "ent", "p_tag", "p_chunk", "p_ent"]))
     rows = list(read_conllu(tmp_path / "a.conllu"))
     for text, entry, sentence, row in zip(TEXTS, lines(tmp_path / "a.jsonl"), columns, rows, strict=True):
@@ -127,16 +131,16 @@ def test_scores(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
 
 def test_columns_can_be_read_again(run: Run, nlp: Language, model: Path, corpus: Any, tmp_path: Path) -> None:
     out = tmp_path / "out.conll"
-    assert run("tag", model, corpus.dev, "-f", "conll2003", "-o", out, "--to", "conll2003").exit_code == 0
+    assert run("tag", model, corpus.dev, "-f conll2003 -o", out, "--to conll2003").exit_code == 0
     names = ["word", "tag", "chunk", "ent"]
     words = [sentence.words for sentence in read_columns(corpus.dev, names)]
     assert [sentence.words for sentence in read_columns(out, names)] == words
-    score = run("evaluate", model, out, "--format", "conll2003", "--json")
+    score = run("evaluate", model, out, "--format conll2003 --json")
     assert json.loads(score.stdout)["ents_f"] == 1.0
-    worked(run("convert", out, tmp_path / "out.iob", "--from", "conll2003", "--to", "iob"))
+    worked(run("convert", out, tmp_path / "out.iob", "--from conll2003 --to iob"))
     # the same by way of a DocBin, whose words are read
-    assert run("convert", corpus.dev, tmp_path / "dev.spacy", "--from", "conll2003", "--to", "spacy").exit_code == 0
-    assert run("tag", model, tmp_path / "dev.spacy", "-o", tmp_path / "again.conll", "--to", "conll2003").exit_code == 0
+    assert run("convert", corpus.dev, tmp_path / "dev.spacy", "--from conll2003 --to spacy").exit_code == 0
+    assert run("tag", model, tmp_path / "dev.spacy", "-o", tmp_path / "again.conll", "--to conll2003").exit_code == 0
     assert (tmp_path / "again.conll").read_bytes() == out.read_bytes()
 
 
@@ -145,7 +149,7 @@ def test_universal_dependencies(run: Run, model: Path, tmp_path: Path) -> None:
         "# newdoc\n# text = Ada sees.\n1\tAda\t_\t_\t_\t_\t_\t_\t_\t_\n2\tsees\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
         "3\t.\t_\t_\t_\t_\t_\t_\t_\t_\n\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n3\tb\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
     )
-    result = run("tag", model, tmp_path / "a.conllu", "-o", tmp_path / "out", "-t", "conllu")
+    result = run("tag", model, tmp_path / "a.conllu", "-o", tmp_path / "out", "-t conllu")
     assert result.exit_code == 3
     assert "a.conllu:8: id 2 expected, '3' found." in result.stderr
     (sentence,) = read_conllu(tmp_path / "out" / "a.conllu")
@@ -195,7 +199,6 @@ UNWRITABLE = ['"\\ud800"', "1" * 30, "[" * 700 + "]" * 700]
 def test_what_an_output_cannot_hold_is_a_broken_line(
     run: Run, model: Path, tmp_path: Path, to: str, left_out: list[int]
 ) -> None:
-    """Keys beside the text that UTF-8 or a DocBin has no way to write."""
     data = "".join(f'{{"text": "Ada sees.", "id": {one}}}\n' for one in ("1", *UNWRITABLE, '"\\ud83d\\ude00"'))
     (tmp_path / "a.jsonl").write_text(data)
     result = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "out", "--to", to)
@@ -217,7 +220,7 @@ def test_a_damaged_packed_file(run: Run, model: Path, tmp_path: Path) -> None:
 
 def test_a_broken_sentence_is_left_out_as_a_whole(run: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("Ada NNP\nsees VBZ\n\na DT\ndog\nmap NN x\n\nOslo NNP B-LOC\n")
-    result = run("tag", model, tmp_path / "a", "-f", "conll2002", "-o", tmp_path / "o.conll", "-t", "iob")
+    result = run("tag", model, tmp_path / "a", "-f conll2002 -o", tmp_path / "o.conll", "-t iob")
     assert result.exit_code == 3
     assert [line.split("/")[-1].split(": ")[0] for line in result.stderr.splitlines()] == ["a:1", "a:4"]
     assert (tmp_path / "o.conll").read_text().split()[0] == "Oslo"
@@ -240,23 +243,20 @@ def test_a_text_that_a_component_cannot_do(run: Run, model: Path, tmp_path: Path
     assert [entry["text"] for entry in lines(tmp_path / "out" / "a.jsonl")] == [TEXTS[0], TEXTS[2]]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["none.txt", "-o", "out"], "no such file"),
-        (["a.txt", "-o", "out", "--to", "conl"], "Did you mean 'conll'?"),
-        (["a.txt", "-o", "out", "-f", "jsn"], "Did you mean 'jsonl'?"),
-        (["a.txt", "-o", "out", "--to", "conll2003", "--scores"], "no place for --scores"),
-        (["a.txt", "a.jsonl", "-o", "out"], "would both become"),
-        (["a.jsonl", "-o", "."], "would take its place"),
-        (["a.txt", "-", "-o", "out"], "can only be given alone"),
-        (["a.txt", "-o", "-", "--to", "spacy"], "cannot be written to standard output"),
-        (["a.txt", "b.txt", "-o", "-", "-j", "2"], "several cannot write"),
-        (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
-        (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
-        (["b.txt", "-o", "full"], "is there already"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["none.txt", "-o", "out"], "no such file"),
+    (["a.txt", "-o", "out", "--to", "conl"], "Did you mean 'conll'?"),
+    (["a.txt", "-o", "out", "-f", "jsn"], "Did you mean 'jsonl'?"),
+    (["a.txt", "-o", "out", "--to", "conll2003", "--scores"], "no place for --scores"),
+    (["a.txt", "a.jsonl", "-o", "out"], "would both become"),
+    (["a.jsonl", "-o", "."], "would take its place"),
+    (["a.txt", "-", "-o", "out"], "can only be given alone"),
+    (["a.txt", "-o", "-", "--to", "spacy"], "cannot be written to standard output"),
+    (["a.txt", "b.txt", "-o", "-", "-j", "2"], "several cannot write"),
+    (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
+    (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
+    (["b.txt", "-o", "full"], "is there already"),
+])  # fmt: skip
 def test_refused(
     run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
@@ -324,7 +324,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_kill(run: Run, model: Path, tmp_path: Path) -> None:
-    """The real command, killed in the middle of its second file, writes what one that was left alone writes."""
     files = [write_texts(tmp_path / "a.txt", 10), write_texts(tmp_path / "b.txt", 9_000)]
     arguments = [model, *files, "--output", tmp_path / "out"]
     call = [sys.executable, "-m", "spacy", "crfseq", "tag", *map(str, arguments)]
@@ -357,8 +356,7 @@ def test_other_settings_are_noticed(run: Run, model: Path, tmp_path: Path, nlp: 
     assert "the model has changed" in run("tag", tmp_path / "model", *arguments).stderr
     write_texts(source, 6)
     assert "the file has changed" in run("tag", model, *arguments).stderr
-    anew = run("tag", model, *arguments, "--overwrite")
-    assert "6 texts" in anew.stdout
+    worked(run("tag", model, *arguments, "--overwrite"), "6 texts")
     assert "1 file complete already" in run("tag", model, *arguments).stdout
     (tmp_path / "out" / "a.jsonl").unlink()
     assert "6 texts" in run("tag", model, *arguments).stdout
@@ -384,9 +382,6 @@ def test_two_processes(model: Path, tmp_path: Path) -> None:
     assert "b.txt:22: byte" in done.stderr
     tag(model, files, tmp_path / "one")
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
-
-
-def test_errors_come_back_from_processes() -> None:
     again = pickle.loads(pickle.dumps(FormatError("a.txt", 3, "bad.")))
     assert (str(again), again.line) == ("a.txt:3: bad.", 3)
 
@@ -400,7 +395,6 @@ ODD = st.text(st.one_of(st.sampled_from(SIGNS), st.characters(codec="utf-8")))
 @settings(max_examples=15)
 @given(texts=st.lists(ODD, max_size=6))
 def test_odd_characters(texts: list[str], nlp: Language, model: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Whatever JSON can hold comes out again, and what is written can be read."""
     folder = tmp_path_factory.mktemp("odd")
     source = folder / "a.jsonl"
     source.write_text("".join(json.dumps({"text": text, "n": i}) + "\n" for i, text in enumerate(texts)))
@@ -426,7 +420,6 @@ def test_odd_characters(texts: list[str], nlp: Language, model: Path, tmp_path_f
 
 @given(st.binary(max_size=60), st.sampled_from(["txt", "jsonl", "conll2003", "conllu"]))
 def test_any_bytes_are_read_from_any_place(tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: str) -> None:
-    """What comes behind a record is the same whether reading begins there or at the start."""
     path = tmp_path_factory.getbasetemp() / f"any.{kind}"
     path.write_bytes(data.replace(b"\x00", b"\n").replace(b"\x01", b"\t"))
 

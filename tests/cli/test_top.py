@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from spacy.language import Language
 from spacy_crfseq.cli import top
 from spacy_crfseq.cli.top import NAMELESS, _lines
 from spacy_crfseq.pages.top import NamedWeight, Top
-from tests.cli.conftest import assert_refused, worked
+from tests.cli.conftest import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
 
-Run = Callable[..., Any]
 PAIRS = {
     "@crf_features": "spacy_crfseq.Templates.v1",
     "templates": ["LOWER[-1..1]", "LOWER[-1]|LOWER[0]", "SUFFIX2", "IS_TITLE", "TAG[-1]", "ENT_IOB"],
@@ -84,7 +82,7 @@ def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[
 
 
 def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
-    result = worked(run("top", model, "-n", "3"))
+    result = worked(run("top", model, "-n 3"))
     found = top(model, number=3)
     assert [line for line in result.stdout.splitlines() if line in found.labels] == found.labels
     first = found.groups[0]
@@ -95,12 +93,12 @@ def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
     rows = [row.template for row in found.templates if row.template]
     assert [line.split()[0] for line in result.stdout.splitlines() if line.split("  ")[0] in rows] == rows[:-1]
     assert "SHAPE[0] (with the label before)" in result.stdout
-    assert "have no name" in run("top", model, "-n", "50").stdout
-    assert "have no name" not in run("top", model, "-n", "50", "--texts", texts).stdout
+    assert "have no name" in run("top", model, "-n 50").stdout
+    assert "have no name" not in run("top", model, "-n 50 --texts", texts).stdout
 
 
 def test_one_label(run: Run, model: Path) -> None:
-    result = run("top", model, "--label", "NP", "-n", "2")
+    result = run("top", model, "--label NP -n 2")
     titles = re.findall(r"^(\S+)$", result.stdout, re.MULTILINE)
     assert titles == ["B-NP", "I-NP"]
     assert "Transitions" not in result.stdout
@@ -114,7 +112,7 @@ def test_one_template(run: Run, model: Path) -> None:
     assert [group.title for group in found.groups] == ["LOWER[-1]", "LOWER[0]"]
     for group in found.groups:
         assert all(one.attribute.startswith(f"{group.title}=") for one in (*group.positive, *group.negative))
-    result = run("top", model, "--template", "SHAPE", "-n", "4")
+    result = run("top", model, "--template SHAPE -n 4")
     (group,) = top(model, template="SHAPE", number=4).groups
     assert all(one.before for one in group.positive)
     best = group.positive[0]
@@ -149,7 +147,6 @@ def test_transitions_that_are_not_learnt(tmp_path: Path) -> None:
 
 
 def test_many_labels_in_a_narrow_terminal(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The largest transitions are listed instead, and nothing is wider than the terminal."""
     found = top(model, number=5)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "70")
@@ -164,21 +161,17 @@ def test_many_labels_in_a_narrow_terminal(model: Path, monkeypatch: pytest.Monke
 
 
 def test_json(run: Run, model: Path, tmp_path: Path) -> None:
-    message = json.loads(run("top", model, "-n", "2", "--json").stdout)
+    message = json.loads(run("top", model, "-n 2 --json").stdout)
     found = top(model, number=2)
     assert list(message["weights"]) == found.labels
     first = message["weights"][found.labels[0]]["positive"][0]
     assert first == found.groups[0].positive[0]._asdict()
-    both = run("top", model, "-n", "2", "--json", "--output", tmp_path / "page.html")
+    both = run("top", model, "-n 2 --json --output", tmp_path / "page.html")
     assert json.loads(both.stdout) == message
     assert (tmp_path / "page.html").exists()
     assert [row["template"] for row in message["templates"]] == [row.template for row in found.templates]
-
-
-def test_a_page(run: Run, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    result = run("top", model, "--output", out)
-    assert f"Saved {out}" in result.stdout
+    worked(run("top", model, "--output", out), f"Saved {out}")
     html = out.read_text(encoding="utf8")
     found = top(model, number=15)
     for words in ("Transitions", "Weights by template", "<svg", *found.labels):
@@ -194,24 +187,19 @@ def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> N
     assert [row.template for row in found.templates] == ["unknown", "", ""]
     nameless = {one.attribute for one in weights_of(found) if not one.known}
     assert nameless == {NAMELESS}
-    assert_refused(
-        run("top", tmp_path / "model", "--template", "LOWER"), "stored without the templates of its attributes"
-    )
+    refused(run("top", tmp_path / "model", "--template LOWER"), "stored without the templates of its attributes")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--label", "NPP"), "no label 'NPP'. Did you mean "),
-        (("--template", "LOWER[5]"), "the model has no template 'LOWER[5]'. Did you mean 'LOWER["),
-        (("--template", "LOWER["), "cannot read the part"),
-        (("--template", "LOWERED"), "unknown attribute 'LOWERED'"),
-        (("--component", "ner"), "no CRF component 'ner'"),
-        (("--texts", "none.txt"), "no such file"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("--label", "NPP"), "no label 'NPP'. Did you mean "),
+    (("--template", "LOWER[5]"), "the model has no template 'LOWER[5]'. Did you mean 'LOWER["),
+    (("--template", "LOWER["), "cannot read the part"),
+    (("--template", "LOWERED"), "unknown attribute 'LOWERED'"),
+    (("--component", "ner"), "no CRF component 'ner'"),
+    (("--texts", "none.txt"), "no such file"),
+])  # fmt: skip
 def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str) -> None:
-    assert_refused(run("top", model, *arguments), message)
+    refused(run("top", model, *arguments), message)
 
 
 def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
@@ -220,4 +208,4 @@ def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
     assert crf.templates is not None
     crf.templates[0][0] = 200
     nlp.to_disk(tmp_path / "model")
-    assert_refused(run("top", tmp_path / "model"), "attributes of templates that are not there")
+    refused(run("top", tmp_path / "model"), "attributes of templates that are not there")

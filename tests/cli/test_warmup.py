@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,7 @@ import spacy
 from spacy_crfseq.cli import fit, warmup
 from spacy_crfseq.cli.warmup import cache_counts, is_cold
 from spacy_crfseq.pipeline.component import CRFComponent
-from tests.cli.conftest import worked
+from tests.cli.conftest import Run, refused, worked
 
 
 def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any, tmp_path: Path) -> None:
@@ -38,7 +37,7 @@ def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any
 
 
 @pytest.mark.parametrize("args", [[], ["--json"], ["--lang", "de"]])
-def test_command(args: list[str], run: Callable[..., Any]) -> None:
+def test_command(args: list[str], run: Run) -> None:
     result = worked(run("warmup", *args))
     if "--json" in args:
         assert set(json.loads(result.stdout)) == {"seconds", "compiled", "loaded", "cache"}
@@ -46,10 +45,8 @@ def test_command(args: list[str], run: Callable[..., Any]) -> None:
         assert "kernels compiled" in result.stdout
 
 
-def test_unknown_language(run: Callable[..., Any]) -> None:
-    result = run("warmup", "--lang", "nolang")
-    assert result.exit_code == 1
-    assert "nolang" in result.stderr
+def test_unknown_language(run: Run) -> None:
+    refused(run("warmup", "--lang nolang"), "nolang")
 
 
 def test_an_interrupt_of_the_training_ends_it_all(monkeypatch: pytest.MonkeyPatch) -> None:

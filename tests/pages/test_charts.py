@@ -33,9 +33,6 @@ def titles(root: ET.Element) -> list[str]:
     return [one.text or "" for one in root.iter("title")]
 
 
-# Axes
-
-
 @given(st.lists(FINITE, min_size=1, max_size=5), st.booleans())
 def test_ticks_are_few_round_and_inside(values, wide):
     found = scale(values, 0, 100, wide=wide)
@@ -55,28 +52,22 @@ def test_logarithmic_ticks_are_inside_and_distinct(values):
     assert len(set(found.labels)) == len(found.labels)
 
 
-@pytest.mark.parametrize(
-    ("values", "labels"),
-    [
-        ([0, 1], ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
-        ([1, 7], ["0", "2", "4", "6", "8"]),
-        ([3, 4], ["3.0", "3.2", "3.4", "3.6", "3.8", "4.0"]),
-        ([0, 48_000], ["0", "10k", "20k", "30k", "40k", "50k"]),
-        ([-3, 3], ["\u22124", "\u22122", "0", "2", "4"]),
-    ],
-)
+@pytest.mark.parametrize(("values", "labels"), [
+    ([0, 1], ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+    ([1, 7], ["0", "2", "4", "6", "8"]),
+    ([3, 4], ["3.0", "3.2", "3.4", "3.6", "3.8", "4.0"]),
+    ([0, 48_000], ["0", "10k", "20k", "30k", "40k", "50k"]),
+    ([-3, 3], ["\u22124", "\u22122", "0", "2", "4"]),
+])  # fmt: skip
 def test_ticks_at_round_numbers(values, labels):
     assert scale(values, 0, 1).labels == labels
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (12345.678, "12,346"), (0.0, "0"), (-1.5, "\u22121.5"), (0.012346, "0.01235"), (1e-7, "1e\u22127"),
-        (1234567, "1,234,567"), (3.0, "3"), (100, "100"), (2.5e13, "2.5e13"), (math.inf, "\u221e"),
-        (-math.inf, "\u2212\u221e"), (math.nan, "none"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "written"), [
+    (12345.678, "12,346"), (0.0, "0"), (-1.5, "\u22121.5"), (0.012346, "0.01235"), (1e-7, "1e\u22127"),
+    (1234567, "1,234,567"), (3.0, "3"), (100, "100"), (2.5e13, "2.5e13"), (math.inf, "\u221e"),
+    (-math.inf, "\u2212\u221e"), (math.nan, "none"),
+])  # fmt: skip
 def test_numbers_are_short(value, written):
     assert number(value) == written
 
@@ -88,9 +79,6 @@ def test_long_names_are_cut_to_their_room():
     assert width(cut) <= 100
     assert width("日本") > width("ab")
     assert tick_labels([5.0]) == ["5"]
-
-
-# Curves
 
 
 def test_a_curve_goes_through_its_points_in_place():
@@ -107,9 +95,6 @@ def test_an_axis_of_its_own_at_the_right():
     series = [Series("objective", [(1, 9000.0), (2, 8000.0)]), Series("score", [(1, 0.1), (2, 0.3)], right=True)]
     root = drawing(line_chart(series, x="iteration", y="objective"))
     assert {"objective", "score", "9,000", "0.30"} <= set(texts(root))
-
-
-def test_what_an_axis_cannot_show_is_left_out():
     points = [(0.0, 1.0), (1.0, 0.0), (1.0, math.nan), (math.inf, 1.0), (10.0, 10.0), (100.0, 100.0)]
     root = drawing(line_chart([Series("s", points)], x="x", y="y", log_x=True, log_y=True))
     assert len(root.find("polyline").get("points").split()) == 2
@@ -129,9 +114,6 @@ def test_names_do_not_cover_each_other(places):
     moved = sorted(_apart(places, 0, 200))
     assert all(b - a > 13.9 for a, b in itertools.pairwise(moved))
     assert moved[0] > -15
-
-
-# Bars
 
 
 def test_bars_have_lengths_by_value_and_name_it():
@@ -159,9 +141,6 @@ def test_values_of_bars_have_as_many_decimals():
     assert {"58.00%", "79.12%", "100"} <= set(texts(root))
 
 
-# Cells
-
-
 def test_cells_are_coloured_by_value():
     values = np.array([[2.0, -4.0], [0.0, -np.inf]])
     root = drawing(heat_map(["a", "b"], ["c", "d"], values, diverging=True, row="from", column="to"))
@@ -178,14 +157,8 @@ def test_many_cells_scroll_and_have_no_words():
     assert markup.startswith('<div class="scroll">')
     assert len(texts(drawing(markup))) == 80 + 2
     assert not heat_map(names[:3], names[:3], np.eye(3), diverging=False).startswith("<div")
-
-
-def test_cells_may_show_other_words():
     shown = heat_map(["r"], ["c"], [[0.5]], diverging=False, shown=[["5 of 10"]])
     assert "5 of 10" in texts(drawing(shown))
-
-
-# Probabilities
 
 
 def test_a_reliability_diagram_places_its_bins():

@@ -29,8 +29,5 @@ def test_texts_are_escaped_and_markup_is_not():
     assert found.seen.count("b") == 1
     assert text("a < b") == "a &lt; b"
     assert text(Markup("<i>")) == "<i>"
-
-
-def test_numbers_stand_flush():
     assert '<td class="number">1</td>' in a_page()
     assert a_page().count('class="number"') == 3
