@@ -6,7 +6,7 @@ position, h_k = sum P (1 - P) (eq. 7.3), the penalty ``l1 ||w||_1 + l2/2 ||w||^2
 
     w_k = S(h_k w_k - g_k, l1) / (h_k + l2)          S(x, a) = sign(x) max(|x| - a, 0)
 
-Only the sequences that hold the attribute are looked at.  Where most label-pair weights are zero, as under an L1 norm,
+Only the sequences that hold the attribute are visited.  Where most label-pair weights are zero, as under an L1 norm,
 forward and backward recursions cost L + nnz instead of L^2 operations a position, so that sweeps get faster as the
 model gets sparser.  What the step control of eq. 7.4 is for is done as follows: h is multiplied by a factor, the
 curvature that was seen in the last step of the same weights, no weight moves by more than 2, and a step that does not
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 class CoordinateState:
     """A run in progress.
 
-    theta (NDArray): [D] current parameters, float64.
     factors (NDArray): What multiplies the curvature of each row, or of each weight; empty before the first sweep.
-    value (float): IndexedObjective after the last sweep.
     full (bool): The next sweep visits zeros too.
     work (Work | None): Indices and scores, made anew in another process.
     """
@@ -94,20 +92,18 @@ class BlockCoordinateDescent:
     _single: ClassVar[bool] = False  # whether weights are visited one at a time
 
     def start(self, theta: Floats) -> CoordinateState:
-        """Return the state of a run that begins at `theta`."""
         return CoordinateState(theta.astype(np.float64), np.random.default_rng(self.seed))
 
     def export(self, state: CoordinateState, theta: Floats) -> None:
-        """Write the current parameters."""
         theta[:] = state.theta
 
     def iterate(self, objective: IndexedObjective, state: CoordinateState) -> StepReport:
         """Run one sweep."""
+        from ._coordinate_work import Work
+
         if state.last is not None and state.last.converged:
             return state.last._replace(evaluations=0)
         strengths = objective.regularizer.strengths or NONE
-        from ._coordinate_work import Work
-
         if state.work is None or state.work.objective is not objective:
             state.work = Work(objective)
         work = state.work

@@ -53,11 +53,10 @@ class History:
 
     @property
     def gradient_norm(self) -> float:
-        """Its norm."""
         return float(np.sqrt(self.gram[-1, -1]))
 
     def begin(self, gradient: Floats, n_threads: int) -> None:
-        """Take in the first gradient [D]."""
+        """Store the first gradient [D]."""
         self.gradient[:] = gradient
         self.gram[-1, -1] = dot(self.gradient, self.gradient, n_threads)
 

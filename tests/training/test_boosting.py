@@ -75,9 +75,7 @@ def make(case: str, seed: int = 3, loss: str = "log", **more: Any) -> Training:
 
 
 def memory_of(training: Training, theta: Floats) -> Memory:
-    memory = Memory.of(training.objective, theta, by_sequence=True)
-    memory.begin(training.objective)
-    return memory
+    return Memory(training.objective, theta, by_sequence=True)
 
 
 def random_row(memory: Memory, rng: np.random.Generator) -> int | None:

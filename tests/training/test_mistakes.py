@@ -127,7 +127,7 @@ def test_they_stop_where_the_loss_has_settled_or_nothing_is_wrong(optimizer: Opt
     noisy = training_problem(3, n_sequences=60, templates=("SUFFIX2",), loss=Hinge(), regularizer=NoRegularizer())
     state = optimizer.start(np.zeros(noisy.layout.size))
     while not (report := optimizer.iterate(noisy.objective, state)).converged:
-        assert len(state.losses) < optimizer.max_iterations
+        assert len(state.values) < optimizer.max_iterations
     assert "the loss fell by less than" in report.message
     state = optimizer.start(np.zeros(noisy.layout.size))
     one = Objective(Linear(noisy.layout), [Term(noisy.objective.data.slice(0, 2), Hinge())], NoRegularizer())
