@@ -40,6 +40,9 @@ class Memory:
 
     `nll`, `slopes`, `masses` and `values` are of each sequence -log P(gold), weight * phi', the same times
     1 - P(gold), and weight * phi.
+
+    theta: [D] the state's weights, which are changed in place.
+    by_sequence: Keep the sums that bounds on whole sequences need.
     """
 
     nll: NDArray[np.float64]
@@ -48,11 +51,6 @@ class Memory:
     values: NDArray[np.float64]
 
     def __init__(self, objective: IndexedObjective, theta: NDArray[np.float64], *, by_sequence: bool) -> None:
-        """Make room.
-
-        theta: [D] the state's weights, which are changed in place.
-        by_sequence: Keep the sums that bounds on whole sequences need.
-        """
         blocks, batch = objective.blocks, objective.batch
         self.value, self.visited, self.weights, self.learnt = 0.0, 0, batch.weights, objective.learnt
         self.n_labels, self.n_tokens = blocks[0].width, batch.n_tokens

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,16 +22,9 @@ from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.terms import MiniBatch, Term
 from spacy_crfseq.types import Floats, Loss, Optimizer, RowGradient
 from tests.contracts.test_optimizers import run
-from tests.problems import PAIR_TEMPLATES, Training, plain_scores, training_problem
+from tests.problems import Training, plain_scores, training_problem
+from tests.training.test_gradient_steps import CASES, visits
 
-CASES: dict[str, dict[str, Any]] = {
-    "sparse": {},
-    "dense": {"support": "all"},
-    "no boundaries": {"boundaries": False},
-    "pairs": {"pair_templates": PAIR_TEMPLATES},
-    "dense pairs": {"pair_templates": PAIR_TEMPLATES, "support": "all"},
-    "weights and missing labels": {"weighted": True, "missing": 0.2},
-}
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
 Step = Callable[[Floats, float], Floats]
 
@@ -41,14 +33,8 @@ def dense(training: Training, gradients: list[RowGradient]) -> Floats:
     """Return a gradient over all parameters."""
     out = np.zeros(training.layout.size)
     for gradient in gradients:
-        block = training.objective.blocks[gradient.block]
-        for t, d in enumerate(gradient.d):
-            for row in gradient.ids[gradient.ptr[t] : gradient.ptr[t + 1]]:
-                if len(block.ptr):
-                    here = np.arange(block.ptr[row], block.ptr[row + 1])
-                    out[block.begin + here] += d[block.cols[here]]
-                else:
-                    out[block.begin + row * block.width + np.arange(block.width)] += d
+        for _, where, d, columns in visits(training, gradient):
+            out[where] += d[columns]
     return out
 
 
