@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..types import NONE, Floats, IndexedObjective, StepReport, Strengths
+from ..types import NONE, Floats, IndexedObjective, StepReport
 
 if TYPE_CHECKING:
     from ._coordinate_work import Work
@@ -109,7 +109,12 @@ class BlockCoordinateDescent:
         work = state.work
         before = work.begin(state.theta) + objective.regularizer.value(state.theta)
         full = state.full or state.iterations % self.revisit == 0
-        violation, visited = self._sweep(work, state, strengths, full)
+        if not len(state.factors):
+            state.factors = np.full(len(state.theta) if self._single else work.n_rows, self.kappa)
+        violation, visited = 0.0, 0  # the squared norm of the gradient as it was met, and sequences passed through
+        for chunk in work.chunks(state.rng if self.shuffle else None, self._single):
+            found = work.sweep(chunk, self._single, full, state.theta, state.factors, strengths)
+            violation, visited = violation + found[0], visited + found[1]
         loss = work.loss()
         state.value = loss + objective.regularizer.value(state.theta)
         state.iterations += 1
@@ -120,16 +125,6 @@ class BlockCoordinateDescent:
         passes = 1 + round(visited / max(1, objective.n_sequences))
         state.last = StepReport(state.value, loss, norm, passes, bool(message), message)
         return state.last
-
-    def _sweep(self, work: Work, state: CoordinateState, strengths: Strengths, full: bool) -> tuple[float, int]:
-        """Visit all rows; return (squared norm of the gradient as it was met, sequences passed through)."""
-        if not len(state.factors):
-            state.factors = np.full(len(state.theta) if self._single else work.n_rows, self.kappa)
-        violation, visited = 0.0, 0
-        for chunk in work.chunks(state.rng if self.shuffle else None, self._single):
-            found = work.sweep(chunk, self._single, full, state.theta, state.factors, strengths)
-            violation, visited = violation + found[0], visited + found[1]
-        return violation, visited
 
     def _stop(self, state: CoordinateState, before: float, norm: float, full: bool) -> str:
         message = ""

@@ -89,13 +89,11 @@ class _Search:
             self.state.give(trial.point)
 
     def decreases(self, trial: _Trial) -> bool:
-        start = self.origin
-        bound = start.point.value + DECREASE * trial.step * start.slope
-        if trial.point.value <= bound:
+        start, noise = self.origin, self.noise
+        if trial.point.value <= start.point.value + DECREASE * trial.step * start.slope:
             return True
-        # the sum of the slopes stands for the decrease where values are too close to tell
-        approximately = trial.slope <= (2 * DECREASE - 1) * start.slope
-        return bool(trial.point.value <= start.point.value + self.noise and approximately)
+        # the sum of the slopes replaces the decrease where values are too close to compare
+        return trial.point.value <= start.point.value + noise and trial.slope <= (2 * DECREASE - 1) * start.slope
 
     def flat(self, trial: _Trial) -> bool:
         return abs(trial.slope) <= -self.curvature * self.origin.slope

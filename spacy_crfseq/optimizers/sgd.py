@@ -179,8 +179,7 @@ class SGD(GradientSteps):
         trial = replace(self, rate=rate, average=False, max_iterations=1)
         state = trial.start(theta)
         trial.iterate(sample, state)
-        trial.export(state, state.weights)
-        value = sample.value(state.weights)
+        value = sample.value(state.unscaled())
         return value if np.isfinite(value) else float("inf")
 
     def _settled(self, values: list[float]) -> str:
