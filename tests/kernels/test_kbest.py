@@ -92,9 +92,8 @@ def test_equal_scores_give_the_same_list_each_time(shared: bool) -> None:
     problem = random_problem(rng, n_labels=3, lengths=[4, 4], shared=shared)
     for array in problem.scores:
         array[:] = rng.integers(0, 2, array.shape)
-    problem.scores.emissions[4:] = problem.scores.emissions[:4]
-    if not shared:
-        problem.scores.transitions[4:] = problem.scores.transitions[:4]
+    for array in problem.scores[: 1 if shared else 2]:
+        array[4:] = array[:4]
     labels, values, log_z = best_labellings(problem.scores, problem.batch.offsets, 81)
     check(reference.sequence(problem.scores, 0, 4), labels[:, :4], values[:, 0], log_z[0])
     np.testing.assert_array_equal(labels[:, :4], labels[:, 4:])
