@@ -15,10 +15,7 @@ class Page(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
         assert not re.search(r"https?:|src=|@import|url\(|<script|<link", html)
-        self.seen: list[str] = []
-        self.links: list[str] = []
-        self.text = ""
-        self.open: list[str] = []
+        self.text, self.seen, self.links, self.open = "", list[str](), list[str](), list[str]()
         self.feed(html)
         self.close()
         assert self.open == []

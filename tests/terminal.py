@@ -23,7 +23,7 @@ def run_on_terminal(command: Sequence[str], columns: int = 120) -> tuple[int, st
     while True:
         try:
             part = os.read(terminal, 65536)
-        except OSError:  # how Linux tells that the other side is gone
+        except OSError:  # Linux says so that the other side is gone
             break
         if not part:
             break

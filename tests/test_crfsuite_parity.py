@@ -23,6 +23,7 @@ from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.potentials.rows import SparseRows
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.training.dataset import Dataset
+from spacy_crfseq.training.fit import fit
 from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.terms import Term
 from spacy_crfseq.types import Floats
@@ -133,11 +134,7 @@ def test_the_objective_at_crfsuites_weights_is_crfsuites_loss(comparison: Compar
 
 
 def test_both_reach_the_same_optimum(comparison: Comparison) -> None:
-    optimizer = LBFGS(tolerance=1e-8, gradient_tolerance=1e-8)
-    theta = np.zeros(comparison.objective.layout.size)
-    state = optimizer.start(theta)
-    while not (report := optimizer.iterate(comparison.objective, state)).converged:
-        pass
-    optimizer.export(state, theta)
-    assert report.value == pytest.approx(comparison.trainer_loss, rel=1e-4)
-    np.testing.assert_allclose(theta, comparison.theta_of_crfsuite(), atol=0.02)
+    start = np.zeros(comparison.objective.layout.size)
+    result = fit(comparison.objective, LBFGS(tolerance=1e-8, gradient_tolerance=1e-8), start)
+    assert result.history[-1].report.value == pytest.approx(comparison.trainer_loss, rel=1e-4)
+    np.testing.assert_allclose(result.best, comparison.theta_of_crfsuite(), atol=0.02)

@@ -43,6 +43,23 @@ with warnings.catch_warnings(record=True) as caught:
     print(vectors.dot(np.ones(3), np.ones(3)))
 print([(w.category.__name__, "NUMBA_CACHE_DIR" in str(w.message)) for w in caught])
 """
+PROCESSES = """
+import multiprocessing
+import sys
+import warnings
+
+if __name__ == "__main__":
+    warnings.simplefilter("error")
+    # newer Pythons warn of every fork in a process with threads, whoever started them
+    warnings.filterwarnings("ignore", ".*multi-threaded.*", DeprecationWarning)
+    multiprocessing.set_start_method({method!r})
+    nlp = trained()
+    texts = ["Anna saw Oslo", "rain", "", "Bob saw rain in Oslo"] * 5
+    one, two = ([[(e.start, e.end, e.label_) for e in doc.ents] for doc in nlp.pipe(texts, n_process=n, batch_size=4)]
+                for n in (1, 2))
+    assert any(one)
+    print(one == two)
+"""
 LIGHT = """\
 import json, sys
 from importlib.metadata import entry_points
@@ -79,26 +96,7 @@ def test_a_read_only_install_without_a_home() -> None:
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_several_processes(method: str, tmp_path: Path) -> None:
     """The script is a file, since spawned processes import it."""
-    script = (
-        TRAIN
-        + f"""
-import multiprocessing
-import sys
-import warnings
-
-if __name__ == "__main__":
-    warnings.simplefilter("error")
-    # newer Pythons warn of every fork in a process with threads, whoever started them
-    warnings.filterwarnings("ignore", ".*multi-threaded.*", DeprecationWarning)
-    multiprocessing.set_start_method({method!r})
-    nlp = trained()
-    texts = ["Anna saw Oslo", "rain", "", "Bob saw rain in Oslo"] * 5
-    one, two = ([[(e.start, e.end, e.label_) for e in doc.ents] for doc in nlp.pipe(texts, n_process=n, batch_size=4)]
-                for n in (1, 2))
-    assert any(one)
-    print(one == two)
-"""
-    )
+    script = TRAIN + PROCESSES.format(method=method)
     path = tmp_path / "script.py"
     path.write_text(script)
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=120, check=False)

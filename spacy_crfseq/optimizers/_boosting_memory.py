@@ -1,9 +1,8 @@
-"""What boosting remembers of the training set between its rounds, and the steps that it promises most of."""
+"""What boosting keeps of the training set between its rounds, and the steps that promise most."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ CANDIDATES = 4
 CHUNK_TOKENS = 1 << 13
 """Tokens of sequences that are computed anew before the loss is asked for their slopes."""
 NEWTON_STEPS, NEWTON_CLOSE = 8, 1e-3
-"""Of the search for a likely step: how many steps at most, and when it ends, as a fraction of the longest step."""
+"""The search for a likely step ends after so many steps, or with one below this fraction of the longest step."""
 GROUPS = 1.25
 """Sequences are of like length if they differ by less than this factor."""
 SHARED = -1
@@ -27,72 +26,49 @@ SHARED = -1
 class Step(NamedTuple):
     """A step of the weight of one row's best feature, or of all shared scores.
 
-    row (int): Number of the row, or `SHARED`.
-    by: What is added, a number or an array [L * (L + 2)].
-    gain (float): Guaranteed decrease of the loss.
+    by: A number, or an array [L * (L + 2)].
+    gain: Guaranteed decrease of the loss.
     """
 
-    row: int
+    row: int  # or `SHARED`
     by: Any
     gain: float
 
 
-@dataclass
 class Memory:
-    """What is remembered of the text between the rounds: see `kernels.boosting`.
+    """Scores, probabilities and sums of the text: see `kernels.boosting`.
 
-    data (memory.Data): Weights, which are the state's and changed in place, scores and indices.
-    owners (list): [T] for each group of rows, the sequence of a position, -1 for tokens that are none.
-    shared (slice): Where transitions, start and end scores lie in theta.
-    learnt (NDArray): [L * (L + 2)] which of them are learnt.
-    alive (NDArray): Sequences that contribute to the loss.
-    low, high, lengths (NDArray): See `kernels.bounds.reach`.
-    group_sizes (NDArray): Longest sequence of each group of like length.
-    nll, slopes, masses, values (NDArray): [N] of each sequence, its -log P(gold), weight * phi', the same times
-        1 - P(gold), and weight * phi.
+    `nll`, `slopes`, `masses` and `values` are of each sequence -log P(gold), weight * phi', the same times
+    1 - P(gold), and weight * phi.
+
+    theta: [D] the state's weights, which are changed in place.
+    by_sequence: Keep the sums that bounds on whole sequences need.
     """
 
-    data: memory.Data
-    chains: memory.Chains
-    steps: memory.Steps
-    sums: memory.Sums
-    occurrences: list[Occurrences]
-    owners: list[NDArray[np.int32]]
-    shared: slice
-    learnt: NDArray[np.bool_]
-    weights: NDArray[np.float64]
-    alive: NDArray[np.int64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    lengths: NDArray[np.float64]
-    group_sizes: NDArray[np.float64]
-    gains: NDArray[np.float64]
-    best: NDArray[np.int64]
-    nll: NDArray[np.float64] = field(init=False)
-    slopes: NDArray[np.float64] = field(init=False)
-    masses: NDArray[np.float64] = field(init=False)
-    values: NDArray[np.float64] = field(init=False)
-    value: float = 0.0
-    visited: int = 0
+    nll: NDArray[np.float64]
+    slopes: NDArray[np.float64]
+    masses: NDArray[np.float64]
+    values: NDArray[np.float64]
 
-    @classmethod
-    def of(cls, objective: IndexedObjective, theta: NDArray[np.float64], *, by_sequence: bool) -> Memory:
-        """Return room for what is to be remembered.
-
-        by_sequence (bool): Keep the sums that bounds on whole sequences need.
-        """
-        blocks, batch, index = objective.blocks, objective.batch, _Index.of(objective)
-        n_labels, n_tokens, n_parameters = blocks[0].width, batch.n_tokens, len(theta)
+    def __init__(self, objective: IndexedObjective, theta: NDArray[np.float64], *, by_sequence: bool) -> None:
+        blocks, batch = objective.blocks, objective.batch
+        self.value, self.visited, self.weights, self.learnt = 0.0, 0, batch.weights, objective.learnt
+        self.n_labels, self.n_tokens = blocks[0].width, batch.n_tokens
+        self.shared = slice(blocks[2].begin, blocks[2].end)
+        self.occurrences = [objective.occurrences(block) for block in range(1 + (blocks[1].n_rows > 0))]
+        self.owners, columns, partial = _labels(objective)
+        self.alive = np.unique(self.owners[0][self.owners[0] >= 0]).astype(np.int64)
         rows = memory.Rows(*_places(blocks), blocks[1].first)
-        n_rows, n_shared = len(rows.begin) - 1, n_labels * (n_labels + 2)
-        low, high, lengths = np.zeros(n_parameters), np.zeros(n_parameters), np.zeros(n_rows)
-        for block, on, owner, columns in zip(blocks, index.occurrences, index.owners, index.columns, strict=False):
-            bounds.reach(block.first, on.row_ptr, on.tokens, columns, owner, rows, low, high, lengths)
+        n_rows, n_shared, n_labels = len(rows.begin) - 1, self.n_labels * (self.n_labels + 2), self.n_labels
+        # what `kernels.bounds.reach` finds
+        self.low, self.high, self.lengths = np.zeros(len(theta)), np.zeros(len(theta)), np.zeros(n_rows)
+        for block, on, owner, column in zip(blocks, self.occurrences, self.owners, columns, strict=False):
+            bounds.reach(block.first, on.row_ptr, on.tokens, column, owner, rows, self.low, self.high, self.lengths)
+        groups, self.group_sizes = _groups(np.diff(batch.offsets) + 1)
+        self.gains, self.best = np.zeros(n_rows), np.zeros(n_rows, np.int64)
         longest = int(np.diff(batch.offsets).max(initial=1))
-        groups, group_sizes = _groups(np.diff(batch.offsets) + 1)
-        room, clamps = CHUNK_TOKENS + longest, bool(index.partial.any())
-        n_steps = longest if len(index.occurrences) > 1 else 1
-        shared = slice(blocks[2].begin, blocks[2].end)
+        room, clamped = CHUNK_TOKENS + longest, int(partial.any())
+        n_steps = longest if len(self.occurrences) > 1 else 1
 
         def chain(length: int) -> memory.Chain:
             return memory.Chain(np.empty((length, n_labels)), np.empty((length, n_labels)), np.zeros(length))
@@ -100,34 +76,20 @@ class Memory:
         def square() -> NDArray[np.float64]:
             return np.empty((n_steps, n_labels, n_labels))
 
-        return cls(
-            data=memory.Data(
-                theta, rows, index.text(objective, by_sequence=by_sequence), np.empty((n_tokens, n_labels)),
-                shared.start, np.zeros(n_tokens, np.bool_),
-            ),
-            chains=memory.Chains(
-                chain(n_tokens), chain(n_tokens if clamps else 0), chain(room), chain(room if clamps else 0),
-                np.zeros(room, np.bool_),
-            ),
-            steps=memory.Steps(square(), square(), np.empty(n_steps)),
-            sums=memory.Sums(
-                np.zeros((n_parameters, 2)), np.zeros((len(group_sizes), n_shared, 2)),
-                np.zeros(n_rows if by_sequence else 0), np.zeros(n_rows, np.bool_), groups,
-            ),
-            occurrences=index.occurrences, owners=index.owners, shared=shared, learnt=objective.learnt,
-            weights=batch.weights, alive=index.alive, low=low, high=high, lengths=lengths, group_sizes=group_sizes,
-            gains=np.zeros(n_rows), best=np.zeros(n_rows, np.int64),
+        self.data = memory.Data(
+            theta, rows, _text(objective, self.occurrences, columns[0], partial, by_sequence=by_sequence),
+            np.empty((self.n_tokens, n_labels)), self.shared.start, np.zeros(self.n_tokens, np.bool_),
         )  # fmt: skip
-
-    @property
-    def n_tokens(self) -> int:
-        """T."""
-        return len(self.data.changed)
-
-    @property
-    def n_labels(self) -> int:
-        """L."""
-        return int(self.data.local.shape[1])
+        self.chains = memory.Chains(
+            chain(self.n_tokens), chain(self.n_tokens * clamped), chain(room), chain(room * clamped),
+            np.zeros(room, np.bool_),
+        )  # fmt: skip
+        self.steps = memory.Steps(square(), square(), np.empty(n_steps))
+        self.sums = memory.Sums(
+            np.zeros((len(theta), 2)), np.zeros((len(self.group_sizes), n_shared, 2)),
+            np.zeros(n_rows if by_sequence else 0), np.zeros(n_rows, np.bool_), groups,
+        )  # fmt: skip
+        self.begin(objective)
 
     def begin(self, objective: IndexedObjective) -> None:
         """Compute everything anew."""
@@ -141,14 +103,13 @@ class Memory:
         for sums in (self.sums.both, self.sums.shared, self.sums.mass):
             sums.fill(0)
         self.sums.dirty[:] = True
-        n_sequences = len(self.weights)
-        self.nll, self.slopes, self.masses, self.values = (np.zeros(n_sequences) for _ in range(4))
+        self.nll, self.slopes, self.masses, self.values = np.zeros((4, len(self.weights)))
         changed[:] = True
         self._renew(objective, self.alive, memory.Change(-1, 0, 0.0))
         changed[:] = False
 
     def take(self, objective: IndexedObjective, step: Step) -> None:
-        """Change weights and everything that hangs on them."""
+        """Change weights and everything that depends on them."""
         if step.row == SHARED:
             self.data.theta[self.shared] += step.by
             self.begin(objective)
@@ -163,9 +124,9 @@ class Memory:
         else:
             self.data.local[positions, column] += step.by
         self.data.changed[positions] = True
-        of_positions = owner[positions]
-        sequences = of_positions[np.flatnonzero(np.diff(of_positions, prepend=-1))].astype(np.int64)
-        self._renew(objective, sequences, memory.Change(before, column, float(step.by)))
+        sequences = owner[positions]
+        first = np.flatnonzero(np.diff(sequences, prepend=-1))
+        self._renew(objective, sequences[first].astype(np.int64), memory.Change(before, column, float(step.by)))
         self.data.changed[positions] = False
 
     def take_longer(self, objective: IndexedObjective, step: Step, limit: float) -> None:
@@ -197,26 +158,20 @@ class Memory:
 
     def _renew(self, objective: IndexedObjective, sequences: NDArray[np.int64], change: memory.Change) -> None:
         """Compute some sequences anew after a change."""
+        loss: LikelihoodLoss = objective.loss  # type: ignore[assignment]
         for part in self._chunks(sequences):
             nll = np.empty(len(part))
             kernels.renew(part, self.data, self.chains, self.steps, nll)
-            slopes, masses, values = self._slopes(objective, part, nll)
+            phi, slope = loss.phi(nll)
+            slope = self.weights[part] * slope
+            slopes = np.stack([self.slopes[part], slope], 1)  # old and new
+            masses = np.stack([self.masses[part], -slope * np.expm1(-nll)], 1)
             self.visited += kernels.exchange(
                 part, self.data, self.chains, self.steps, change, slopes, masses, self.sums
             )
-            self.nll[part], self.slopes[part], self.masses[part] = nll, slopes[:, 1], masses[:, 1]
-            self.values[part] = values
+            self.nll[part], self.slopes[part], self.masses[part] = nll, slope, masses[:, 1]
+            self.values[part] = self.weights[part] * phi
         self.value = float(self.values.sum())
-
-    def _slopes(
-        self, objective: IndexedObjective, part: NDArray[np.int64], nll: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return old and new slopes and masses [n, 2], and new values [n], of some sequences."""
-        loss: LikelihoodLoss = objective.loss  # type: ignore[assignment]
-        phi, slope = loss.phi(nll)
-        slope = self.weights[part] * slope
-        masses = np.stack([self.masses[part], -slope * np.expm1(-nll)], 1)
-        return np.stack([self.slopes[part], slope], 1), masses, self.weights[part] * phi
 
     def _chunks(self, sequences: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Cut a list of sequences into parts of about `CHUNK_TOKENS` tokens."""
@@ -251,9 +206,7 @@ class Memory:
             down, up = (np.add.reduceat(part, starts, dtype=np.float64) for part in (q > 0, q < 1))
             gradient, mass = plus - minus, self.masses[sequences]
             if bound == "loose":
-                down, up, gradient, mass = (
-                    np.atleast_1d(x) for x in (down.max(), up.max(), gradient.sum(), mass.sum())
-                )
+                down, up, gradient, mass = np.array([[down.max()], [up.max()], [gradient.sum()], [mass.sum()]])
             a = np.maximum(up * mass - gradient, 0) / (down + up)
             b = np.maximum(down * mass + gradient, 0) / (down + up)
         by, gain = bounds.minimise(a, down, b, up, limit)
@@ -269,8 +222,7 @@ class Memory:
         for _ in range(NEWTON_STEPS):
             odds = p * np.exp(x)
             on = odds / (odds + 1 - p)
-            bend = float(slopes @ (on * (1 - on)))
-            slope = float(slopes @ (on - q))
+            bend, slope = float(slopes @ (on * (1 - on))), float(slopes @ (on - q))
             before, x = x, float(np.clip(x - slope / max(bend, 1e-300), -limit, limit))
             if abs(x - before) < NEWTON_CLOSE * limit:
                 break
@@ -278,8 +230,7 @@ class Memory:
 
     def _probabilities(self, row: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
         """Return the sequence of each position of a row, and p and q of its best feature there."""
-        positions, pair, owner = self._positions(row)
-        column = self.data.rows.cols[self.best[row]]
+        (positions, pair, owner), column = self._positions(row), self.data.rows.cols[self.best[row]]
         found = np.empty((2, len(positions)))
         kernels.collect(positions, pair, column, owner, self.data, self.chains, self.steps, found)
         return owner[positions], found[0], found[1]
@@ -310,52 +261,45 @@ class Memory:
         return float(np.linalg.norm(gradient))
 
 
-class _Index(NamedTuple):
-    """Where the rows of each group are on, and what is known of the labels there; lists have an entry for each group.
+def _labels(
+    objective: IndexedObjective,
+) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]], NDArray[np.bool_]]:
+    """Return what is known of the labels.
 
-    occurrences (list[Occurrences]): Of the state group, and of the pair group if it has rows.
-    owners (list): [T] the sequence of a position, -1 for a token that is none: a sequence that does not contribute,
-        and for label pairs the first token of one.
-    columns (list): [T] the gold column of a position, -1 where a label is missing.
-    partial (NDArray): [N] whether some labels of a sequence are known and some missing.
-    alive (NDArray): Sequences that contribute to the loss.
+    RETURNS: For each group of rows, [T] the sequence of a position, -1 for a token that is none: a sequence that does
+        not contribute to the loss, and for label pairs the first token of one; for each group, [T] the gold column of a
+        position, -1 where a label is missing; [N] whether some labels of a sequence are known and some missing.
     """
+    batch, n_labels = objective.batch, objective.blocks[0].width
+    lengths, gold = np.diff(batch.offsets), np.ascontiguousarray(batch.gold)
+    owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    missing = np.bincount(owner[gold < 0], minlength=len(lengths))
+    known = missing < lengths
+    owners, columns = [np.where((known & (batch.weights > 0))[owner], owner, np.int32(-1))], [gold]
+    if objective.blocks[1].n_rows:
+        owners.append(owners[0].copy())
+        owners[1][batch.offsets[:-1][lengths > 0]] = -1
+        before = np.roll(gold, 1)
+        columns.append(np.where((before >= 0) & (gold >= 0), before * n_labels + gold, -1).astype(np.int32))
+    return owners, columns, (missing > 0) & known
 
-    occurrences: list[Occurrences]
-    owners: list[NDArray[np.int32]]
-    columns: list[NDArray[np.int32]]
-    partial: NDArray[np.bool_]
-    alive: NDArray[np.int64]
 
-    @classmethod
-    def of(cls, objective: IndexedObjective) -> _Index:
-        batch, n_labels = objective.batch, objective.blocks[0].width
-        lengths, gold = np.diff(batch.offsets), np.ascontiguousarray(batch.gold)
-        owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-        missing = np.bincount(owner[gold < 0], minlength=len(lengths))
-        alive = (batch.weights > 0) & (missing < lengths)
-        partial = (missing > 0) & (missing < lengths)
-        owners, columns = [np.where(alive[owner], owner, np.int32(-1))], [gold]
-        if objective.blocks[1].n_rows:
-            owners.append(owners[0].copy())
-            owners[1][batch.offsets[:-1][lengths > 0]] = -1
-            before = np.roll(gold, 1)
-            columns.append(np.where((before >= 0) & (gold >= 0), before * n_labels + gold, -1).astype(np.int32))
-        occurrences = [objective.occurrences(block) for block in range(len(owners))]
-        return cls(occurrences, owners, columns, partial, np.flatnonzero(alive))
-
-    def text(self, objective: IndexedObjective, *, by_sequence: bool) -> memory.Text:
-        """Return the tuple that kernels read."""
-        blocks, offsets, state = objective.blocks, objective.batch.offsets, self.occurrences[0]
-        pair_ptr, pair_ids = np.zeros(0, np.int64), np.zeros(0, np.int32)
-        if len(self.occurrences) > 1:
-            pair_ptr, pair_ids = self.occurrences[1].ptr, self.occurrences[1].ids + np.int32(blocks[1].first)
-        held_ptr, held = np.zeros(len(offsets), np.int64), np.zeros(0, np.int32)
-        if by_sequence:
-            held_ptr, held = _held(self.occurrences, blocks, offsets)
-        return memory.Text(
-            offsets, self.columns[0], self.partial, state.ptr, state.ids, pair_ptr, pair_ids, held_ptr, held
-        )
+def _text(
+    objective: IndexedObjective,
+    occurrences: list[Occurrences],
+    gold: NDArray[np.int32],
+    partial: NDArray[np.bool_],
+    *,
+    by_sequence: bool,
+) -> memory.Text:
+    blocks, offsets, state = objective.blocks, objective.batch.offsets, occurrences[0]
+    pairs = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    if len(occurrences) > 1:
+        pairs = occurrences[1].ptr, occurrences[1].ids + np.int32(blocks[1].first)
+    held = np.zeros(len(offsets), np.int64), np.zeros(0, np.int32)
+    if by_sequence:
+        held = _held(occurrences, blocks, offsets)
+    return memory.Text(offsets, gold, partial, state.ptr, state.ids, *pairs, *held)
 
 
 def _groups(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
@@ -370,10 +314,9 @@ def _places(blocks: list[RowBlock]) -> tuple[NDArray[np.int64], NDArray[np.int32
     """Return where the rows of all groups begin [R + 1], and the column of each parameter [D]."""
     begins, cols = [], []
     for block in blocks:
-        size = block.end - block.begin
-        full = not len(block.ptr)
-        begins.append(block.begin + (np.arange(0, size, block.width) if full else block.ptr[:-1]))
-        cols.append(np.tile(np.arange(block.width, dtype=np.int32), block.n_rows) if full else block.cols)
+        sparse = len(block.ptr) > 0
+        begins.append(block.ptr[:-1] + block.begin if sparse else np.arange(block.begin, block.end, block.width))
+        cols.append(block.cols if sparse else np.tile(np.arange(block.width, dtype=np.int32), block.n_rows))
     begins.append(np.array([blocks[-1].end]))
     return np.concatenate(begins).astype(np.int64), np.concatenate(cols).astype(np.int32)
 

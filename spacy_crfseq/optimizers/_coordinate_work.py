@@ -20,9 +20,6 @@ CHUNK_TOKENS = 1 << 14
 """A kernel is called for rows that are on at about so many tokens, so that Ctrl-C does not wait for a whole sweep."""
 
 NOWHERE = Occurrences(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32))
-"""Of no attributes."""
-
-
 Chunk = tuple[sparse_chains.Rows, Offsets, int, int]
 """All rows of a kind, the numbers of some, first and last column + 1."""
 
@@ -36,35 +33,21 @@ class Work:
         state, pair, shared = objective.blocks
         batch, n = objective.batch, state.width
         lengths = np.diff(batch.offsets)
-        bounds = batch.offsets[:-1][lengths > 0], batch.offsets[1:][lengths > 0] - 1
+        first, last = batch.offsets[:-1][lengths > 0], batch.offsets[1:][lengths > 0] - 1
         inner = np.ones(batch.n_tokens, np.bool_)
-        inner[bounds[0]] = False
+        inner[first] = False
         steps = shared.begin + n * n
-        boundaries = [_More(bounds[0], steps, learnt[n * n : -n]), _More(bounds[1], steps + n, learnt[-n:])]
+        boundaries = [_More(first, steps, learnt[n * n : -n]), _More(last, steps + n, learnt[-n:])]
         transitions = [_More(np.flatnonzero(inner), shared.begin, learnt[: n * n])]
-        self.state: sparse_chains.Rows = _rows(state, objective.occurrences(0), boundaries, None)
         on = objective.occurrences(1) if pair.n_rows else NOWHERE
-        self.pair: sparse_chains.Rows = _rows(pair, on, transitions, inner)
+        self.state = _rows(state, objective.occurrences(0), boundaries, None)
+        self.pair = _rows(pair, on, transitions, inner)
+        self.n_state_rows = len(self.state.row_ptr) - 1
+        self.n_rows = self.n_state_rows + len(self.pair.row_ptr) - 1
         sets, members = _sets(on, inner)
-        self.chains: sparse_chains.Chains = sparse_chains.Chains(
-            batch.offsets,
-            batch.gold,
-            batch.weights,
-            _kinds(batch),
-            np.repeat(np.arange(len(lengths)), lengths),
-            sets,
-        )
-        self.lattices: sparse_chains.Lattices = _lattices(batch.n_tokens, len(lengths), n, members, pair.n_rows)
-
-    @property
-    def n_state_rows(self) -> int:
-        """sparse_chains.Rows that score labels."""
-        return len(self.state.row_ptr) - 1
-
-    @property
-    def n_rows(self) -> int:
-        """All rows."""
-        return self.n_state_rows + len(self.pair.row_ptr) - 1
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        self.chains = sparse_chains.Chains(batch.offsets, batch.gold, batch.weights, _kinds(batch), owners, sets)
+        self.lattices = _lattices(batch.n_tokens, len(lengths), n, members, pair.n_rows)
 
     def begin(self, theta: NDArray[np.float64]) -> float:
         """Compute all scores from theta, free of the rounding of earlier sweeps; return the loss."""
@@ -112,7 +95,7 @@ class Work:
 
 
 def _kinds(batch: Batch) -> NDArray[np.int8]:
-    """Tell of each sequence how much of its gold labels is known, or that it has no weight."""
+    """Return of each sequence how much of its gold labels is known, or that it has no weight."""
     known = np.concatenate([[0], np.cumsum(batch.gold != MISSING)])
     known, lengths = np.diff(known[batch.offsets]), np.diff(batch.offsets)
     kinds = np.where(known == lengths, sparse_chains.LABELLED, sparse_chains.PARTLY)
@@ -134,11 +117,7 @@ def _rows(block: RowBlock, on: Occurrences, more: list[_More], wanted: Bools | N
     sizes = np.diff(_pointers(keep)[on.row_ptr])
     cols = [np.flatnonzero(row.learnt) for row in more]
     return sparse_chains.Rows(
-        block.begin,
-        block.n_rows,
-        block.width,
-        block.ptr,
-        block.cols,
+        *(block.begin, block.n_rows, block.width, block.ptr, block.cols),
         _pointers([len(part) for part in cols]),
         np.concatenate([row.begin + part for row, part in zip(more, cols, strict=True)]),
         np.concatenate(cols).astype(np.int32),
@@ -165,10 +144,9 @@ def _sets(on: Occurrences, inner: Bools) -> tuple[Offsets, list[Ints]]:
         tokens = np.flatnonzero(inner & (sizes == size))
         first = on.ptr[tokens] if size else np.zeros(len(tokens), np.int64)
         lists = np.sort(on.ids[first[:, None] + np.arange(size)], axis=1)
+        found, numbers = lists[:1], np.zeros(len(tokens), np.int64)
         if size:
             found, numbers = np.unique(lists, axis=0, return_inverse=True)
-        else:
-            found, numbers = lists[:1], np.zeros(len(tokens), np.int64)
         sets[tokens] = len(members) + numbers.reshape(-1)
         members += list(found)
     return sets, members
@@ -192,18 +170,9 @@ def _lattices(n_tokens: int, n_sequences: int, n: int, members: list[Ints], n_pa
     rows = np.concatenate([*members, np.full(n_sets, n_pair_rows)]).astype(np.int64)  # the transitions are in all
     order = np.argsort(rows, kind="stable")
     return sparse_chains.Lattices(
-        np.zeros((n_tokens, n)),
-        np.zeros((n_tokens, padded)),
-        np.zeros(n_tokens),
-        np.zeros((n_sets, n, n)),
-        np.zeros((n_sets, padded, padded)),
-        np.zeros(n_sets, np.int8),
-        np.zeros(n_sets, np.int32),
-        np.zeros((n_sets, most), np.uint16),
-        np.zeros((n_sets, most), np.uint16),
-        np.zeros((n_sets, most)),
-        _pointers(np.bincount(rows, minlength=n_pair_rows + 1)),
-        np.concatenate([owners, np.arange(n_sets)])[order],
-        np.zeros(n_sequences),
-        np.zeros(n_sequences),
-    )
+        np.zeros((n_tokens, n)), np.zeros((n_tokens, padded)), np.zeros(n_tokens), np.zeros((n_sets, n, n)),
+        np.zeros((n_sets, padded, padded)), np.zeros(n_sets, np.int8), np.zeros(n_sets, np.int32),
+        np.zeros((n_sets, most), np.uint16), np.zeros((n_sets, most), np.uint16), np.zeros((n_sets, most)),
+        _pointers(np.bincount(rows, minlength=n_pair_rows + 1)), np.concatenate([owners, np.arange(n_sets)])[order],
+        np.zeros(n_sequences), np.zeros(n_sequences),
+    )  # fmt: skip

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ..errors import ConfigError
 from ..types import NONE, Floats, OnlineObjective, RowBlock, StepReport
-from .online import GradientState, GradientSteps
+from .online import GradientSteps, OnlineState
 
 OFFSET = 0.1
 """Added to the sum of squares: no row's rate exceeds about three times `rate`."""
@@ -40,7 +40,7 @@ LEAST = 0.05
 
 
 @dataclass
-class AdaGradState(GradientState):
+class AdaGradState(OnlineState):
     """A run in progress.
 
     seen (NDArray): [R, 2] of each row, the sum of squares and the clock at the last visit; float64.

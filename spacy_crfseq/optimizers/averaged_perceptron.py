@@ -7,32 +7,24 @@ Schapire 1999), to which a weight is added when it changes and not at every step
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import Floats, OnlineObjective, StepReport
-from .mistakes import MistakeState
+from ..types import OnlineObjective
+from .online import MistakeState, MistakeSteps
 
 
 @dataclass(frozen=True)
-class AveragedPerceptron:
+class AveragedPerceptron(MistakeSteps):
     """Averaged structured perceptron (registered as ``spacy_crfseq.AveragedPerceptron.v1``).
 
     Takes the loss Perceptron, or Hinge for a perceptron with a margin.  There is no penalty to be chosen, and the rate
     matters only where training does not begin at zero: the size of the weights does not change what is predicted.
 
     rate (float): Size of the steps; weights of a trained CRF are small, those of a perceptron count mistakes.
-    max_iterations (int): Epochs of a run.
-    tolerance (float): Stop when the loss, as met on the way, fell by less than this fraction in three epochs.
-    seed (int): Of the order of the sequences.
     RAISES ConfigError: On a setting out of range.
     """
-
-    needs: ClassVar = frozenset({"minibatches", "best_path"})
-    penalties: ClassVar = frozenset({"none"})
-    online: ClassVar = True
 
     max_iterations: int = 20
     tolerance: float = 0.1
@@ -42,19 +34,9 @@ class AveragedPerceptron:
     def __post_init__(self) -> None:
         if not 0 < self.rate < np.inf:
             raise ConfigError(f"AveragedPerceptron: rate must be positive, but {self.rate} was given.")
-        if self.max_iterations < 1 or not 0 <= self.tolerance < 1:
-            raise ConfigError("AveragedPerceptron: max_iterations must be at least 1, and 0 <= tolerance < 1.")
+        super().__post_init__()
 
-    def start(self, theta: Floats) -> MistakeState:
-        """Return the state of a run that begins at `theta`."""
-        return MistakeState(theta.copy(), np.zeros_like(theta), theta[:0].copy(), np.random.default_rng(self.seed))
-
-    def export(self, state: MistakeState, theta: Floats) -> None:
-        """Write the average."""
-        state.average(theta)
-
-    def iterate(self, objective: OnlineObjective, state: MistakeState) -> StepReport:
-        """Pass once over the data of `objective`."""
+    def _pass(self, objective: OnlineObjective, state: MistakeState) -> tuple[float, int]:
         from ..kernels.updates import perceptron
 
         parts = [(block.ptr, block.cols, block.of(state.weights), block.of(state.sums)) for block in objective.blocks]
@@ -72,4 +54,4 @@ class AveragedPerceptron:
                     if not wrong:
                         break  # where the labels of all tokens are right, so is whatever else depends on them
             state.clock += 1.0  # here, so that the average is sound if an interrupt ends the epoch
-        return state.report(loss, mistakes, self.max_iterations, self.tolerance)
+        return loss, mistakes

@@ -34,8 +34,7 @@ class Point(NamedTuple):
 class BatchState:
     """A run in progress.
 
-    theta (Floats): [D] current parameters.
-    point (Point | None): Current parameters with value and gradient; None before the first evaluation.
+    point (Point | None): The parameters theta [D] with value and gradient; None before the first evaluation.
     gradient_norm (float): Norm of the objective's gradient, or of its subgradient of least norm.
     values (list[float]): Objective at the start and after each iteration.
     free (list[Floats]): Arrays [D] that are not needed any more.
@@ -64,7 +63,7 @@ class BatchState:
         return self.point
 
     def begin(self, point: Point) -> Point:
-        """Take in the first evaluation and return it."""
+        """Store the first evaluation and return it."""
         self.point = point
         self.values.append(point.value)
         return point
@@ -80,8 +79,7 @@ class BatchState:
         self.values.append(point.value)
 
     def report(self, evaluations: int) -> StepReport:
-        """Return what an iteration did."""
-        value, loss = self.current.value, self.current.loss
+        value, loss = self.current[1:3]
         return StepReport(value, loss, self.gradient_norm, evaluations, bool(self.done), self.done)
 
 
@@ -117,10 +115,9 @@ class BatchMethod(Generic[State]):
 
     def iterate(self, objective: Objective, state: State) -> StepReport:
         """Run one iteration: a step from the current point, unless the run has ended."""
-        evaluations = 0
-        if state.point is None:
+        evaluations = int(state.point is None)
+        if evaluations:
             self._begin(objective, state)
-            evaluations = 1
         if state.done:
             return state.report(evaluations)
         found, count = self._step(objective, state)
@@ -130,7 +127,6 @@ class BatchMethod(Generic[State]):
         return state.report(evaluations + count)
 
     def _begin(self, objective: Objective, state: State) -> None:
-        """Evaluate the objective for the first time."""
         state.begin(evaluate(objective, state.theta, state.take()))
 
     def _step(self, objective: Objective, state: State) -> tuple[Point | None, int]:
@@ -173,7 +169,7 @@ def elementwise(kernel: Callable[..., Result], n_threads: int, first: Floats, *o
 
 
 def dot(x: Floats, y: Floats, n_threads: int) -> float:
-    """Return ``x . y``."""
+    """Return the inner product."""
     from ..kernels import vectors
 
     return sum(elementwise(vectors.dot, n_threads, x, y))

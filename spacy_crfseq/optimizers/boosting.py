@@ -59,9 +59,7 @@ SHRUNK = 0.5
 class BoostingState:
     """A run in progress.
 
-    theta (NDArray): [D] current weights, float64.
-    memory (Memory | None): What is remembered of the text; None before the first iteration, or when an interrupt came
-        between, and it has to be computed anew.
+    memory (Memory | None): None before the first iteration, and after an interrupt, when it has to be computed anew.
     rounds (int): Steps taken.
     shrunk (float): The loss when all sums were last computed.
     """
@@ -112,11 +110,9 @@ class Boosting:
     online: ClassVar[bool] = False
 
     def start(self, theta: Floats) -> BoostingState:
-        """Return the state of a run that begins at `theta`."""
         return BoostingState(theta.astype(np.float64))
 
     def export(self, state: BoostingState, theta: Floats) -> None:
-        """Write the current weights."""
         theta[:] = state.theta
 
     def iterate(self, objective: IndexedObjective, state: BoostingState) -> StepReport:
@@ -125,8 +121,7 @@ class Boosting:
 
         memory, state.memory = state.memory, None
         if memory is None:
-            memory = Memory.of(objective, state.theta, by_sequence=self.bound != "position")
-            memory.begin(objective)
+            memory = Memory(objective, state.theta, by_sequence=self.bound != "position")
             state.shrunk = memory.value
         visited = memory.visited
         for _ in range(0 if state.done else self.rounds):
@@ -145,15 +140,10 @@ class Boosting:
         norm = memory.grad_norm()
         if not state.done:
             state.iterations += 1
-            state.done = self._reason_to_stop(state, norm)
+            if norm < self.gradient_tolerance * max(1.0, float(np.linalg.norm(state.theta))):
+                state.done = f"the gradient norm is below {self.gradient_tolerance:g} of the parameters' norm"
+            elif state.iterations >= self.max_iterations:
+                state.done = f"{self.max_iterations} iterations of {self.rounds} rounds were run"
         state.memory = memory  # an interrupt would have left it None
         passes = -(-(memory.visited - visited) // max(1, memory.n_tokens))
         return StepReport(memory.value, memory.value, norm, passes, bool(state.done), state.done)
-
-    def _reason_to_stop(self, state: BoostingState, gradient_norm: float) -> str:
-        """Return why the run ends after a whole iteration, nothing if it goes on."""
-        if gradient_norm < self.gradient_tolerance * max(1.0, float(np.linalg.norm(state.theta))):
-            return f"the gradient norm is below {self.gradient_tolerance:g} of the parameters' norm"
-        if state.iterations >= self.max_iterations:
-            return f"{self.max_iterations} iterations of {self.rounds} rounds were run"
-        return ""

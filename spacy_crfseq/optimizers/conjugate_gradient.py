@@ -54,9 +54,8 @@ class ConjugateGradient(BatchMethod[ConjugateGradientState]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.update not in UPDATES:
-            raise ConfigError(
-                f"ConjugateGradient: update = {self.update!r} is unknown. " + suggest(self.update, UPDATES)
-            )
+            known = suggest(self.update, UPDATES)
+            raise ConfigError(f"ConjugateGradient: update = {self.update!r} is unknown. {known}")
 
     def start(self, theta: Floats) -> ConjugateGradientState:
         return ConjugateGradientState(theta.copy(), direction=theta[:0].copy())
@@ -67,14 +66,11 @@ class ConjugateGradient(BatchMethod[ConjugateGradientState]):
         state.done = "" if state.gradient_norm else OPTIMUM
 
     def _step(self, objective: Objective, state: ConjugateGradientState) -> tuple[Point | None, int]:
-        """Search along the direction and choose the next one."""
         old, threads = state.current, objective.n_threads
         slope = dot(state.direction, old.gradient, threads) if len(state.direction) else 0.0
         restarted = not slope < 0
         if restarted:
-            if not len(state.direction):
-                state.direction = np.empty_like(old.gradient)
-            np.negative(old.gradient, state.direction)
+            state.direction = np.negative(old.gradient, state.direction if len(state.direction) else None)
             slope = -(state.gradient_norm**2)
         step = 1.0 / max(1.0, state.gradient_norm) if not state.expected else state.expected / slope
         found, length, count = search(objective, state, state.direction, slope, step, CURVATURE)

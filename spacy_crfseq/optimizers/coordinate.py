@@ -6,7 +6,7 @@ position, h_k = sum P (1 - P) (eq. 7.3), the penalty ``l1 ||w||_1 + l2/2 ||w||^2
 
     w_k = S(h_k w_k - g_k, l1) / (h_k + l2)          S(x, a) = sign(x) max(|x| - a, 0)
 
-Only the sequences that hold the attribute are looked at.  Where most label-pair weights are zero, as under an L1 norm,
+Only the sequences that hold the attribute are visited.  Where most label-pair weights are zero, as under an L1 norm,
 forward and backward recursions cost L + nnz instead of L^2 operations a position, so that sweeps get faster as the
 model gets sparser.  What the step control of eq. 7.4 is for is done as follows: h is multiplied by a factor, the
 curvature that was seen in the last step of the same weights, no weight moves by more than 2, and a step that does not
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..types import NONE, Floats, IndexedObjective, StepReport, Strengths
+from ..types import NONE, Floats, IndexedObjective, StepReport
 
 if TYPE_CHECKING:
     from ._coordinate_work import Work
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 class CoordinateState:
     """A run in progress.
 
-    theta (NDArray): [D] current parameters, float64.
     factors (NDArray): What multiplies the curvature of each row, or of each weight; empty before the first sweep.
-    value (float): IndexedObjective after the last sweep.
     full (bool): The next sweep visits zeros too.
     work (Work | None): Indices and scores, made anew in another process.
     """
@@ -94,26 +92,29 @@ class BlockCoordinateDescent:
     _single: ClassVar[bool] = False  # whether weights are visited one at a time
 
     def start(self, theta: Floats) -> CoordinateState:
-        """Return the state of a run that begins at `theta`."""
         return CoordinateState(theta.astype(np.float64), np.random.default_rng(self.seed))
 
     def export(self, state: CoordinateState, theta: Floats) -> None:
-        """Write the current parameters."""
         theta[:] = state.theta
 
     def iterate(self, objective: IndexedObjective, state: CoordinateState) -> StepReport:
         """Run one sweep."""
+        from ._coordinate_work import Work
+
         if state.last is not None and state.last.converged:
             return state.last._replace(evaluations=0)
         strengths = objective.regularizer.strengths or NONE
-        from ._coordinate_work import Work
-
         if state.work is None or state.work.objective is not objective:
             state.work = Work(objective)
         work = state.work
         before = work.begin(state.theta) + objective.regularizer.value(state.theta)
         full = state.full or state.iterations % self.revisit == 0
-        violation, visited = self._sweep(work, state, strengths, full)
+        if not len(state.factors):
+            state.factors = np.full(len(state.theta) if self._single else work.n_rows, self.kappa)
+        violation, visited = 0.0, 0  # the squared norm of the gradient as it was met, and sequences passed through
+        for chunk in work.chunks(state.rng if self.shuffle else None, self._single):
+            found = work.sweep(chunk, self._single, full, state.theta, state.factors, strengths)
+            violation, visited = violation + found[0], visited + found[1]
         loss = work.loss()
         state.value = loss + objective.regularizer.value(state.theta)
         state.iterations += 1
@@ -124,16 +125,6 @@ class BlockCoordinateDescent:
         passes = 1 + round(visited / max(1, objective.n_sequences))
         state.last = StepReport(state.value, loss, norm, passes, bool(message), message)
         return state.last
-
-    def _sweep(self, work: Work, state: CoordinateState, strengths: Strengths, full: bool) -> tuple[float, int]:
-        """Visit all rows; return (squared norm of the gradient as it was met, sequences passed through)."""
-        if not len(state.factors):
-            state.factors = np.full(len(state.theta) if self._single else work.n_rows, self.kappa)
-        violation, visited = 0.0, 0
-        for chunk in work.chunks(state.rng if self.shuffle else None, self._single):
-            found = work.sweep(chunk, self._single, full, state.theta, state.factors, strengths)
-            violation, visited = violation + found[0], visited + found[1]
-        return violation, visited
 
     def _stop(self, state: CoordinateState, before: float, norm: float, full: bool) -> str:
         message = ""

@@ -32,7 +32,7 @@ class FISTAState(BatchState):
     """A run in progress.
 
     start (Point | None): y with the gradient of the smooth part; None where it is still to be evaluated.
-    beyond (float): How far y lies beyond the current point, in last steps; 0 where it is the current point.
+    beyond (float): How far y lies beyond the current point, in last steps.
     last (Floats | None): [D] the point before the current one, where `beyond` is not 0.
     curvature (float): c, the inverse step size; 0 before the first step.
     momentum (float): t.
@@ -90,7 +90,6 @@ class FISTA(BatchMethod[FISTAState]):
         state.curvature = (norm(state.start.gradient, objective.n_threads) or 1.0) / RELAX
 
     def _step(self, objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
-        """Make a proximal step and choose the next y."""
         regularizer, threads, count = objective.regularizer, objective.n_threads, 0
         work, before = state.take(), state.curvature
         state.curvature *= RELAX
@@ -123,17 +122,14 @@ class FISTA(BatchMethod[FISTAState]):
 
 
 def _choose_start(state: FISTAState, found: Floats, start: Point, before: float, work: Floats, n_threads: int) -> None:
-    """Choose the next y, beyond the parameters found [D]; `before` is the curvature of the last step."""
+    """Choose the next y; `before` is the curvature of the last step."""
     add_scaled(found, -1.0, state.theta, work, n_threads)
     uphill = dot(work, start.theta, n_threads) > dot(work, found, n_threads)  # (y - z) . (z - x) > 0
     state.free.append(work)
-    state.give(start)
-    state.start = None
-    if uphill:
-        state.momentum = 1.0
-    momentum = (1 + np.sqrt(1 + 4 * state.momentum**2 * state.curvature / before)) / 2
-    state.beyond = 0.0 if uphill else max(0.0, float((state.momentum - 1) / momentum))
-    state.momentum = float(momentum)
+    last = 1.0 if uphill else state.momentum
+    _drop_momentum(state)
+    state.momentum = float((1 + np.sqrt(1 + 4 * last**2 * state.curvature / before)) / 2)
+    state.beyond = max(0.0, (last - 1) / state.momentum)
 
 
 def _ahead(objective: Objective, state: FISTAState) -> Point:
@@ -148,7 +144,6 @@ def _ahead(objective: Objective, state: FISTAState) -> Point:
 
 
 def _drop_momentum(state: FISTAState) -> None:
-    """Let the next step start from the current point."""
     if state.start is not None:
         state.give(state.start)
     state.start, state.beyond, state.momentum = None, 0.0, 1.0

@@ -31,12 +31,7 @@ def search(
     RETURNS: A point that meets the conditions, or the best one after `MAX_EVALUATIONS`, None if none is better than the
         current one; the step that led there; how often the objective was computed.
     """
-    trials = _Search(objective, state, direction, slope, curvature)
-    found = trials.run(first_step)
-    trials.release(trials.last, kept=found)
-    if trials.best is not trials.last:
-        trials.release(trials.best, kept=found)
-    return (found.point, found.step, trials.evaluations) if found else (None, 0.0, trials.evaluations)
+    return _Search(objective, state, direction, slope, curvature).run(first_step)
 
 
 class _Trial(NamedTuple):
@@ -56,7 +51,14 @@ class _Search:
         self.noise = ROUNDING * abs(state.current.value)
         self.evaluations = 0
 
-    def run(self, step: float) -> _Trial | None:
+    def run(self, first_step: float) -> tuple[Point | None, float, int]:
+        found = self.bracket(first_step)
+        self.release(self.last, kept=found)
+        if self.best is not self.last:
+            self.release(self.best, kept=found)
+        return (found.point, found.step, self.evaluations) if found else (None, 0.0, self.evaluations)
+
+    def bracket(self, step: float) -> _Trial | None:
         before = self.origin
         while self.evaluations < MAX_EVALUATIONS:
             trial = self.try_step(step)
@@ -87,13 +89,11 @@ class _Search:
             self.state.give(trial.point)
 
     def decreases(self, trial: _Trial) -> bool:
-        start = self.origin
-        bound = start.point.value + DECREASE * trial.step * start.slope
-        if trial.point.value <= bound:
+        start, noise = self.origin, self.noise
+        if trial.point.value <= start.point.value + DECREASE * trial.step * start.slope:
             return True
-        # the sum of the slopes stands for the decrease where values are too close to tell
-        approximately = trial.slope <= (2 * DECREASE - 1) * start.slope
-        return bool(trial.point.value <= start.point.value + self.noise and approximately)
+        # the sum of the slopes replaces the decrease where values are too close to compare
+        return trial.point.value <= start.point.value + noise and trial.slope <= (2 * DECREASE - 1) * start.slope
 
     def flat(self, trial: _Trial) -> bool:
         return abs(trial.slope) <= -self.curvature * self.origin.slope

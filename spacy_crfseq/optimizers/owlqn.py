@@ -42,7 +42,6 @@ class OWLQN(QuasiNewton):
         return pseudo_gradient(objective, point, out)
 
     def _search(self, objective: Objective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
-        """Return the first point along the direction that is low enough, and the evaluations."""
         from ..kernels import penalties
 
         old, history, threads = state.current, state.history, objective.n_threads

@@ -1,4 +1,4 @@
-"""Passive-aggressive learning: after each sequence, the smallest step that mends it, ``w -= tau g``.
+"""Passive-aggressive learning: after each sequence, the smallest step that corrects it, ``w -= tau g``.
 
 Crammer, Dekel, Keshet, Shalev-Shwartz & Singer (2006), "Online passive-aggressive algorithms": with the hinge loss l of
 a sequence and its gradient g, ``tau = l / ||g||^2`` (PA), ``min(C, l / ||g||^2)`` (PA-I) or

@@ -23,7 +23,6 @@ BYTES = 64 << 20
 SHORTEST = 4
 
 
-@dataclass
 class History:
     """The last m steps and gradient changes.
 
@@ -33,17 +32,12 @@ class History:
     slot (int): Where the next pair goes.
     """
 
-    rows: Floats
-    gram: NDArray[np.float64]
-    used: int = 0
-    slot: int = 0
-
-    @classmethod
-    def like(cls, theta: Floats, pairs: int, longest: int) -> History:
-        """Return an empty history of so many pairs; 0 takes from 4 to `longest`, as many as fit into 64 MiB."""
-        fitting = BYTES // max(1, 2 * theta.nbytes)
-        rows = 2 * (pairs or min(max(fitting, SHORTEST), longest)) + 1
-        return cls(np.zeros((rows, len(theta)), theta.dtype), np.zeros((rows, rows)))
+    def __init__(self, theta: Floats, pairs: int, longest: int) -> None:
+        if not pairs:
+            pairs = min(max(BYTES // max(1, 2 * theta.nbytes), SHORTEST), longest)
+        self.rows: Floats = np.zeros((2 * pairs + 1, len(theta)), theta.dtype)
+        self.gram = np.zeros((2 * pairs + 1, 2 * pairs + 1))
+        self.used = self.slot = 0
 
     @property
     def gradient(self) -> Floats:
@@ -53,11 +47,10 @@ class History:
 
     @property
     def gradient_norm(self) -> float:
-        """Its norm."""
         return float(np.sqrt(self.gram[-1, -1]))
 
     def begin(self, gradient: Floats, n_threads: int) -> None:
-        """Take in the first gradient [D]."""
+        """Store the first gradient [D]."""
         self.gradient[:] = gradient
         self.gram[-1, -1] = dot(self.gradient, self.gradient, n_threads)
 
@@ -142,7 +135,7 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
             raise ConfigError(f"{type(self).__name__}: history must be 0 or more.")
 
     def start(self, theta: Floats) -> QuasiNewtonState:
-        return QuasiNewtonState(theta.copy(), history=History.like(theta, self.history, self.longest))
+        return QuasiNewtonState(theta.copy(), history=History(theta, self.history, self.longest))
 
     def _begin(self, objective: Objective, state: QuasiNewtonState) -> None:
         first, work = state.begin(evaluate(objective, state.theta, state.take())), state.take()

@@ -51,11 +51,9 @@ class RPROP(BatchMethod[RPROPState]):
             raise ConfigError("RPROP: first_step must be positive.")
 
     def start(self, theta: Floats) -> RPROPState:
-        steps = np.full_like(theta, self.first_step)
-        return RPROPState(theta.copy(), steps=steps, signs=np.zeros_like(theta))
+        return RPROPState(theta.copy(), steps=np.full_like(theta, self.first_step), signs=np.zeros_like(theta))
 
     def _step(self, objective: Objective, state: RPROPState) -> tuple[Point | None, int]:
-        """Adapt the steps, make them, and take them back where the objective rises."""
         from ..kernels import penalties
 
         threads, old, signs, steps = objective.n_threads, state.current, state.signs, state.steps

@@ -23,20 +23,20 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..types import NONE, Floats, OnlineObjective, StepReport
-from .online import GradientState, GradientSteps
+from .online import GradientSteps, OnlineState
 
 EPOCH_DECAY = 0.85
 """What is left of the rate after an epoch with an L1 norm."""
 
 
 @dataclass
-class SGDState(GradientState):
+class SGDState(OnlineState):
     """A run in progress; weights and sums are the scaled W and A, see the module's text.
 
     steps (float): Sequences seen.
     rate (float): eta0; 0 before it is chosen.
-    debt (float): u, the L1 penalty that every weight should have paid.
-    paid (Floats): [D] q, what each has paid with its sign; empty without L1.
+    debt (float): u, what every weight owes in all.
+    paid (Floats): [D] q; empty without L1.
     """
 
     w_div: float = 1.0
@@ -127,11 +127,10 @@ class SGD(GradientSteps):
     def _rate_at(self, state: SGDState, l1: float, l2: float, n_total: int) -> float:
         if l1:
             return float(state.rate * EPOCH_DECAY ** (state.steps / n_total))
-        power = 0.75 if self.average else 1.0
-        return float(state.rate / (1 + l2 / n_total * state.rate * state.steps) ** power)
+        return float(state.rate / (1 + l2 / n_total * state.rate * state.steps) ** (0.75 if self.average else 1.0))
 
     def _average(self, state: SGDState, n_sequences: int, n_total: int) -> None:
-        """Let the mean move towards the weights, by 1/k at the k-th step after the first epoch."""
+        """Move the mean towards the weights, by 1/k at the k-th step after the first epoch."""
         behind = state.steps - n_total
         share = min(1.0, n_sequences / behind) if behind > 0 else 0.0
         if share == 1.0:
@@ -144,7 +143,7 @@ class SGD(GradientSteps):
                 self._rescale(state)
 
     def _rescale(self, state: SGDState) -> None:
-        """Take the scalar factors into the arrays before they lose precision."""
+        """Multiply the arrays by the scalar factors before these lose precision."""
         if state.a_frac:
             state.sums += state.weights * state.sums.dtype.type(state.a_frac)
             state.sums /= state.sums.dtype.type(state.a_div)
@@ -159,9 +158,8 @@ class SGD(GradientSteps):
 
         Where it is zero from the start, as the perceptron's is, none does, and the first serves as well as another.
         """
-        theta = state.unscaled()
+        theta, rate, factor = state.unscaled(), 0.1, 2.0
         best, best_value = 0.0, sample.value(theta)
-        rate, factor = 0.1, 2.0
         if best_value == 0:
             return rate
         for _ in range(20):
@@ -181,8 +179,7 @@ class SGD(GradientSteps):
         trial = replace(self, rate=rate, average=False, max_iterations=1)
         state = trial.start(theta)
         trial.iterate(sample, state)
-        trial.export(state, state.weights)
-        value = sample.value(state.weights)
+        value = sample.value(state.unscaled())
         return value if np.isfinite(value) else float("inf")
 
     def _settled(self, values: list[float]) -> str:

@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from spacy_crfseq.kernels import chain
 from spacy_crfseq.types import Scores
 from tests import reference
+from tests.kernels.helpers import sequences
 from tests.problems import Problem, problems, random_problem
 
 ANY = {"scales": (1.0, 100.0, 1000.0), "missing": False}
 """Large scores make the sums of products vanish, masked ones the rows of labels that nothing follows."""
-
-
-def sequences(problem: Problem) -> list[Scores]:
-    return [reference.sequence(problem.scores, first, last) for first, last in problem.sequence_bounds()]
 
 
 def random_spans(problem: Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -31,7 +28,7 @@ def random_spans(problem: Problem, seed: int) -> tuple[np.ndarray, np.ndarray]:
 @given(problems(**ANY))
 def test_log_z(problem: Problem) -> None:
     found = chain.make_chain(problem.scores, problem.batch.offsets).log_z
-    expected = [reference.log_partition(one) if len(one.emissions) else 0.0 for one in sequences(problem)]
+    expected = [reference.log_partition(one) if len(one.emissions) else 0.0 for one, *_ in sequences(problem)]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
 
 
@@ -40,8 +37,8 @@ def test_log_probability_of_the_gold_labels(problem: Problem) -> None:
     model = chain.make_chain(problem.scores, problem.batch.offsets)
     found = np.empty(len(model.log_z))
     chain.log_probabilities(model, problem.batch.gold, found)
-    pairs = zip(sequences(problem), problem.sequence_bounds(), strict=True)
-    expected = [reference.log_probability(one, problem.batch.gold[first:last].tolist()) for one, (first, last) in pairs]
+    gold = problem.batch.gold
+    expected = [reference.log_probability(one, gold[first:last].tolist()) for one, first, last in sequences(problem)]
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
 
 
@@ -50,7 +47,7 @@ def test_entropy(problem: Problem) -> None:
     model = chain.make_chain(problem.scores, problem.batch.offsets)
     found = np.empty(len(model.log_z))
     chain.entropies(model, found)
-    np.testing.assert_allclose(found, [reference.entropy(one) for one in sequences(problem)], atol=1e-9)
+    np.testing.assert_allclose(found, [reference.entropy(one) for one, *_ in sequences(problem)], atol=1e-9)
 
 
 @given(problems(**ANY), st.integers(0, 2**32 - 1))
@@ -59,7 +56,7 @@ def test_spans_that_begin_and_end(problem: Problem, seed: int) -> None:
     spans = chain.make_span_chain(chain.make_chain(problem.scores, problem.batch.offsets), inside)
     marginals = np.zeros(problem.scores.emissions.shape)
     opens, ends = np.zeros_like(marginals), np.zeros_like(marginals)
-    for one, (first, last) in zip(sequences(problem), problem.sequence_bounds(), strict=True):
+    for one, first, last in sequences(problem):
         marginals[first:last] = reference.marginals(one)
         for path, share in zip(*reference.probabilities(one), strict=True):
             for begin, labels in reference.spans_of(path, inside, np.zeros(len(inside), np.bool_)):
@@ -74,7 +71,7 @@ def test_the_best_spans(problem: Problem, seed: int, cost: float) -> None:
     inside, outside = random_spans(problem, seed)
     model = chain.make_chain(problem.scores, problem.batch.offsets)
     labels = chain.best_spans(model, chain.make_span_chain(model, inside), outside, 2.0, cost)
-    for one, (first, last) in zip(sequences(problem), problem.sequence_bounds(), strict=True):
+    for one, first, last in sequences(problem):
         values = reference.span_values(one, inside, outside, 2.0, cost)
         assert values[tuple(labels[first:last].tolist())] == pytest.approx(max(values.values()), abs=1e-8)
 

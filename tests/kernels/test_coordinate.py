@@ -38,12 +38,8 @@ class Case:
         """Return sequences and lattices, whose matrices are sparse up to `most` entries."""
         n_tokens, n = self.emissions.shape
         batch = Batch(self.offsets, self.gold, np.ones(len(self.offsets) - 1))
-        chains = sparse_chains.Chains(
-            *batch[:3],
-            _coordinate_work._kinds(batch),
-            np.repeat(np.arange(len(batch.weights)), np.diff(self.offsets)),
-            self.sets,
-        )
+        owners = np.repeat(np.arange(len(batch.weights)), np.diff(self.offsets))
+        chains = sparse_chains.Chains(*batch[:3], _coordinate_work._kinds(batch), owners, self.sets)
         lattices = _coordinate_work._lattices(n_tokens, len(batch.weights), n, [np.zeros(0, np.int32)] * 3, 0)
         places = np.zeros((3, most), np.uint16)
         lattices = lattices._replace(rows=places, cols=places.copy(), values=np.zeros((3, most)))

@@ -127,15 +127,11 @@ def test_look_up_counts_the_unknown() -> None:
     assert ids.tolist() == [1, -1, -1, 0]
 
 
-@given(st.lists(st.integers(0, 6), max_size=5), st.integers(-4, 4))
+@given(LENGTHS, DISTANCES)
 def test_shifts(lengths: list[int], distance: int) -> None:
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    values = np.arange(100, 100 + offsets[-1], dtype=np.uint64)
-    pads = np.arange(8, dtype=np.uint64)
-    expected = []
-    for first, last in zip(offsets.tolist(), offsets[1:].tolist(), strict=False):
-        padded = [3, 2, 1, 0, *values[first:last].tolist(), 4, 5, 6, 7]
-        expected += [padded[4 + t + distance] for t in range(last - first)]
+    offsets = offsets_of(lengths)
+    values, pads = np.arange(100, 100 + offsets[-1], dtype=np.uint64), np.arange(8, dtype=np.uint64)
+    expected = padded(values.tolist(), lengths, list(range(8)), distance)
     out = np.empty_like(values)
     hashing.shift(values, offsets, distance, pads, out)
     assert out.tolist() == expected

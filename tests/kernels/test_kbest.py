@@ -13,6 +13,7 @@ from spacy_crfseq.inference.posterior import NBest
 from spacy_crfseq.kernels import kbest, viterbi
 from spacy_crfseq.types import Scores
 from tests import reference
+from tests.kernels.helpers import sequences
 from tests.problems import Problem, problems, random_constraints, random_problem
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -41,28 +42,26 @@ def check(one: Scores, labels: np.ndarray, values: np.ndarray, log_z: float) -> 
         assert reference.path_score(one, path) == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
+def check_all(problem: Problem, k: int) -> None:
+    labels, values, log_z = best_labellings(problem.scores, problem.batch.offsets, k)
+    for n, (one, first, last) in enumerate(sequences(problem)):
+        check(one, labels[:, first:last], values[:, n], log_z[n])
+
+
 @given(problems(scales=(0.0, 1.0, 1000.0)), st.sampled_from([1, 2, 7, 1100]))
 def test_the_best_labellings_of_every_sequence(problem: Problem, k: int) -> None:
-    labels, values, log_z = best_labellings(problem.scores, problem.batch.offsets, k)
-    for n, (first, last) in enumerate(problem.sequence_bounds()):
-        check(reference.sequence(problem.scores, first, last), labels[:, first:last], values[:, n], log_z[n])
+    check_all(problem, k)
 
 
 @given(problems(maskable=False), SEEDS, st.sampled_from([0.3, 0.7, 1.0]), st.sampled_from([3, 1100]))
 def test_only_labellings_that_the_constraints_allow(problem: Problem, seed: int, share: float, k: int) -> None:
     constraints, allowed = random_constraints(np.random.default_rng(seed), problem, share)
-    scores = problem.scores.constrained(constraints, allowed)
-    labels, values, log_z = best_labellings(scores, problem.batch.offsets, k)
-    for n, (first, last) in enumerate(problem.sequence_bounds()):
-        check(reference.sequence(scores, first, last), labels[:, first:last], values[:, n], log_z[n])
+    check_all(problem._replace(scores=problem.scores.constrained(constraints, allowed)), k)
 
 
 @pytest.mark.parametrize("n_labels", [1, 8, 9])
 def test_label_counts_around_the_padding(n_labels: int) -> None:
-    problem = random_problem(np.random.default_rng(0), n_labels=n_labels, lengths=[3, 0, 1], shared=False)
-    labels, values, log_z = best_labellings(problem.scores, problem.batch.offsets, 1000)
-    for n, (first, last) in enumerate(problem.sequence_bounds()):
-        check(reference.sequence(problem.scores, first, last), labels[:, first:last], values[:, n], log_z[n])
+    check_all(random_problem(np.random.default_rng(0), n_labels=n_labels, lengths=[3, 0, 1], shared=False), 1000)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -93,9 +92,8 @@ def test_equal_scores_give_the_same_list_each_time(shared: bool) -> None:
     problem = random_problem(rng, n_labels=3, lengths=[4, 4], shared=shared)
     for array in problem.scores:
         array[:] = rng.integers(0, 2, array.shape)
-    problem.scores.emissions[4:] = problem.scores.emissions[:4]
-    if not shared:
-        problem.scores.transitions[4:] = problem.scores.transitions[:4]
+    for array in problem.scores[: 1 if shared else 2]:
+        array[4:] = array[:4]
     labels, values, log_z = best_labellings(problem.scores, problem.batch.offsets, 81)
     check(reference.sequence(problem.scores, 0, 4), labels[:, :4], values[:, 0], log_z[0])
     np.testing.assert_array_equal(labels[:, :4], labels[:, 4:])
@@ -143,9 +141,9 @@ def test_the_best_combinations_of_sequences(problem: Problem, k: int, two_groups
     groups = np.array([0, min(2, len(bounds)), len(bounds)] if two_groups else [0, len(bounds)])
     labels, values, log_z = best_labellings(problem.scores, offsets, k)
     merged = NBest(labels, values - log_z).merged(offsets, groups)
-    sequences = [reference.sequence(problem.scores, *bound) for bound in bounds]
+    ones = [one for one, *_ in sequences(problem)]
     for g, (first, last) in enumerate(itertools.pairwise(groups)):
-        sums = reference.ranked_sums([reference.ranked(one)[1][:k] for one in sequences[first:last]])
+        sums = reference.ranked_sums([reference.ranked(one)[1][:k] for one in ones[first:last]])
         tokens, found, count = slice(offsets[first], offsets[last]), merged.log_probabilities[:, g], min(k, len(sums))
         np.testing.assert_allclose(found[:count], sums[:count], rtol=1e-9, atol=1e-9)
         assert np.isneginf(found[count:]).all()
@@ -153,7 +151,7 @@ def test_the_best_combinations_of_sequences(problem: Problem, k: int, two_groups
         rows = merged.labels[:count]
         assert len({tuple(row) for row in rows[:, tokens].tolist()}) == count
         for row, value in zip(rows, found, strict=False):
-            parts = [reference.path_score(sequences[s], row[slice(*bounds[s])].tolist()) for s in range(first, last)]
+            parts = [reference.path_score(ones[s], row[slice(*bounds[s])].tolist()) for s in range(first, last)]
             assert sum(parts) - log_z[first:last].sum() == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 

@@ -8,9 +8,8 @@ from hypothesis import given
 
 from spacy_crfseq.kernels import local
 from tests import reference
+from tests.kernels.helpers import DTYPES, assert_finite, sequences
 from tests.problems import Problem, finite_differences, problems, random_problem
-
-DTYPES = (np.float32, np.float64)
 
 
 def log_loss(problem: Problem) -> tuple[float, tuple[np.ndarray, ...]]:
@@ -20,10 +19,9 @@ def log_loss(problem: Problem) -> tuple[float, tuple[np.ndarray, ...]]:
 
 def expected_loss(problem: Problem) -> float:
     total = 0.0
-    for n, (first, last) in enumerate(problem.sequence_bounds()):
-        if problem.batch.weights[n]:
-            one = reference.sequence(problem.scores, first, last)
-            total += problem.batch.weights[n] * reference.local_log_loss(one, problem.batch.gold[first:last])
+    for (one, first, last), weight in zip(sequences(problem), problem.batch.weights, strict=True):
+        if weight:
+            total += weight * reference.local_log_loss(one, problem.batch.gold[first:last])
     return total
 
 
@@ -37,7 +35,7 @@ def test_loss(problem: Problem) -> None:
 def test_loss_with_forbidden_labels(problem: Problem) -> None:
     loss, grad = log_loss(problem)
     assert loss == pytest.approx(expected_loss(problem), rel=1e-4, abs=1e-4)
-    assert all(np.isfinite(array).all() for array in grad)
+    assert_finite(grad)
 
 
 @given(problems(maskable=False))
@@ -65,7 +63,7 @@ def test_a_long_stretch_of_missing_labels_before_an_unlikely_one() -> None:
     problem.batch.gold[1:-1] = -1
     loss, grad = log_loss(problem)
     assert np.isfinite(loss)
-    assert all(np.isfinite(array).all() for array in grad)
+    assert_finite(grad)
 
 
 @given(problems(missing=False, scales=(1.0, 100.0), dtypes=DTYPES))

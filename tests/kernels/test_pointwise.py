@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from spacy_crfseq.kernels import blocks, lattice, log_space
 from spacy_crfseq.types import Scores
 from tests import reference
+from tests.kernels.helpers import DTYPES, assert_close, assert_finite, largest, sequences, wide
 from tests.kernels.test_blocks import many_sequences
 from tests.problems import Problem, problems, random_problem
 
-DTYPES = (np.float32, np.float64)
 ANY = {"scales": (1.0, 30.0, 1000.0), "dtypes": DTYPES}
 CAPS = st.sampled_from([0.0, 1.5, 8.0])
 KINDS = st.sampled_from(["sequences", "positions"])
@@ -43,10 +43,19 @@ def with_blocks(kind: str, problem: Problem, cap: float) -> tuple[float, Scores,
     return loss + one_by_one(kind, Problem(problem.scores, rest), cap, gradient)[0], gradient, left
 
 
+def in_log_space(problem: Problem, cap: float) -> tuple[float, Scores]:
+    """Return loss and gradient sequence by sequence, whether or not scaling would do."""
+    loss, gradient = 0.0, problem.scores.zeros_like()
+    for (one, first, last), weight in zip(sequences(problem), problem.batch.weights, strict=True):
+        if last > first and weight:
+            target = reference.sequence(gradient, first, last)
+            loss += weight * log_space.pointwise(one, problem.batch.gold[first:last], weight, cap, target)
+    return loss, gradient
+
+
 def rounding(problem: Problem) -> float:
     """Return how much the scores' rounding may change a log-likelihood."""
-    finite = [np.abs(array[np.isfinite(array)]).max(initial=1.0) for array in problem.scores]
-    return 1e-9 if problem.scores.start.dtype == np.float64 else 1e-5 + 1e-6 * float(max(finite))
+    return 1e-9 if problem.scores.start.dtype == np.float64 else 1e-5 + 1e-6 * largest(problem.scores)
 
 
 @given(problems(**ANY), KINDS, CAPS)
@@ -56,23 +65,15 @@ def test_loss_and_gradient_equal_the_enumeration(problem: Problem, kind: str, ca
     expected_loss, expected = oracle(problem.scores, problem.batch, phi_of(cap))
     room = rounding(problem) * np.exp(cap)  # the slope of phi multiplies it
     assert loss == pytest.approx(expected_loss, rel=1e-4, abs=100 * room)
-    for array, wanted in zip(gradient, expected, strict=True):
-        np.testing.assert_allclose(array, wanted, rtol=1e-4, atol=100 * room)
+    assert_close(gradient, expected, rtol=1e-4, atol=100 * room)
 
 
 @given(problems(scales=(1.0, 30.0, 1000.0)), CAPS)
 def test_log_space_equals_the_enumeration(problem: Problem, cap: float) -> None:
-    """Sequence by sequence, whether or not scaling would do."""
     expected_loss, expected = reference.pointwise_loss(problem.scores, problem.batch, phi_of(cap))
-    loss, gradient = 0.0, problem.scores.zeros_like()
-    for (first, last), weight in zip(problem.sequence_bounds(), problem.batch.weights, strict=True):
-        if last > first and weight:
-            part, target = (reference.sequence(scores, first, last) for scores in (problem.scores, gradient))
-            gold = problem.batch.gold[first:last]
-            loss += weight * log_space.pointwise(part, gold, weight, cap, target)
+    loss, gradient = in_log_space(problem, cap)
     assert loss == pytest.approx(expected_loss, rel=1e-8, abs=1e-8)
-    for array, wanted in zip(gradient, expected, strict=True):
-        np.testing.assert_allclose(array, wanted, rtol=1e-7, atol=1e-8 * np.exp(cap))
+    assert_close(gradient, expected, rtol=1e-7, atol=1e-8 * np.exp(cap))
 
 
 @given(many_sequences(), KINDS, CAPS)
@@ -82,8 +83,7 @@ def test_blocks_and_what_they_leave_make_up_the_whole(problem: Problem, kind: st
     n_tokens = max(1, len(problem.batch.gold))
     room = 10 * rounding(problem) * np.exp(cap) * n_tokens
     assert loss == pytest.approx(expected, rel=1e-4, abs=room)
-    for array, wanted in zip(gradient, expected_gradient, strict=True):
-        np.testing.assert_allclose(array, wanted, rtol=1e-4, atol=room)
+    assert_close(gradient, expected_gradient, rtol=1e-4, atol=room)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -93,17 +93,11 @@ def test_positions_in_blocks_equal_the_log_space(n_labels: int, dtype: type) -> 
     lengths = rng.integers(6, 12, 3 * blocks.LANES).tolist()
     problem = random_problem(rng, n_labels=n_labels, lengths=lengths, shared=True, dtype=dtype, missing=0.1)
     problem.batch.weights[:] = rng.uniform(0.5, 2, len(lengths))
-    wide = Scores(*(array.astype(float) for array in problem.scores))
-    expected, wanted = 0.0, wide.zeros_like()
-    for (first, last), weight in zip(problem.sequence_bounds(), problem.batch.weights, strict=True):
-        part, target = (reference.sequence(scores, first, last) for scores in (wide, wanted))
-        gold = problem.batch.gold[first:last]
-        expected += weight * log_space.pointwise(part, gold, weight, 3.0, target)
+    expected, wanted = in_log_space(Problem(wide(problem.scores), problem.batch), 3.0)
     loss, gradient, left = with_blocks("positions", problem, 3.0)
     assert not left.any()
     assert loss == pytest.approx(expected, rel=1e-5)
-    for array, exact in zip(gradient, wanted, strict=True):
-        np.testing.assert_allclose(array, exact, rtol=1e-3, atol=1e-3 if dtype == np.float32 else 1e-9)
+    assert_close(gradient, wanted, rtol=1e-3, atol=1e-3 if dtype == np.float32 else 1e-9)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -112,17 +106,16 @@ def test_positions_in_blocks_equal_the_log_space(n_labels: int, dtype: type) -> 
 def test_a_long_sequence(dtype: type, scale: float, cap: float) -> None:
     rng = np.random.default_rng(3)
     problem = random_problem(rng, n_labels=4, lengths=[2_000], shared=cap > 0, dtype=dtype, scale=scale, weighted=False)
-    wide = Scores(*(array.astype(float) for array in problem.scores))
-    expected, wanted = reference.long_pointwise_loss(wide, problem.batch.gold, phi_of(cap))
+    expected, wanted = reference.long_pointwise_loss(wide(problem.scores), problem.batch.gold, phi_of(cap))
     loss, gradient = one_by_one("positions", problem, cap)
     narrow = dtype == np.float32
     assert loss == pytest.approx(expected, rel=1e-4 if narrow else 1e-9)
-    largest = np.abs(wanted).max(initial=1.0)
-    np.testing.assert_allclose(gradient.emissions, wanted, atol=(1e-5 if narrow else 1e-6) * largest)
-    assert gradient.transitions.sum() == pytest.approx(0, abs=1e-2 * largest)
+    size = np.abs(wanted).max(initial=1.0)
+    np.testing.assert_allclose(gradient.emissions, wanted, atol=(1e-5 if narrow else 1e-6) * size)
+    assert gradient.transitions.sum() == pytest.approx(0, abs=1e-2 * size)
     loss, gradient = one_by_one("sequences", problem, cap)
     assert np.isfinite(loss)
-    assert all(np.isfinite(array).all() for array in gradient)
+    assert_finite(gradient)
 
 
 @pytest.mark.parametrize("cap", [0.0, 5.0])
@@ -134,11 +127,10 @@ def test_long_sequences_in_blocks(cap: float, scale: float) -> None:
         rng, n_labels=5, lengths=lengths, shared=True, dtype=np.float32, scale=scale, weighted=False
     )
     loss, gradient, _ = with_blocks("positions", problem, cap)
-    wide = Problem(Scores(*(array.astype(float) for array in problem.scores)), problem.batch)
-    expected, wanted = one_by_one("positions", wide, cap)
+    expected, wanted = one_by_one("positions", Problem(wide(problem.scores), problem.batch), cap)
     assert loss == pytest.approx(expected, rel=1e-5)
-    largest = np.abs(wanted.emissions).max(initial=1.0)
-    np.testing.assert_allclose(gradient.emissions, wanted.emissions, atol=1e-5 * largest)
+    size = np.abs(wanted.emissions).max(initial=1.0)
+    np.testing.assert_allclose(gradient.emissions, wanted.emissions, atol=1e-5 * size)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -149,7 +141,7 @@ def test_an_impossible_gold_label_costs_infinitely_much(shared: bool, cap: float
     for kind in ("sequences", "positions"):
         loss, gradient = one_by_one(kind, problem, cap)
         assert loss == np.inf
-        assert all(np.isfinite(array).all() for array in gradient)
+        assert_finite(gradient)
 
 
 def test_what_scaled_numbers_cannot_hold_is_left() -> None:
@@ -163,4 +155,4 @@ def test_what_scaled_numbers_cannot_hold_is_left() -> None:
     loss, gradient, left = with_blocks("positions", problem, 5.0)
     assert np.flatnonzero(left).tolist() == [3, 4, 5]
     assert loss == np.inf
-    assert all(np.isfinite(array).all() for array in gradient)
+    assert_finite(gradient)

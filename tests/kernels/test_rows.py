@@ -52,23 +52,15 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases())
-def test_dense_rows_are_added(case: Case) -> None:
+def test_dense_rows_are_added_and_scattered(case: Case) -> None:
     fixed, ragged = np.ones_like(case.d), np.ones_like(case.d)
     rows.add_fixed(case.ids, case.weights, fixed)
     rows.add_ragged(*case.ragged, case.weights, ragged)
-    expected = 1 + case.counts @ case.weights
-    np.testing.assert_allclose(fixed, expected)
-    np.testing.assert_allclose(ragged, expected)
-
-
-@given(cases())
-def test_dense_rows_are_scattered(case: Case) -> None:
+    np.testing.assert_allclose([fixed, ragged], [1 + case.counts @ case.weights] * 2)
     fixed, ragged = np.ones_like(case.weights), np.ones_like(case.weights)
     rows.scatter_fixed(case.ids, case.d, 0.5, fixed)
     rows.scatter_ragged(*case.ragged, case.d, 0.5, ragged)
-    expected = 1 + 0.5 * case.counts.T @ case.d
-    np.testing.assert_allclose(fixed, expected)
-    np.testing.assert_allclose(ragged, expected)
+    np.testing.assert_allclose([fixed, ragged], [1 + 0.5 * case.counts.T @ case.d] * 2)
 
 
 @given(cases())

@@ -9,9 +9,8 @@ from hypothesis import given
 from spacy_crfseq.kernels import viterbi
 from spacy_crfseq.types import Scores
 from tests import reference
+from tests.kernels.helpers import DTYPES, sequences
 from tests.problems import Problem, problems, random_problem
-
-DTYPES = (np.float32, np.float64)
 
 
 def best_paths(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -24,8 +23,7 @@ def best_paths(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 @given(problems(scales=(0.0, 1.0, 1000.0), dtypes=DTYPES))
 def test_best_score_and_its_path(problem: Problem) -> None:
     labels, scores = best_paths(problem)
-    for n, (first, last) in enumerate(problem.sequence_bounds()):
-        one = reference.sequence(problem.scores, first, last)
+    for n, (one, first, last) in enumerate(sequences(problem)):
         limits = {"rel": 1e-5, "abs": 1e-2} if problem.scores.start.dtype == np.float32 else {"rel": 1e-12, "abs": 1e-9}
         assert scores[n] == pytest.approx(reference.best_score(one) if last > first else 0.0, **limits)
         assert reference.path_score(one, labels[first:last].tolist()) == pytest.approx(scores[n], **limits)
@@ -44,9 +42,7 @@ def test_a_forbidden_sequence_is_reported_and_the_others_are_found() -> None:
 def test_label_counts_around_the_padding(n_labels: int) -> None:
     problem = random_problem(np.random.default_rng(0), n_labels=n_labels, lengths=[3, 1, 3], shared=False)
     _, scores = best_paths(problem)
-    sequences = [reference.sequence(problem.scores, *bounds) for bounds in problem.sequence_bounds()]
-    expected = [reference.best_score(one) for one in sequences]
-    np.testing.assert_allclose(scores, expected)
+    np.testing.assert_allclose(scores, [reference.best_score(one) for one, *_ in sequences(problem)])
 
 
 def test_a_long_sequence_takes_its_own_best_labels_where_steps_are_free() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,12 +16,13 @@ from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers._boosting_memory import SHARED, Memory, Step
 from spacy_crfseq.optimizers.boosting import BOUNDS, Boosting
+from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.compatibility import check_plugins
-from spacy_crfseq.training.fit import fit
 from spacy_crfseq.types import Batch, Floats, Scores
 from tests import reference
+from tests.contracts.test_optimizers import run
 from tests.problems import PAIR_TEMPLATES, Training, plain_scores, training_problem
 
 
@@ -75,9 +76,7 @@ def make(case: str, seed: int = 3, loss: str = "log", **more: Any) -> Training:
 
 
 def memory_of(training: Training, theta: Floats) -> Memory:
-    memory = Memory.of(training.objective, theta, by_sequence=True)
-    memory.begin(training.objective)
-    return memory
+    return Memory(training.objective, theta, by_sequence=True)
 
 
 def random_row(memory: Memory, rng: np.random.Generator) -> int | None:
@@ -249,25 +248,13 @@ def test_the_loose_bound_chooses_the_best_feature_of_all() -> None:
         assert slow.promised(theta, parameter, "loose", grid).max() <= step.gain + 1e-9
 
 
-def run(training: Training, optimizer: Boosting, theta: Floats | None = None) -> tuple[Floats, list[float]]:
-    theta = np.zeros(training.layout.size) if theta is None else theta
-    state, values = optimizer.start(theta), []
-    while True:
-        report = optimizer.iterate(training.objective, state)
-        values.append(report.value)
-        if report.converged:
-            break
-    found = np.empty_like(theta)
-    optimizer.export(state, found)
-    return found, values
-
-
 @EVERY_BOUND
 @EVERY_CASE
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_round_lowers_the_loss(case: str, bound: str, loss: str) -> None:
     training = make(case, loss=loss)
-    found, values = run(training, Boosting(bound, rounds=1, max_iterations=15))
+    found, reports = run(Boosting(bound, rounds=1, max_iterations=15), training)
+    values = [report.value for report in reports]
     before = Enumerated(training).value(np.zeros_like(found))
     assert all(later <= earlier + 1e-12 for earlier, later in zip([before, *values], values, strict=False))
     assert values[-1] == pytest.approx(Enumerated(training).value(found), rel=1e-9, abs=1e-12)
@@ -299,12 +286,10 @@ def noisy() -> Training:
 @EVERY_BOUND
 def test_it_comes_close_to_the_minimum(bound: str) -> None:
     training = noisy()
-    from spacy_crfseq.optimizers.lbfgs import LBFGS
-
-    best = fit(training.objective, LBFGS(tolerance=1e-12), np.zeros(training.layout.size)).history[-1].report.value
-    found, values = run(training, Boosting(bound, rounds=200, max_iterations=3, tolerance=0))
-    assert training.objective.value(found) == pytest.approx(values[-1])
-    assert values[-1] == pytest.approx(best, rel=3e-2)
+    best = run(LBFGS(tolerance=1e-12), training)[1][-1].value
+    found, reports = run(Boosting(bound, rounds=200, max_iterations=3, tolerance=0), training)
+    assert training.objective.value(found) == pytest.approx(reports[-1].value)
+    assert reports[-1].value == pytest.approx(best, rel=3e-2)
 
 
 def test_it_stops_where_no_step_is_worth_while() -> None:
@@ -320,27 +305,10 @@ def test_it_stops_where_no_step_is_worth_while() -> None:
 
 
 def test_it_stops_where_all_is_learnt_by_heart() -> None:
-    training = make("sparse")
-    optimizer = Boosting(max_iterations=1000)
-    state = optimizer.start(np.zeros(training.layout.size))
-    report = optimizer.iterate(training.objective, state)
-    while not report.converged:
-        report = optimizer.iterate(training.objective, state)
-    assert "the gradient norm is below 0.0001" in report.message
-    assert report.grad_norm < 1e-4 * max(1.0, float(np.linalg.norm(state.theta)))
-    assert state.iterations < 100
-
-
-@pytest.mark.parametrize("precision", [np.float32, np.float64])
-def test_it_starts_where_it_is_told_to(precision: type) -> None:
-    training = make("sparse")
-    theta = training.random_theta(np.random.default_rng(0), 3.0).astype(precision)
-    before = theta.copy()
-    found, values = run(training, Boosting(rounds=2, max_iterations=2), theta)
-    assert found.dtype == precision
-    np.testing.assert_array_equal(theta, before)
-    assert 1 <= np.count_nonzero(found != theta) < len(theta)
-    assert values[-1] < training.objective.value(theta)
+    theta, reports = run(Boosting(max_iterations=1000), make("sparse"))
+    assert "the gradient norm is below 0.0001" in reports[-1].message
+    assert reports[-1].grad_norm < 1e-4 * max(1.0, float(np.linalg.norm(theta)))
+    assert len(reports) < 100
 
 
 @EVERY_CASE
@@ -356,16 +324,13 @@ def test_scores_of_any_size_are_safe(case: str) -> None:
 
 @EVERY_BOUND
 def test_runs_are_reproduced_and_may_be_stored(bound: str) -> None:
-    training = make("pairs")
-    optimizer = Boosting(bound, rounds=7, max_iterations=5)
-    straight, values = run(training, optimizer)
-    again, _ = run(training, optimizer)
+    training, optimizer = make("pairs"), Boosting(bound, rounds=7, max_iterations=5)
+    (straight, reports), (again, _) = (run(optimizer, training) for _ in range(2))
     assert straight.tobytes() == again.tobytes()
-    state = optimizer.start(np.zeros_like(straight))
-    for value in values:
-        assert optimizer.iterate(training.objective, state).value == value
-        optimizer, state = pickle.loads(pickle.dumps((optimizer, state)))
-    np.testing.assert_array_equal(state.theta, straight)
+    for n in range(1, 5):
+        stored, stored_reports = run(optimizer, training, stored_after=n)
+        assert [report.value for report in stored_reports] == [report.value for report in reports]
+        np.testing.assert_array_equal(stored, straight)
 
 
 def test_an_interrupt_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,36 +355,30 @@ def test_an_interrupt_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert last.value < first.value
 
 
-@pytest.mark.parametrize("regularizer", [L2(1.0), NoRegularizer()])
-@pytest.mark.parametrize("loss", [SequentialLog(), Exponential(), Pointwise()])
-def test_pairs_that_cannot_work_are_refused(loss: Any, regularizer: Any) -> None:
-    def check() -> None:
+@pytest.mark.parametrize(
+    ("loss", "regularizer", "message"),
+    [
+        (SequentialLog(), NoRegularizer(), None),
+        (Exponential(), NoRegularizer(), None),
+        (Pointwise(), NoRegularizer(), r"cannot minimise the loss Pointwise.*likelihood.*SequentialLog"),
+        (Exponential(), L2(1.0), r"Boosting cannot minimise the regularizer L2.*no penalty.*NoRegularizer"),
+    ],
+)
+def test_pairs_that_cannot_work_are_refused(loss: Any, regularizer: Any, message: str | None) -> None:
+    with pytest.raises(ConfigError, match=message) if message else nullcontext():
         check_plugins("crf", loss=loss, regularizer=regularizer, optimizer=Boosting(), decoder=Viterbi())
-
-    if isinstance(regularizer, L2):
-        with pytest.raises(
-            ConfigError, match=r"Boosting cannot minimise the regularizer L2.*no penalty.*NoRegularizer"
-        ):
-            check()
-    elif isinstance(loss, Pointwise):
-        with pytest.raises(ConfigError, match=r"cannot minimise the loss Pointwise.*likelihood.*SequentialLog"):
-            check()
-    else:
-        check()
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("message", "change"),
     [
-        ({"bound": "sharp"}, 'bound must be "position", "tight" or "loose"'),
-        ({"rounds": 0}, "rounds and max_iterations must be at least 1"),
-        ({"max_iterations": 0}, "rounds and max_iterations must be at least 1"),
-        ({"max_step": 0.0}, "max_step must be positive"),
-        ({"tolerance": -1.0}, "tolerance and gradient_tolerance 0 or more"),
-        ({"gradient_tolerance": -1.0}, "tolerance and gradient_tolerance 0 or more"),
+        ('bound must be "position", "tight" or "loose"', {"bound": "sharp"}),
+        *(("rounds and max_iterations must be at least 1", {name: 0}) for name in ("rounds", "max_iterations")),
+        ("max_step must be positive", {"max_step": 0.0}),
+        *(("tolerance and gradient_tolerance 0 or more", {name: -1.0}) for name in ("tolerance", "gradient_tolerance")),
     ],
 )
-def test_settings_out_of_range_are_refused(change: dict[str, Any], message: str) -> None:
+def test_settings_out_of_range_are_refused(message: str, change: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=message):
         Boosting(**change)
 
@@ -427,6 +386,6 @@ def test_settings_out_of_range_are_refused(change: dict[str, Any], message: str)
 def test_no_sequences_and_no_labels_are_no_trouble() -> None:
     for change in ({"n_sequences": 0}, {"missing": 1.0}):
         training = make("sparse", **change)
-        found, values = run(training, Boosting())
+        found, reports = run(Boosting(), training)
         assert not found.any()
-        assert values == [0.0]
+        assert [report.value for report in reports] == [0.0]

@@ -10,6 +10,7 @@ import pytest
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.optimizers import _coordinate_work
 from spacy_crfseq.optimizers.coordinate import BlockCoordinateDescent, CoordinateDescent
+from tests.contracts.test_optimizers import run
 from tests.problems import training_problem
 
 
@@ -25,20 +26,15 @@ def test_settings_out_of_range_are_refused(kind: type[BlockCoordinateDescent], s
 def test_too_many_matrices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     training = training_problem(1, pair_templates=("LOWER",))
     monkeypatch.setattr(_coordinate_work, "MATRIX_BYTES", 100)
-    optimizer = BlockCoordinateDescent()
     with pytest.raises(ConfigError, match="3 x 3 label pairs"):
-        optimizer.iterate(training.objective, optimizer.start(np.zeros(training.layout.size)))
+        run(BlockCoordinateDescent(), training)
 
 
 def test_the_order_of_visits_does_not_matter_in_the_end() -> None:
     training = training_problem(2, n_sequences=10, pair_templates=("TAG[0]",))
-    values = []
-    for settings in ({}, {"shuffle": True}, {"shuffle": True, "seed": 1}):
-        optimizer = BlockCoordinateDescent(tolerance=1e-12, gradient_tolerance=1e-8, **settings)
-        state = optimizer.start(np.zeros(training.layout.size))
-        while not (report := optimizer.iterate(training.objective, state)).converged:
-            pass
-        values.append(report.value)
+    orders = ({}, {"shuffle": True}, {"shuffle": True, "seed": 1})
+    tight = {"tolerance": 1e-12, "gradient_tolerance": 1e-8}
+    values = [run(BlockCoordinateDescent(**tight, **order), training)[1][-1].value for order in orders]
     assert values == pytest.approx(values[:1] * 3, rel=1e-9)
     assert len(set(values)) == 3  # they came on different ways
 
@@ -48,9 +44,5 @@ def test_large_rows_are_visited_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     found = []
     for tokens in (5, 1 << 14):
         monkeypatch.setattr(_coordinate_work, "CHUNK_TOKENS", tokens)
-        optimizer = CoordinateDescent(max_iterations=3)
-        state = optimizer.start(np.zeros(training.layout.size))
-        while not optimizer.iterate(training.objective, state).converged:
-            pass
-        found.append(state.theta)
+        found.append(run(CoordinateDescent(max_iterations=3), training)[0])
     np.testing.assert_array_equal(*found)

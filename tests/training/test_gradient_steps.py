@@ -16,6 +16,7 @@ from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.sgd import EPOCH_DECAY, SGD
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
 from spacy_crfseq.types import Floats, RowBlock, RowGradient
+from tests.contracts.test_optimizers import run
 from tests.problems import PAIR_TEMPLATES, Training, training_problem
 
 L1_CASES: dict[str, dict[str, Any]] = {
@@ -152,16 +153,10 @@ def test_short_gradients_are_used_in_proportion_to_their_length() -> None:
 
 
 def test_it_stops_when_the_objective_has_settled() -> None:
-    training = training_problem(3, n_sequences=40)
     optimizer = AdaGrad()
-    state, values = optimizer.start(np.zeros(training.layout.size)), []
-    while True:
-        report = optimizer.iterate(training.objective, state)
-        values.append(report.value)
-        if report.converged:
-            break
-    falls = [(before - after) / after for before, after in itertools.pairwise(values)]
-    assert "fell by less than" in report.message
+    _, reports = run(optimizer, training_problem(3, n_sequences=40))
+    falls = [(before.value - after.value) / after.value for before, after in itertools.pairwise(reports)]
+    assert "fell by less than" in reports[-1].message
     assert falls[-1] < optimizer.tolerance
     assert all(fall >= optimizer.tolerance for fall in falls[:-1])
 
@@ -222,11 +217,7 @@ def test_they_come_close_to_the_optimum_and_its_zeros(
     """AdaGrad's steps leave weights of frequent attributes beside zero that are zero at the optimum."""
     training = training_problem(3, n_sequences=40, templates=("LOWER", "TAG[-1..0]"), regularizer=ElasticNet(1.0, l2))
     best, value = optimum(training)
-    theta = np.zeros_like(best)
-    state = optimizer.start(theta)
-    while not optimizer.iterate(training.objective, state).converged:
-        pass
-    optimizer.export(state, theta)
+    theta, _ = run(optimizer, training)
     assert training.objective.value(theta) == pytest.approx(value, rel=distance)
     assert (theta == 0)[best == 0].mean() > zeros
 
@@ -234,9 +225,5 @@ def test_they_come_close_to_the_optimum_and_its_zeros(
 @pytest.mark.parametrize("optimizer", [SGD(rate=0.1, max_iterations=2), AdaGrad(max_iterations=2)])
 def test_weights_that_no_sequence_touches_go_to_zero(optimizer: SGD | AdaGrad) -> None:
     training = training_problem(3, n_sequences=9, support="all", regularizer=ElasticNet(300.0, 0.0))
-    theta = np.full(training.layout.size, 0.01)
-    state = optimizer.start(theta)
-    for _ in range(2):
-        optimizer.iterate(training.objective, state)
-    optimizer.export(state, theta)
+    theta, _ = run(optimizer, training, start=np.full(training.layout.size, 0.01))
     assert not theta.any()

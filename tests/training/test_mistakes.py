@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,16 +21,10 @@ from spacy_crfseq.training.fit import fit
 from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.terms import MiniBatch, Term
 from spacy_crfseq.types import Floats, Loss, Optimizer, RowGradient
-from tests.problems import PAIR_TEMPLATES, Training, plain_scores, training_problem
+from tests.contracts.test_optimizers import run
+from tests.problems import Training, plain_scores, training_problem
+from tests.training.test_gradient_steps import CASES, visits
 
-CASES: dict[str, dict[str, Any]] = {
-    "sparse": {},
-    "dense": {"support": "all"},
-    "no boundaries": {"boundaries": False},
-    "pairs": {"pair_templates": PAIR_TEMPLATES},
-    "dense pairs": {"pair_templates": PAIR_TEMPLATES, "support": "all"},
-    "weights and missing labels": {"weighted": True, "missing": 0.2},
-}
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
 Step = Callable[[Floats, float], Floats]
 
@@ -40,14 +33,8 @@ def dense(training: Training, gradients: list[RowGradient]) -> Floats:
     """Return a gradient over all parameters."""
     out = np.zeros(training.layout.size)
     for gradient in gradients:
-        block = training.objective.blocks[gradient.block]
-        for t, d in enumerate(gradient.d):
-            for row in gradient.ids[gradient.ptr[t] : gradient.ptr[t + 1]]:
-                if len(block.ptr):
-                    here = np.arange(block.ptr[row], block.ptr[row + 1])
-                    out[block.begin + here] += d[block.cols[here]]
-                else:
-                    out[block.begin + row * block.width + np.arange(block.width)] += d
+        for _, where, d, columns in visits(training, gradient):
+            out[where] += d[columns]
     return out
 
 
@@ -91,7 +78,7 @@ def test_passive_aggressive(case: str, variant: str, average: bool) -> None:
     check(PassiveAggressive(variant, 0.07, average, seed=5), Hinge(), case, step, average)
 
 
-def test_a_passive_aggressive_step_mends_its_sequence() -> None:
+def test_a_passive_aggressive_step_corrects_its_sequence() -> None:
     training = training_problem(3, n_sequences=1, n_labels=3, loss=Hinge(), regularizer=NoRegularizer())
     data = training.objective.data.take(np.array([0]))
     objective = Objective(Linear(training.layout), [Term(data, Hinge())], NoRegularizer())
@@ -125,16 +112,13 @@ def test_arow(case: str, average: bool) -> None:
 @pytest.mark.parametrize("optimizer", [AveragedPerceptron(), PassiveAggressive(), AROW(regularization=0.01)])
 def test_they_stop_where_the_loss_has_settled_or_nothing_is_wrong(optimizer: Optimizer) -> None:
     noisy = training_problem(3, n_sequences=60, templates=("SUFFIX2",), loss=Hinge(), regularizer=NoRegularizer())
-    state = optimizer.start(np.zeros(noisy.layout.size))
-    while not (report := optimizer.iterate(noisy.objective, state)).converged:
-        assert len(state.losses) < optimizer.max_iterations
-    assert "the loss fell by less than" in report.message
-    state = optimizer.start(np.zeros(noisy.layout.size))
-    one = Objective(Linear(noisy.layout), [Term(noisy.objective.data.slice(0, 2), Hinge())], NoRegularizer())
-    while not (report := optimizer.iterate(one, state)).converged:
-        pass
-    assert report.message == "nothing is wrong any more"
-    assert report.loss == 0
+    _, reports = run(optimizer, noisy)
+    assert len(reports) <= optimizer.max_iterations
+    assert "the loss fell by less than" in reports[-1].message
+    two = Objective(Linear(noisy.layout), [Term(noisy.objective.data.slice(0, 2), Hinge())], NoRegularizer())
+    _, reports = run(optimizer, noisy._replace(objective=two))
+    assert reports[-1].message == "nothing is wrong any more"
+    assert reports[-1].loss == 0
 
 
 @pytest.mark.parametrize("optimizer", [AveragedPerceptron(), SGD(), AdaGrad()])
