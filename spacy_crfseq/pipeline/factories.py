@@ -133,9 +133,13 @@ def create_ner(
 ) -> Any:
     """Create an entity recognizer that writes ``doc.ents``.
 
+    scheme (str): "IOB2" or "BILUO", the tags used inside.
+    threshold (float): Entities whose probability is lower are left out; 0 keeps all and computes none.
+    incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong,
+        with exactly these boundaries and labels, whatever else is known there.
     scores (bool): Store the entities once more in ``doc.spans``, in a group with the name of the component, their
         probabilities in its ``attrs["scores"]``.
-    The other settings are explained at `create_chunker` and `settings.Method`.
+    The other settings are explained at `settings.Method`.
     """
     from .tasks.ner import Entities
 
