@@ -22,7 +22,7 @@ ALTERNATIVES = 10
 def confidence(options: Options) -> list[Row]:
     """Docs of the test parts of UD English EWT, CoNLL-2000 and CoNLL-2002 (Spanish), one thread: plain tagging; tagging
     with `scores = true`, which stores the exact probability of every tag or span; and the ten most probable labellings
-    of every Doc with their probabilities, by `pipe.ask(docs).nbest(10)`. All from Docs, features included, as shares of
+    of every Doc with their probabilities, by `pipe.posterior(docs).nbest(10)`. All from Docs, features included, as shares of
     the speed of plain tagging."""
     with one_thread():
         return [
@@ -75,4 +75,4 @@ def _tag(pipe: Any, scores: bool, docs: list[Doc]) -> None:
 
 def _alternatives(pipe: Any, docs: list[Doc]) -> None:
     for first in range(0, len(docs), BATCH):
-        pipe.ask(docs[first : first + BATCH]).nbest(ALTERNATIVES)
+        pipe.posterior(docs[first : first + BATCH]).nbest(ALTERNATIVES)

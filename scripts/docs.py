@@ -551,7 +551,7 @@ def api_page() -> str:
         "`nlp.to_disk` and so on work as usual. This is what it has besides. Shapes: T tokens, L labels, D parameters."
     )
     things = [
-        component.CRFComponent, answers.Answers, answers.Scored, answers.Alternative, answers.Labelling,
+        component.CRFComponent, answers.DocPosterior, answers.Scored, answers.Alternative, answers.Labelling,
         doc_model.ModelSize, doc_model.Pruned,
     ]  # fmt: skip
     return _page(["# Python API", intro, *(class_section(thing) for thing in things)])

@@ -122,16 +122,16 @@ class LinearChainCRF:
         n = len(labels)
         moved = np.array([list(labels).index(label) for label in self.labels], np.int64)
         pairs = (moved[:, None] * n + moved).ravel()
-        state, state_places = self.layout.state.widened(moved, n)
-        pair, pair_places = self.layout.pair.widened(pairs, n * n)
+        unigrams, unigram_places = self.layout.unigrams.widened(moved, n)
+        bigrams, bigram_places = self.layout.bigrams.widened(pairs, n * n)
         steps = None
         if self.layout.steps is not None:
             steps = np.full((n, n), transitions)
             steps.ravel()[pairs] = self.layout.steps.ravel()
-        layout = Layout(n, state, pair, steps, self.layout.boundaries)
+        layout = Layout(n, unigrams, bigrams, steps, self.layout.boundaries)
         theta = np.zeros(layout.size + sum(one.size(n) for one in self.added), self._theta.dtype)
         new = layout.views(theta[: layout.size])
-        targets = (state_places, pair_places, pairs, moved, moved)
+        targets = (unigram_places, bigram_places, pairs, moved, moved)
         for target, places, source in zip(new, targets, self.views, strict=True):
             target.reshape(-1)[places] = source.ravel()
         dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)
@@ -145,11 +145,11 @@ class LinearChainCRF:
         """
         weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
         kept = np.abs(weights) > threshold
-        for rows, part in zip((self.layout.state, self.layout.pair), self.layout.views(kept), strict=False):
+        for rows, part in zip((self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), strict=False):
             _keep_dense(rows, part)
         layout, theta = self.layout.restricted(kept), self.layout.move(weights, kept)
         theta[np.abs(theta) <= threshold] = 0
-        used = used_rows(layout.state), used_rows(layout.pair)
+        used = used_rows(layout.unigrams), used_rows(layout.bigrams)
         keys = self.keys[0][used[0]], self.keys[1][used[1]]
         templates = None if self.templates is None else (self.templates[0][used[0]], self.templates[1][used[1]])
         layout, theta = _densest(layout.without_empty()), np.concatenate([theta, rest])
@@ -165,7 +165,9 @@ class LinearChainCRF:
             "steps": None if self.layout.steps is None else self.layout.steps.astype(np.uint8),
             "theta": self._theta,
         }
-        for name, rows, keys in zip(("state", "pair"), (self.layout.state, self.layout.pair), self.keys, strict=True):
+        for name, rows, keys in zip(
+            ("state", "pair"), (self.layout.unigrams, self.layout.bigrams), self.keys, strict=True
+        ):
             message[name] = {"keys": keys, **_pack_rows(rows)}
         if self.templates is not None:
             for name, templates in zip(("state", "pair"), self.templates, strict=True):
@@ -229,7 +231,7 @@ def _densest(layout: Layout) -> Layout:
     def dense(rows: Rows) -> Rows:
         return DenseRows(rows.n_rows, rows.width) if rows.size == rows.n_rows * rows.width else rows
 
-    return layout._replace(state=dense(layout.state), pair=dense(layout.pair))
+    return layout._replace(unigrams=dense(layout.unigrams), bigrams=dense(layout.bigrams))
 
 
 def _pack_rows(rows: Rows) -> dict[str, Any]:
@@ -312,7 +314,7 @@ def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: s
         return bool((rows.cols >= 0).all() and (rows.cols < rows.width).all())
 
     wrong = ""
-    if not (sound(layout.state, len(keys[0])) and sound(layout.pair, len(keys[1]))):
+    if not (sound(layout.unigrams, len(keys[0])) and sound(layout.bigrams, len(keys[1]))):
         wrong = "its attributes and weights do not fit together; train or copy it again."
     elif layout.steps is not None and layout.steps.shape != (layout.n_labels, layout.n_labels):
         wrong = f"its transitions do not fit its {layout.n_labels} labels; copy it again."

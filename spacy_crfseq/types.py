@@ -159,7 +159,7 @@ class Loss(Protocol):
     """
 
     @property
-    def gives(self) -> frozenset[str]: ...  # noqa: D102
+    def provides(self) -> frozenset[str]: ...  # noqa: D102
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         """Return the weighted sum over sequences and ADD its gradient to `grad`."""
@@ -307,7 +307,7 @@ class IndexedObjective(Objective, Protocol):
     """What methods need besides that work on one attribute after another and compute scores themselves."""
 
     @property
-    def learnt(self) -> Bools:
+    def trainable(self) -> Bools:
         """Which parameters of the last group, the scores that all positions share, are learnt; the others stay zero."""
 
     @property
@@ -343,7 +343,7 @@ class Optimizer(Protocol):
     """
 
     @property
-    def needs(self) -> frozenset[str]: ...  # noqa: D102
+    def requires(self) -> frozenset[str]: ...  # noqa: D102
     @property
     def penalties(self) -> frozenset[str]: ...  # noqa: D102
     @property

@@ -250,12 +250,12 @@ class Sentence(NamedTuple):
 def make_encoder(
     vocabulary: Vocabulary,
     templates: Sequence[str],
-    pair_templates: Sequence[str] = (),
+    bigram_templates: Sequence[str] = (),
     keys: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Encoder:
-    state, pair = (make_plan(parse(texts, BUILT_IN)) for texts in (templates, pair_templates))
-    lexical = sorted({*state.lexical, *pair.lexical})
-    return Encoder(state, pair, vocabulary.values_of(lexical), keys)
+    unigrams, bigrams = (make_plan(parse(texts, BUILT_IN)) for texts in (templates, bigram_templates))
+    lexical = sorted({*unigrams.lexical, *bigrams.lexical})
+    return Encoder(unigrams, bigrams, vocabulary.values_of(lexical), keys)
 
 
 def columns_of(vocabulary: Vocabulary, encoder: Encoder, sentences: Sequence[Sentence]) -> Columns:
@@ -290,7 +290,7 @@ def random_sentences(rng: np.random.Generator, n: int, longest: int = 6) -> list
 # --- training problems ----------------------------------------------------------------------------------------------
 
 TEMPLATES = ("LOWER[-1..1]", "SUFFIX2", "TAG[0]", "TAG[-1]|TAG[0]", "LOWER[-1]|TAG[0]")
-PAIR_TEMPLATES = ("BRIEF_SHAPE", "TAG[0]")
+BIGRAM_TEMPLATES = ("BRIEF_SHAPE", "TAG[0]")
 
 
 class Training(NamedTuple):
@@ -308,14 +308,14 @@ class Training(NamedTuple):
 
     def model(self, theta: Floats, labels: Sequence[str] = "ABC") -> LinearChainCRF:
         """Return the model with these parameters."""
-        blocks = self.encoder.state, self.encoder.pair
+        blocks = self.encoder.unigrams, self.encoder.bigrams
         keys, templates = (blocks[0].index.keys, blocks[1].index.keys), (blocks[0].template_of, blocks[1].template_of)
         return LinearChainCRF(labels, self.layout, theta, keys, self.objective.dictionary, templates)
 
     def random_theta(self, rng: np.random.Generator, scale: float = 0.5) -> Floats:
         """Return parameters [D], those that are not learnt zero."""
         theta = scale * rng.standard_normal(self.layout.size)
-        self.layout.hold(theta)
+        self.layout.zero_frozen(theta)
         return theta
 
 
@@ -325,7 +325,7 @@ def training_problem(
     n_sequences: int = 12,
     n_labels: int = 3,
     templates: Sequence[str] = TEMPLATES,
-    pair_templates: Sequence[str] = (),
+    bigram_templates: Sequence[str] = (),
     support: str = "observed",
     boundaries: bool = True,
     transitions: bool = True,
@@ -340,7 +340,7 @@ def training_problem(
     rng = np.random.default_rng(seed)
     sentences = random_sentences(rng, n_sequences)
     vocabulary = Vocabulary()
-    encoder = make_encoder(vocabulary, templates, pair_templates)
+    encoder = make_encoder(vocabulary, templates, bigram_templates)
     if dictionary_size:
         encoder.words = HashIndex()
     encoded = encoder.freeze(encoder.encode(columns_of(vocabulary, encoder, sentences)), 1)
@@ -356,10 +356,10 @@ def training_problem(
         table.now = random_candidates(rng, n_labels)
         partly = rng.random(len(gold)) < candidates
         gold[partly] = MISSING - 1 - _fitting(rng, table.now, right[partly])
-    n_attributes = encoder.state.index.size, encoder.pair.index.size
+    n_features = encoder.unigrams.index.size, encoder.bigrams.index.size
     observed = Dataset(encoded, gold, weights, table).observed()
     kinds: dict[str, Any] = {"support": support, "boundaries": boundaries, "transitions": transitions}
-    layout = make_layout(observed.encoded, observed.gold, n_labels, n_attributes, **kinds)
+    layout = make_layout(observed.encoded, observed.gold, n_labels, n_features, **kinds)
     dictionary = None
     if encoder.words is not None:
         known = encoder.words.keys, encoded.words, gold, all_allowed(n_labels)
@@ -385,10 +385,10 @@ def plain_dictionary(training: Training, size: int, min_count: int = 2) -> dict[
 def plain_scores(layout: Layout, theta: Floats, encoded: Encoded) -> Scores:
     """Return the scores of all sequences from dense weight matrices, one token at a time."""
     n, views = layout.n_labels, layout.views(theta)
-    state = _plain_sums(layout.state, views.state, encoded.state)
-    pair = _plain_sums(layout.pair, views.pair, encoded.pair)
-    transitions = views.transitions + pair.reshape(-1, n, n) if layout.pair.n_rows else views.transitions[None]
-    return Scores(state, transitions, views.start, views.end)
+    unigrams = _plain_sums(layout.unigrams, views.unigrams, encoded.unigrams)
+    bigrams = _plain_sums(layout.bigrams, views.bigrams, encoded.bigrams)
+    transitions = views.transitions + bigrams.reshape(-1, n, n) if layout.bigrams.n_rows else views.transitions[None]
+    return Scores(unigrams, transitions, views.start, views.end)
 
 
 def _plain_sums(rows: Rows, weights: Floats, ids: Ids) -> Floats:

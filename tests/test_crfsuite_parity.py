@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from spacy_crfseq.features.encoder import attribute_names
+from spacy_crfseq.features.encoder import feature_names
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.potentials.layout import make_layout
@@ -72,10 +72,10 @@ class Comparison:
         encoded = encoder.freeze(encoder.encode(columns_of(vocabulary, encoder, corpus.sentences)), 1)
         gold = np.array([self.labels.index(label) for labels in corpus.labels for label in labels], np.int32)
         layout = make_layout(
-            encoded, gold, len(self.labels), (encoder.state.index.size, 0), support=support, boundaries=False
+            encoded, gold, len(self.labels), (encoder.unigrams.index.size, 0), support=support, boundaries=False
         )
         data = Dataset(encoded, gold, np.ones(len(corpus.sentences)))
-        names = attribute_names(encoder.state, vocabulary.text_of)
+        names = feature_names(encoder.unigrams, vocabulary.text_of)
         return Objective(Linear(layout), [Term(data, SequentialLog())], L2(rho=2.0)), names
 
     def _train(self, corpus: Corpus, support: str, path: Path) -> tuple[float, pycrfsuite.Tagger]:
@@ -98,17 +98,17 @@ class Comparison:
         views = layout.views(theta)
         rows = {name: number for number, name in enumerate(self.names)}
         columns = {label: number for number, label in enumerate(self.labels)}
-        state = np.zeros((layout.state.n_rows, layout.n_labels))
+        state = np.zeros((layout.unigrams.n_rows, layout.n_labels))
         for (attribute, label), weight in self._model.state_features.items():
             state[rows[attribute], columns[label]] = weight
         for (first, second), weight in self._model.transitions.items():
             views.transitions[columns[first], columns[second]] = weight
-        if isinstance(layout.state, SparseRows):
-            owners = np.repeat(np.arange(layout.state.n_rows), np.diff(layout.state.ptr))
-            assert np.count_nonzero(state) == np.count_nonzero(state[owners, layout.state.cols])
-            views.state[:] = state[owners, layout.state.cols]
+        if isinstance(layout.unigrams, SparseRows):
+            owners = np.repeat(np.arange(layout.unigrams.n_rows), np.diff(layout.unigrams.ptr))
+            assert np.count_nonzero(state) == np.count_nonzero(state[owners, layout.unigrams.cols])
+            views.unigrams[:] = state[owners, layout.unigrams.cols]
         else:
-            views.state[:] = state.ravel()
+            views.unigrams[:] = state.ravel()
         return theta
 
 

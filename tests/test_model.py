@@ -19,7 +19,7 @@ from spacy_crfseq.potentials.rows import DenseRows, SparseRows
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.problems import (
-    PAIR_TEMPLATES,
+    BIGRAM_TEMPLATES,
     TEMPLATES,
     Training,
     all_allowed,
@@ -30,15 +30,15 @@ from tests.problems import (
 )
 
 LABELS = ["A", "B", "Ünï-code"]
-KINDS = list(product(["observed", "all"], [(), PAIR_TEMPLATES]))
-EVERY_KIND = pytest.mark.parametrize(("support", "pair_templates"), KINDS)
+KINDS = list(product(["observed", "all"], [(), BIGRAM_TEMPLATES]))
+EVERY_KIND = pytest.mark.parametrize(("support", "bigram_templates"), KINDS)
 FREE = all_allowed(3)
 
 
 def make_model(
-    support: str = "observed", pair_templates: tuple[str, ...] = PAIR_TEMPLATES, dtype: type = np.float64
+    support: str = "observed", bigram_templates: tuple[str, ...] = BIGRAM_TEMPLATES, dtype: type = np.float64
 ) -> tuple[LinearChainCRF, Training]:
-    training = training_problem(7, n_sequences=10, support=support, pair_templates=pair_templates)
+    training = training_problem(7, n_sequences=10, support=support, bigram_templates=bigram_templates)
     return training.model(training.random_theta(np.random.default_rng(1)).astype(dtype), LABELS), training
 
 
@@ -54,8 +54,8 @@ def all_scores(model: LinearChainCRF, training: Training) -> Scores:
 
 @EVERY_KIND
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scores_are_sums_of_weights(support: str, pair_templates: tuple[str, ...], dtype: type) -> None:
-    model, training = make_model(support, pair_templates, dtype)
+def test_scores_are_sums_of_weights(support: str, bigram_templates: tuple[str, ...], dtype: type) -> None:
+    model, training = make_model(support, bigram_templates, dtype)
     for array, expected in zip(
         all_scores(model, training), plain_scores(model.layout, model.theta, training.encoded), strict=True
     ):
@@ -64,20 +64,20 @@ def test_scores_are_sums_of_weights(support: str, pair_templates: tuple[str, ...
 
 
 @EVERY_KIND
-def test_decoding_and_marginals_equal_the_enumeration(support: str, pair_templates: tuple[str, ...]) -> None:
-    model, training = make_model(support, pair_templates)
+def test_decoding_and_marginals_equal_the_enumeration(support: str, bigram_templates: tuple[str, ...]) -> None:
+    model, training = make_model(support, bigram_templates)
     scores, offsets = plain_scores(model.layout, model.theta, training.encoded), training.encoded.offsets
     posterior = model.posterior(training.encoded, FREE)
     labels, marginals = posterior.decode(Viterbi()), posterior.marginals()
     reference.assert_exact(labels, marginals, scores, offsets)
 
 
-@pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
+@pytest.mark.parametrize("bigram_templates", [(), BIGRAM_TEMPLATES])
 @pytest.mark.parametrize("shard", [1, 20, 100])
 def test_shards_of_any_size_give_the_same(
-    pair_templates: tuple[str, ...], shard: int, monkeypatch: pytest.MonkeyPatch
+    bigram_templates: tuple[str, ...], shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, training = make_model(pair_templates=pair_templates)
+    model, training = make_model(bigram_templates=bigram_templates)
     allowed = np.random.default_rng(0).random((training.encoded.n_tokens, 3)) < 0.7
     allowed[:, 0] |= ~allowed.any(1)
 
@@ -107,8 +107,8 @@ def test_shards_cover_every_sequence_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 @EVERY_KIND
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_stored_model_is_the_same(support: str, pair_templates: tuple[str, ...], dtype: type) -> None:
-    model, training = make_model(support, pair_templates, dtype)
+def test_a_stored_model_is_the_same(support: str, bigram_templates: tuple[str, ...], dtype: type) -> None:
+    model, training = make_model(support, bigram_templates, dtype)
     again = LinearChainCRF.from_bytes(model.to_bytes())
     assert again.labels == LABELS
     assert again.theta.dtype == dtype
@@ -163,7 +163,7 @@ def test_flipped_bytes_never_crash() -> None:
             found = LinearChainCRF.from_bytes(bytes(damaged))
         except ModelFileError:
             continue
-        assert len(found.keys[0]) == found.layout.state.n_rows
+        assert len(found.keys[0]) == found.layout.unigrams.n_rows
         if len(found.keys[0]) == len(model.keys[0]) and len(found.keys[1]) == len(model.keys[1]):
             all_scores(found, training)
 
@@ -242,8 +242,8 @@ def test_damaged_blocks(case: str, block: str) -> None:
 
 
 @EVERY_KIND
-def test_new_labels_leave_old_scores_alone(support: str, pair_templates: tuple[str, ...]) -> None:
-    model, training = make_model(support, pair_templates)
+def test_new_labels_leave_old_scores_alone(support: str, bigram_templates: tuple[str, ...]) -> None:
+    model, training = make_model(support, bigram_templates)
     labels = ["new", "B", "Ünï-code", "newer", "A"]
     wider = model.with_labels(labels)
     old = np.array([labels.index(label) for label in LABELS])
@@ -264,13 +264,13 @@ def test_new_labels_can_be_learnt(support: str) -> None:
     model, _ = make_model(support)
     wider = model.with_labels([*LABELS, "new"])
     places = np.arange(wider.layout.size, dtype=np.float64)
-    wider.layout.hold(places)
+    wider.layout.zero_frozen(places)
     free = wider.layout.views(places)
     assert free.transitions[3].all()
     assert free.transitions[:, 3].all()
     if model.layout.steps is not None:
         np.testing.assert_array_equal(free.transitions[:3, :3] > 0, model.layout.steps)
-    rows = wider.layout.state
+    rows = wider.layout.unigrams
     if isinstance(rows, DenseRows):
         assert rows.width == 4
     else:
@@ -282,9 +282,9 @@ def test_a_model_without_transitions_stays_without(support: str) -> None:
     training = training_problem(7, support=support, transitions=False)
     wider = training.model(np.zeros(training.layout.size)).with_labels([*"ABC", "new"], transitions=False)
     free = np.ones(wider.layout.size)
-    wider.layout.hold(free)
+    wider.layout.zero_frozen(free)
     assert not wider.layout.views(free).transitions.any()
-    assert wider.layout.views(free).state.all()
+    assert wider.layout.views(free).unigrams.all()
 
 
 def test_the_same_labels_give_the_same_model() -> None:
@@ -296,18 +296,18 @@ def test_the_same_labels_give_the_same_model() -> None:
 
 
 def compact_model(
-    support: str, pair_templates: tuple[str, ...], share: float, threshold: float
+    support: str, bigram_templates: tuple[str, ...], share: float, threshold: float
 ) -> tuple[LinearChainCRF, LinearChainCRF, Training, Encoded]:
     """Return a model with some small weights, its compact form, the problem, and its text as the latter sees it."""
-    model, training = make_model(support, pair_templates)
+    model, training = make_model(support, bigram_templates)
     rng = np.random.default_rng(2)
     theta = model.theta.copy()
     small = rng.random(len(theta)) < share
     theta[small] = rng.uniform(-threshold, threshold, small.sum())
-    training.layout.hold(theta)
+    training.layout.zero_frozen(theta)
     model.set_theta(theta)
     compact = model.compact(threshold)
-    encoder = make_encoder(training.vocabulary, TEMPLATES, pair_templates, keys=compact.keys)
+    encoder = make_encoder(training.vocabulary, TEMPLATES, bigram_templates, keys=compact.keys)
     return model, compact, training, encoder.encode(columns_of(training.vocabulary, encoder, training.sentences))
 
 
@@ -315,9 +315,9 @@ def compact_model(
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.7, 1.0])
 @pytest.mark.parametrize("threshold", [0.0, 0.2])
 def test_a_compact_model_has_only_the_weights_that_count(
-    support: str, pair_templates: tuple[str, ...], share: float, threshold: float
+    support: str, bigram_templates: tuple[str, ...], share: float, threshold: float
 ) -> None:
-    model, compact, training, encoded = compact_model(support, pair_templates, share, threshold)
+    model, compact, training, encoded = compact_model(support, bigram_templates, share, threshold)
     large = np.where(np.abs(model.theta) > threshold, model.theta, 0)
     expected = plain_scores(model.layout, large, training.encoded)
     found = compact.source(encoded).forward((0, len(encoded.offsets) - 1))[0]
@@ -329,7 +329,7 @@ def test_a_compact_model_has_only_the_weights_that_count(
         again.source(encoded).forward((0, 5))[0].emissions, compact.source(encoded).forward((0, 5))[0].emissions
     )
     for rows, keys, old, weights in zip(
-        (compact.layout.state, compact.layout.pair), compact.keys, model.keys, compact.views, strict=False
+        (compact.layout.unigrams, compact.layout.bigrams), compact.keys, model.keys, compact.views, strict=False
     ):
         assert rows.n_rows == len(keys) <= len(old)
         assert set(keys.tolist()) <= set(old.tolist())
@@ -344,8 +344,8 @@ def test_a_compact_model_has_only_the_weights_that_count(
 
 @EVERY_KIND
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.7])
-def test_without_zeros_the_scores_are_the_same(support: str, pair_templates: tuple[str, ...], share: float) -> None:
-    model, compact, training, encoded = compact_model(support, pair_templates, share, 0.0)
+def test_without_zeros_the_scores_are_the_same(support: str, bigram_templates: tuple[str, ...], share: float) -> None:
+    model, compact, training, encoded = compact_model(support, bigram_templates, share, 0.0)
     n_sequences = training.objective.n_sequences
     before, after = all_scores(model, training), compact.source(encoded).forward((0, n_sequences))[0]
     for array, expected in zip(after, before, strict=True):

@@ -14,7 +14,7 @@ from spacy_crfseq.potentials import layout
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.problems import (
-    PAIR_TEMPLATES,
+    BIGRAM_TEMPLATES,
     Problem,
     Training,
     all_allowed,
@@ -24,13 +24,13 @@ from tests.problems import (
 )
 
 FREE = all_allowed(3)
-SHARED_AND_PER_POSITION = pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES], ids=["shared", "pairs"])
+SHARED_AND_PER_POSITION = pytest.mark.parametrize("bigram_templates", [(), BIGRAM_TEMPLATES], ids=["shared", "pairs"])
 
 
 def make_model(
-    pair_templates: tuple[str, ...] = (), dtype: type = np.float64, scale: float = 0.5
+    bigram_templates: tuple[str, ...] = (), dtype: type = np.float64, scale: float = 0.5
 ) -> tuple[LinearChainCRF, Training]:
-    training = training_problem(7, n_sequences=10, pair_templates=pair_templates)
+    training = training_problem(7, n_sequences=10, bigram_templates=bigram_templates)
     theta = training.random_theta(np.random.default_rng(1), scale).astype(dtype)
     return training.model(theta), training
 
@@ -38,8 +38,8 @@ def make_model(
 @SHARED_AND_PER_POSITION
 @pytest.mark.parametrize("k", [1, 5, 800])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_best_labellings_and_their_probabilities(pair_templates: tuple[str, ...], k: int, seed: int) -> None:
-    model, training = make_model(pair_templates)
+def test_the_best_labellings_and_their_probabilities(bigram_templates: tuple[str, ...], k: int, seed: int) -> None:
+    model, training = make_model(bigram_templates)
     encoded, temperature = training.encoded, (1.0, 2.5)[seed % 2]
     scores = plain_scores(model.layout, model.theta, encoded)
     problem = Problem(scores, training.objective.batch)
@@ -61,8 +61,8 @@ def test_the_best_labellings_and_their_probabilities(pair_templates: tuple[str, 
 
 
 @SHARED_AND_PER_POSITION
-def test_shards_of_any_size_give_the_same(pair_templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    model, training = make_model(pair_templates)
+def test_shards_of_any_size_give_the_same(bigram_templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    model, training = make_model(bigram_templates)
     expected = model.posterior(training.encoded, FREE).nbest(4)
     monkeypatch.setattr(layout, "SHARD_FLOATS", 20)
     found = model.posterior(training.encoded, FREE).nbest(4)

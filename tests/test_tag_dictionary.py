@@ -19,7 +19,7 @@ from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.terms import Term
 from tests import reference
 from tests.problems import (
-    PAIR_TEMPLATES,
+    BIGRAM_TEMPLATES,
     Training,
     all_allowed,
     hash_of,
@@ -97,9 +97,9 @@ def test_free_standing_labels_get_along_with_each_other() -> None:
 # --- scores ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
-def test_decoding_and_marginals_equal_the_enumeration(pair_templates: tuple[str, ...]) -> None:
-    model, training = make_model(pair_templates=pair_templates)
+@pytest.mark.parametrize("bigram_templates", [(), BIGRAM_TEMPLATES])
+def test_decoding_and_marginals_equal_the_enumeration(bigram_templates: tuple[str, ...]) -> None:
+    model, training = make_model(bigram_templates=bigram_templates)
     scores = plain_scores(model.layout, model.theta, training.encoded)
     scores.emissions[~plainly_allowed(training)] = -np.inf
     assert np.isneginf(scores.emissions).any()

@@ -161,8 +161,8 @@ def _rows(attr: str, options: Options) -> list[Row]:
         for known in (VERB, TAG, ALL, MORE):
             counts, others, begun = [], [], process_time()
             for tested in folds:
-                learnt = [example for n, example in enumerate(corpus.pool) if n not in set(tested)]
-                theta = corpus.adapt(start, learnt, known, seed, **more)
+                trainable = [example for n, example in enumerate(corpus.pool) if n not in set(tested)]
+                theta = corpus.adapt(start, trainable, known, seed, **more)
                 counts.append(corpus.right(theta, [corpus.pool[n] for n in tested]))
                 others.append(corpus.task.score("others", theta))
             rows.append(_row(corpus, known, seed, counts, others, seconds=round(process_time() - begun, 1)))

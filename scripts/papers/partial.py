@@ -1,7 +1,7 @@
 """Tsuboi et al. (2008), by stand-in: labels of single tokens removed at random, and what becomes of the others.
 
 Each label that is left is noted on a gold Doc that has no other annotation, as a user would, through what
-`CRFComponent.restrict` writes.
+`CRFComponent.clamp` writes.
 """
 
 from __future__ import annotations

@@ -283,9 +283,11 @@ class Task:
 
 def within(whole: Layout, part: Layout) -> NDArray[np.int64]:
     """Return where in `whole` the weights of `part` are, a layout with some of its weights."""
-    pair, shared = whole.state.size, whole.state.size + whole.pair.size
+    pair, shared = whole.unigrams.size, whole.unigrams.size + whole.bigrams.size
     shared_scores = np.arange(shared, whole.size)
-    return np.concatenate([_places(whole.state, part.state), pair + _places(whole.pair, part.pair), shared_scores])
+    return np.concatenate(
+        [_places(whole.unigrams, part.unigrams), pair + _places(whole.bigrams, part.bigrams), shared_scores]
+    )
 
 
 def _places(whole: Rows, part: Rows) -> NDArray[np.int64]:
@@ -323,7 +325,7 @@ def _made(make: Callable[[], Any]) -> Any:
 def _optimality(objective: Any, theta: Floats) -> tuple[float, float]:
     """Return the objective and the length of its shortest subgradient, relative to the weights."""
     strengths = objective.regularizer.strengths
-    if strengths is None or "value_and_grad" not in getattr(objective.loss, "gives", {"value_and_grad"}):
+    if strengths is None or "value_and_grad" not in getattr(objective.loss, "provides", {"value_and_grad"}):
         return float("nan"), float("nan")
     value, _, gradient = objective.value_and_grad(theta)
     toward = np.where(

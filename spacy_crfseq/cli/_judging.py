@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
     from ..pages.marks import TextStyle
-    from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
+    from ..pipeline.doc_posterior import DocPosterior
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -55,8 +55,8 @@ def for_each_component(
 
 
 def judge(
-    pipe: CRFComponent, examples: Sequence[Example], docs: Sequence[Doc], answers: Answers | None = None
-) -> tuple[Judged, Answers]:
+    pipe: CRFComponent, examples: Sequence[Example], docs: Sequence[Doc], answers: DocPosterior | None = None
+) -> tuple[Judged, DocPosterior]:
     """Return what a component predicts for Docs beside the gold annotation, and its answers.
 
     RAISES DataError: If the gold annotation has nothing for it.
@@ -70,7 +70,7 @@ def judge(
             f"Component {pipe.name!r}: the file holds no gold annotation for it ({what}). Check --format, or give a "
             "file that does."
         )
-    answers = answers or pipe.ask(docs, preset=True)
+    answers = answers or pipe.posterior(docs, preset=True)
     plain, sure = pipe.annotation.scheme is None, not is_local(pipe.method.loss)
     tags = [[answers.tags[label] for label in labels.tolist()] for labels in answers.labels]
     if sure:

@@ -130,7 +130,7 @@ def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -
     read = lambda docs, columns: read_docs(docs, columns, annotation.reads, features.token_functions)  # noqa: E731
     unread = pipe.reads - set(encoder.columns)
     found = collect(setup.train, annotation, encoder, read, PartialTable(annotation), name, unread)
-    uses = template_uses(encoder.state, found.known.state) + template_uses(encoder.pair, found.known.pair)
+    uses = template_uses(encoder.unigrams, found.known.unigrams) + template_uses(encoder.bigrams, found.known.bigrams)
     unset = [column for column in found.absent if column not in _set_before(setup, name)]
     return Component(len(annotation.found_tags(found.tags)), found.known.n_tokens, uses, unset, cost)
 

@@ -33,7 +33,7 @@ from ._judging import in_batches
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..pipeline.answers import Answers, Scored
+    from ..pipeline.doc_posterior import DocPosterior, Scored
 
 BATCH = 128
 
@@ -114,7 +114,7 @@ def active(
         with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
             for batch in in_batches(read_texts(nlp, texts, format_name), BATCH):
                 docs = run_between(nlp, [text.doc for text in batch], None, name)
-                answers = pipe.ask(docs, preset=True)
+                answers = pipe.posterior(docs, preset=True)
                 values = MEASURES[by](answers, nbest)
 
                 def tasks() -> list[dict[str, Any]]:
@@ -137,11 +137,11 @@ def _each(measure: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.flo
     return np.array([float(measure(item)) for item in items])
 
 
-def _logs(answers: Answers, n: int) -> Iterator[list[float]]:
+def _logs(answers: DocPosterior, n: int) -> Iterator[list[float]]:
     return ([labelling.log_probability for labelling in labellings] for labellings in answers.nbest(n))
 
 
-MEASURES: Mapping[str, Callable[[Answers, int], NDArray[np.float64]]] = {
+MEASURES: Mapping[str, Callable[[DocPosterior, int], NDArray[np.float64]]] = {
     "entropy": lambda answers, _: answers.entropies(),
     "least-confidence": lambda answers, _: measures.least_confidence(answers.log_probabilities()),
     "margin": lambda answers, _: _each(measures.margin, _logs(answers, 2)),

@@ -157,7 +157,7 @@ def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]
             return answers.probabilities_at(temperature)[judged.known]
 
         temperature = round(fit_temperature(probabilities_at, judged.certainties()[1]), 4)
-    return judged, judge(pipe, examples, docs, pipe.ask(docs, preset=True, temperature=temperature))[0]
+    return judged, judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))[0]
 
 
 def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> None:

@@ -120,7 +120,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
         if parts[name].lengths:
             between = ", doc " if layout.name == DOCBIN else ":"
             where = lambda line: f"{path}{between}{line}" if line else str(path)  # noqa: B023, E731
-            findings += findings_of(parts[name], where, strict=source.strict, learnt=name == "train")
+            findings += findings_of(parts[name], where, strict=source.strict, trainable=name == "train")
         elif not broken[name].count:
             findings.append(Finding("fail", f"{path}: no sentence in the file."))
     if all(parts[name].lengths for name in files) and dev:

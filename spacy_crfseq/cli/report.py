@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ..pipeline.answers import Answers
     from ..pipeline.component import CRFComponent
+    from ..pipeline.doc_posterior import DocPosterior
 
 LOG = "log.jsonl"
 """The log of `fit`, which lies beside the models."""
@@ -146,7 +146,7 @@ def report(
     return list(results.values())
 
 
-def _sequences(judged: Judged, answers: Answers) -> Sequences:
+def _sequences(judged: Judged, answers: DocPosterior) -> Sequences:
     sure = np.zeros(len(answers.offsets) - 1)
     if judged.temperature is not None:
         sure = answers.posterior.log_probabilities(answers.all_labels)

@@ -100,7 +100,7 @@ def _entries(nlp: Language, name: str, pipe: CRFComponent, texts: Sequence[Text]
     from ..pages.show import Entry
 
     docs = run_between(nlp, [text.doc for text in texts], None, name)
-    answers = pipe.ask(docs, preset=True)
+    answers = pipe.posterior(docs, preset=True)
     whole = answers.log_probabilities().tolist()
     return [
         Entry(text.line, tokens_of(doc), spans, exp(min(0.0, logarithm)))

@@ -172,7 +172,7 @@ def _names(
 ) -> dict[tuple[int, int], tuple[str, bool]]:
     pipe: Any = nlp.get_pipe(component)
     keys, needed = pipe.crf.keys, {w[:2] for w in weights}
-    if known := pipe.doc_model.attribute_names:
+    if known := pipe.doc_model.feature_names:
         return {(block, number): (known[block * len(keys[0]) + number], True) for block, number in needed}
     names = dict.fromkeys(needed, (NAMELESS, False))
     if (templates := pipe.crf.templates) is not None:
@@ -181,7 +181,7 @@ def _names(
     wanted = np.zeros(len(keys[0]), np.bool_), np.zeros(len(keys[1]), np.bool_)
     for block, number in needed:
         wanted[block][number] = True
-    reader = pipe.doc_model.attribute_reader()
+    reader = pipe.doc_model.feature_reader()
 
     def sources() -> Iterator[BothActive]:
         yield from reader.active_strings()

@@ -78,7 +78,7 @@ def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
             nlp.add_pipe(factory, config={"optimizer": block})
             docs = _exercise(nlp, factory, COPIES if everything else 1)
             if everything:
-                answers = nlp.get_pipe(factory).ask(docs)  # type: ignore[attr-defined]
+                answers = nlp.get_pipe(factory).posterior(docs)  # type: ignore[attr-defined]
                 for ask in (answers.spans, answers.marginals, answers.log_probabilities, answers.entropies):
                     ask()
                 answers.nbest(2)

@@ -18,7 +18,7 @@ from ..model import LinearChainCRF
 from ..types import Ints, Offsets, Scores
 from .weights import Entries, entries
 
-STATE, PAIR, TRANSITION, START, END, DICTIONARY, ADDED = range(7)
+UNIGRAM, BIGRAM, TRANSITION, START, END, DICTIONARY, ADDED = range(7)
 KINDS = ("state", "pair", "transition", "start", "end", "dictionary", "added")
 """Names of the kinds of addends, by their numbers."""
 
@@ -67,10 +67,10 @@ class Addends:
         long = np.diff(offsets) > 0
         self._before[offsets[:-1][long]] = -1
         inner = np.flatnonzero(self._before >= 0)
-        groups = [_Group(STATE, one.template, one.tokens, one.attributes) for one in active[0]]
+        groups = [_Group(UNIGRAM, one.template, one.tokens, one.attributes) for one in active[0]]
         for one in active[1]:
             has_step = self._before[one.tokens] >= 0
-            groups.append(_Group(PAIR, one.template, one.tokens, np.where(has_step, one.attributes, -1)))
+            groups.append(_Group(BIGRAM, one.template, one.tokens, np.where(has_step, one.attributes, -1)))
         groups += [_bare(TRANSITION, inner), _bare(START, offsets[:-1][long]), _bare(END, offsets[1:][long] - 1)]
         if words is not None:
             groups.append(_bare(DICTIONARY, np.flatnonzero(words >= 0)))
@@ -97,7 +97,7 @@ class Addends:
         before = labels[self._before[tokens]].astype(np.int64)  # unused at a beginning
         out = np.zeros(len(tokens))
         columns = (here, before * self._crf.layout.n_labels + here)
-        for kind, weights, column in zip((STATE, PAIR), self._weights, columns, strict=True):
+        for kind, weights, column in zip((UNIGRAM, BIGRAM), self._weights, columns, strict=True):
             mine = kinds == kind
             out[mine] = weights.look_up(attributes[mine], column[mine])
         for kind, values in (

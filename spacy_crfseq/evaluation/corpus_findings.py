@@ -29,7 +29,7 @@ class Finding(NamedTuple):
     places: tuple[str, ...] = ()
 
 
-def findings_of(part: Part, where: Where, *, strict: bool = False, learnt: bool = True) -> list[Finding]:
+def findings_of(part: Part, where: Where, *, strict: bool = False, trainable: bool = True) -> list[Finding]:
     """Return what is to be known and corrected about a part that holds sentences.
 
     strict: Whether the corpus reader refuses invalid tags.
@@ -38,7 +38,7 @@ def findings_of(part: Part, where: Where, *, strict: bool = False, learnt: bool 
     found = _of_text(part, where)
     for name, column in part.columns.items():
         found += _of_column(name, column, where, strict)
-        if learnt:
+        if trainable:
             found += _of_labels(name, column, where)
     return found
 

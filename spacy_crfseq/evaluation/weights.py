@@ -58,7 +58,7 @@ class Entries:
 
 def entries(crf: LinearChainCRF) -> tuple[Entries, Entries]:
     """Return the weights of the state and of the pair block."""
-    return Entries(crf.layout.state, crf.views.state), Entries(crf.layout.pair, crf.views.pair)
+    return Entries(crf.layout.unigrams, crf.views.unigrams), Entries(crf.layout.bigrams, crf.views.bigrams)
 
 
 class TemplateWeights(NamedTuple):

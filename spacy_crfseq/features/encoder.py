@@ -63,8 +63,8 @@ class Encoded(NamedTuple):
     inputs (tuple[NDArray, ...]): [T, ...] inputs of the added potentials.
     """
 
-    state: Ids
-    pair: Ids
+    unigrams: Ids
+    bigrams: Ids
     offsets: Offsets
     words: Ints | None = None
     inputs: tuple[NDArray[Any], ...] = ()
@@ -83,7 +83,7 @@ class Encoded(NamedTuple):
     def _of(self, tokens: Tokens, offsets: Offsets) -> Encoded:
         words = None if self.words is None else self.words[tokens]
         inputs = tuple(values[tokens] for values in self.inputs)
-        return Encoded(self.state.take(tokens), self.pair.take(tokens), offsets, words, inputs)
+        return Encoded(self.unigrams.take(tokens), self.bigrams.take(tokens), offsets, words, inputs)
 
 
 class Active(NamedTuple):
@@ -107,17 +107,17 @@ def concatenate(parts: Sequence[Encoded]) -> Encoded:
     """
     if len(parts) == 1:
         return parts[0]
-    if any(part.state.store is not parts[0].state.store for part in parts):
+    if any(part.unigrams.store is not parts[0].unigrams.store for part in parts):
         raise ValueError("Encoded texts can only be joined where they come from one encoder with the same caches.")
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    state, pair = (
+    unigrams, bigrams = (
         Ids(np.concatenate([ids.bags for ids in block]), np.concatenate([ids.attrs for ids in block]), block[0].store)
-        for block in ([part.state for part in parts], [part.pair for part in parts])
+        for block in ([part.unigrams for part in parts], [part.bigrams for part in parts])
     )
     words = [part.words for part in parts if part.words is not None]
     inputs = tuple(np.concatenate(values) for values in zip(*(part.inputs for part in parts), strict=True))
-    return Encoded(state, pair, offsets, np.concatenate(words) if words else None, inputs)
+    return Encoded(unigrams, bigrams, offsets, np.concatenate(words) if words else None, inputs)
 
 
 def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offsets]:
@@ -203,7 +203,7 @@ class Block:
             words = self._lexicon.shifted(rows, offsets, slot.offset)
             new = np.unique(words[self._table.array[words, i] == UNKNOWN])
             if len(new):
-                members = [self._word_attributes(n, new) for n in slot.templates]
+                members = [self._word_features(n, new) for n in slot.templates]
                 found = members[0] if len(members) == 1 else self.store.add(np.stack(members, axis=1))
                 self._table.array[new, i] = found
 
@@ -260,7 +260,7 @@ class Block:
                 kernels.hashing.mix_words(values, rows, text.offsets, offset, width, keys)
         return keys
 
-    def _word_attributes(self, number: int, words: Ints) -> Ints:
+    def _word_features(self, number: int, words: Ints) -> Ints:
         """Return the attribute ids [R] of a lexeme slot's template for rows [R] of the lexicon."""
         template, whole = self.plan.templates[number], np.array([0, len(words)], np.int64)
         columns = [self._lexicon.column(part.attribute) for part in template.parts]
@@ -372,22 +372,24 @@ class Encoder:
     """Words, and distinct bags of a block, at which the caches are emptied."""
 
     def __init__(
-        self, state: Plan, pair: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
+        self, unigrams: Plan, bigrams: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
     ) -> None:
-        self.columns = column_names(state, pair)
-        self._new_lexicon = partial(Lexicon, lexical_names(state, pair), max(state.width, pair.width), values_of)
+        self.columns = column_names(unigrams, bigrams)
+        self._new_lexicon = partial(
+            Lexicon, lexical_names(unigrams, bigrams), max(unigrams.width, bigrams.width), values_of
+        )
         self.pinned = False
         self.words: HashIndex | None = None
         self._lexicon = self._new_lexicon()
-        self.state, self.pair = (
+        self.unigrams, self.bigrams = (
             Block(plan, self._lexicon, self.columns, own)
-            for plan, own in zip((state, pair), keys or (None, None), strict=True)
+            for plan, own in zip((unigrams, bigrams), keys or (None, None), strict=True)
         )
 
     @property
     def frozen(self) -> bool:
         """Whether the attribute ids are fixed."""
-        return self.state.frozen
+        return self.unigrams.frozen
 
     def trim(self, limit: int, sums: int) -> None:
         """Empty the cache of bags, or of words and bags, if they take more than `limit` bytes.
@@ -399,25 +401,25 @@ class Encoder:
             return
         if self._lexicon.n_bytes > limit:
             self._forget()
-        elif self.state.n_bytes + self.pair.n_bytes + sums > limit:
-            self.state.forget(self._lexicon)
-            self.pair.forget(self._lexicon)
+        elif self.unigrams.n_bytes + self.bigrams.n_bytes + sums > limit:
+            self.unigrams.forget(self._lexicon)
+            self.bigrams.forget(self._lexicon)
 
     def keep_names(self) -> None:
-        """Remember where each new attribute came from, for `attribute_names`."""
-        self.state.origins, self.pair.origins = [], []
+        """Remember where each new attribute came from, for `feature_names`."""
+        self.unigrams.origins, self.bigrams.origins = [], []
 
     def encode(self, text: Columns) -> Encoded:
         """Return the ids of a text."""
-        sizes = (self._lexicon.size, self.state.store.size, self.pair.store.size)
+        sizes = (self._lexicon.size, self.unigrams.store.size, self.bigrams.store.size)
         if self.frozen and not self.pinned and max(sizes) > self.MAX_CACHED:
             self._forget()
         try:
             rows = self._lexicon.rows(text.orths)
-            state, pair, words = self.state.encode(rows, text), self.pair.encode(rows, text), None
+            unigrams, bigrams, words = self.unigrams.encode(rows, text), self.bigrams.encode(rows, text), None
             if self.words is not None:
                 words = (self.words.find(text.orths) if self.frozen else self.words.add(text.orths))[0]
-            return Encoded(state, pair, text.offsets, words, text.inputs)
+            return Encoded(unigrams, bigrams, text.offsets, words, text.inputs)
         except BaseException:  # such as Ctrl-C between two tables that belong together
             if self.frozen:
                 self._forget()
@@ -429,30 +431,33 @@ class Encoder:
         This adds to the lexicon, but not to the caches of `encode`.
         """
         rows = self._lexicon.rows(text.orths)
-        return self.state.active(rows, text), self.pair.active(rows, text)
+        return self.unigrams.active(rows, text), self.bigrams.active(rows, text)
 
     def freeze(self, encoded: Encoded, min_count: int) -> Encoded:
         """End the growing phase; see `Block.freeze`."""
-        state, pair = self.state.freeze(encoded.state, min_count), self.pair.freeze(encoded.pair, min_count)
-        return encoded._replace(state=state, pair=pair)
+        unigrams, bigrams = (
+            self.unigrams.freeze(encoded.unigrams, min_count),
+            self.bigrams.freeze(encoded.bigrams, min_count),
+        )
+        return encoded._replace(unigrams=unigrams, bigrams=bigrams)
 
     def keep(self, encoded: Encoded, kept: tuple[Bools, Bools]) -> Encoded:
         """Drop attributes of both blocks after `freeze`; see `Block.keep`."""
-        state, pair = self.state.keep(encoded.state, kept[0]), self.pair.keep(encoded.pair, kept[1])
-        return encoded._replace(state=state, pair=pair)
+        unigrams, bigrams = self.unigrams.keep(encoded.unigrams, kept[0]), self.bigrams.keep(encoded.bigrams, kept[1])
+        return encoded._replace(unigrams=unigrams, bigrams=bigrams)
 
     def renumbered(self, encoded: Encoded) -> Encoded:
         """See `Block.renumbered`."""
-        state, pair = self.state.renumbered(encoded.state), self.pair.renumbered(encoded.pair)
-        return encoded._replace(state=state, pair=pair)
+        unigrams, bigrams = self.unigrams.renumbered(encoded.unigrams), self.bigrams.renumbered(encoded.bigrams)
+        return encoded._replace(unigrams=unigrams, bigrams=bigrams)
 
     def _forget(self) -> None:
         self._lexicon = self._new_lexicon()
-        self.state.forget(self._lexicon)
-        self.pair.forget(self._lexicon)
+        self.unigrams.forget(self._lexicon)
+        self.bigrams.forget(self._lexicon)
 
 
-def attribute_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
+def feature_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
     """Return the names, such as ``LOWER[-1]=the``, of all attributes of a block that kept their origins."""
     return [name for number, values in block.origins or [] for name in names_of(block.plan, number, values, text_of)]
 

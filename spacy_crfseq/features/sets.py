@@ -18,7 +18,7 @@ class FeatureSet:
     """Templates of a component.
 
     templates (tuple[str, ...]): Templates whose attributes score a label.
-    pair_templates (tuple[str, ...]): Templates whose attributes score a label and the one before it together, the
+    bigram_templates (tuple[str, ...]): Templates whose attributes score a label and the one before it together, the
         features lambda_{y',y,x} of Sokolovska (2010), section 3.1, beside the transitions.
     functions (Mapping[str, LexemeFunction]): Attributes of your own by their names: functions of a word's text.
     token_functions (Mapping[str, TokenFunction]): Sets of attributes of your own by their names: functions of a token
@@ -28,7 +28,7 @@ class FeatureSet:
     """
 
     templates: tuple[str, ...]
-    pair_templates: tuple[str, ...] = ()
+    bigram_templates: tuple[str, ...] = ()
     functions: Mapping[str, LexemeFunction] = field(default_factory=dict)
     token_functions: Mapping[str, TokenFunction] = field(default_factory=dict)
 
@@ -53,14 +53,14 @@ class FeatureSet:
         unused = sorted(set(self.token_functions) - set().union(*(plan.functions for plan in self.plans())))
         if unused:
             raise ConfigError(f"Token functions {unused} are in no template; add '{unused[0]}[0]' to templates.")
-        if not self.templates and not self.pair_templates:
+        if not self.templates and not self.bigram_templates:
             raise ConfigError("A feature set needs at least one template, for example 'LOWER[-1..1]'.")
 
     def plans(self) -> tuple[Plan, Plan]:
         """Return the parsed templates as plans: for single labels and for label pairs."""
         known = {*BUILT_IN, *self.functions, *self.token_functions}
-        state, pair = (parse(texts, known) for texts in (self.templates, self.pair_templates))
-        return make_plan(state, self.token_functions), make_plan(pair, self.token_functions)
+        unigrams, bigrams = (parse(texts, known) for texts in (self.templates, self.bigram_templates))
+        return make_plan(unigrams, self.token_functions), make_plan(bigrams, self.token_functions)
 
 
 def columns_read(function: TokenFunction) -> tuple[str, ...]:
@@ -70,19 +70,19 @@ def columns_read(function: TokenFunction) -> tuple[str, ...]:
 
 def custom(
     templates: list[str],
-    pair_templates: list[str] | None = None,
+    bigram_templates: list[str] | None = None,
     functions: dict[str, Any] | None = None,  # checked by FeatureSet: confection would check before resolving
     token_functions: dict[str, Any] | None = None,
 ) -> FeatureSet:
     """Return exactly the given templates (registered as ``spacy_crfseq.Templates.v1``).
 
     templates (list[str]): Templates whose attributes score a label.
-    pair_templates (list[str] | None): Templates whose attributes score a label and the one before it together.
+    bigram_templates (list[str] | None): Templates whose attributes score a label and the one before it together.
     functions (dict | None): Attributes of your own: their names, and blocks that name functions of a word's text.
     token_functions (dict | None): Sets of attributes of your own: their names, and blocks that name functions of a
         token in its sequence.
     """
-    return FeatureSet(tuple(templates), tuple(pair_templates or ()), functions or {}, token_functions or {})
+    return FeatureSet(tuple(templates), tuple(bigram_templates or ()), functions or {}, token_functions or {})
 
 
 def _affixes(*lengths: int) -> list[str]:

@@ -80,9 +80,9 @@ class TemplateFile:
         return self.imported.features.templates
 
     @property
-    def pair_templates(self) -> tuple[str, ...]:
+    def bigram_templates(self) -> tuple[str, ...]:
         """Templates whose attributes score a label and the one before it."""
-        return self.imported.features.pair_templates
+        return self.imported.features.bigram_templates
 
     @property
     def functions(self) -> Mapping[str, LexemeFunction]:

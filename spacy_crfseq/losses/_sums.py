@@ -26,7 +26,7 @@ _ALL_KNOWN: Ints = np.zeros(0, np.int32)
 class _Capped:
     """A loss with a `cap`, which is 0 unless a derived class has it as a setting."""
 
-    gives: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches"})
+    provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches"})
 
     @property
     def cap(self) -> float:
@@ -45,7 +45,7 @@ class _Capped:
 class Sequential(_Capped):
     """The weighted sum over sequences of phi(-log P(y_n | x_n)), y_n whatever is known of the labels."""
 
-    gives: ClassVar[frozenset[str]] = _Capped.gives | {"likelihood", "candidates"}
+    provides: ClassVar[frozenset[str]] = _Capped.provides | {"likelihood", "candidates"}
 
     def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return phi and its derivative at some negative log-likelihoods [N]."""

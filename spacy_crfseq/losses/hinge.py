@@ -23,7 +23,7 @@ class Hinge:
     RAISES ConfigError: If the cost is not positive.
     """
 
-    gives: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path", "margin"})
+    provides: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path", "margin"})
     cost: float = 1.0
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ class LocalLog:
     labels are summed out exactly.  The probabilities are other ones than a CRF's: decode with LocalViterbi.
     """
 
-    gives: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "local"})
+    provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "local"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         from ..kernels import local

@@ -21,7 +21,7 @@ class Perceptron:
     a gradient all the same, since some labels win the tie: minimise it with a method that takes every mistake as one.
     """
 
-    gives: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
+    provides: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         from ..kernels import viterbi

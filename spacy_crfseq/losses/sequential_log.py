@@ -22,4 +22,4 @@ class SequentialLog(Sequential):
     that is known, exactly; with several, as if they were independent of each other.
     """
 
-    gives: ClassVar[frozenset[str]] = Sequential.gives | {"log_likelihood"}
+    provides: ClassVar[frozenset[str]] = Sequential.provides | {"log_likelihood"}

@@ -52,7 +52,7 @@ class Memory:
 
     def __init__(self, objective: IndexedObjective, theta: NDArray[np.float64], *, by_sequence: bool) -> None:
         blocks, batch = objective.blocks, objective.batch
-        self.value, self.visited, self.weights, self.learnt = 0.0, 0, batch.weights, objective.learnt
+        self.value, self.visited, self.weights, self.trainable = 0.0, 0, batch.weights, objective.trainable
         self.n_labels, self.n_tokens = blocks[0].width, batch.n_tokens
         self.shared = slice(blocks[2].begin, blocks[2].end)
         self.occurrences = [objective.occurrences(block) for block in range(1 + (blocks[1].n_rows > 0))]
@@ -237,7 +237,7 @@ class Memory:
 
     def shared_estimate(self) -> float:
         """Return about how much a step of all shared scores would promise."""
-        sums = np.maximum(self.sums.shared[:, self.learnt], 0)
+        sums = np.maximum(self.sums.shared[:, self.trainable], 0)
         both = sums.sum(0)
         lengths = 2 * np.einsum("g,gkp->k", self.group_sizes, sums) / np.maximum(both.sum(1), 1e-300)
         roots = np.sqrt(both)
@@ -245,10 +245,10 @@ class Memory:
 
     def shared_step(self, limit: float) -> Step:
         """Return a step of all shared scores and what it promises."""
-        by, gain = np.zeros(len(self.learnt)), 0.0
+        by, gain = np.zeros(len(self.trainable)), 0.0
         lengths = np.maximum(2 * self.group_sizes, 1)
         sums = np.maximum(self.sums.shared, 0) / lengths[:, None, None]
-        for k in np.flatnonzero(self.learnt):
+        for k in np.flatnonzero(self.trainable):
             plus, minus = (np.ascontiguousarray(sums[:, k, part]) for part in range(2))
             by[k], more = bounds.minimise(minus, lengths, plus, lengths, limit)
             gain += more
@@ -257,7 +257,7 @@ class Memory:
     def grad_norm(self) -> float:
         """Return the Euclidean norm of the gradient."""
         gradient = self.sums.both[:, 0] - self.sums.both[:, 1]
-        gradient[self.shared] = self.learnt * (self.sums.shared[..., 0] - self.sums.shared[..., 1]).sum(0)
+        gradient[self.shared] = self.trainable * (self.sums.shared[..., 0] - self.sums.shared[..., 1]).sum(0)
         return float(np.linalg.norm(gradient))
 
 

@@ -29,7 +29,7 @@ class Work:
 
     def __init__(self, objective: IndexedObjective) -> None:
         self.objective, self.allowed = objective, objective.allowed
-        learnt = objective.learnt  # refused first where scores are not linear
+        trainable = objective.trainable  # refused first where scores are not linear
         state, pair, shared = objective.blocks
         batch, n = objective.batch, state.width
         lengths = np.diff(batch.offsets)
@@ -37,8 +37,8 @@ class Work:
         inner = np.ones(batch.n_tokens, np.bool_)
         inner[first] = False
         steps = shared.begin + n * n
-        boundaries = [_More(first, steps, learnt[n * n : -n]), _More(last, steps + n, learnt[-n:])]
-        transitions = [_More(np.flatnonzero(inner), shared.begin, learnt[: n * n])]
+        boundaries = [_More(first, steps, trainable[n * n : -n]), _More(last, steps + n, trainable[-n:])]
+        transitions = [_More(np.flatnonzero(inner), shared.begin, trainable[: n * n])]
         on = objective.occurrences(1) if pair.n_rows else NOWHERE
         self.state = _rows(state, objective.occurrences(0), boundaries, None)
         self.pair = _rows(pair, on, transitions, inner)
@@ -108,14 +108,14 @@ class _More(NamedTuple):
 
     tokens: Offsets
     begin: int
-    learnt: Bools
+    trainable: Bools
 
 
 def _rows(block: RowBlock, on: Occurrences, more: list[_More], wanted: Bools | None) -> sparse_chains.Rows:
     """Return the rows of a group, at those of their tokens that are wanted [T], and some more."""
     keep = np.ones(len(on.tokens), np.bool_) if wanted is None else wanted[on.tokens]
     sizes = np.diff(_pointers(keep)[on.row_ptr])
-    cols = [np.flatnonzero(row.learnt) for row in more]
+    cols = [np.flatnonzero(row.trainable) for row in more]
     return sparse_chains.Rows(
         *(block.begin, block.n_rows, block.width, block.ptr, block.cols),
         _pointers([len(part) for part in cols]),

@@ -96,7 +96,7 @@ class BatchMethod(Generic[State]):
     gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||).
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"value_and_grad"})
+    requires: ClassVar[frozenset[str]] = frozenset({"value_and_grad"})
     online: ClassVar[bool] = False
     max_iterations: int = 500
     tolerance: float = 1e-5

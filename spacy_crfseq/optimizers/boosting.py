@@ -105,7 +105,7 @@ class Boosting:
         if not self.max_step > 0 or not min(self.tolerance, self.gradient_tolerance) >= 0:
             raise ConfigError("Boosting: max_step must be positive, tolerance and gradient_tolerance 0 or more.")
 
-    needs: ClassVar[frozenset[str]] = frozenset({"likelihood"})
+    requires: ClassVar[frozenset[str]] = frozenset({"likelihood"})
     penalties: ClassVar[frozenset[str]] = frozenset({"none"})
     online: ClassVar[bool] = False
 

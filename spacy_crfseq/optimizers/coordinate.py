@@ -86,7 +86,7 @@ class BlockCoordinateDescent:
         if not self.kappa > 0 or not min(self.tolerance, self.gradient_tolerance) >= 0:
             raise ConfigError(f"{name}: kappa must be positive, tolerance and gradient_tolerance 0 or more.")
 
-    needs: ClassVar[frozenset[str]] = frozenset({"log_likelihood"})
+    requires: ClassVar[frozenset[str]] = frozenset({"log_likelihood"})
     penalties: ClassVar[frozenset[str]] = frozenset({"elastic"})
     online: ClassVar[bool] = False
     _single: ClassVar[bool] = False  # whether weights are visited one at a time

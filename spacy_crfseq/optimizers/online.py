@@ -37,7 +37,7 @@ class OnlineMethod(ABC):
     seed (int): Of the order of the sequences.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"minibatches"})
+    requires: ClassVar[frozenset[str]] = frozenset({"minibatches"})
     online: ClassVar[bool] = True
     diverged: ClassVar[str] = "the objective is not finite: the learning rate is too large"
     max_iterations: int
@@ -91,7 +91,7 @@ class MistakeSteps(OnlineMethod):
     tolerance (float): Stop when the loss, as met on the way, fell by less than this fraction in three epochs.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
+    requires: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
     penalties: ClassVar[frozenset[str]] = frozenset({"none"})
     diverged: ClassVar[str] = "the loss is not finite"
     average: bool = True
@@ -139,7 +139,7 @@ class MistakeSteps(OnlineMethod):
 class MarginSteps(MistakeSteps):
     """An online method that makes a step along the gradient of the hinge loss where a sequence has one."""
 
-    needs: ClassVar[frozenset[str]] = MistakeSteps.needs | {"margin"}
+    requires: ClassVar[frozenset[str]] = MistakeSteps.requires | {"margin"}
 
     def _pass(self, objective: OnlineObjective, state: MistakeState) -> tuple[float, int]:
         from ..kernels import updates

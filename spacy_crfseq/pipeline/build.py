@@ -29,8 +29,8 @@ def build_model(
     """
     layout, encoded = _choose_weights(method, encoder, found, data, len(tags))
     dictionary, encoded = _choose_words(method, encoder, encoded, data.gold, constraints)
-    keys = encoder.state.index.keys, encoder.pair.index.keys
-    templates = encoder.state.template_of, encoder.pair.template_of
+    keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
+    templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     added = tuple(method.potentials.values())
     theta = np.zeros(layout.size + sum(one.size(len(tags)) for one in added), method.precision)
     return LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added), data._replace(encoded=encoded)
@@ -46,7 +46,7 @@ def _choose_weights(
         observed.encoded,
         observed.gold,
         n_labels,
-        (encoder.state.index.size, encoder.pair.index.size),
+        (encoder.unigrams.index.size, encoder.bigrams.index.size),
         support=method.support,
         boundaries=method.boundaries,
         transitions=method.transitions,
@@ -55,7 +55,7 @@ def _choose_weights(
         return layout, encoded
     n_threads = method.n_threads or threads.available()
     layout = most_informative(layout, data._replace(encoded=known), method.max_features, n_threads)
-    selected = encoder.keep(known, (used_rows(layout.state), used_rows(layout.pair)))
+    selected = encoder.keep(known, (used_rows(layout.unigrams), used_rows(layout.bigrams)))
     return layout.without_empty(), selected if encoded is known else encoder.renumbered(encoded)
 
 

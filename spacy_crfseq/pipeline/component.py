@@ -22,9 +22,9 @@ from ..training.compatibility import check_global
 from ..training.fit import FitResult, Progress
 from ..types import Floats
 from . import evidence, storage
-from .answers import Alternative, Answers
 from .confidence import register
 from .doc_model import DocModel, Pruned
+from .doc_posterior import Alternative, DocPosterior
 from .explanation import Explainer, Explanation
 from .extract import portions
 from .settings import Method
@@ -143,7 +143,7 @@ class CRFComponent(TrainablePipe):
 
     def predict(self, docs: Iterable[Doc]) -> Prediction:
         """Return the labels of all tokens.  RAISES ConfigError: If the component is neither trained nor loaded."""
-        answers, columns, preset = self.doc_model.ask(list(docs), preset=True)
+        answers, columns, preset = self.doc_model.posterior(list(docs), preset=True)
         threshold = 0.0 if self.annotation.scheme is None else self.cfg["threshold"]
         stored, scores, keep = self.cfg["scores"], None, None
         if threshold or stored:
@@ -163,7 +163,7 @@ class CRFComponent(TrainablePipe):
 
     # Questions
 
-    def ask(
+    def posterior(
         self,
         docs: Iterable[Doc],
         *,
@@ -171,7 +171,7 @@ class CRFComponent(TrainablePipe):
         allowed: Mapping[int, Iterable[str]] | None = None,
         preset: bool = False,
         temperature: float | None = None,
-    ) -> Answers:
+    ) -> DocPosterior:
         """Return what the model knows about Docs: labels, spans, probabilities, alternatives.
 
         spans (Iterable[Span]): Spans of these Docs that are taken to be there: what follows?
@@ -179,14 +179,14 @@ class CRFComponent(TrainablePipe):
         preset (bool): Take the entities and blocked tokens on the Docs as decided, as a prediction does; for Docs that
             this component has not annotated yet.  It notes by itself what it found on those that it has.
         temperature (float | None): Divides the scores, from 1e-6 to 1e6; None for the one that was fitted.
-        What `restrict` has noted holds as well.
+        What `clamp` has noted holds as well.
         RAISES ConfigError: If the component has neither been trained nor loaded, or on another temperature.
         RAISES DataError: If `docs` are no Docs, or what is given cannot be.
         """
         given = evidence.of_docs(docs := list(docs), spans, allowed, self.name)
-        return self.doc_model.ask(docs, given, preset=preset, temperature=temperature)[0]
+        return self.doc_model.posterior(docs, given, preset=preset, temperature=temperature)[0]
 
-    def restrict(
+    def clamp(
         self, doc: Doc, *, spans: Iterable[Span] = (), allowed: Mapping[int, Iterable[str]] | None = None
     ) -> None:
         """Note on a Doc what is known about it, for predictions and questions to honour; it replaces an earlier note.
@@ -201,11 +201,11 @@ class CRFComponent(TrainablePipe):
 
     def marginals(self, doc: Doc) -> Floats:
         """Return P(tag of token t | text) as [tokens, L], tags in the order of `tags`."""
-        return self.ask([doc]).marginals()[0]
+        return self.posterior([doc]).marginals()[0]
 
     def nbest(self, doc: Doc, k: int) -> list[Alternative]:
         """Return the k most probable labellings of a Doc, or as many as there are, best first."""
-        answers = self.ask([doc])
+        answers = self.posterior([doc])
         return [answers.alternative(doc, labelling) for labelling in answers.nbest(k)[0]]
 
     def explain(
@@ -215,7 +215,7 @@ class CRFComponent(TrainablePipe):
 
         tokens (Iterable[int] | None): Those to be explained; None for all.
         against (str | None): The label to compare with instead: why not this one?
-        preset (bool): As `ask` has it.
+        preset (bool): As `posterior` has it.
         For many Docs, call `explain` of one `explainer`.
         """
         chosen = None if tokens is None else list(tokens)
@@ -223,7 +223,7 @@ class CRFComponent(TrainablePipe):
 
     def explainer(self) -> Explainer:
         """Return what explains predictions of the weights of now, for any number of Docs."""
-        return Explainer(self.name, self.ask, self.annotation, self.crf, self.doc_model.attribute_reader())
+        return Explainer(self.name, self.posterior, self.annotation, self.crf, self.doc_model.feature_reader())
 
     # Training
 

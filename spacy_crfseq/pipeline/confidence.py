@@ -61,7 +61,7 @@ def span_probability(pipe: Any, span: Span) -> float:
     if crosses_sentences(span.doc, span.start, span.end):
         return 0.0
     tags = pipe.annotation.tags_of_span(span.end - span.start, span.label_)
-    return float(pipe.ask([span.doc]).probability(span.start, tags))
+    return float(pipe.posterior([span.doc]).probability(span.start, tags))
 
 
 def _stored_score(span: Span) -> float | None:
@@ -95,7 +95,7 @@ def token_score(token: Token) -> float:
             + ("Set scores = true in the one that is meant." if taggers else "Load a pipeline with a crf_tagger.")
         )
     tagger = taggers[0]
-    return float(tagger.ask([token.doc]).probability(token.i, [tagger.annotation.tag_of(token)]))
+    return float(tagger.posterior([token.doc]).probability(token.i, [tagger.annotation.tag_of(token)]))
 
 
 def _with_vocab(doc: Doc) -> list[Any]:

@@ -16,7 +16,7 @@ from thinc.api import Model
 
 from .. import threads
 from ..errors import ConfigError
-from ..features.encoder import Encoded, Encoder, attribute_names
+from ..features.encoder import Encoded, Encoder, feature_names
 from ..features.plan import lexical_names
 from ..features.sets import columns_read
 from ..inference.posterior import make_posterior
@@ -26,11 +26,11 @@ from ..training.compatibility import check_candidates, check_global
 from ..training.dataset import Dataset
 from ..types import Floats
 from . import storage
-from .answers import Answers
+from .doc_posterior import DocPosterior
 from .encode import sequence_weights
 from .evidence import DocEvidence
 from .extract import DocColumns, lexeme_reader, read_docs
-from .feature_names import AttributeReader, text_of
+from .feature_names import FeatureReader, text_of
 from .gold import gold_tags
 from .labels import LabelSet, PartialTable, known_of
 from .session import Session
@@ -61,7 +61,7 @@ class DocModel:
 
     cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
     partials (PartialTable): What is known in part of gold tokens of the present run.
-    attribute_names (list[str]): Readable names of both blocks' attributes, empty where they were not kept.
+    feature_names (list[str]): Readable names of both blocks' attributes, empty where they were not kept.
     session (Session): The training run that spaCy drives; its parameters may be ahead.
     show (Callable): Takes the thinc model that spaCy's tools see: a view of the weights, made anew with their sizes.
     lock (RLock): Held where tables that threads share grow.
@@ -78,7 +78,7 @@ class DocModel:
     ) -> None:
         self.vocab, self.name, self.annotation, self.method, self.cfg = vocab, name, annotation, method, cfg
         self.labels, self.partials = LabelSet(annotation, name), PartialTable(annotation)
-        self.attribute_names: list[str] = []
+        self.feature_names: list[str] = []
         self.session = Session(method.optimizer)
         self._show = show
         self._make_thinc()
@@ -119,7 +119,7 @@ class DocModel:
     def size(self) -> ModelSize:
         """How large the model is."""
         layout = self.crf.layout
-        return ModelSize(layout.size, layout.state.n_rows + layout.pair.n_rows, len(self.pack() or b""))
+        return ModelSize(layout.size, layout.unigrams.n_rows + layout.bigrams.n_rows, len(self.pack() or b""))
 
     def trained(self) -> tuple[LinearChainCRF, Encoder]:
         """Return weights, which a training run may be ahead of, and encoder.
@@ -154,7 +154,7 @@ class DocModel:
         """Begin with new weights, of the tags that were set; `names` of None are those that the encoder has kept."""
         self._encoder, self.session = encoder, session
         self._use(crf)
-        self.attribute_names = self._kept_names(encoder) if names is None else names
+        self.feature_names = self._kept_names(encoder) if names is None else names
         self._strings = None
 
     def _use(self, crf: LinearChainCRF) -> None:
@@ -199,12 +199,12 @@ class DocModel:
             crf, before = self.crf, self.size
             compact = crf.compact(threshold)
             largest = float(max(np.abs(part).max(initial=0) for part in crf.views[:2]))
-            if threshold < 0 or (largest and not compact.layout.state.size + compact.layout.pair.size):
+            if threshold < 0 or (largest and not compact.layout.unigrams.size + compact.layout.bigrams.size):
                 raise ConfigError(
                     f"Component {self.name!r}: nothing is left with a threshold of {threshold}: it must be at least 0 "
                     f"and lower than the largest weight, {largest:.4g}."
                 )
-            names = self.attribute_names
+            names = self.feature_names
             if names:
                 kept = np.concatenate([np.isin(*keys) for keys in zip(crf.keys, compact.keys, strict=True)])
                 names = [name for name, stays in zip(names, kept, strict=True) if stays]
@@ -236,13 +236,13 @@ class DocModel:
         if self._strings is None:
             return []
         name = partial(text_of, strings=self._strings, vocab=self._words)
-        return attribute_names(encoder.state, name) + attribute_names(encoder.pair, name)
+        return feature_names(encoder.unigrams, name) + feature_names(encoder.bigrams, name)
 
-    def attribute_reader(self) -> AttributeReader:
+    def feature_reader(self) -> FeatureReader:
         """Return what tells the attributes of texts by name."""
         strings: dict[int, str] = {}
         encoder = self._encoder_of(self.crf, strings)
-        return AttributeReader(encoder, strings, self.method.features.token_functions, lambda: self._words)
+        return FeatureReader(encoder, strings, self.method.features.token_functions, lambda: self._words)
 
     def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
         """Return the columns of Docs."""
@@ -300,14 +300,14 @@ class DocModel:
 
     # Questions
 
-    def ask(
+    def posterior(
         self,
         docs: list[Doc],
         given: Mapping[int, DocEvidence] | None = None,
         *,
         preset: bool = False,
         temperature: float | None = None,
-    ) -> tuple[Answers, DocColumns, dict[int, DocEvidence]]:
+    ) -> tuple[DocPosterior, DocColumns, dict[int, DocEvidence]]:
         """Return what the model knows about Docs, what was read, and what earlier components have decided about them.
 
         given (Mapping[int, DocEvidence] | None): What is known about single ones besides what is noted on them.
@@ -328,7 +328,7 @@ class DocModel:
         posterior = make_posterior(source, labels.constraints, allowed, degrees)
         decode = partial(posterior.decode, self.method.decoder, self.method.n_threads or threads.available())
         check = partial(check_global, self.name, self.method.loss, "this question")
-        return Answers(posterior, columns.doc_offsets, labels, decode, check), columns, found
+        return DocPosterior(posterior, columns.doc_offsets, labels, decode, check), columns, found
 
     # Storage
 
@@ -336,7 +336,7 @@ class DocModel:
         """Return the bytes of the model's file, None if there is no model."""
         if self._crf is None:
             return None
-        return storage.pack(self.crf, self.method.features, self.attribute_names, self.n_sequences)
+        return storage.pack(self.crf, self.method.features, self.feature_names, self.n_sequences)
 
     def unpack(self, data: bytes, source: str) -> None:
         """Load what `pack` returned; `source` is what an error calls the data."""

@@ -60,13 +60,13 @@ class _Texts:
         self._offsets.resize(1)
 
     def append(self, part: Encoded) -> None:
-        arrays = [*part.state[:2], *part.pair[:2], *([] if part.words is None else [part.words])]
+        arrays = [*part.unigrams[:2], *part.bigrams[:2], *([] if part.words is None else [part.words])]
         if not self._ids:
             self._ids = [Growable(np.int32, *ids.shape[1:]) for ids in arrays]
         for column, ids in zip(self._ids, arrays, strict=True):
             column.append(ids)
         self._inputs.append(part.inputs)
-        self._stores = [part.state.store, part.pair.store]
+        self._stores = [part.unigrams.store, part.bigrams.store]
         self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
 
     def copy(self) -> _Texts:
@@ -75,10 +75,10 @@ class _Texts:
     def joined(self) -> Encoded:
         for column in (*self._ids, self._offsets):
             column.trim()
-        bags, attrs, pair_bags, pair_attrs, *rest = (column.array for column in self._ids)
-        state, pair = Ids(bags, attrs, self._stores[0]), Ids(pair_bags, pair_attrs, self._stores[1])
+        bags, attrs, bigram_bags, bigram_attrs, *rest = (column.array for column in self._ids)
+        unigrams, bigrams = Ids(bags, attrs, self._stores[0]), Ids(bigram_bags, bigram_attrs, self._stores[1])
         inputs = tuple(np.concatenate(values) for values in zip(*self._inputs, strict=True))
-        return Encoded(state, pair, self._offsets.array, rest[0] if rest else None, inputs)
+        return Encoded(unigrams, bigrams, self._offsets.array, rest[0] if rest else None, inputs)
 
 
 def encode_examples(

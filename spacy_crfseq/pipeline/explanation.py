@@ -15,15 +15,25 @@ import numpy as np
 from spacy.tokens import Doc
 
 from ..errors import DataError
-from ..evaluation.contributions import ADDED, DICTIONARY, KINDS, PAIR, START, STATE, TRANSITION, Addends, BestThrough
+from ..evaluation.contributions import (
+    ADDED,
+    BIGRAM,
+    DICTIONARY,
+    KINDS,
+    START,
+    TRANSITION,
+    UNIGRAM,
+    Addends,
+    BestThrough,
+)
 from ..evaluation.weights import entries
 from ..inference.posterior import Posterior
 from ..model import LinearChainCRF
 from ..potentials.sums import SumSource
 from ..potentials.tag_dictionary import MaskedSource
 from ..types import Ints
-from .answers import Answers
-from .feature_names import AttributeReader
+from .doc_posterior import DocPosterior
+from .feature_names import FeatureReader
 from .labels import numbers_of
 from .tasks.base import Annotation
 
@@ -108,15 +118,15 @@ class Explanation(NamedTuple):
 
 
 class Explainer:
-    """Explains the predictions of a component with its present weights; `ask` is `CRFComponent.ask`."""
+    """Explains the predictions of a component with its present weights; `posterior` is `CRFComponent.posterior`."""
 
     def __init__(
         self,
         name: str,
-        ask: Callable[..., Answers],
+        ask: Callable[..., DocPosterior],
         annotation: Annotation,
         crf: LinearChainCRF,
-        reader: AttributeReader,
+        reader: FeatureReader,
     ) -> None:
         self._name, self._ask, self._annotation = name, ask, annotation
         self._crf, self._reader, self._weights = crf, reader, entries(crf)
@@ -128,7 +138,7 @@ class Explainer:
 
         tokens (Collection[int] | None): Those to be explained; None for all.
         against (str | None): The rival, a tag or the type of several tags.
-        preset (bool): As in `CRFComponent.ask`.
+        preset (bool): As in `CRFComponent.posterior`.
         RAISES ConfigError: If the component has no model, or none of whole labellings.
         RAISES DataError: If the model has no such label, or the Doc no such token.
         """
@@ -154,7 +164,7 @@ class Explainer:
 class _Text:
     """A Doc, the addends of its scores, and its best labellings."""
 
-    def __init__(self, explainer: Explainer, doc: Doc, answers: Answers) -> None:
+    def __init__(self, explainer: Explainer, doc: Doc, answers: DocPosterior) -> None:
         crf, reader = explainer._crf, explainer._reader
         self.posterior: Posterior = answers.posterior
         self.crf, self.doc, self.tags, self.labels = crf, doc, answers.tags, answers.all_labels
@@ -170,7 +180,7 @@ class _Text:
         self.best = BestThrough(scores.constrained(self.posterior.constraints, self.posterior.allowed), offsets)
         self.names: dict[tuple[int, int], list[str]] = {}
         self.unknown: list[list[str]] = [[] for _ in doc]
-        for block, (kind, found) in enumerate(zip((STATE, PAIR), active, strict=True)):
+        for block, (kind, found) in enumerate(zip((UNIGRAM, BIGRAM), active, strict=True)):
             for one in found:
                 names = self.names[kind, one.template] = reader.names(block, one)
                 for i in np.flatnonzero(one.attributes < 0).tolist():
@@ -239,7 +249,7 @@ class _Text:
         return sorted(found, key=lambda one: -abs(one.difference))
 
     def _name(self, addend: int, token: int, kind: int, rivals: Ints) -> str:
-        if kind in (STATE, PAIR):
+        if kind in (UNIGRAM, BIGRAM):
             names = self.names[kind, int(self.addends.templates[addend])]
             return names[int(self.addends.places[addend])]
         if kind == ADDED:

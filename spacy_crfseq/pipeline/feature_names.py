@@ -31,7 +31,7 @@ def text_of(value: int, strings: Mapping[int, str], vocab: Vocab) -> str:
     return strings.get(value) or str(vocab.strings[value])
 
 
-class AttributeReader:
+class FeatureReader:
     """Finds which attributes of a model a text switches on, and what they are called.
 
     encoder (Encoder): One that nobody else uses, for the attributes of the model.
@@ -56,7 +56,7 @@ class AttributeReader:
 
     def names(self, block: int, active: Active) -> list[str]:
         """Return the names of attributes of the state (0) or the pair block (1)."""
-        plan = (self.encoder.state, self.encoder.pair)[block].plan
+        plan = (self.encoder.unigrams, self.encoder.bigrams)[block].plan
         vocab = self._vocab()
         return names_of(plan, active.template, active.values, lambda value: text_of(value, self._strings, vocab))
 

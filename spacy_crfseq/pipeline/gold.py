@@ -1,6 +1,6 @@
 """The gold tags of an example, with what is known of tokens only in part.
 
-Notes of `CRFComponent.restrict` on a gold Doc and the spans of its ``incorrect_spans_key`` make a `Partial` of what is
+Notes of `CRFComponent.clamp` on a gold Doc and the spans of its ``incorrect_spans_key`` make a `Partial` of what is
 known of a token, unless one tag is left.
 """
 

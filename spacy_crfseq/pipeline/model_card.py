@@ -73,7 +73,7 @@ def _models(crfs: dict[str, CRFComponent]) -> str:
 def _facts(name: str, pipe: CRFComponent) -> list[str]:
     """Return sentences about what a component looks at, what it needs and what it leaves out."""
     features = pipe.method.features
-    templates = [*features.templates, *features.pair_templates]
+    templates = [*features.templates, *features.bigram_templates]
     shown = ", ".join(f"`{template}`" for template in templates[:12])
     more = f" and {len(templates) - 12} more" if len(templates) > 12 else ""
     facts = [f"It looks at {shown}{more}."]

@@ -21,7 +21,7 @@ def pack(crf: LinearChainCRF, features: Features, names: list[str], n_sequences:
     head = {
         "template_file": features.to_state() if isinstance(features, TemplateFile) else None,
         "templates": list(features.templates),
-        "pair_templates": list(features.pair_templates),
+        "bigram_templates": list(features.bigram_templates),
         "functions": {name: f.to_state() for name, f in _functions(features).items() if hasattr(f, "to_state")},
         "names": names,
         "n_sequences": n_sequences,
@@ -44,7 +44,7 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
     """
     try:
         head = srsly.msgpack_loads(data)
-        templates = list(head["templates"]), list(head["pair_templates"])
+        templates = list(head["templates"]), list(head["bigram_templates"])
         names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
         functions = dict(head["functions"])
         lines = head.get("template_file")
@@ -55,7 +55,7 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
     features = method.features
     if lines and isinstance(features, TemplateFile):
         features.from_state(lines)
-    same_templates = templates == (list(features.templates), list(features.pair_templates))
+    same_templates = templates == (list(features.templates), list(features.bigram_templates))
     if not same_templates or not functions.keys() <= _functions(features).keys():
         raise ModelFileError(
             f"{source}: the model was trained with other feature templates than the config of component "

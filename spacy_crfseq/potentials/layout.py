@@ -31,33 +31,35 @@ class Layout(NamedTuple):
     """
 
     n_labels: int
-    state: Rows
-    pair: Rows
+    unigrams: Rows
+    bigrams: Rows
     steps: Bools | None
     boundaries: bool
 
     @property
     def size(self) -> int:
         """D."""
-        return self.state.size + self.pair.size + self.n_labels * (self.n_labels + 2)
+        return self.unigrams.size + self.bigrams.size + self.n_labels * (self.n_labels + 2)
 
     def blocks(self) -> list[RowBlock]:
         """Return the groups of rows: state, pair, and the scores that all positions share, one in a row."""
-        pair, shared = self.state.size, self.state.size + self.pair.size
-        n_state, n_pair = self.state.n_rows, self.pair.n_rows
+        bigrams, shared = self.unigrams.size, self.unigrams.size + self.bigrams.size
+        n_unigrams, n_bigrams = self.unigrams.n_rows, self.bigrams.n_rows
         return [
-            RowBlock(0, pair, 0, n_state, self.state.width, *self.state.places),
-            RowBlock(pair, shared, n_state, n_pair, self.pair.width, *self.pair.places),
-            RowBlock(shared, self.size, n_state + n_pair, self.size - shared, 1, *EVERYWHERE),
+            RowBlock(0, bigrams, 0, n_unigrams, self.unigrams.width, *self.unigrams.places),
+            RowBlock(bigrams, shared, n_unigrams, n_bigrams, self.bigrams.width, *self.bigrams.places),
+            RowBlock(shared, self.size, n_unigrams + n_bigrams, self.size - shared, 1, *EVERYWHERE),
         ]
 
     def views(self, theta: Floats) -> Views:
         """Cut theta [D] into its groups, without a copy."""
-        n, pair = self.n_labels, self.state.size
-        steps = pair + self.pair.size
+        n, bigrams = self.n_labels, self.unigrams.size
+        steps = bigrams + self.bigrams.size
         start = steps + n * n
         end = start + n
-        return Views(theta[:pair], theta[pair:steps], theta[steps:start].reshape(n, n), theta[start:end], theta[end:])
+        return Views(
+            theta[:bigrams], theta[bigrams:steps], theta[steps:start].reshape(n, n), theta[start:end], theta[end:]
+        )
 
     def restricted(self, kept: Bools) -> Layout:
         """Return a layout with only the weights that kept [D] marks; `move` takes parameters there.
@@ -69,42 +71,42 @@ class Layout(NamedTuple):
         steps = views.transitions.copy() if self.steps is None else self.steps & views.transitions
         return Layout(
             self.n_labels,
-            restricted_rows(self.state, views.state),
-            restricted_rows(self.pair, views.pair),
+            restricted_rows(self.unigrams, views.unigrams),
+            restricted_rows(self.bigrams, views.bigrams),
             None if steps.all() else steps,
             self.boundaries,
         )
 
     def move(self, theta: Floats, kept: Bools) -> Floats:
         """Return theta [D] as `restricted` orders it; shared scores that are not kept become zero."""
-        weights = self.state.size + self.pair.size
+        weights = self.unigrams.size + self.bigrams.size
         shared = np.where(kept[weights:], theta[weights:], theta.dtype.type(0))
         return np.concatenate([theta[:weights][kept[:weights]], shared])
 
     def without_empty(self) -> Layout:
         """Return the layout without attributes that have no weight; parameters stay where they are."""
-        return self._replace(state=without_empty(self.state), pair=without_empty(self.pair))
+        return self._replace(unigrams=without_empty(self.unigrams), bigrams=without_empty(self.bigrams))
 
-    def learnt(self) -> Bools:
+    def trainable(self) -> Bools:
         """Return which of the L * (L + 2) scores that all positions share are learnt."""
         n = self.n_labels
-        learnt = np.ones(n * (n + 2), np.bool_)
+        trainable = np.ones(n * (n + 2), np.bool_)
         if self.steps is not None:
-            learnt[: n * n] = self.steps.ravel()
+            trainable[: n * n] = self.steps.ravel()
         if not self.boundaries:
-            learnt[n * n :] = False
-        return learnt
+            trainable[n * n :] = False
+        return trainable
 
-    def hold(self, grad: Floats) -> None:
+    def zero_frozen(self, grad: Floats) -> None:
         """Set the gradient of parameters that are not learnt to zero."""
-        grad[self.state.size + self.pair.size :][~self.learnt()] = 0
+        grad[self.unigrams.size + self.bigrams.size :][~self.trainable()] = 0
 
 
 class Views(NamedTuple):
     """Weights of both blocks, transitions [L, L], start and end scores [L]."""
 
-    state: Floats
-    pair: Floats
+    unigrams: Floats
+    bigrams: Floats
     transitions: Floats
     start: Floats
     end: Floats
@@ -142,7 +144,7 @@ def observed_rows(ids: Ids, columns: Ints, n_rows: int, width: int) -> SparseRow
     return SparseRows(ptr, cols, width)
 
 
-def pair_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:
+def bigram_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:
     """Return ``previous * L + label`` for every token [T], -1 where either label is missing."""
     columns = np.full(len(gold), -1, np.int32)
     for part in _blocks(1, len(gold)):
@@ -161,7 +163,7 @@ def make_layout(
     encoded: Encoded,
     gold: Ints,
     n_labels: int,
-    n_attributes: tuple[int, int],
+    n_features: tuple[int, int],
     *,
     support: str,
     boundaries: bool,
@@ -175,17 +177,17 @@ def make_layout(
     """
     widths = n_labels, n_labels * n_labels
     if support == "all":
-        state, pair = (DenseRows(n, width) for n, width in zip(n_attributes, widths, strict=True))
+        unigrams, bigrams = (DenseRows(n, width) for n, width in zip(n_features, widths, strict=True))
         steps = None if transitions else np.zeros((n_labels, n_labels), np.bool_)
-        return Layout(n_labels, state, pair, steps, boundaries)
-    pairs = pair_columns(gold, encoded.offsets, n_labels)
+        return Layout(n_labels, unigrams, bigrams, steps, boundaries)
+    pairs = bigram_columns(gold, encoded.offsets, n_labels)
     seen = np.zeros(widths[1] + 1, np.bool_)  # the last is for -1
     for part in _blocks(0, len(pairs) if transitions else 0):
         seen[pairs[part]] = True
     return Layout(
         n_labels,
-        observed_rows(encoded.state, gold, n_attributes[0], widths[0]),
-        observed_rows(encoded.pair, pairs, n_attributes[1], widths[1]),
+        observed_rows(encoded.unigrams, gold, n_features[0], widths[0]),
+        observed_rows(encoded.bigrams, pairs, n_features[1], widths[1]),
         seen[:-1].reshape(n_labels, n_labels),
         boundaries,
     )

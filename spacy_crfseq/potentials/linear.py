@@ -31,19 +31,19 @@ Adder: TypeAlias = Callable[[Floats], None]
 """Adds the weight rows of some tokens to an array [T, C]."""
 
 
-def assemble(views: Views, emissions: Floats, add_state: Adder, add_pair: Adder | None) -> Scores:
+def assemble(views: Views, emissions: Floats, add_unigrams: Adder, add_bigrams: Adder | None) -> Scores:
     """Return the scores of some tokens: shared scores, and the rows of their attributes.
 
     emissions (Floats): [T, L] zeros, which become part of the scores.
     add_pair (Adder | None): None without label-pair templates: all positions share the transitions then.
     """
-    add_state(emissions)
+    add_unigrams(emissions)
     transitions = views.transitions[None]
-    if add_pair is not None:
+    if add_bigrams is not None:
         length, n = emissions.shape
         transitions = np.empty((length, n, n), emissions.dtype)
         transitions[:] = views.transitions
-        add_pair(transitions.reshape(length, n * n))
+        add_bigrams(transitions.reshape(length, n * n))
     return Scores(emissions, transitions, views.start, views.end)
 
 
@@ -52,13 +52,13 @@ class Linear:
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self.n_labels, self.size = layout, layout.n_labels, layout.size
-        self.score_width = layout.n_labels**2 if layout.pair.n_rows else layout.n_labels
+        self.score_width = layout.n_labels**2 if layout.bigrams.n_rows else layout.n_labels
 
     def blocks(self) -> list[RowBlock]:
         return self.layout.blocks()
 
-    def hold(self, grad: Floats) -> None:
-        self.layout.hold(grad)
+    def zero_frozen(self, grad: Floats) -> None:
+        self.layout.zero_frozen(grad)
 
     def passes(self, text: Encoded, n_threads: int) -> LinearPasses:
         return LinearPasses(self, text, n_threads)
@@ -76,7 +76,7 @@ class WeightTables:
     def __init__(self, potential: Linear, theta: Floats) -> None:
         self.potential, self.views = potential, potential.layout.views(theta)
         layout = potential.layout
-        self._tables = CachedSums(layout.state, self.views.state), CachedSums(layout.pair, self.views.pair)
+        self._tables = CachedSums(layout.unigrams, self.views.unigrams), CachedSums(layout.bigrams, self.views.bigrams)
 
     @property
     def n_bytes(self) -> int:
@@ -85,18 +85,18 @@ class WeightTables:
 
     def source(self, text: Encoded) -> LinearSource:
         """Return the scores of a text.  This adds to the tables; the result does not, so that threads may share it."""
-        state, pair = self._tables
-        return LinearSource(self, text, state, pair if self.potential.layout.pair.n_rows else None)
+        unigrams, bigrams = self._tables
+        return LinearSource(self, text, unigrams, bigrams if self.potential.layout.bigrams.n_rows else None)
 
 
 class LinearSource:
     """Implements `protocol.Source`; made by `WeightTables.source`."""
 
-    def __init__(self, tables: WeightTables, text: Encoded, state: CachedSums, pair: CachedSums | None) -> None:
+    def __init__(self, tables: WeightTables, text: Encoded, unigrams: CachedSums, bigrams: CachedSums | None) -> None:
         self._potential, self._views, self._text = tables.potential, tables.views, text
         self.n_labels, self.offsets = tables.potential.n_labels, text.offsets
-        self._add_state = state.adder(text.state)
-        self._add_pair = None if pair is None else pair.adder(text.pair)
+        self._add_unigrams = unigrams.adder(text.unigrams)
+        self._add_bigrams = None if bigrams is None else bigrams.adder(text.bigrams)
 
     def parts(self, n_threads: int = 1) -> Iterator[Part]:
         return shards(self.offsets, self._potential.score_width, n_threads=n_threads)
@@ -104,8 +104,8 @@ class LinearSource:
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
         tokens = tokens_of(self.offsets, part)
         emissions = np.zeros((tokens.stop - tokens.start, self.n_labels), self._views.start.dtype)
-        add_pair = None if self._add_pair is None else partial(self._add_pair, tokens)
-        scores = assemble(self._views, emissions, partial(self._add_state, tokens), add_pair)
+        add_bigrams = None if self._add_bigrams is None else partial(self._add_bigrams, tokens)
+        scores = assemble(self._views, emissions, partial(self._add_unigrams, tokens), add_bigrams)
         return scores, partial(self._backprop, part)
 
     def _backprop(self, part: Part, d: Scores) -> Floats:
@@ -128,8 +128,8 @@ class LinearPasses:
     def __init__(self, potential: Linear, text: Encoded, n_threads: int) -> None:
         layout = potential.layout
         self._potential, self._offsets, self._n_threads = potential, text.offsets, n_threads
-        self._state = PassSums(layout.state, text.state, n_threads)
-        self._pair = PassSums(layout.pair, text.pair, n_threads) if layout.pair.n_rows else None
+        self._unigrams = PassSums(layout.unigrams, text.unigrams, n_threads)
+        self._bigrams = PassSums(layout.bigrams, text.bigrams, n_threads) if layout.bigrams.n_rows else None
         self._taken: dict[int, tuple[slice, Scores]] = {}
         self._free: list[Floats] = []
         self._used: list[Floats] = []
@@ -138,9 +138,9 @@ class LinearPasses:
         layout = self._potential.layout
         self._views = layout.views(theta)
         self._target = None if grad is None else layout.views(grad)
-        self._state.begin(self._views.state, grad is not None)
-        if self._pair:
-            self._pair.begin(self._views.pair, grad is not None)
+        self._unigrams.begin(self._views.unigrams, grad is not None)
+        if self._bigrams:
+            self._bigrams.begin(self._views.bigrams, grad is not None)
 
     def rounds(self) -> Iterator[list[Part]]:
         limit = ROUND_FLOATS if self._n_threads > 1 else 0
@@ -159,15 +159,17 @@ class LinearPasses:
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
         tokens = tokens_of(self._offsets, part)
         emissions = np.zeros((tokens.stop - tokens.start, self._potential.n_labels), self._views.start.dtype)
-        add_pair = partial(self._pair.add, tokens) if self._pair else None
-        return assemble(self._views, emissions, partial(self._state.add, tokens), add_pair), partial(self.take, part)
+        add_bigrams = partial(self._bigrams.add, tokens) if self._bigrams else None
+        return assemble(self._views, emissions, partial(self._unigrams.add, tokens), add_bigrams), partial(
+            self.take, part
+        )
 
     def take(self, part: Part, d: Scores) -> None:
         """Keep the gradient of the scores of a part until `flush`."""
         self._taken[part[0]] = tokens_of(self._offsets, part), d
 
     def zeros(self, scores: Scores) -> Scores:
-        transitions = self._room(scores.transitions) if self._pair else np.zeros_like(scores.transitions)
+        transitions = self._room(scores.transitions) if self._bigrams else np.zeros_like(scores.transitions)
         shared = np.zeros_like(scores.start), np.zeros_like(scores.end)
         return Scores(self._room(scores.emissions), transitions, *shared)
 
@@ -199,16 +201,16 @@ class LinearPasses:
 
     def _scatter(self, group: int, taken: list[tuple[slice, Scores]], target: Views) -> None:
         for tokens, d in taken:
-            self._state.scatter(group, tokens, d.emissions, target.state)
-            if self._pair:
+            self._unigrams.scatter(group, tokens, d.emissions, target.unigrams)
+            if self._bigrams:
                 flat = d.transitions.reshape(len(d.transitions), self._potential.n_labels**2)
-                self._pair.scatter(group, tokens, flat, target.pair)
+                self._bigrams.scatter(group, tokens, flat, target.bigrams)
 
     def finish(self) -> None:
         if self._target is not None:
-            self._state.finish(self._target.state)
-            if self._pair:
-                self._pair.finish(self._target.pair)
+            self._unigrams.finish(self._target.unigrams)
+            if self._bigrams:
+                self._bigrams.finish(self._target.bigrams)
 
 
 class _SharedGradient(NamedTuple):
@@ -232,15 +234,15 @@ class LinearBatches:
         self._layout = potential.layout
         n_shared = potential.n_labels * (potential.n_labels + 2)
         self._shared_ptr, self._shared_ids = np.arange(n_shared + 1), np.arange(n_shared, dtype=np.int32)
-        learnt = potential.layout.learnt()
-        self._learnt = None if learnt.all() else learnt
+        trainable = potential.layout.trainable()
+        self._trainable = None if trainable.all() else trainable
         self._rows: Floats = np.zeros(0)
         self._theta: Floats | None = None
 
     def load(self, text: Encoded) -> None:
         self._offsets = text.offsets
-        self._state = listed(text.state)
-        self._pair = listed(text.pair) if self._layout.pair.n_rows else None
+        self._unigrams = listed(text.unigrams)
+        self._bigrams = listed(text.bigrams) if self._layout.bigrams.n_rows else None
 
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
@@ -250,16 +252,16 @@ class LinearBatches:
         layout, views = self._layout, self._views
         begin, end = int(self._offsets[part[0]]), int(self._offsets[part[1]])
         emissions, self._d_emissions = self._two_zeros(end - begin, theta.dtype)
-        state, pair, add_pair = self._state.cut(begin, end), None, None
-        if self._pair is not None:
-            pair = self._pair.cut(begin, end)
-            add_pair = partial(layout.pair.add_ragged, views.pair, *pair)
-        scores = assemble(views, emissions, partial(layout.state.add_ragged, views.state, *state), add_pair)
+        unigrams, bigrams, add_bigrams = self._unigrams.cut(begin, end), None, None
+        if self._bigrams is not None:
+            bigrams = self._bigrams.cut(begin, end)
+            add_bigrams = partial(layout.bigrams.add_ragged, views.bigrams, *bigrams)
+        scores = assemble(views, emissions, partial(layout.unigrams.add_ragged, views.unigrams, *unigrams), add_bigrams)
         if scale != 1.0:
             s = theta.dtype.type(scale)
             emissions *= s
             scores = Scores(emissions, scores.transitions * s, views.start * s, views.end * s)
-        return scores, partial(self._backprop, state, pair)
+        return scores, partial(self._backprop, unigrams, bigrams)
 
     def _two_zeros(self, length: int, dtype: np.dtype[Any]) -> Floats:
         """Return two arrays of zeros [length, L]."""
@@ -283,21 +285,21 @@ class LinearBatches:
             del self._shared
         shared = self._shared
         shared.flat.fill(0)
-        d_transitions = shared.transitions if self._pair is None else np.zeros_like(scores.transitions)
+        d_transitions = shared.transitions if self._bigrams is None else np.zeros_like(scores.transitions)
         return Scores(self._d_emissions, d_transitions, shared.start, shared.end)
 
-    def _backprop(self, state: ListedSums, pair: ListedSums | None, d: Scores) -> list[RowGradient]:
+    def _backprop(self, unigrams: ListedSums, bigrams: ListedSums | None, d: Scores) -> list[RowGradient]:
         shared = self._shared
         if d.start is not shared.start:  # not made by `zeros`
             shared.start[:], shared.end[:] = d.start, d.end
-            if pair is None:
+            if bigrams is None:
                 shared.transitions[:] = d.transitions
-        grads = [RowGradient(0, *state, d.emissions)]
-        if pair is not None:
+        grads = [RowGradient(0, *unigrams, d.emissions)]
+        if bigrams is not None:
             flat = d.transitions.reshape(len(d.emissions), len(shared.steps))
-            grads.append(RowGradient(1, *pair, flat))
+            grads.append(RowGradient(1, *bigrams, flat))
             np.add(shared.steps, flat.sum(0), out=shared.steps)
-        if self._learnt is not None:
-            np.multiply(shared.flat, self._learnt, out=shared.flat)
+        if self._trainable is not None:
+            np.multiply(shared.flat, self._trainable, out=shared.flat)
         grads.append(shared.rows)
         return grads

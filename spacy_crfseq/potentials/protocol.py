@@ -94,7 +94,7 @@ class Potential(Protocol):
     def blocks(self) -> list[RowBlock]:
         """Return the groups of rows that theta consists of."""
 
-    def hold(self, grad: Floats) -> None:
+    def zero_frozen(self, grad: Floats) -> None:
         """Set the gradient [D] of parameters that are not trained to zero."""
 
     def passes(self, text: Encoded, n_threads: int) -> Passes:

@@ -26,7 +26,7 @@ class Small:
     def blocks(self) -> list[RowBlock]:
         return [RowBlock(0, self.size, 0, self.size, 1, *EVERYWHERE)]
 
-    def hold(self, grad: Floats) -> None:
+    def zero_frozen(self, grad: Floats) -> None:
         pass
 
     def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:

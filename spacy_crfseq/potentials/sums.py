@@ -52,9 +52,9 @@ class Sum:
             begin, first = begin + one.size, first + sum(group.n_rows for group in own)
         return groups
 
-    def hold(self, grad: Floats) -> None:
+    def zero_frozen(self, grad: Floats) -> None:
         for one, part in zip(self.addends, self.split(grad), strict=True):
-            one.hold(part)
+            one.zero_frozen(part)
 
     def passes(self, text: Encoded, n_threads: int) -> SumPasses:
         return SumPasses(self, [one.passes(text, n_threads) for one in self.addends])

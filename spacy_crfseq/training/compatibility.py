@@ -75,14 +75,14 @@ def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
 
 
 def _loss_problem(optimizer: Optimizer, loss: object) -> str:
-    gives = getattr(loss, "gives", _GIVEN_BY_ALL)
-    lacking = optimizer.needs - gives
+    provides = getattr(loss, "provides", _GIVEN_BY_ALL)
+    lacking = optimizer.requires - provides
     if not lacking:
         return ""
     known = [need for need in _NEEDS if need in lacking]
     name = known[-1] if known else min(lacking)  # the example of the most demanding need meets the others, too
     meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
-    other = f"; or {part_name(loss)} with spacy_crfseq.AdaGrad.v1" if "minibatches" in gives else ""
+    other = f"; or {part_name(loss)} with spacy_crfseq.AdaGrad.v1" if "minibatches" in provides else ""
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {meaning}. "
         f"A pair that works: {part_name(optimizer)} with spacy_crfseq.{example}.v1{other}."
@@ -102,20 +102,20 @@ def _decoder_problem(loss: object, decoder: object) -> str:
 
 def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None:
     """Raise ConfigError if the loss is not defined for candidate sets, or the optimizer computes likelihoods itself."""
-    computes = optimizer.needs & {"likelihood", "log_likelihood"}
-    if "candidates" in getattr(loss, "gives", _GIVEN_BY_ALL) and not computes:
+    computes = optimizer.requires & {"likelihood", "log_likelihood"}
+    if "candidates" in getattr(loss, "provides", _GIVEN_BY_ALL) and not computes:
         return
     part = f"the optimizer {part_name(optimizer)}" if computes else f"the loss {part_name(loss)}"
     raise ConfigError(
         f"[components.{component}]: the training data tell of some tokens which labels they may have, or of spans that "
-        f"are not there (pipe.restrict, incorrect_spans_key), but {part} learns only from labels that are known or "
+        f"are not there (pipe.clamp, incorrect_spans_key), but {part} learns only from labels that are known or "
         "missing. A pair that learns from them: spacy_crfseq.SequentialLog.v1 with spacy_crfseq.AdaGrad.v1."
     )
 
 
 def is_local(loss: object) -> bool:
     """Return whether a loss trains probabilities that are normalised at each token."""
-    return "local" in getattr(loss, "gives", _GIVEN_BY_ALL)
+    return "local" in getattr(loss, "provides", _GIVEN_BY_ALL)
 
 
 def check_global(component: str, loss: object, wanted: str) -> None:

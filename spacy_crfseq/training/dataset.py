@@ -62,7 +62,7 @@ class Dataset(NamedTuple):
     @property
     def store(self) -> BagStore:
         """The bags of the ids, shared by data sets that can be joined."""
-        return self.encoded.state.store
+        return self.encoded.unigrams.store
 
     def take(self, sequences: Offsets) -> Dataset:
         """Return some sequences, in the given order."""

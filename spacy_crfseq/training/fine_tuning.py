@@ -195,7 +195,7 @@ class TuningRun:
 class _SetLoss:
     """The loss of a data set, an example at a time, with sums over the examples since the last report."""
 
-    gives = frozenset({"minibatches"})
+    provides = frozenset({"minibatches"})
 
     def __init__(self, source: TuningSet, constraints: Constraints, k: int, watch: Callable[[], None] | None) -> None:
         self._source, self._constraints, self._k, self._watch = source, constraints, k, watch

@@ -101,7 +101,7 @@ class Objective:
             return self.regularizer.value(theta[piece])
 
         penalty = sum(threads.run([partial(penalise, piece) for piece in pieces]))
-        self.potential.hold(grad)
+        self.potential.zero_frozen(grad)
         return loss + penalty, loss, grad
 
     # For online methods
@@ -191,13 +191,16 @@ class Objective:
         return self.dictionary.labels_of(words, self.data.gold)
 
     @property
-    def learnt(self) -> Bools:
+    def trainable(self) -> Bools:
         """Which scores that all positions share are learnt."""
-        return self.layout.learnt()
+        return self.layout.trainable()
 
     def occurrences(self, block: int) -> Occurrences:
         """Return the rows of a group (0 state, 1 pair) of each token, and the tokens of each row."""
-        group, encoded = (self.layout.state, self.layout.pair)[block], (self.data.encoded.state, self.data.encoded.pair)
+        group, encoded = (
+            (self.layout.unigrams, self.layout.bigrams)[block],
+            (self.data.encoded.unigrams, self.data.encoded.bigrams),
+        )
         ptr, ids = listed(encoded[block])
         row_ptr, tokens = np.empty(group.n_rows + 1, np.int64), np.empty(len(ids), np.int32)
         kernels.rows.transpose(ptr, ids, row_ptr, tokens)

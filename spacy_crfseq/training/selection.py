@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..potentials.layout import Layout, pair_columns
+from ..potentials.layout import Layout, bigram_columns
 from ..potentials.linear import Linear
 from ..potentials.rows import Rows, SparseRows
 from ..types import Batch, Floats, Ints, Scores
@@ -96,10 +96,10 @@ def count_features(layout: Layout, data: Dataset, n_threads: int = 1) -> tuple[C
     FullPass(Linear(layout), data, _Tally(True), n_threads)(theta, attribute)
     offsets, n = data.encoded.offsets, layout.n_labels
     weights = np.repeat(data.weights, np.diff(offsets))
-    columns = data.gold, pair_columns(data.gold, offsets, n)
-    blocks = zip((layout.state, layout.pair), columns, layout.views(both), layout.views(attribute), strict=False)
-    state, pair = (_block_counts(*block, weights) for block in blocks)
-    return state, pair
+    columns = data.gold, bigram_columns(data.gold, offsets, n)
+    blocks = zip((layout.unigrams, layout.bigrams), columns, layout.views(both), layout.views(attribute), strict=False)
+    unigrams, bigrams = (_block_counts(*block, weights) for block in blocks)
+    return unigrams, bigrams
 
 
 def _block_counts(rows: Rows, columns: Ints, both: Floats, attribute: Floats, weights: NDArray[np.float64]) -> Counts:
@@ -112,7 +112,7 @@ def _block_counts(rows: Rows, columns: Ints, both: Floats, attribute: Floats, we
 class _Tally:
     """A "loss" whose gradient counts the gold labels of each attribute, or with `any_label` all its labelled tokens."""
 
-    gives: frozenset[str] = frozenset()
+    provides: frozenset[str] = frozenset()
 
     def __init__(self, any_label: bool) -> None:
         self._any = any_label
@@ -122,7 +122,7 @@ class _Tally:
         counted = [(grad.emissions, batch.gold)]
         if len(grad.transitions) == batch.n_tokens:
             n = grad.transitions.shape[1]
-            counted.append((grad.transitions.reshape(-1, n * n), pair_columns(batch.gold, batch.offsets, n)))
+            counted.append((grad.transitions.reshape(-1, n * n), bigram_columns(batch.gold, batch.offsets, n)))
         for target, columns in counted:
             tokens = np.flatnonzero(columns >= 0)
             if self._any:

@@ -48,7 +48,7 @@ def texts(tmp_path: Path) -> Path:
 def labellings(pipe: CRFComponent, doc: Doc) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return log P of every labelling of a Doc, and the marginals of each sentence, by enumeration."""
     wholes, marginals = [], []
-    for scores, offsets, _ in pipe.ask([doc]).posterior._constrained():
+    for scores, offsets, _ in pipe.posterior([doc]).posterior._constrained():
         for first, last in pairwise(offsets):
             one = reference.sequence(scores, first, last)
             logs = reference.all_path_scores(one, reference.all_paths(*one.emissions.shape))
@@ -83,7 +83,7 @@ def test_measures_against_enumeration(tiny: Language, doc: tuple[list[str], list
         "nbest-entropy": entropy(head),
     }
     assert expected.keys() == MEASURES.keys()
-    found = {name: float(measure(pipe.ask(docs), 6)[0]) for name, measure in MEASURES.items()}
+    found = {name: float(measure(pipe.posterior(docs), 6)[0]) for name, measure in MEASURES.items()}
     assert found == pytest.approx(expected, abs=1e-9)
     assert expected["entropy"] > 0.1
 
@@ -92,7 +92,7 @@ def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_pat
     nlp = spacy.load(trained / "model-best")
     tagger, ner = nlp.get_pipe("crf_tagger"), nlp.get_pipe("crf_ner")
     docs = list(tagger.pipe([nlp.make_doc(text) for text in TEXTS]))  # type: ignore[attr-defined]
-    values = MEASURES["entropy"](ner.ask(docs), 0)  # type: ignore[attr-defined]
+    values = MEASURES["entropy"](ner.posterior(docs), 0)  # type: ignore[attr-defined]
     out = tmp_path / "out.jsonl"
     worked(
         run("active", trained / "model-best", texts, "--component crf_ner -n 3 -o", out), f"Saved 3 of 5 texts to {out}"
@@ -136,7 +136,7 @@ def test_of_equal_texts_the_first(run: Run, trained: Path, tmp_path: Path) -> No
 
 def test_tasks_agree_with_their_text(tiny: Language) -> None:
     doc = tiny.make_doc("Anna  saw\nNew York.")
-    spans = helpers.pipe_of(tiny).ask([doc]).spans()[0]
+    spans = helpers.pipe_of(tiny).posterior([doc]).spans()[0]
     task = task_of(doc, spans, {"score": 1.0})
     assert task["text"] == doc.text
     assert json.loads(json.dumps(task)) == task

@@ -85,7 +85,7 @@ def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
         for example in read_examples(nlp, corpus.dev, "conll2003"):
             gold = {(ent.start, ent.end, ent.label_) for ent in example.reference.ents}
             words = [token.text for token in example.reference]
-            for *span, probability in pipe.ask([Doc(nlp.vocab, words=words)], temperature=temperature).spans()[0]:
+            for *span, probability in pipe.posterior([Doc(nlp.vocab, words=words)], temperature=temperature).spans()[0]:
                 probabilities.append(probability)
                 right.append(tuple(span) in gold)
                 labels.append(span[2])

@@ -109,7 +109,7 @@ def test_components_see_the_predictions_of_annotating_ones(trained: Path, corpus
     examples = list(read_examples(nlp, corpus.dev, "conll2003"))
     untagged = list(nlp.pipe([example.predicted for example in examples], disable=["crf_tagger", "crf_ner"]))
     tagged = list(nlp.pipe([example.reference.copy() for example in examples], disable=["crf_tagger", "crf_ner"]))
-    marginals = chunker.ask(untagged).marginals(), chunker.ask(tagged).marginals()
+    marginals = chunker.posterior(untagged).marginals(), chunker.posterior(tagged).marginals()
     assert any(np.abs(a - b).max() > 0.01 for a, b in zip(*marginals, strict=True))
 
 

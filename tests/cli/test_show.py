@@ -66,7 +66,7 @@ def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     worked(run("show", model, TEXT, "--output", out), f"Saved {out}: 1 texts, 3 spans")
     found = Marked(out.read_text(encoding="utf8"))
     doc = nlp.make_doc(TEXT)
-    spans = helpers.pipe_of(nlp).ask([doc]).spans()[0]
+    spans = helpers.pipe_of(nlp).posterior([doc]).spans()[0]
     assert [mark["text"] for mark in found.marks] == [doc[span.start : span.end].text for span in spans]
     for mark, span in zip(found.marks, spans, strict=True):
         label, score = mark["label"].split()

@@ -114,11 +114,11 @@ def test_scores(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     for text, entry, sentence, row in zip(TEXTS, lines(tmp_path / "a.jsonl"), columns, rows, strict=True):
         doc = nlp(text)
         for name, spans in (("crf_ner", entry["ents"]), ("crf_chunker", entry["spans"]["chunks"])):
-            answers = helpers.pipe_of(nlp, name).ask([doc])
+            answers = helpers.pipe_of(nlp, name).posterior([doc])
             assert [span["score"] for span in spans] == pytest.approx(
                 [span.probability for span in answers.spans()[0]], abs=2e-6
             )
-        tagged = [span.probability for span in helpers.pipe_of(nlp, "crf_tagger").ask([doc]).spans()[0]]
+        tagged = [span.probability for span in helpers.pipe_of(nlp, "crf_tagger").posterior([doc]).spans()[0]]
         assert [token["tag_score"] for token in entry["tokens"]] == pytest.approx(tagged, abs=2e-6)
         assert [float(value) for value in sentence.columns["p_tag"]] == pytest.approx(tagged, abs=2e-6)
         outside = [tag == "O" for tag in sentence.columns["ent"]]

@@ -22,7 +22,7 @@ from tests.pipeline import helpers
 PAIRS = {
     "@crf_features": "spacy_crfseq.Templates.v1",
     "templates": ["LOWER[-1..1]", "LOWER[-1]|LOWER[0]", "SUFFIX2", "IS_TITLE", "TAG[-1]", "ENT_IOB"],
-    "pair_templates": ["SHAPE[0]"],
+    "bigram_templates": ["SHAPE[0]"],
 }
 
 
@@ -62,8 +62,8 @@ def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[
     pipe = helpers.pipe_of(named[1])
     for group, label in zip(kept.groups, range(len(pipe.tags)), strict=True):
         assert group.title == pipe.tags[label]
-        state = pipe.crf.views.state.reshape(-1, len(pipe.tags))[:, label]
-        expected = {name: w for name, w in zip(pipe.doc_model.attribute_names, state.tolist(), strict=False) if w}
+        state = pipe.crf.views.unigrams.reshape(-1, len(pipe.tags))[:, label]
+        expected = {name: w for name, w in zip(pipe.doc_model.feature_names, state.tolist(), strict=False) if w}
         both = [one for one in (*group.positive, *group.negative) if not one.before]
         assert {one.attribute: one.weight for one in both} == expected
     assert kept.advice() == ""

@@ -31,7 +31,7 @@ def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any
     doc = nlp("Ada lives in London")
     for name in nlp.pipe_names:
         nlp.get_pipe(name).nbest(doc, 3)
-        nlp.get_pipe(name).ask([doc]).entropies()
+        nlp.get_pipe(name).posterior([doc]).entropies()
     assert all(0 < ent._.crf_score <= 1 for ent in doc.ents)
     assert cache_counts() == before
 

@@ -19,7 +19,7 @@ LOSSES = {name: make() for name, make in registry.losses.get_all().items()}
 
 def every_loss(*capabilities: str) -> pytest.MarkDecorator:
     """Run a test over the registered losses that give all of `capabilities`."""
-    chosen = {name: loss for name, loss in LOSSES.items() if loss.gives.issuperset(capabilities)}
+    chosen = {name: loss for name, loss in LOSSES.items() if loss.provides.issuperset(capabilities)}
     return pytest.mark.parametrize("loss", chosen.values(), ids=chosen)
 
 
@@ -30,7 +30,7 @@ KINK = 1e-2
 
 def evaluate(loss: Loss, problem: Problem) -> tuple[float, Scores]:
     """Return the loss and its gradient, without the candidate sets that not every loss is defined for."""
-    if "candidates" not in loss.gives:
+    if "candidates" not in loss.provides:
         problem = problem.without_candidates()
     gradient = problem.scores.zeros_like()
     return loss(problem.scores, problem.batch, gradient), gradient
@@ -44,7 +44,7 @@ def test_gradient_equals_finite_differences(loss: Loss, problem: Problem) -> Non
     for array, scores in zip(gradient, problem.scores, strict=True):
         below, above = one_sided_differences(lambda: evaluate(loss, problem)[0], scores)
         central = (below + above) / 2
-        kink = (np.abs(above - below) > KINK) & ("value_and_grad" not in loss.gives)
+        kink = (np.abs(above - below) > KINK) & ("value_and_grad" not in loss.provides)
         inside = (np.minimum(below, above) - 1e-6 <= array) & (array <= np.maximum(below, above) + 1e-6)
         assert inside[kink].all()
         np.testing.assert_allclose(array[~kink], central[~kink], rtol=1e-6, atol=1e-7)

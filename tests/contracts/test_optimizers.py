@@ -35,7 +35,7 @@ def minimising(penalties: set[str], *, online: bool) -> list[str]:
     return [
         name
         for name, one in optimizers.items()
-        if one.online == online and one.needs <= SequentialLog().gives and one.penalties & penalties
+        if one.online == online and one.requires <= SequentialLog().provides and one.penalties & penalties
     ]
 
 
@@ -47,7 +47,7 @@ def declared(name: str) -> dict[str, Any]:
     """Return a loss and a regularizer that it says it can minimise: SequentialLog and L2 where it can."""
     optimizer = make(name)
     losses = [SequentialLog(), *(constructor() for constructor in registry.losses.get_all().values())]
-    loss = next(loss for loss in losses if optimizer.needs <= getattr(loss, "gives", set()))
+    loss = next(loss for loss in losses if optimizer.requires <= getattr(loss, "provides", set()))
     return {"loss": loss, "regularizer": L2(1.0) if optimizer.penalties != {"none"} else NoRegularizer()}
 
 
@@ -191,7 +191,7 @@ def test_parameters_that_are_not_learnt_stay_zero(name: str) -> None:
         {"boundaries": False},
         {"support": "all"},
         {"transitions": False},
-        {"pair_templates": ("TAG[0]",)},
+        {"bigram_templates": ("TAG[0]",)},
         {"missing": 0.3},
         {"weighted": True},
         {"dictionary_size": 3},
@@ -210,7 +210,7 @@ def test_no_kind_of_problem_is_refused(name: str, change: dict[str, Any]) -> Non
 @EVERY_OPTIMIZER
 def test_it_says_what_it_needs(name: str) -> None:
     optimizer = make(name)
-    assert optimizer.needs
+    assert optimizer.requires
     assert set() < optimizer.penalties <= {"none", "l2", "elastic", "smooth", "prox"}
     assert isinstance(optimizer.online, bool)
     assert optimizer.max_iterations >= 1

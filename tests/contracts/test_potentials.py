@@ -28,7 +28,7 @@ from spacy_crfseq.training.terms import Term
 from spacy_crfseq.types import Floats, Offsets, Scores
 from tests import reference
 from tests.problems import (
-    PAIR_TEMPLATES,
+    BIGRAM_TEMPLATES,
     all_allowed,
     finite_differences,
     newton_optimum,
@@ -82,7 +82,7 @@ class Case(NamedTuple):
 def make_case(kinds: str, seed: int = 5) -> Case:
     """Return a sum of potentials: l linear, p with label pairs, t a fixed table, d dense; one letter for no sum."""
     rng = np.random.default_rng(seed)
-    pairs = {"pair_templates": PAIR_TEMPLATES} if "p" in kinds else {}
+    pairs = {"bigram_templates": BIGRAM_TEMPLATES} if "p" in kinds else {}
     training = training_problem(seed, n_sequences=7, n_labels=L, weighted=True, **pairs)
     encoded = training.encoded._replace(inputs=(rng.standard_normal((training.encoded.n_tokens, L)),))
     linear, theta, scores = Linear(training.layout), [], []
@@ -90,7 +90,7 @@ def make_case(kinds: str, seed: int = 5) -> Case:
     for kind in kinds:
         one: Potential = linear if kind in "lp" else Small(FixedTable() if kind == "t" else Dense(), L)
         part = rng.standard_normal(one.size)
-        one.hold(part)
+        one.zero_frozen(part)
         addends.append(one)
         theta.append(part)
         plain = plain_scores(training.layout, part, encoded) if kind in "lp" else None
@@ -173,9 +173,9 @@ def test_backprops_give_the_gradient(kinds: str) -> None:
         return sum(float((a * b).sum()) for a, b in zip(scores, d, strict=True))
 
     expected = finite_differences(value, case.theta)
-    case.potential.hold(expected)
+    case.potential.zero_frozen(expected)
     found = case.potential.source(case.theta, text).forward(whole)[1](d)
-    case.potential.hold(found)
+    case.potential.zero_frozen(found)
     np.testing.assert_allclose(found, expected, atol=1e-7)
 
     batches, stepped = case.potential.batches(), np.zeros_like(case.theta)
@@ -195,7 +195,7 @@ def test_an_objective_over_it(kinds: str, n_threads: int, monkeypatch: pytest.Mo
     value, loss, gradient = made.value_and_grad(case.theta)
     assert value == loss == pytest.approx(reference.log_loss(case.expected, batch)[0])
     expected = finite_differences(lambda: made.value(case.theta), case.theta)
-    case.potential.hold(expected)
+    case.potential.zero_frozen(expected)
     np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-7)
     again = made.value_and_grad(case.theta)
     assert again[0] == value

@@ -33,8 +33,8 @@ EVERY_PENALTY = pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 
 
 @lru_cache(maxsize=len(PENALTIES) + 2)
-def problem(penalty: Regularizer, n_threads: int = 1, pair_templates: tuple[str, ...] = ()) -> Training:
-    templates = {"templates": ("LOWER", "TAG[-1..0]"), "pair_templates": pair_templates}
+def problem(penalty: Regularizer, n_threads: int = 1, bigram_templates: tuple[str, ...] = ()) -> Training:
+    templates = {"templates": ("LOWER", "TAG[-1..0]"), "bigram_templates": bigram_templates}
     training = training_problem(3, n_sequences=40, regularizer=penalty, **templates)
     training.objective._n_threads = n_threads
     return training
@@ -137,10 +137,10 @@ def test_where_there_is_nothing_to_learn_it_ends(name: str) -> None:
 
 
 @GENERIC
-@pytest.mark.parametrize("pair_templates", [(), ("TAG[0]",)], ids=["state", "pairs"])
-def test_group_lasso_is_optimal(name: str, pair_templates: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("bigram_templates", [(), ("TAG[0]",)], ids=["state", "pairs"])
+def test_group_lasso_is_optimal(name: str, bigram_templates: tuple[str, ...]) -> None:
     """The loss's gradient is at most rho sqrt(n_r) long in a row of zeros, and -rho sqrt(n_r) w_r/||w_r|| elsewhere."""
-    training = problem(GroupLasso(0.4), pair_templates=pair_templates)
+    training = problem(GroupLasso(0.4), bigram_templates=bigram_templates)
     theta, reports = run(make(name, **TIGHT), training)
     gradient, dropped = gradient_of_loss(training, theta), 0
     for block in training.objective.blocks:

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.evaluation.contributions import (
+    BIGRAM,
     DICTIONARY,
     END,
-    PAIR,
     START,
-    STATE,
     TRANSITION,
+    UNIGRAM,
     Addends,
     BestThrough,
 )
@@ -25,7 +25,7 @@ from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.types import Ints
 from tests import reference
 from tests.problems import (
-    PAIR_TEMPLATES,
+    BIGRAM_TEMPLATES,
     TEMPLATES,
     Training,
     columns_of,
@@ -38,8 +38,8 @@ from tests.problems import (
 
 LABELS = ["A", "B", "C"]
 EVERY_KIND = [
-    {"support": support, "pair_templates": pairs, "dictionary_size": size}
-    for support, pairs, size in product(["observed", "all"], [(), PAIR_TEMPLATES], [0, 3])
+    {"support": support, "bigram_templates": pairs, "dictionary_size": size}
+    for support, pairs, size in product(["observed", "all"], [(), BIGRAM_TEMPLATES], [0, 3])
 ]
 ActivePair = tuple[list[Active], list[Active]]
 
@@ -67,7 +67,7 @@ def test_addends_sum_to_the_score(settings: dict[str, Any], dtype: type, thresho
     encoder = training.encoder
     if threshold is not None:
         model = model.compact(threshold)
-        encoder = make_encoder(training.vocabulary, TEMPLATES, settings["pair_templates"], model.keys)
+        encoder = make_encoder(training.vocabulary, TEMPLATES, settings["bigram_templates"], model.keys)
         encoder.words = None if model.dictionary is None else model.dictionary.word_index()
     sentences = [*training.sentences, *random_sentences(np.random.default_rng(9), 10)]
     sentences[-1] = sentences[-1]._replace(words=("unseen", "words"), tags=("NN", "ZZ"))
@@ -102,12 +102,12 @@ def test_each_addend_is_a_parameter(settings: dict[str, Any]) -> None:
     addends = Addends(model, active_of(training), encoded.offsets, encoded.words)
     amounts = addends.amounts(labels)
     firsts = set(encoded.offsets[:-1][np.diff(encoded.offsets) > 0].tolist())
-    for kind, names in ((STATE, "state"), (PAIR, "pair")):
+    for kind, names in ((UNIGRAM, "state"), (BIGRAM, "pair")):
         mine = addends.kinds == kind
         of_token = [[] for _ in labels]
         for token, amount in zip(addends.tokens[mine].tolist(), amounts[mine].tolist(), strict=True):
             of_token[token].append(amount)
-        dense = np.zeros((len(model.keys[kind]), 3 if kind == STATE else 9))
+        dense = np.zeros((len(model.keys[kind]), 3 if kind == UNIGRAM else 9))
         rows, weights = getattr(model.layout, names), getattr(model.views, names)
         attributes = np.arange(rows.n_rows)
         if settings["support"] == "all":
@@ -115,10 +115,10 @@ def test_each_addend_is_a_parameter(settings: dict[str, Any]) -> None:
         else:
             dense[np.repeat(attributes, np.diff(rows.ptr)), rows.cols] = weights
         for t, ids in enumerate(ids_of_tokens(getattr(encoded, names))):
-            if kind == PAIR and t in firsts:
+            if kind == BIGRAM and t in firsts:
                 assert not any(of_token[t])
                 continue
-            column = labels[t] if kind == STATE else 3 * labels[t - 1] + labels[t]
+            column = labels[t] if kind == UNIGRAM else 3 * labels[t - 1] + labels[t]
             assert sorted(of_token[t]) == sorted(dense[ids, column].tolist())
     for kind, count in ((START, len(firsts)), (END, len(firsts)), (TRANSITION, len(labels) - len(firsts))):
         assert (addends.kinds == kind).sum() == count
@@ -126,7 +126,7 @@ def test_each_addend_is_a_parameter(settings: dict[str, Any]) -> None:
 
 
 def test_addends_of_some_tokens_are_a_part_of_all() -> None:
-    model, training = make_model(pair_templates=PAIR_TEMPLATES)
+    model, training = make_model(bigram_templates=BIGRAM_TEMPLATES)
     labels = random_labels(training.encoded.n_tokens)
     addends = Addends(model, active_of(training), training.encoded.offsets)
     assert (np.diff(addends.tokens) >= 0).all()
@@ -139,11 +139,11 @@ def test_addends_of_some_tokens_are_a_part_of_all() -> None:
 
 def test_active_attributes_are_those_of_the_encoder() -> None:
     """With the same names as a plain reading of the text has."""
-    model, training = make_model(pair_templates=PAIR_TEMPLATES)
-    blocks = (training.encoder.state, training.encoder.pair)
-    encoded = (training.encoded.state, training.encoded.pair)
+    model, training = make_model(bigram_templates=BIGRAM_TEMPLATES)
+    blocks = (training.encoder.unigrams, training.encoder.bigrams)
+    encoded = (training.encoded.unigrams, training.encoded.bigrams)
     for block, active, ids, templates in zip(
-        blocks, active_of(training), encoded, (TEMPLATES, PAIR_TEMPLATES), strict=True
+        blocks, active_of(training), encoded, (TEMPLATES, BIGRAM_TEMPLATES), strict=True
     ):
         found: list[list[int]] = [[] for _ in range(training.encoded.n_tokens)]
         names: list[set[str]] = [set() for _ in found]
@@ -159,14 +159,14 @@ def test_active_attributes_are_those_of_the_encoder() -> None:
             for token in reference.attribute_sets(sentence.words, {"TAG": sentence.tags}, templates)
         ]
         assert names == expected
-    assert model.layout.pair.n_rows
+    assert model.layout.bigrams.n_rows
 
 
 def test_unknown_attributes_have_no_number() -> None:
     _, training = make_model()
     sentence = training.sentences[0]._replace(words=("unseen",), tags=("",))
     active, _ = training.encoder.active(columns_of(training.vocabulary, training.encoder, [sentence]))
-    plan = training.encoder.state.plan
+    plan = training.encoder.unigrams.plan
     named = {
         name: int(attribute)
         for one in active

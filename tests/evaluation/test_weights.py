@@ -8,41 +8,41 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.evaluation.weights import UNKNOWN, entries, largest_weights, weights_by_template
-from spacy_crfseq.features.encoder import attribute_names
+from spacy_crfseq.features.encoder import feature_names
 from spacy_crfseq.features.plan import Plan
 from spacy_crfseq.model import LinearChainCRF
-from tests.problems import PAIR_TEMPLATES, TEMPLATES, columns_of, make_encoder, training_problem
+from tests.problems import BIGRAM_TEMPLATES, TEMPLATES, columns_of, make_encoder, training_problem
 
 LABELS = ["A", "B", "C"]
-EVERY_KIND = pytest.mark.parametrize(("support", "pairs"), list(product(["observed", "all"], [(), PAIR_TEMPLATES])))
+EVERY_KIND = pytest.mark.parametrize(("support", "pairs"), list(product(["observed", "all"], [(), BIGRAM_TEMPLATES])))
 Named = dict[tuple[str, int], float]
 
 
 def make_model(support: str, pairs: tuple[str, ...]) -> tuple[LinearChainCRF, tuple[Plan, Plan], list[Named]]:
     """Return a model, a fifth of its weights zero, its plans, and its weights by attribute name and column."""
-    training = training_problem(7, support=support, pair_templates=pairs)
+    training = training_problem(7, support=support, bigram_templates=pairs)
     encoder = make_encoder(training.vocabulary, TEMPLATES, pairs)  # the same again, with names
     encoder.keep_names()
     encoder.freeze(encoder.encode(columns_of(training.vocabulary, encoder, training.sentences)), 1)
     rng = np.random.default_rng(1)
     theta = training.random_theta(rng)
     theta[rng.random(len(theta)) < 0.2] = 0
-    blocks = encoder.state, encoder.pair
-    keys = encoder.state.index.keys, encoder.pair.index.keys
-    templates = encoder.state.template_of, encoder.pair.template_of
+    blocks = encoder.unigrams, encoder.bigrams
+    keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
+    templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     model = LinearChainCRF(LABELS, training.layout, theta, keys, templates=templates)
     named: list[Named] = []
     for block, rows, weights, width in zip(
-        blocks, (model.layout.state, model.layout.pair), model.views, (3, 9), strict=False
+        blocks, (model.layout.unigrams, model.layout.bigrams), model.views, (3, 9), strict=False
     ):
-        names = attribute_names(block, training.vocabulary.text_of)
+        names = feature_names(block, training.vocabulary.text_of)
         places = (
             [(i, c) for i in range(rows.n_rows) for c in range(width)]
             if support == "all"
             else [(i, c) for i in range(rows.n_rows) for c in rows.cols[rows.ptr[i] : rows.ptr[i + 1]].tolist()]
         )
         named.append({(names[i], c): w for (i, c), w in zip(places, weights.tolist(), strict=True)})
-    return model, (encoder.state.plan, encoder.pair.plan), named
+    return model, (encoder.unigrams.plan, encoder.bigrams.plan), named
 
 
 @EVERY_KIND

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.features.encoder import Block, Encoded, Encoder, Ids, attribute_names, concatenate, take_sequences
+from spacy_crfseq.features.encoder import Block, Encoded, Encoder, Ids, concatenate, feature_names, take_sequences
 from spacy_crfseq.potentials.layout import make_layout
 from tests import reference
 from tests.problems import (
-    PAIR_TEMPLATES,
+    BIGRAM_TEMPLATES,
     TEMPLATES,
     Sentence,
     Vocabulary,
@@ -40,7 +40,7 @@ TEMPLATE_LISTS = st.lists(
 
 
 def names_of_tokens(block: Block, ids: Ids, vocabulary: Vocabulary) -> list[list[str]]:
-    names = attribute_names(block, vocabulary.text_of)
+    names = feature_names(block, vocabulary.text_of)
     assert len(names) == len(set(names)) == block.index.size
     return [sorted(names[a] for a in token) for token in ids_of_tokens(ids)]
 
@@ -54,27 +54,27 @@ def expected_names(sentences: Sequence[Sentence], templates: Sequence[str]) -> l
 class Growing:
     """An encoder that keeps names, and the vocabulary behind it."""
 
-    def __init__(self, templates: Sequence[str], pair_templates: Sequence[str] = ()) -> None:
+    def __init__(self, templates: Sequence[str], bigram_templates: Sequence[str] = ()) -> None:
         self.vocabulary = Vocabulary()
-        self.encoder = make_encoder(self.vocabulary, templates, pair_templates)
+        self.encoder = make_encoder(self.vocabulary, templates, bigram_templates)
         self.encoder.keep_names()
 
     def encode(self, sentences: Sequence[Sentence]) -> Encoded:
         return self.encoder.encode(columns_of(self.vocabulary, self.encoder, sentences))
 
     def state_names(self, encoded: Encoded) -> list[list[str]]:
-        return names_of_tokens(self.encoder.state, encoded.state, self.vocabulary)
+        return names_of_tokens(self.encoder.unigrams, encoded.unigrams, self.vocabulary)
 
 
 @given(SENTENCES, TEMPLATE_LISTS, TEMPLATE_LISTS)
 def test_attributes_equal_the_readable_extraction(
-    sentences: list[Sentence], templates: list[str], pair_templates: list[str]
+    sentences: list[Sentence], templates: list[str], bigram_templates: list[str]
 ) -> None:
-    growing = Growing(templates, pair_templates)
+    growing = Growing(templates, bigram_templates)
     encoded = growing.encode(sentences)
     assert growing.state_names(encoded) == expected_names(sentences, templates)
-    pairs = names_of_tokens(growing.encoder.pair, encoded.pair, growing.vocabulary)
-    assert pairs == expected_names(sentences, pair_templates)
+    pairs = names_of_tokens(growing.encoder.bigrams, encoded.bigrams, growing.vocabulary)
+    assert pairs == expected_names(sentences, bigram_templates)
     assert np.diff(encoded.offsets).tolist() == [len(sentence.words) for sentence in sentences]
 
 
@@ -87,8 +87,8 @@ def test_rare_attributes_are_dropped_and_unknown_ones_ignored(
     expected = expected_names(seen, templates)
     counts = Counter(name for names in expected for name in names)
     kept = {name for name, count in counts.items() if count >= min_count}
-    block = growing.encoder.state
-    names = attribute_names(block, growing.vocabulary.text_of)
+    block = growing.encoder.unigrams
+    names = feature_names(block, growing.vocabulary.text_of)
     assert set(names) == kept
     numbers = block.template_of.tolist()
     assert [block.plan.templates[n].name for n in numbers] == [name.partition("=")[0] for name in names]
@@ -102,12 +102,12 @@ def test_rare_attributes_are_dropped_and_unknown_ones_ignored(
 def test_a_stored_encoder_gives_the_same_ids(sentences: list[Sentence], templates: list[str]) -> None:
     growing = Growing(templates, ["TAG[0]"])
     encoded = growing.encoder.freeze(growing.encode(sentences), 1)
-    keys = growing.encoder.state.index.keys, growing.encoder.pair.index.keys
+    keys = growing.encoder.unigrams.index.keys, growing.encoder.bigrams.index.keys
     again = make_encoder(growing.vocabulary, templates, ["TAG[0]"], keys)
     assert again.frozen
     encoded_again = again.encode(columns_of(growing.vocabulary, again, sentences))
-    assert ids_of_tokens(encoded_again.state) == ids_of_tokens(encoded.state)
-    assert ids_of_tokens(encoded_again.pair) == ids_of_tokens(encoded.pair)
+    assert ids_of_tokens(encoded_again.unigrams) == ids_of_tokens(encoded.unigrams)
+    assert ids_of_tokens(encoded_again.bigrams) == ids_of_tokens(encoded.bigrams)
 
 
 @given(SENTENCES, TEMPLATE_LISTS, st.randoms(use_true_random=False))
@@ -116,8 +116,8 @@ def test_keys_do_not_depend_on_the_order_of_templates(sentences: list[Sentence],
     for _ in range(2):
         growing = Growing(templates)
         growing.encode(sentences)
-        names = attribute_names(growing.encoder.state, growing.vocabulary.text_of)
-        keys.append(dict(zip(names, growing.encoder.state.index.keys.tolist(), strict=True)))
+        names = feature_names(growing.encoder.unigrams, growing.vocabulary.text_of)
+        keys.append(dict(zip(names, growing.encoder.unigrams.index.keys.tolist(), strict=True)))
         templates = random.sample(templates, len(templates))
     assert keys[0] == keys[1]
 
@@ -131,39 +131,39 @@ def test_parts_can_be_encoded_one_after_another(
     joined = concatenate([parts.encode(first), parts.encode(second)])
     assert joined.offsets.tolist() == together.offsets.tolist()
     assert parts.state_names(joined) == whole.state_names(together)
-    assert names_of_tokens(parts.encoder.pair, joined.pair, parts.vocabulary) == names_of_tokens(
-        whole.encoder.pair, together.pair, whole.vocabulary
+    assert names_of_tokens(parts.encoder.bigrams, joined.bigrams, parts.vocabulary) == names_of_tokens(
+        whole.encoder.bigrams, together.bigrams, whole.vocabulary
     )
 
 
 @given(SENTENCES, st.data())
 def test_sequences_can_be_taken_in_any_order(sentences: list[Sentence], data: st.DataObject) -> None:
-    encoded = Growing(TEMPLATES, PAIR_TEMPLATES).encode(sentences)
+    encoded = Growing(TEMPLATES, BIGRAM_TEMPLATES).encode(sentences)
     chosen = data.draw(st.lists(st.integers(0, len(sentences) - 1), max_size=5)) if sentences else []
     taken, tokens = take_sequences(encoded, np.array(chosen, np.int64))
     expected = [t for n in chosen for t in range(encoded.offsets[n], encoded.offsets[n + 1])]
     assert tokens.tolist() == expected
     assert np.diff(taken.offsets).tolist() == [len(sentences[n].words) for n in chosen]
-    for whole, part in ((encoded.state, taken.state), (encoded.pair, taken.pair)):
+    for whole, part in ((encoded.unigrams, taken.unigrams), (encoded.bigrams, taken.bigrams)):
         all_ids = ids_of_tokens(whole)
         assert ids_of_tokens(part) == [all_ids[t] for t in expected]
 
 
 def test_a_word_that_looks_like_padding_is_not_padding() -> None:
-    first, second = ids_of_tokens(Growing(["ORTH[-1]"]).encode([Sentence(("_B-1", "x"), ("", ""))]).state)
+    first, second = ids_of_tokens(Growing(["ORTH[-1]"]).encode([Sentence(("_B-1", "x"), ("", ""))]).unigrams)
     assert first != second
 
 
 def test_min_count_where_nothing_was_ever_seen() -> None:
     growing = Growing(["HAS_DIGIT[0]", "TAG[0]"])
     encoded = growing.encoder.freeze(growing.encode([Sentence(("a", "b"), ("", ""))]), 2)
-    assert ids_of_tokens(encoded.state) == [[], []]
-    assert growing.encoder.state.index.size == 0
+    assert ids_of_tokens(encoded.unigrams) == [[], []]
+    assert growing.encoder.unigrams.index.size == 0
 
 
-@pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
-def test_a_small_cache_changes_no_score(pair_templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    training = training_problem(n_sequences=20, pair_templates=pair_templates)
+@pytest.mark.parametrize("bigram_templates", [(), BIGRAM_TEMPLATES])
+def test_a_small_cache_changes_no_score(bigram_templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    training = training_problem(n_sequences=20, bigram_templates=bigram_templates)
     encoder = training.encoder
     model = training.model(training.random_theta(np.random.default_rng(1)))
     text = random_sentences(np.random.default_rng(2), 30)
@@ -174,10 +174,10 @@ def test_a_small_cache_changes_no_score(pair_templates: tuple[str, ...], monkeyp
         return np.concatenate([np.append(one.emissions.ravel(), one.transitions.ravel()) for one in scores])
 
     expected = emissions()
-    stores = {id(encoder.state.store)}
+    stores = {id(encoder.unigrams.store)}
     monkeypatch.setattr(Encoder, "MAX_CACHED", 5)
     np.testing.assert_array_equal(emissions(), expected)
-    assert id(encoder.state.store) not in stores  # the bound was met
+    assert id(encoder.unigrams.store) not in stores  # the bound was met
 
 
 def test_growing_encoders_keep_their_caches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,8 +185,8 @@ def test_growing_encoders_keep_their_caches(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Encoder, "MAX_CACHED", 1)
     growing = Growing(TEMPLATES)
     parts = [growing.encode([sentence]) for sentence in random_sentences(np.random.default_rng(0), 5)]
-    assert len({id(part.state.store) for part in parts}) == 1
+    assert len({id(part.unigrams.store) for part in parts}) == 1
     whole = growing.encoder.freeze(concatenate(parts), 1)
-    sizes = growing.encoder.state.index.size, growing.encoder.pair.index.size
+    sizes = growing.encoder.unigrams.index.size, growing.encoder.bigrams.index.size
     gold = np.zeros(whole.n_tokens, np.int32)
-    assert make_layout(whole, gold, 2, sizes, support="observed", boundaries=True).state.n_rows == sizes[0]
+    assert make_layout(whole, gold, 2, sizes, support="observed", boundaries=True).unigrams.n_rows == sizes[0]

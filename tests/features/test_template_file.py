@@ -51,14 +51,14 @@ def test_the_templates_of_crfpp_for_chunking(tmp_path: Path) -> None:
     features = read(tmp_path, CRFPP_CHUNKING, ["word", "tag"])
     assert features.plans() == crfpp_chunking().plans()
     assert features.imported.transitions
-    assert not features.pair_templates
+    assert not features.bigram_templates
 
 
 def test_letters_columns_and_macros(tmp_path: Path) -> None:
     text = "*\nu:a\nu:b%X[-1,0]\nb:c%x[0,2]%x[1,3]\n*:d%X[0,2]\nu:e%x[0,0]%x[0,0]\n"
     features = read(tmp_path, text, ["word", "_", "tag", "suffix3"])
     assert features.templates == ("ALWAYS[0]", "ALWAYS[0]", "LOWER[-1]", "TAG[0]", "ORTH[0]")
-    assert features.pair_templates == ("TAG[0]|SUFFIX3[1]", "TAG[0]")
+    assert features.bigram_templates == ("TAG[0]|SUFFIX3[1]", "TAG[0]")
     assert features.functions["ALWAYS"]("any word") == "1"
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, attribute_names
+from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, feature_names
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.features.templates import parse
@@ -76,7 +76,7 @@ class Growing:
         return self.encoder.encode(Columns(orths, np.zeros((len(tokens), 0), np.uint64), offsets, {"F": sets}))
 
     def names(self) -> list[str]:
-        return attribute_names(self.encoder.state, self.vocabulary.text_of)
+        return feature_names(self.encoder.unigrams, self.vocabulary.text_of)
 
 
 def expected(text: Text, offsets: list[int]) -> list[list[str]]:
@@ -94,16 +94,16 @@ def test_the_encoder_knows_each_tokens_set(seen: Text, other: Text, templates: l
     growing = Growing(templates)
     encoded = growing.encode(seen)
     names = growing.names()
-    assert [sorted(names[a] for a in token) for token in ids_of_tokens(encoded.state)] == expected(seen, offsets)
+    assert [sorted(names[a] for a in token) for token in ids_of_tokens(encoded.unigrams)] == expected(seen, offsets)
     numbers = [parse(templates, {"F"}).index(parse([name.split("=")[0]], {"F"})[0]) for name in names]
-    assert growing.encoder.state.template_of.tolist() == numbers
+    assert growing.encoder.unigrams.template_of.tolist() == numbers
 
     counts = [sum(name in token for token in expected(seen, offsets)) for name in names]
     kept = {name for name, count in zip(names, counts, strict=True) if count >= min_count}
     growing.encoder.freeze(encoded, min_count)
     names = growing.names()
     assert set(names) == kept
-    again = Growing(templates, (growing.encoder.state.index.keys, growing.encoder.pair.index.keys))
+    again = Growing(templates, (growing.encoder.unigrams.index.keys, growing.encoder.bigrams.index.keys))
     for encoder in (growing, again):
         for text in (other, seen):
             ids = ids_of_tokens(encoder.encode(text).state)

@@ -17,7 +17,7 @@ from spacy_crfseq.types import MISSING, Batch, Scores
 from tests import reference
 from tests.problems import Training, plain_scores, training_problem
 
-PAIRS = {"pair_templates": ("TAG[0]", "BRIEF_SHAPE"), "templates": ("LOWER", "TAG[-1..0]")}
+PAIRS = {"bigram_templates": ("TAG[0]", "BRIEF_SHAPE"), "templates": ("LOWER", "TAG[-1..0]")}
 LONG = st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from([0.0, 0.1, 1.0]))
 
 

@@ -69,7 +69,7 @@ def test_stored_scores_are_the_probabilities(factory: str) -> None:
     nlp = trained(factory, scores=True, **WEAK)
     pipe = pipe_of(nlp)
     for doc, found in zip(inputs(nlp, factory), scored(nlp, factory), strict=True):
-        [answer] = pipe.ask([doc]).spans()
+        [answer] = pipe.posterior([doc]).spans()
         expected = [(s.start, s.end, s.label, s.probability) for s in answer]
         wanted = [(label, p) for _, _, label, p in expected] if factory == "crf_tagger" else expected
         assert [each[:-1] for each in found] == [each[:-1] for each in wanted]
@@ -101,7 +101,7 @@ def test_extension_attributes(factory: str, stored: bool) -> None:
     nlp = trained(factory, scores=stored, **WEAK)
     pipe = pipe_of(nlp)
     for doc in nlp.pipe(inputs(nlp, factory)):
-        [answer] = pipe.ask([doc]).spans()
+        [answer] = pipe.posterior([doc]).spans()
         if factory == "crf_tagger":
             found = [token._.crf_score for token in doc]
         else:
@@ -160,7 +160,7 @@ def test_a_temperature_divides_the_scores() -> None:
     tagged, probabilities = enumerated(nlp, doc)
     cooled = probabilities ** (1 / 2.5)
     expected = marginals_of(nlp, tagged, cooled / cooled.sum())
-    np.testing.assert_allclose(pipe.ask([doc], temperature=2.5).marginals()[0], expected, atol=1e-9)
+    np.testing.assert_allclose(pipe.posterior([doc], temperature=2.5).marginals()[0], expected, atol=1e-9)
     pipe.cfg["temperature"] = 2.5
     np.testing.assert_allclose(pipe.marginals(doc), expected, atol=1e-9)
 
@@ -201,8 +201,8 @@ def test_what_is_given_conditions_everything(spans: list, allowed: dict, keep: C
     tagged, probabilities = enumerated(nlp, doc, keep)
     given = {"spans": [Span(doc, *span) for span in spans], "allowed": allowed}
     if noted:
-        pipe.restrict(doc, **given)
-    answers = pipe.ask([doc], **({} if noted else given))
+        pipe.clamp(doc, **given)
+    answers = pipe.posterior([doc], **({} if noted else given))
     np.testing.assert_allclose(answers.marginals()[0], marginals_of(nlp, tagged, probabilities), atol=1e-9)
     best = tagged[int(probabilities.argmax())]
     assert [pipe.tags[label] for label in answers.labels[0]] == best
@@ -221,11 +221,11 @@ def test_a_note_can_be_taken_back_and_travels_with_the_doc() -> None:
     nlp = trained("crf_ner", **WEAK)
     pipe, doc = pipe_of(nlp), bare_doc(nlp, WORDS)
     free = pipe.marginals(doc)
-    pipe.restrict(doc, spans=[Span(doc, 0, 1, "LOC")], allowed={1: ["O"]})
+    pipe.clamp(doc, spans=[Span(doc, 0, 1, "LOC")], allowed={1: ["O"]})
     bound = pipe.marginals(doc)
     assert np.abs(bound - free).max() > 0.1
     np.testing.assert_array_equal(pipe.marginals(Doc(nlp.vocab).from_bytes(doc.to_bytes())), bound)
-    pipe.restrict(doc)
+    pipe.clamp(doc)
     assert not doc.user_data
     np.testing.assert_array_equal(pipe.marginals(doc), free)
 
@@ -235,7 +235,7 @@ def test_a_given_span_ends_where_it_ends() -> None:
     nlp = trained("crf_chunker", **WEAK)
     doc = bare_doc(nlp, WORDS)
     doc.spans["given"] = [Span(doc, 2, 3, "NP")]
-    pipe_of(nlp).restrict(doc, spans=doc.spans["given"])
+    pipe_of(nlp).clamp(doc, spans=doc.spans["given"])
     assert (2, 3, "NP") in triples(nlp(doc).spans["chunks"])
     assert Span(doc, 2, 3, "NP")._.crf_score == pytest.approx(1.0)
     assert Span(doc, 2, 4, "NP")._.crf_score == 0.0
@@ -244,7 +244,7 @@ def test_a_given_span_ends_where_it_ends() -> None:
 def test_a_tagger_is_restricted() -> None:
     nlp = trained("crf_tagger", **WEAK)
     doc = bare_doc(nlp, ["Rain"])
-    pipe_of(nlp).restrict(doc, allowed={0: ["VBZ", "DT"]})
+    pipe_of(nlp).clamp(doc, allowed={0: ["VBZ", "DT"]})
     assert nlp(doc)[0].tag_ in ("VBZ", "DT")
     assert pipe_of(nlp).marginals(doc).sum() == pytest.approx(1.0)
 
@@ -267,7 +267,7 @@ def test_what_cannot_be_given(spans: list, allowed: dict, message: str) -> None:
     doc = bare_doc(nlp, WORDS)
     doc[3].is_sent_start = True
     with pytest.raises(DataError, match=message):
-        pipe_of(nlp).ask([doc], spans=[Span(doc, *span) for span in spans], allowed=allowed)
+        pipe_of(nlp).posterior([doc], spans=[Span(doc, *span) for span in spans], allowed=allowed)
 
 
 def test_what_cannot_be_asked() -> None:
@@ -275,16 +275,16 @@ def test_what_cannot_be_asked() -> None:
     doc, other = bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)
     pipe: Any = pipe_of(nlp)
     with pytest.raises(DataError, match=r"a list of Docs.*such as ask\(\[doc\]\)"):
-        pipe.ask(doc)
+        pipe.posterior(doc)
     with pytest.raises(DataError, match="Make Docs of texts by nlp"):
-        pipe.ask(["Anna"])
+        pipe.posterior(["Anna"])
     with pytest.raises(DataError, match="in none of the Docs"):
-        pipe.ask([doc], spans=[Span(other, 0, 1, "PER")])
+        pipe.posterior([doc], spans=[Span(other, 0, 1, "PER")])
     for temperature in (0, -1.0, float("nan"), float("inf"), 1e-40):
         with pytest.raises(ConfigError, match="temperature = "):
-            pipe.ask([doc], temperature=temperature)
+            pipe.posterior([doc], temperature=temperature)
     with pytest.raises(ConfigError, match="0 or more, but -1"):
-        pipe.ask([doc]).sample(-1)
+        pipe.posterior([doc]).sample(-1)
 
 
 def test_entities_of_earlier_components_are_given(tmp_path: Path) -> None:
@@ -294,9 +294,9 @@ def test_entities_of_earlier_components_are_given(tmp_path: Path) -> None:
     tagged, probabilities = enumerated(nlp, doc, lambda tags: tags[2:4] == ["B-ORG", "L-ORG"])
     expected = marginals_of(nlp, tagged, probabilities)
     ruled = nlp.get_pipe("entity_ruler")(bare_doc(nlp, WORDS))
-    np.testing.assert_allclose(pipe.ask([ruled], preset=True).marginals()[0], expected, atol=1e-9)
+    np.testing.assert_allclose(pipe.posterior([ruled], preset=True).marginals()[0], expected, atol=1e-9)
     free = marginals_of(nlp, *enumerated(nlp, doc))
-    np.testing.assert_allclose(pipe.ask([ruled]).marginals()[0], free, atol=1e-9)
+    np.testing.assert_allclose(pipe.posterior([ruled]).marginals()[0], free, atol=1e-9)
     done = nlp(doc)
     assert ("New York", "ORG") in [(s.text, s.label_) for s in done.ents]
     np.testing.assert_allclose(pipe.marginals(done), expected, atol=1e-9)
@@ -310,7 +310,7 @@ def test_blocked_tokens_are_given() -> None:
     pipe, doc = pipe_of(nlp), bare_doc(nlp, WORDS)
     doc.set_ents([], blocked=[doc[0:1]], default="unmodified")
     expected = marginals_of(nlp, *enumerated(nlp, bare_doc(nlp, WORDS), lambda tags: tags[0] == "O"))
-    np.testing.assert_allclose(pipe.ask([doc], preset=True).marginals()[0], expected, atol=1e-9)
+    np.testing.assert_allclose(pipe.posterior([doc], preset=True).marginals()[0], expected, atol=1e-9)
     np.testing.assert_allclose(pipe.marginals(nlp(doc)), expected, atol=1e-9)
 
 
@@ -343,7 +343,7 @@ def test_alternatives_of_a_document(factory: str) -> None:
 @pytest.mark.parametrize("factory", FACTORIES)
 def test_an_empty_document_has_one_labelling(factory: str) -> None:
     nlp = trained(factory)
-    answers = pipe_of(nlp).ask([bare_doc(nlp, []), bare_doc(nlp, ["Rain"])])
+    answers = pipe_of(nlp).posterior([bare_doc(nlp, []), bare_doc(nlp, ["Rain"])])
     assert answers.entropies()[0] == 0.0
     assert answers.log_probabilities()[0] == 0.0
     assert [len(each.labels) for each in answers.nbest(3)[0]] == [0]
@@ -354,7 +354,7 @@ def test_an_empty_document_has_one_labelling(factory: str) -> None:
 def test_samples_are_reproducible() -> None:
     nlp = trained("crf_ner", **WEAK)
     docs = inputs(nlp, "crf_ner")
-    answers = pipe_of(nlp).ask(docs)
+    answers = pipe_of(nlp).posterior(docs)
     one, two, other = (np.concatenate(answers.sample(50, seed=seed), axis=1) for seed in (3, 3, 4))
     assert (one == two).all()
     assert (one != other).any()
@@ -368,12 +368,12 @@ def test_what_is_given_twice_is_given_once() -> None:
     pipe, doc = pipe_of(nlp), bare_doc(nlp, WORDS)
     span = Span(doc, 2, 4, "LOC")
     doc.ents = [span]  # as a ruler would
-    pipe.restrict(doc, spans=[span])
+    pipe.clamp(doc, spans=[span])
     assert span in pipe(doc).ents
     assert span in pipe(doc).ents
-    assert pipe.ask([doc], spans=[span]).spans()[0][-1][:3] == (2, 4, "LOC")
+    assert pipe.posterior([doc], spans=[span]).spans()[0][-1][:3] == (2, 4, "LOC")
     with pytest.raises(DataError, match="overlaps another"):
-        pipe.ask([doc], spans=[Span(doc, 3, 4, "LOC")])
+        pipe.posterior([doc], spans=[Span(doc, 3, 4, "LOC")])
 
 
 def test_notes_on_other_tokens() -> None:
@@ -382,7 +382,7 @@ def test_notes_on_other_tokens() -> None:
     doc.ents = [Span(doc, 2, 4, "LOC")]
     part = pipe(doc)[1:].as_doc(copy_user_data=True)
     np.testing.assert_array_equal(pipe.marginals(part), pipe.marginals(bare_doc(nlp, WORDS[1:])))
-    pipe.restrict(doc, allowed={0: ["O"]})
+    pipe.clamp(doc, allowed={0: ["O"]})
     with pytest.raises(DataError, match="had 4 tokens, but it has 3 now"):
         pipe(doc[1:].as_doc(copy_user_data=True))
 
@@ -391,7 +391,7 @@ def test_token_scores_on_other_tokens() -> None:
     nlp = trained("crf_tagger", scores=True)
     doc = nlp("Anna saw New York")
     part = doc[1:].as_doc(copy_user_data=True)
-    expected = [pipe_of(nlp).ask([part]).probability(token.i, [token.tag_]) for token in part]
+    expected = [pipe_of(nlp).posterior([part]).probability(token.i, [token.tag_]) for token in part]
     assert [token._.crf_score for token in part] == pytest.approx(expected)
 
 
@@ -433,7 +433,7 @@ def test_a_model_from_before_there_were_temperatures(tmp_path: Path) -> None:
 
 def test_no_labelling_is_left() -> None:
     nlp = trained("crf_ner")
-    answers = pipe_of(nlp).ask([nlp("Anna saw New York")], allowed={0: ["L-LOC"]})
+    answers = pipe_of(nlp).posterior([nlp("Anna saw New York")], allowed={0: ["L-LOC"]})
     for question in (answers.marginals, answers.spans, answers.entropies, lambda: answers.nbest(2)):
         with pytest.raises(DataError, match="no labelling"):
             question()
@@ -441,7 +441,7 @@ def test_no_labelling_is_left() -> None:
 
 def test_answers_tell_what_they_can_be_asked() -> None:
     nlp = trained("crf_ner")
-    answers = pipe_of(nlp).ask([bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)])
+    answers = pipe_of(nlp).posterior([bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)])
     assert len(answers) == 2
     told = repr(answers)
     assert "2 Docs" in told

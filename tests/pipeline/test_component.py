@@ -292,11 +292,11 @@ def learns_the_new_label(nlp: Language, factory: str) -> None:
 
 
 @each_factory
-def test_without_transitions_label_pairs_count_through_pair_templates_only(factory: str) -> None:
-    features = templates("LOWER[0]", pair_templates=["LOWER[0]"])
+def test_without_transitions_label_pairs_count_through_bigram_templates_only(factory: str) -> None:
+    features = templates("LOWER[0]", bigram_templates=["LOWER[0]"])
     nlp = trained(factory, transitions=False, optimizer=LBFGS_TIGHT, features=features)
     pipe = pipe_of(nlp)
-    assert pipe.crf.views.pair.any()
+    assert pipe.crf.views.bigrams.any()
     assert pipe.crf.views.start.any()
     assert not pipe.crf.views.transitions.any()
     pipe.add_label("NEW")
@@ -369,24 +369,24 @@ def test_stored_and_loaded(factory: str, precision: str, support: str, keep_name
     nlp = trained(factory, precision=precision, support=support, keep_names=keep_names)
     pipe = pipe_of(nlp)
     assert pipe.crf.theta.dtype == precision
-    assert bool(pipe.doc_model.attribute_names) == keep_names
+    assert bool(pipe.doc_model.feature_names) == keep_names
     nlp.to_disk(tmp_path / "model")
     fresh = spacy.blank("xx").from_config(nlp.config)
     copies = [spacy.load(tmp_path / "model"), fresh.from_bytes(nlp.to_bytes()), pickle.loads(pickle.dumps(nlp))]
-    marginals = np.concatenate(pipe.ask(inputs(nlp, factory)).marginals())
+    marginals = np.concatenate(pipe.posterior(inputs(nlp, factory)).marginals())
     for copy in copies:
         assert predictions(copy, factory) == predictions(nlp, factory)
         other = pipe_of(copy)
-        assert other.doc_model.attribute_names == pipe.doc_model.attribute_names
+        assert other.doc_model.feature_names == pipe.doc_model.feature_names
         assert other.label_data == pipe.label_data
         assert other.crf.theta.dtype == precision
-        assert (np.concatenate(other.ask(inputs(copy, factory)).marginals()) == marginals).all()
+        assert (np.concatenate(other.posterior(inputs(copy, factory)).marginals()) == marginals).all()
     assert pipe_of(copies[0]).to_bytes(exclude=["vocab"]) == pipe.to_bytes(exclude=["vocab"])
 
 
-def test_attribute_names_are_readable() -> None:
+def test_feature_names_are_readable() -> None:
     features = templates("LOWER[-1..0]", "SUFFIX2", "IS_TITLE", "LIKE_NUM|IS_STOP", "LOWER[0]|SHAPE[1]")
-    names = pipe_of(trained("crf_ner", features=features, keep_names=True)).doc_model.attribute_names
+    names = pipe_of(trained("crf_ner", features=features, keep_names=True)).doc_model.feature_names
     expected = {"LOWER[0]=anna", "LOWER[-1]=_B-1", "SUFFIX2[0]=na", "IS_TITLE[0]=1", "LOWER[0]|SHAPE[1]=bob|xxx"}
     assert expected <= set(names)
     assert not any("IS_ALPHA" in name for name in names)
@@ -543,7 +543,7 @@ def test_short_docs(factory: str) -> None:
     assert [annotation(doc) for doc in nlp.pipe([Doc(nlp.vocab)])] == [one_by_one[0]]
     assert list(nlp.pipe([])) == []
     pipe = pipe_of(nlp)
-    assert [table.shape for table in pipe.ask(docs).marginals()] == [(len(doc), len(pipe.tags)) for doc in docs]
+    assert [table.shape for table in pipe.posterior(docs).marginals()] == [(len(doc), len(pipe.tags)) for doc in docs]
     assert [table.shape for table in pipe.model.predict(docs)] == [(len(doc), len(pipe.tags)) for doc in docs]
     assert len(pipe.predict([]).labels) == 0
 

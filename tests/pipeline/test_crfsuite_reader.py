@@ -88,7 +88,7 @@ def test_the_optimum_is_crfsuites(file: Path, tmp_path: Path, support: str) -> N
     result = pipe.fit()
     assert result.history[-1].report.value == pytest.approx(trainer.logparser.last_iteration["loss"], rel=1e-5)
     assert result.history[-1].report.value < 0.9 * sum(map(len, SENTENCES)) * math.log(len(pipe.tags))
-    names = [name.removeprefix("GIVEN[0]=") for name in pipe.doc_model.attribute_names]
+    names = [name.removeprefix("GIVEN[0]=") for name in pipe.doc_model.feature_names]
     assert sorted(names) == sorted({attribute for attribute, _ in tagger.info().state_features})
     for example, sentence in zip(reader(nlp), read_crfsuite(file), strict=True):
         marginals = pipe.marginals(example.predicted)

@@ -34,13 +34,13 @@ def initialized(
 
 
 def attributes_of_tokens(pipe: CRFComponent, encoded: Encoded) -> list[set[str]]:
-    store, ids = encoded.state.store, encoded.state
+    store, ids = encoded.unigrams.store, encoded.unigrams
     found = []
     for bags, attrs in zip(ids.bags, ids.attrs, strict=True):
         numbers = [*attrs[attrs >= 0]]
         for bag in bags:
             numbers += [*store.ids[store.ptr[bag] : store.ptr[bag + 1]]]
-        found.append({pipe.doc_model.attribute_names[number] for number in numbers})
+        found.append({pipe.doc_model.feature_names[number] for number in numbers})
     return found
 
 
@@ -53,7 +53,7 @@ def test_chunks_make_no_difference(factory: str, given: bool, min_count: int, mo
         initialized(factory, given, chunk, monkeypatch, min_count=min_count, **features) for chunk in (100, 2)
     )
     assert whole.labels == parts.labels
-    assert sorted(whole.doc_model.attribute_names) == sorted(parts.doc_model.attribute_names)
+    assert sorted(whole.doc_model.feature_names) == sorted(parts.doc_model.feature_names)
     data, other = whole.doc_model.session.initial, parts.doc_model.session.initial
     assert data is not None
     assert other is not None

@@ -30,7 +30,7 @@ BUNDLED = Path(__file__).parents[2] / "assets" / "corpus"
 PAIRS = {
     "@crf_features": "spacy_crfseq.Templates.v1",
     "templates": ["LOWER[-1..1]", "LOWER[-1]|SHAPE[0]", "SUFFIX2", "TAG[0]", "IS_TITLE[1]"],
-    "pair_templates": ["SHAPE[0]", "TAG[-1]|TAG[0]"],
+    "bigram_templates": ["SHAPE[0]", "TAG[-1]|TAG[0]"],
 }
 ADAGRAD = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "max_iterations": 2}
 
@@ -47,7 +47,7 @@ def largest_deviation(pipe: CRFComponent, docs: Iterable[Doc], n_tokens: int) ->
             continue
         chosen = rng.choice(len(doc), min(left, max(1, len(doc) // 2)), replace=False).tolist()
         explanation = explainer.explain(doc, tokens=chosen)
-        answers = pipe.ask([doc])
+        answers = pipe.posterior([doc])
         scores, offsets = answers.posterior.source.forward((0, len(answers.offsets) - 1))[0], answers.offsets
         labels = answers.all_labels
 
@@ -154,7 +154,7 @@ def explained(nlp: Language, text: str, **how: Any) -> list[TokenExplanation]:
 def test_labels_rivals_and_probabilities_are_those_of_the_posterior(ner: Language) -> None:
     doc = ner.make_doc("Anna saw New York in Quux .")
     pipe = helpers.pipe_of(ner)
-    answers = pipe.ask([doc])
+    answers = pipe.posterior([doc])
     marginals = answers.marginals()[0]
     explanation = pipe.explain(doc)
     assert explanation.words == [token.text for token in doc]
@@ -193,7 +193,7 @@ def make_vowels() -> Callable[[str], str | None]:
 NAMED = {
     "@crf_features": "spacy_crfseq.Templates.v1",
     "templates": ["LOWER[-1]", "SUFFIX2", "LOWER[-1]|LOWER[0]", "IS_TITLE", "TAG[1]|TAG[0]", "VOWELS[1]", "POS"],
-    "pair_templates": ["TAG[0]"],
+    "bigram_templates": ["TAG[0]"],
     "functions": {"VOWELS": {"@crf_features": "tests.vowels.v1"}},
 }
 
@@ -202,7 +202,7 @@ def test_names() -> None:
     """From the text alone: words, padding, conjunctions, functions of words, flags, columns."""
     nlp = helpers.trained("crf_chunker", features=NAMED, support="all")
     pipe = helpers.pipe_of(nlp)
-    assert not pipe.doc_model.attribute_names
+    assert not pipe.doc_model.feature_names
     doc = Doc(nlp.vocab, words=["Anna", "saw", "Zürich"], tags=["NNP", "VBD", "NNP"], pos=["PROPN", "VERB", "PROPN"])
     found = [
         ({c.name for c in one.contributions if c.token == one.token and c.kind in ("state", "pair")}, set(one.unknown))
@@ -238,7 +238,7 @@ def test_models_from_before_templates_were_stored() -> None:
 def test_names_are_those_that_a_model_keeps() -> None:
     nlp = helpers.trained("crf_ner", support="all", keep_names=True)
     pipe = helpers.pipe_of(nlp)
-    kept = set(pipe.doc_model.attribute_names)
+    kept = set(pipe.doc_model.feature_names)
     for doc in helpers.inputs(nlp, "crf_ner"):
         for one in pipe.explain(doc).tokens:
             assert {c.name for c in one.contributions if c.kind in ("state", "pair")} <= kept
@@ -260,9 +260,9 @@ def test_what_cannot_be() -> None:
     plain = helpers.pipe_of(helpers.trained("crf_ner"))
     (first, *_) = plain.explain(doc, against="I-ORG").tokens
     assert first.impossible == "no labelling of the sentence that keeps to the scheme has it here"
-    plain.restrict(doc, allowed={0: ["PER"]})
+    plain.clamp(doc, allowed={0: ["PER"]})
     assert plain.explain(doc, against="O").tokens[0].impossible == "ruled out by what is known of the text beforehand"
-    plain.restrict(doc, allowed={0: ["U-PER"]})
+    plain.clamp(doc, allowed={0: ["U-PER"]})
     (only, *_) = plain.explain(doc).tokens
     assert (only.rival, only.margin, only.impossible) == (None, inf, "")
 

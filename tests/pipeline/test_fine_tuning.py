@@ -103,7 +103,7 @@ def test_labels_that_may_not_stand_at_a_token_are_not_ranked() -> None:
 def test_what_is_noted_on_a_document_holds_for_what_is_ranked() -> None:
     nlp = trained("crf_tagger")
     text = Doc(nlp.vocab, words=["Anna", "ran"])
-    pipe_of(nlp).restrict(text, allowed={1: ["VBD", "NN"]})
+    pipe_of(nlp).clamp(text, allowed={1: ["VBD", "NN"]})
     assert {tags[1] for tags in ranked_labels(nlp, text, 9)} == {"VBD", "NN"}
 
 

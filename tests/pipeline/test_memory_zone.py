@@ -42,7 +42,7 @@ def answers(nlp: Language, some: list[str]) -> list[object]:
     found: list[object] = []
     for doc in nlp.pipe(some):
         pipe = helpers.pipe_of(nlp, "crf_ner")
-        found.append((helpers.annotation(doc), pipe.ask([doc], preset=True).marginals()[0].tolist()))
+        found.append((helpers.annotation(doc), pipe.posterior([doc], preset=True).marginals()[0].tolist()))
     return found
 
 
@@ -75,7 +75,7 @@ def test_caches_stay_small_in_a_zone(nlp: Language, monkeypatch: pytest.MonkeyPa
     with nlp.memory_zone():
         nlp("Anna")
         assert encoder._lexicon.size < 20
-        assert encoder.state.store.size < 20
+        assert encoder.unigrams.store.size < 20
     list(nlp.pipe(texts(20)))
     nlp("Anna")
     assert encoder._lexicon.size > 50
@@ -89,7 +89,7 @@ def test_bags_go_before_words(nlp: Language, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(doc_model, "ZONE_BYTES", encoder._lexicon.n_bytes)
         nlp("Anna")
         assert encoder._lexicon.size == words
-        assert encoder.state.store.size < 20
+        assert encoder.unigrams.store.size < 20
 
 
 def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +107,8 @@ def test_answers_outlive_a_zone_and_an_exception(nlp: Language, monkeypatch: pyt
     pipe = helpers.pipe_of(nlp, "crf_ner")
     some = texts(10)
     with nlp.memory_zone():
-        kept = pipe.ask([nlp.make_doc(text) for text in some])
-        expected = pipe.ask([nlp.make_doc(text) for text in some]).marginals()
+        kept = pipe.posterior([nlp.make_doc(text) for text in some])
+        expected = pipe.posterior([nlp.make_doc(text) for text in some]).marginals()
     with pytest.raises(ZeroDivisionError), nlp.memory_zone():
         _ = [1 / len(doc[:0]) for doc in nlp.pipe(texts(10, seed=1))]
     assert [values.tolist() for values in kept.marginals()] == [values.tolist() for values in expected]

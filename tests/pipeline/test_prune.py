@@ -23,7 +23,7 @@ from tests.pipeline.helpers import (
 )
 
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
-WITH_PAIRS = templates("LOWER[-1..1]", "SUFFIX2", pair_templates=["LOWER[0]"])
+WITH_PAIRS = templates("LOWER[-1..1]", "SUFFIX2", bigram_templates=["LOWER[0]"])
 
 
 def with_small_weights(factory: str, **config: Any) -> Language:
@@ -41,14 +41,14 @@ def with_small_weights(factory: str, **config: Any) -> Language:
 def test_without_zeros_predictions_are_the_same(factory: str, support: str) -> None:
     nlp = with_small_weights(factory, support=support, keep_names=True)
     pipe = pipe_of(nlp)
-    before, marginals = predictions(nlp, factory), pipe.ask(inputs(nlp, factory)).marginals()
-    names = dict(zip(np.concatenate(pipe.crf.keys).tolist(), pipe.doc_model.attribute_names, strict=True))
+    before, marginals = predictions(nlp, factory), pipe.posterior(inputs(nlp, factory)).marginals()
+    names = dict(zip(np.concatenate(pipe.crf.keys).tolist(), pipe.doc_model.feature_names, strict=True))
     report = pipe.prune()
     assert predictions(nlp, factory) == before
-    for found, wanted in zip(pipe.ask(inputs(nlp, factory)).marginals(), marginals, strict=True):
+    for found, wanted in zip(pipe.posterior(inputs(nlp, factory)).marginals(), marginals, strict=True):
         np.testing.assert_array_equal(found, wanted)
     assert all(after < before for after, before in zip(report.after, report.before, strict=True))
-    assert pipe.doc_model.attribute_names == [names[key] for key in np.concatenate(pipe.crf.keys).tolist()]
+    assert pipe.doc_model.feature_names == [names[key] for key in np.concatenate(pipe.crf.keys).tolist()]
     assert pipe.prune().after == report.after
 
 
@@ -92,8 +92,8 @@ def test_max_features(factory: str, support: str, features: dict[str, Any]) -> N
     nlp = trained(factory, max_features=60, support=support, keep_names=True, optimizer=LBFGS, **features)
     corpus, pipe = examples(nlp, factory), pipe_of(nlp)
     layout = pipe.crf.layout
-    assert layout.state.size + layout.pair.size == 60
-    assert len(pipe.doc_model.attribute_names) == layout.state.n_rows + layout.pair.n_rows <= 60
+    assert layout.unigrams.size + layout.bigrams.size == 60
+    assert len(pipe.doc_model.feature_names) == layout.unigrams.n_rows + layout.bigrams.n_rows <= 60
     assert nlp.evaluate(corpus)[SCORES[factory]] > 0.6
     nlp.update(corpus)  # examples are encoded anew, with the ids that are left
     again = blank(factory, **features).from_bytes(nlp.to_bytes())

@@ -121,5 +121,5 @@ def test_entities_that_are_set_come_first(scheme: str) -> None:
 def test_a_span_that_is_said_to_begin_goes_on_whatever_the_dictionary_says() -> None:
     nlp = trained("crf_ner", **DICTIONARY)
     doc = nlp.make_doc("Anna lives in")
-    labels = pipe_of(nlp).ask([doc], allowed={0: ["B-LOC"]}).labels[0]
+    labels = pipe_of(nlp).posterior([doc], allowed={0: ["B-LOC"]}).labels[0]
     assert pipe_of(nlp).tags[labels[0]] == "B-LOC"

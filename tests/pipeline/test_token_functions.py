@@ -97,11 +97,11 @@ def test_a_pipeline_learns_stores_and_shares_its_work(factory: str, features: di
 
 def test_names(features: dict[str, Any]) -> None:
     nlp = trained("crf_ner", features=features, keep_names=True)
-    names = pipe_of(nlp).doc_model.attribute_names
+    names = pipe_of(nlp).doc_model.feature_names
     assert {"F[0]=bias", "F[0]=word.lower()=anna", "F[0]=BOS", "F[0]=word.istitle()"} < set(names)
     assert not {"F[0]=word.isdigit()", "F[0]=postag"} & set(names)
     pipe_of(nlp).prune(1e-3)
-    assert set(pipe_of(nlp).doc_model.attribute_names) <= set(names)
+    assert set(pipe_of(nlp).doc_model.feature_names) <= set(names)
 
 
 def test_a_name_that_is_there_twice_counts_once() -> None:
@@ -112,7 +112,7 @@ def test_a_name_that_is_there_twice_counts_once() -> None:
 
 def test_explanations(features: dict[str, Any]) -> None:
     """Their contributions are named without names in the model, and sum to the score."""
-    more = {**features, "templates": ["F[-1..0]", "SHAPE[0]"], "pair_templates": ["F[0]"]}
+    more = {**features, "templates": ["F[-1..0]", "SHAPE[0]"], "bigram_templates": ["F[0]"]}
     nlp = trained("crf_ner", features=more)
     doc = bare_doc(nlp, ["Bob", "saw", "Quux"])
     explanation = pipe_of(nlp).explain(doc)
@@ -120,7 +120,7 @@ def test_explanations(features: dict[str, Any]) -> None:
     assert {"F[0]=word.lower()=bob", "F[0]=BOS", "SHAPE[0]=Xxx"} <= {one.name for one in first.contributions}
     assert "F[0]=word.lower()=quux" in explanation.tokens[2].unknown
     assert "F[-1]=BOS" in {one.name for one in explanation.tokens[1].contributions if one.token == 1}
-    scores = pipe_of(nlp).ask([doc]).posterior.source.forward((0, 1))[0]
+    scores = pipe_of(nlp).posterior([doc]).posterior.source.forward((0, 1))[0]
     labels = [pipe_of(nlp).tags.index(label) for label in explanation.labels]
     total = reference.path_score(reference.sequence(scores, 0, len(doc)), labels)
     assert explanation.score == pytest.approx(total, abs=1e-4)
@@ -141,9 +141,9 @@ def test_sequences_are_sentences() -> None:
 
 def test_other_components_and_templates_beside_it(features: dict[str, Any]) -> None:
     """The function sees what earlier components set; its templates stand beside others and may have offsets."""
-    more = {**features, "templates": ["F[-1..1]", "SHAPE[0]", "TAG[-1]|TAG[0]"], "pair_templates": ["F[0]"]}
+    more = {**features, "templates": ["F[-1..1]", "SHAPE[0]", "TAG[-1]|TAG[0]"], "bigram_templates": ["F[0]"]}
     nlp = trained("crf_chunker", features=more, keep_names=True)
-    names = set(pipe_of(nlp).doc_model.attribute_names)
+    names = set(pipe_of(nlp).doc_model.feature_names)
     assert {"F[0]=postag=NNP", "F[-1]=postag=NNP", "F[1]=EOS", "TAG[-1]|TAG[0]=_B-1|NNP"} < names
     gold = [triples(e.reference.spans["chunks"]) for e in examples(nlp)]
     found = [annotation["spans"]["chunks"] for annotation in predictions(nlp, "crf_chunker")]
@@ -157,7 +157,7 @@ def test_columns_that_a_function_says_to_read() -> None:
         return [f"tag={sentence[i].tag_}"] if sentence[i].tag_ else []
 
     def names_of(nlp: spacy.language.Language) -> set[str]:
-        return set(pipe_of(initialize(nlp, examples(nlp))).doc_model.attribute_names)
+        return set(pipe_of(initialize(nlp, examples(nlp))).doc_model.feature_names)
 
     silent = blank("crf_ner", features=features_of(tags), keep_names=True)
     assert pipe_of(silent).reads == set()
@@ -166,7 +166,9 @@ def test_columns_that_a_function_says_to_read() -> None:
     nlp = blank("crf_ner", features=features_of(tags), keep_names=True)
     assert pipe_of(nlp).reads == {"TAG"}
     assert {"F[0]=tag=NNP", "F[0]=tag=VBZ"} < names_of(nlp)
-    assert not pipe_of(nlp).doc_model.session.initial.encoded.state.bags.any()  # no input, as long as nobody sets them
+    assert not pipe_of(
+        nlp
+    ).doc_model.session.initial.encoded.unigrams.bags.any()  # no input, as long as nobody sets them
     tags.reads = ("TGA",)  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"says that it reads 'TGA'. Did you mean 'TAG'"):
         blank("crf_ner", features=features_of(tags))

@@ -67,7 +67,7 @@ class GradientDescent:
 
     step: float = 0.5
     max_iterations: int = 300
-    needs: frozenset[str] = field(default=frozenset({"value_and_grad"}), init=False, repr=False)
+    requires: frozenset[str] = field(default=frozenset({"value_and_grad"}), init=False, repr=False)
     penalties: frozenset[str] = field(default=frozenset({"smooth"}), init=False, repr=False)
     online: bool = field(default=False, init=False, repr=False)
 

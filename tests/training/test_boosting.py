@@ -23,7 +23,7 @@ from spacy_crfseq.training.compatibility import check_plugins
 from spacy_crfseq.types import Batch, Floats, Scores
 from tests import reference
 from tests.contracts.test_optimizers import run
-from tests.problems import PAIR_TEMPLATES, Training, plain_scores, training_problem
+from tests.problems import BIGRAM_TEMPLATES, Training, plain_scores, training_problem
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Exponential:
     cap: float = 4.0
 
     @property
-    def gives(self) -> frozenset[str]:
+    def provides(self) -> frozenset[str]:
         return frozenset({"likelihood"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
@@ -48,7 +48,7 @@ class Exponential:
 class Pointwise:
     """Stands for a loss that is no function of the likelihood of sequences."""
 
-    gives = frozenset({"value_and_grad", "minibatches"})
+    provides = frozenset({"value_and_grad", "minibatches"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         raise AssertionError("refused before")
@@ -58,11 +58,11 @@ CASES: dict[str, dict[str, Any]] = {
     "sparse": {},
     "dense": {"support": "all"},
     "no boundaries": {"boundaries": False},
-    "pairs": {"pair_templates": PAIR_TEMPLATES},
-    "dense pairs": {"pair_templates": PAIR_TEMPLATES, "support": "all"},
-    "only pairs": {"templates": (), "pair_templates": PAIR_TEMPLATES},
+    "pairs": {"bigram_templates": BIGRAM_TEMPLATES},
+    "dense pairs": {"bigram_templates": BIGRAM_TEMPLATES, "support": "all"},
+    "only pairs": {"templates": (), "bigram_templates": BIGRAM_TEMPLATES},
     "missing labels": {"missing": 0.3},
-    "weights and missing labels": {"missing": 0.3, "weighted": True, "pair_templates": PAIR_TEMPLATES},
+    "weights and missing labels": {"missing": 0.3, "weighted": True, "bigram_templates": BIGRAM_TEMPLATES},
     "one label": {"n_labels": 1},
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)

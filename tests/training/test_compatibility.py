@@ -55,7 +55,7 @@ def test_the_recommended_penalty_and_optimizer_are_accepted(name: str) -> None:
 
 
 def fits(loss: Any, optimizer: Any) -> bool:
-    return bool(optimizer.needs <= loss.gives)
+    return bool(optimizer.requires <= loss.provides)
 
 
 @pytest.mark.parametrize("name", sorted(optimizers.get_all()))
@@ -73,8 +73,8 @@ def test_candidate_sets_are_refused_where_they_cannot_be_learnt_from(name: str) 
             assert part in (f"loss {type(loss).__name__}", f"optimizer {type(optimizer).__name__}")
             check_candidates("crf", named(losses, one), named(optimizers, other))
         else:
-            assert "candidates" in loss.gives
-            assert not {"likelihood", "log_likelihood"} & optimizer.needs
+            assert "candidates" in loss.provides
+            assert not {"likelihood", "log_likelihood"} & optimizer.requires
 
 
 @dataclass(frozen=True)

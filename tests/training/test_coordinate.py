@@ -24,14 +24,14 @@ def test_settings_out_of_range_are_refused(kind: type[BlockCoordinateDescent], s
 
 
 def test_too_many_matrices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    training = training_problem(1, pair_templates=("LOWER",))
+    training = training_problem(1, bigram_templates=("LOWER",))
     monkeypatch.setattr(_coordinate_work, "MATRIX_BYTES", 100)
     with pytest.raises(ConfigError, match="3 x 3 label pairs"):
         run(BlockCoordinateDescent(), training)
 
 
 def test_the_order_of_visits_does_not_matter_in_the_end() -> None:
-    training = training_problem(2, n_sequences=10, pair_templates=("TAG[0]",))
+    training = training_problem(2, n_sequences=10, bigram_templates=("TAG[0]",))
     orders = ({}, {"shuffle": True}, {"shuffle": True, "seed": 1})
     tight = {"tolerance": 1e-12, "gradient_tolerance": 1e-8}
     values = [run(BlockCoordinateDescent(**tight, **order), training)[1][-1].value for order in orders]
@@ -40,7 +40,7 @@ def test_the_order_of_visits_does_not_matter_in_the_end() -> None:
 
 
 def test_large_rows_are_visited_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    training = training_problem(2, n_sequences=10, pair_templates=("TAG[0]",))
+    training = training_problem(2, n_sequences=10, bigram_templates=("TAG[0]",))
     found = []
     for tokens in (5, 1 << 14):
         monkeypatch.setattr(_coordinate_work, "CHUNK_TOKENS", tokens)

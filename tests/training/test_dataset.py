@@ -11,7 +11,7 @@ from tests.problems import ids_of_tokens, training_problem
 
 def pairs(data: Dataset) -> set[tuple[int, int]]:
     """Return the attributes and labels that stand at one token."""
-    attributes = ids_of_tokens(data.encoded.state)
+    attributes = ids_of_tokens(data.encoded.unigrams)
     return {(a, int(k)) for ids, k in zip(attributes, data.gold, strict=True) for a in ids if k >= 0}
 
 
@@ -39,7 +39,7 @@ def test_attributes_are_observed_with_the_labels_that_sets_and_spans_tell_of() -
     gold[[first, first + 1]] = MISSING - 1, MISSING - 2
     gold[first + 2] = MISSING - 3
     found = data._replace(gold=gold).observed()
-    ids = ids_of_tokens(data.encoded.state)
+    ids = ids_of_tokens(data.encoded.unigrams)
     labels = {first: {0, 3}, first + 1: {2}, first + 2: {2}, first + 3: {3}}
     assert pairs(found) == {(a, k) for token, those in labels.items() for a in ids[token] for k in those}
     assert found.n_sequences == data.n_sequences + 5

@@ -18,12 +18,12 @@ from spacy_crfseq.training.dataset import Dataset
 from spacy_crfseq.training.fine_tuning import SetReport, Settings, TuningRun, TuningSet, fine_tune, gold_set, k_best
 from spacy_crfseq.types import MISSING, Bools, Floats, Ints, Scores
 from tests import reference
-from tests.problems import PAIR_TEMPLATES, Training, all_allowed, plain_scores, random_problem, training_problem
+from tests.problems import BIGRAM_TEMPLATES, Training, all_allowed, plain_scores, random_problem, training_problem
 
 LABELS = ["O", "B-A", "I-A"]
 CASES: dict[str, dict[str, Any]] = {
     "sparse": {},
-    "dense pairs": {"pair_templates": PAIR_TEMPLATES, "support": "all"},
+    "dense pairs": {"bigram_templates": BIGRAM_TEMPLATES, "support": "all"},
     "no boundaries": {"boundaries": False},
     "tag dictionary": {"dictionary_size": 4},
 }
@@ -105,7 +105,7 @@ def features_of(training: Training, data: Dataset, labels: Ints) -> Floats:
         unit = np.zeros(size)
         unit[i] = 1.0
         phi[i] = total_score(plain_scores(training.layout, unit, data.encoded), offsets, labels)
-    training.layout.hold(phi)
+    training.layout.zero_frozen(phi)
     return phi
 
 

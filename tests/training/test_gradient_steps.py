@@ -17,17 +17,17 @@ from spacy_crfseq.optimizers.sgd import EPOCH_DECAY, SGD
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
 from spacy_crfseq.types import Floats, RowBlock, RowGradient
 from tests.contracts.test_optimizers import run
-from tests.problems import PAIR_TEMPLATES, Training, training_problem
+from tests.problems import BIGRAM_TEMPLATES, Training, training_problem
 
 L1_CASES: dict[str, dict[str, Any]] = {
     "sparse": {},
     "dense": {"support": "all"},
-    "pairs": {"pair_templates": PAIR_TEMPLATES},
+    "pairs": {"bigram_templates": BIGRAM_TEMPLATES},
 }
 CASES = L1_CASES | {
     "no boundaries": {"boundaries": False},
-    "no transitions": {"transitions": False, "pair_templates": PAIR_TEMPLATES},
-    "dense pairs": {"pair_templates": PAIR_TEMPLATES, "support": "all"},
+    "no transitions": {"transitions": False, "bigram_templates": BIGRAM_TEMPLATES},
+    "dense pairs": {"bigram_templates": BIGRAM_TEMPLATES, "support": "all"},
     "weights and missing labels": {"weighted": True, "missing": 0.2},
 }
 

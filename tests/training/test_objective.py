@@ -22,7 +22,7 @@ from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.terms import Term
 from tests import reference
 from tests.problems import (
-    PAIR_TEMPLATES,
+    BIGRAM_TEMPLATES,
     Training,
     finite_differences,
     ids_of_tokens,
@@ -34,17 +34,17 @@ CASES: dict[str, dict[str, Any]] = {
     "sparse": {},
     "dense": {"support": "all"},
     "no boundaries": {"boundaries": False},
-    "no transitions": {"transitions": False, "pair_templates": PAIR_TEMPLATES},
+    "no transitions": {"transitions": False, "bigram_templates": BIGRAM_TEMPLATES},
     "no transitions, dense": {"transitions": False, "support": "all"},
-    "pairs": {"pair_templates": PAIR_TEMPLATES},
-    "dense pairs": {"pair_templates": PAIR_TEMPLATES, "support": "all", "boundaries": False},
+    "pairs": {"bigram_templates": BIGRAM_TEMPLATES},
+    "dense pairs": {"bigram_templates": BIGRAM_TEMPLATES, "support": "all", "boundaries": False},
     "missing labels": {"missing": 0.3},
-    "weights": {"weighted": True, "missing": 0.2, "pair_templates": PAIR_TEMPLATES},
+    "weights": {"weighted": True, "missing": 0.2, "bigram_templates": BIGRAM_TEMPLATES},
     "only single attributes": {"templates": ("LOWER[0]", "TAG[0]")},
-    "only pairs": {"templates": (), "pair_templates": PAIR_TEMPLATES},
+    "only pairs": {"templates": (), "bigram_templates": BIGRAM_TEMPLATES},
     "one label": {"n_labels": 1},
-    "tag dictionary": {"dictionary_size": 5, "missing": 0.2, "pair_templates": PAIR_TEMPLATES},
-    "candidates": {"candidates": 0.3, "missing": 0.2, "weighted": True, "pair_templates": PAIR_TEMPLATES},
+    "tag dictionary": {"dictionary_size": 5, "missing": 0.2, "bigram_templates": BIGRAM_TEMPLATES},
+    "candidates": {"candidates": 0.3, "missing": 0.2, "weighted": True, "bigram_templates": BIGRAM_TEMPLATES},
     "candidates and a tag dictionary": {"candidates": 0.3, "dictionary_size": 5},
     "no tokens": {"n_sequences": 0},
 }
@@ -68,7 +68,7 @@ def test_gradient_equals_finite_differences(case: str) -> None:
     assert value == pytest.approx(training.objective.value(theta), abs=1e-12)
     assert value == pytest.approx(loss + theta @ theta / 2)
     numerical = finite_differences(lambda: training.objective.value(theta), theta)
-    training.layout.hold(numerical)
+    training.layout.zero_frozen(numerical)
     np.testing.assert_allclose(gradient, numerical, rtol=1e-6, atol=1e-7)
 
 
@@ -129,16 +129,16 @@ def test_threads_share_the_work(case: str, round_floats: int, monkeypatch: pytes
 
 def test_no_two_threads_have_a_row_in_common() -> None:
     training = training_problem(3, n_sequences=40, templates=("LOWER[-2..2]", "TAG[-1..1]"))
-    block = linear.LinearPasses(Linear(training.layout), training.encoded, 3)._state
+    block = linear.LinearPasses(Linear(training.layout), training.encoded, 3)._unigrams
     tabled = [set(columns._tabled.tolist()) for columns in block._columns]
     assert sum(map(bool, tabled)) > 1
     assert len(set.union(*tabled)) == sum(map(len, tabled))
 
 
-@pytest.mark.parametrize("pair_templates", [(), PAIR_TEMPLATES])
-def test_sparse_weights_equal_dense_ones_that_are_masked(pair_templates: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("bigram_templates", [(), BIGRAM_TEMPLATES])
+def test_sparse_weights_equal_dense_ones_that_are_masked(bigram_templates: tuple[str, ...]) -> None:
     sparse, dense = (
-        training_problem(5, support=support, pair_templates=pair_templates, boundaries=False)
+        training_problem(5, support=support, bigram_templates=bigram_templates, boundaries=False)
         for support in ("observed", "all")
     )
     theta = sparse.random_theta(np.random.default_rng(0))
@@ -155,16 +155,18 @@ def test_sparse_weights_equal_dense_ones_that_are_masked(pair_templates: tuple[s
     wide_value, _, wide_gradient = dense.objective.value_and_grad(wide)
     assert wide_value == pytest.approx(value)
     narrow, full = sparse.layout.views(gradient), dense.layout.views(wide_gradient)
-    np.testing.assert_allclose(full.state[places[0]], narrow.state, atol=1e-12)
-    np.testing.assert_allclose(full.pair[places[1]], narrow.pair, atol=1e-12)
+    np.testing.assert_allclose(full.unigrams[places[0]], narrow.unigrams, atol=1e-12)
+    np.testing.assert_allclose(full.bigrams[places[1]], narrow.bigrams, atol=1e-12)
     steps = sparse.layout.steps
     np.testing.assert_allclose(full.transitions[steps], narrow.transitions[steps], atol=1e-12)
 
 
 def test_observed_support_is_what_was_seen() -> None:
     training = training_problem(5, templates=("LOWER", "TAG[0]"), missing=0.3)
-    rows, data = training.layout.state, training.objective.data
-    seen = {(a, k) for attrs, k in zip(data.encoded.state.attrs, data.gold, strict=True) for a in attrs if a >= 0 <= k}
+    rows, data = training.layout.unigrams, training.objective.data
+    seen = {
+        (a, k) for attrs, k in zip(data.encoded.unigrams.attrs, data.gold, strict=True) for a in attrs if a >= 0 <= k
+    }
     owners = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr))
     assert set(zip(owners.tolist(), rows.cols.tolist(), strict=True)) == seen
     pairs = {
@@ -214,7 +216,7 @@ def test_a_sample_scales_the_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sample.regularizer.strengths.l2 == pytest.approx(3.0 * 5 / 20)
     assert sample.value(theta) == again.value(theta)
     numerical = finite_differences(lambda: sample.value(theta), theta)
-    training.layout.hold(numerical)
+    training.layout.zero_frozen(numerical)
     np.testing.assert_allclose(sample.value_and_grad(theta)[2], numerical, rtol=1e-6, atol=1e-7)
 
 
@@ -229,9 +231,9 @@ def test_the_total_may_exceed_the_data_at_hand() -> None:
 
 @pytest.mark.parametrize("block", [0, 1])
 def test_occurrences_list_rows_of_tokens_and_tokens_of_rows(block: int) -> None:
-    training = training_problem(7, pair_templates=PAIR_TEMPLATES)
+    training = training_problem(7, bigram_templates=BIGRAM_TEMPLATES)
     ptr, ids, row_ptr, tokens = training.objective.occurrences(block)
-    expected = ids_of_tokens((training.encoded.state, training.encoded.pair)[block])
+    expected = ids_of_tokens((training.encoded.unigrams, training.encoded.bigrams)[block])
     assert [sorted(part.tolist()) for part in np.split(ids, ptr[1:-1])] == expected
     rows = [[t for t, found in enumerate(expected) for a in found if a == r] for r in range(len(row_ptr) - 1)]
     assert [part.tolist() for part in np.split(tokens, row_ptr[1:-1])] == rows

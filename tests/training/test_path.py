@@ -19,7 +19,7 @@ TIGHT = {"tolerance": 1e-10, "gradient_tolerance": 1e-7}
 
 
 def problem() -> Training:
-    return training_problem(6, n_sequences=30, templates=("LOWER", "TAG[0]"), pair_templates=("TAG[0]",))
+    return training_problem(6, n_sequences=30, templates=("LOWER", "TAG[0]"), bigram_templates=("TAG[0]",))
 
 
 def density(theta: Floats) -> float:
@@ -47,7 +47,7 @@ def test_every_model_is_the_minimum_for_its_strength(optimizer: Optimizer) -> No
     assert result.chosen == 3
     assert last.value(result.theta) == pytest.approx(result.steps[3].objective)
     views = training.layout.views(result.theta)
-    pairs = np.count_nonzero(views.transitions) + np.count_nonzero(views.pair)
+    pairs = np.count_nonzero(views.transitions) + np.count_nonzero(views.bigrams)
     assert result.steps[3].pairs == pairs
     assert result.steps[3].active == np.count_nonzero(result.theta)
     assert 0 < pairs < result.steps[3].active

@@ -13,16 +13,16 @@ from spacy_crfseq.potentials.rows import DenseRows, Rows
 from spacy_crfseq.training.fit import fit
 from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.selection import Counts, count_features, most_informative, mutual_information, thresholded
-from tests.problems import PAIR_TEMPLATES, Training, ids_of_tokens, plain_scores, training_problem
+from tests.problems import BIGRAM_TEMPLATES, Training, ids_of_tokens, plain_scores, training_problem
 
 each_kind = pytest.mark.parametrize(
-    ("support", "pair_templates"),
-    [("observed", ()), ("observed", PAIR_TEMPLATES), ("all", PAIR_TEMPLATES)],
+    ("support", "bigram_templates"),
+    [("observed", ()), ("observed", BIGRAM_TEMPLATES), ("all", BIGRAM_TEMPLATES)],
 )
 
 
-def make(support: str, pair_templates: tuple[str, ...], **kinds: object) -> Training:
-    return training_problem(5, n_sequences=10, support=support, pair_templates=pair_templates, **kinds)  # type: ignore[arg-type]
+def make(support: str, bigram_templates: tuple[str, ...], **kinds: object) -> Training:
+    return training_problem(5, n_sequences=10, support=support, bigram_templates=bigram_templates, **kinds)  # type: ignore[arg-type]
 
 
 def features(rows: Rows) -> list[tuple[int, int]]:
@@ -35,27 +35,27 @@ def features(rows: Rows) -> list[tuple[int, int]]:
 def occurrences(training: Training) -> tuple[list[tuple[float, list[int], int]], list[tuple[float, list[int], int]]]:
     """Return weight, attributes and column of each labelled token, and of each labelled pair of neighbours."""
     data = training.objective.data
-    state, pair = ids_of_tokens(data.encoded.state), ids_of_tokens(data.encoded.pair)
+    unigrams, bigrams = ids_of_tokens(data.encoded.unigrams), ids_of_tokens(data.encoded.bigrams)
     singles, pairs = [], []
     for n, (first, last) in enumerate(zip(data.encoded.offsets[:-1], data.encoded.offsets[1:], strict=True)):
         for t in range(first, last):
             label, before = int(data.gold[t]), int(data.gold[t - 1])
             if label >= 0:
-                singles.append((float(data.weights[n]), state[t], label))
+                singles.append((float(data.weights[n]), unigrams[t], label))
             if t > first and label >= 0 and before >= 0:
-                pairs.append((float(data.weights[n]), pair[t], before * training.layout.n_labels + label))
+                pairs.append((float(data.weights[n]), bigrams[t], before * training.layout.n_labels + label))
     return singles, pairs
 
 
 @each_kind
 @pytest.mark.parametrize("kinds", [{}, {"missing": 0.3, "weighted": True}])
 def test_information_equals_its_definition(
-    support: str, pair_templates: tuple[str, ...], kinds: dict[str, object]
+    support: str, bigram_templates: tuple[str, ...], kinds: dict[str, object]
 ) -> None:
-    training = make(support, pair_templates, **kinds)
+    training = make(support, bigram_templates, **kinds)
     layout = training.layout
     found = count_features(layout, training.objective.data)
-    for rows, counts, tokens in zip((layout.state, layout.pair), found, occurrences(training), strict=True):
+    for rows, counts, tokens in zip((layout.unigrams, layout.bigrams), found, occurrences(training), strict=True):
         information = mutual_information(counts)
         total = sum(weight for weight, _, _ in tokens)
         for i, (attribute, column) in enumerate(features(rows)):
@@ -78,15 +78,15 @@ def test_of_what_never_or_always_happens_nothing_is_learnt() -> None:
 
 @each_kind
 @pytest.mark.parametrize("size", [0, 7, 10_000])
-def test_the_most_informative_weights_stay(support: str, pair_templates: tuple[str, ...], size: int) -> None:
-    training = make(support, pair_templates)
+def test_the_most_informative_weights_stay(support: str, bigram_templates: tuple[str, ...], size: int) -> None:
+    training = make(support, bigram_templates)
     layout, data = training.layout, training.objective.data
     small = most_informative(layout, data, size)
-    weights = layout.state.size + layout.pair.size
-    assert small.state.size + small.pair.size == min(size, weights)
+    weights = layout.unigrams.size + layout.bigrams.size
+    assert small.unigrams.size + small.bigrams.size == min(size, weights)
     information = [mutual_information(counts) for counts in count_features(layout, data)]
-    left, right = ({*features(rows)} for rows in (small.state, small.pair))
-    kept = np.array([f in left for f in features(layout.state)] + [f in right for f in features(layout.pair)])
+    left, right = ({*features(rows)} for rows in (small.unigrams, small.bigrams))
+    kept = np.array([f in left for f in features(layout.unigrams)] + [f in right for f in features(layout.bigrams)])
     everything = np.concatenate(information)
     assert everything[kept].min(initial=np.inf) >= everything[~kept].max(initial=-np.inf)
     assert kept.sum() == min(size, weights)
@@ -94,8 +94,8 @@ def test_the_most_informative_weights_stay(support: str, pair_templates: tuple[s
 
 
 @each_kind
-def test_a_selected_layout_is_trained_on_the_same_data(support: str, pair_templates: tuple[str, ...]) -> None:
-    training = make(support, pair_templates)
+def test_a_selected_layout_is_trained_on_the_same_data(support: str, bigram_templates: tuple[str, ...]) -> None:
+    training = make(support, bigram_templates)
     small = most_informative(training.layout, training.objective.data, 15)
     objective = Objective(Linear(small), training.objective.terms, training.objective.regularizer)
     result = fit(objective, LBFGS(), np.zeros(small.size))
@@ -104,8 +104,8 @@ def test_a_selected_layout_is_trained_on_the_same_data(support: str, pair_templa
 
 
 @each_kind
-def test_thresholding_sets_small_weights_to_zero(support: str, pair_templates: tuple[str, ...]) -> None:
-    training = make(support, pair_templates)
+def test_thresholding_sets_small_weights_to_zero(support: str, bigram_templates: tuple[str, ...]) -> None:
+    training = make(support, bigram_templates)
     theta = training.random_theta(np.random.default_rng(0))
     small, moved = thresholded(training.layout, theta, 0.3)
     expected = plain_scores(training.layout, np.where(np.abs(theta) > 0.3, theta, 0), training.encoded)
@@ -113,7 +113,7 @@ def test_thresholding_sets_small_weights_to_zero(support: str, pair_templates: t
     for found, wanted in zip(plain_scores(small, moved, training.encoded), expected, strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-12)
     free = np.ones(small.size)
-    small.hold(free)
+    small.zero_frozen(free)
     transitions = training.layout.views(theta).transitions
     np.testing.assert_array_equal(small.views(free).transitions > 0, np.abs(transitions) > 0.3)
 

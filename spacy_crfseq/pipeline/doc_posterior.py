@@ -1,4 +1,4 @@
-"""What a model knows about some Docs: labels, spans, probabilities, alternatives; made by `CRFComponent.ask`.
+"""What a model knows about some Docs: labels, spans, probabilities, alternatives; made by `CRFComponent.posterior`.
 
 All is computed when it is asked for, given the scheme of the tags, whitespace outside of entities, and the `evidence`.
 """
@@ -46,7 +46,7 @@ class Alternative(NamedTuple):
     spans: list[Span]
 
 
-class Answers:
+class DocPosterior:
     """What can be asked about some Docs; lists have an entry for each of them.
 
     doc_offsets (Offsets): [docs + 1] tokens.
@@ -75,7 +75,7 @@ class Answers:
 
     def __repr__(self) -> str:
         asked = "labels, spans(), marginals(), nbest(k), sample(n), log_probabilities(), entropies()"
-        return f"<Answers on {len(self)} Docs; each has a list with an entry for each Doc: {asked}>"
+        return f"<DocPosterior on {len(self)} Docs; each has a list with an entry for each Doc: {asked}>"
 
     # Of all Docs together
 
