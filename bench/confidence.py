@@ -22,8 +22,8 @@ ALTERNATIVES = 10
 def confidence(options: Options) -> list[Row]:
     """Docs of the test parts of UD English EWT, CoNLL-2000 and CoNLL-2002 (Spanish), one thread: plain tagging; tagging
     with `scores = true`, which stores the exact probability of every tag or span; and the ten most probable labellings
-    of every Doc with their probabilities, by `pipe.posterior(docs).nbest(10)`. All from Docs, features included, as shares of
-    the speed of plain tagging."""
+    of every Doc with their probabilities, by `pipe.posterior(docs).nbest(10)`. All from Docs, features included, as
+    shares of the speed of plain tagging."""
     with one_thread():
         return [
             *_against_plain(options, "crf_tagger", corpora.xpos, "test", ours.tagger),

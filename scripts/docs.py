@@ -30,7 +30,7 @@ from spacy_crfseq import types as contracts
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli._app import SECTIONS
 from spacy_crfseq.features import attributes, sets
-from spacy_crfseq.pipeline import answers, component, doc_model, factories, settings
+from spacy_crfseq.pipeline import component, doc_model, doc_posterior, factories, settings
 
 ROOT = Path(__file__).parent.parent
 REQUIRED = inspect.Parameter.empty
@@ -479,8 +479,10 @@ def _section(about: Group, entry: EntryPoint, seen: dict[str, str]) -> str:
     """
     thing = entry.load()
     document = read_docstring(thing)
-    # a class has the settings of those it is derived from
-    bases = reversed(inspect.getmro(thing)) if isinstance(thing, type) else (thing,)
+    # a class has the settings of those it is derived from, a function those of the one that its docstring refers to
+    others = re.findall(r"settings and the errors are those of `(\w+)`", inspect.getdoc(thing) or "")
+    functions = [*(getattr(importlib.import_module(entry.module), each) for each in others), thing]
+    bases = reversed(inspect.getmro(thing)) if isinstance(thing, type) else functions
     documents = [read_docstring(each) for each in bases]
     known = {name: setting.text for each in documents for setting in each.settings for name in setting.names}
     arguments = [each for name, each in inspect.signature(thing).parameters.items() if name not in ("self", "cls")]
@@ -545,13 +547,13 @@ def contracts_page() -> str:
 
 
 def api_page() -> str:
-    """Return the Python API: the component and its answers."""
+    """Return the Python API: the component and its doc_posterior."""
     intro = (
         'The component is a spaCy pipe: `nlp.add_pipe("crf_ner")`, `nlp.initialize`, `nlp.update`, `nlp(text)`, '
         "`nlp.to_disk` and so on work as usual. This is what it has besides. Shapes: T tokens, L labels, D parameters."
     )
     things = [
-        component.CRFComponent, answers.DocPosterior, answers.Scored, answers.Alternative, answers.Labelling,
+        component.CRFComponent, doc_posterior.DocPosterior, doc_posterior.Scored, doc_posterior.Alternative, doc_posterior.Labelling,
         doc_model.ModelSize, doc_model.Pruned,
     ]  # fmt: skip
     return _page(["# Python API", intro, *(class_section(thing) for thing in things)])

@@ -100,7 +100,7 @@ def of_docs(
     """Return what a user says of Docs, by their numbers.  RAISES DataError: If they are none, or a span is in none."""
     if any(not isinstance(doc, Doc) for doc in docs):
         raise DataError(
-            f"{component}: posterior takes a list of Docs, such as posterior([doc]); marginals and nbest take one Doc. Make "
+            f"{component}: posterior takes a list of Docs, such as [doc]; marginals and nbest take one Doc. Make "
             "Docs of texts by nlp(text)."
         )
     spans = list(spans)
