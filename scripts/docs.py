@@ -553,8 +553,8 @@ def api_page() -> str:
         "`nlp.to_disk` and so on work as usual. This is what it has besides. Shapes: T tokens, L labels, D parameters."
     )
     things = [
-        component.CRFComponent, doc_posterior.DocPosterior, doc_posterior.Scored, doc_posterior.Alternative, doc_posterior.Labelling,
-        doc_model.ModelSize, doc_model.Pruned,
+        component.CRFComponent, doc_posterior.DocPosterior, doc_posterior.Scored, doc_posterior.Alternative,
+        doc_posterior.Labelling, doc_model.ModelSize, doc_model.Pruned,
     ]  # fmt: skip
     return _page(["# Python API", intro, *(class_section(thing) for thing in things)])
 

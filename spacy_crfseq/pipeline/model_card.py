@@ -21,7 +21,11 @@ def create_model_card(
     """Return a callback that fills a pipeline's model card (registered as ``spacy_crfseq.ModelCard.v1``).
 
     It is meant for ``[training.before_to_disk]``; ``crfseq fit`` and its siblings write the notes without being asked.
-    The settings are those of spaCy's meta; empty ones leave the meta as it is.
+    Empty settings leave the meta as it is.
+
+    description (str): One sentence about the pipeline.
+    author, email, url (str): Who made it, and where it is found.
+    license (str): Under which it may be used, such as "MIT".
     """
     given = {"description": description, "author": author, "email": email, "url": url, "license": license}
 

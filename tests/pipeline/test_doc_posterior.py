@@ -274,7 +274,7 @@ def test_what_cannot_be_asked() -> None:
     nlp = trained("crf_ner")
     doc, other = bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)
     pipe: Any = pipe_of(nlp)
-    with pytest.raises(DataError, match=r"a list of Docs.*such as ask\(\[doc\]\)"):
+    with pytest.raises(DataError, match=r"a list of Docs.*such as \[doc\]"):
         pipe.posterior(doc)
     with pytest.raises(DataError, match="Make Docs of texts by nlp"):
         pipe.posterior(["Anna"])
