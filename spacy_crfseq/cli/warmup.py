@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from .. import kernels
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -128,8 +129,19 @@ def is_cold() -> bool:
 
 
 def _stats() -> list[Any]:
-    from ..kernels import blocks, chain, gather, hashing, kbest, lattice, local, rows, updates, vectors, viterbi
-
-    modules = (blocks, chain, gather, hashing, kbest, lattice, local, rows, updates, vectors, viterbi)
-    kernels = {id(kernel): kernel for module in modules for kernel in vars(module).values()}  # some in several modules
-    return [kernel.stats for kernel in kernels.values() if hasattr(kernel, "stats")]
+    names = [
+        "blocks",
+        "chain",
+        "gather",
+        "hashing",
+        "kbest",
+        "lattice",
+        "local",
+        "rows",
+        "updates",
+        "vectors",
+        "viterbi",
+    ]
+    modules = [getattr(kernels, name) for name in names]
+    found = {id(kernel): kernel for module in modules for kernel in vars(module).values()}  # some in several modules
+    return [kernel.stats for kernel in found.values() if hasattr(kernel, "stats")]

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .. import kernels
 from ..types import Bools, Constraints, Ints, Offsets, Scores
 from .viterbi import Viterbi
 
@@ -23,8 +24,6 @@ class LocalViterbi:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        from ..kernels import local
-
         emissions = np.empty_like(scores.emissions)
-        local.normalise(scores, offsets, emissions)
+        kernels.local.normalise(scores, offsets, emissions)
         return Viterbi()(scores._replace(emissions=emissions), offsets, constraints, allowed)

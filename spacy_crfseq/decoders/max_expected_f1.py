@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import Bools, Constraints, Ints, Offsets, Scores
 from ._possible import check_possible
@@ -48,9 +49,9 @@ class MaxExpectedF1:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        from ..kernels import chain
-
-        posterior = chain.make_chain(scores.constrained(constraints, allowed), offsets)
+        posterior = kernels.chain.make_chain(scores.constrained(constraints, allowed), offsets)
         check_possible(posterior.log_z)
-        spans = chain.make_span_chain(posterior, constraints.inside)
-        return chain.best_spans(posterior, spans, constraints.outside, float(1 + self.beta**2), float(self.expected_f))
+        spans = kernels.chain.make_span_chain(posterior, constraints.inside)
+        return kernels.chain.best_spans(
+            posterior, spans, constraints.outside, float(1 + self.beta**2), float(self.expected_f)
+        )

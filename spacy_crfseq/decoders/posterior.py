@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import kernels
 from ..types import Bools, Constraints, Ints, Offsets, Scores
 from .viterbi import Viterbi
 
@@ -25,11 +26,9 @@ class Posterior:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        from ..kernels import lattice
-
         possible = scores.constrained(constraints, allowed)
         marginals = np.empty_like(scores.emissions)
-        lattice.posterior(possible, offsets, marginals, np.empty(len(offsets) - 1))
+        kernels.lattice.posterior(possible, offsets, marginals, np.empty(len(offsets) - 1))
         forbidden = (np.where(np.isneginf(one), one, one.dtype.type(0)) for one in possible[1:])
         gains = Scores(marginals, *forbidden)
         return Viterbi()(gains, offsets, constraints, allowed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import kernels
 from ..types import Bools, Constraints, Ints, Offsets, Scores
 from ._possible import check_possible
 
@@ -17,10 +18,8 @@ class Viterbi:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        from ..kernels import viterbi
-
         labels = np.zeros(len(scores.emissions), np.int32)
         best = np.empty(len(offsets) - 1)
-        viterbi.best_paths(scores.constrained(constraints, allowed), offsets, labels, best)
+        kernels.viterbi.best_paths(scores.constrained(constraints, allowed), offsets, labels, best)
         check_possible(best)
         return labels

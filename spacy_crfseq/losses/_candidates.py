@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..types import MISSING, Batch, Bools, IncorrectSpan, Offsets, Scores
 
 Phi: TypeAlias = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
@@ -83,19 +84,17 @@ def _expectations(
     scores: Scores, views: _Views, factors: NDArray[np.float64], grad: Scores | None
 ) -> NDArray[np.float64]:
     """Return the log-sum of each view; add factors [M] times its expected counts to `grad`, unless that is None."""
-    from ..kernels import lattice
-
     shared, log_sums = len(scores.transitions) == 1, np.zeros(len(factors))
     masked = np.where(views.allowed, scores.emissions[views.tokens], scores.emissions.dtype.type(-np.inf))
     steps = scores.transitions if shared else scores.transitions[views.tokens]
     seen = Scores(masked, steps, scores.start, scores.end)
     counts = np.zeros_like(masked)
     if grad is None:
-        lattice.posterior(seen, views.offsets, counts, log_sums)
+        kernels.lattice.posterior(seen, views.offsets, counts, log_sums)
         return log_sums
     d_steps = grad.transitions if shared else np.zeros_like(steps)
     d = Scores(counts, d_steps, grad.start, grad.end)
-    lattice.expectations(seen, views.offsets, np.zeros(0, np.int32), factors, d, 0.0, log_sums)
+    kernels.lattice.expectations(seen, views.offsets, np.zeros(0, np.int32), factors, d, 0.0, log_sums)
     for run in views.runs:
         grad.emissions[views.tokens[run]] += counts[run]
         if not shared:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import Batch, Ints, Scores
 from ._candidates import over_partly_known, partly_known
@@ -55,14 +56,12 @@ class Sequential(_Capped):
         return slope - 1 + slope * np.maximum(nll - self.cap, 0), slope
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        from ..kernels import blocks, lattice
-
-        kernels, partly = (blocks.log_loss, lattice.log_loss), partly_known(batch)
+        both, partly = (kernels.blocks.log_loss, kernels.lattice.log_loss), partly_known(batch)
         if not len(partly):
-            return _add_up(kernels, batch.gold, scores, batch, grad, self.cap)
+            return _add_up(both, batch.gold, scores, batch, grad, self.cap)
         weights = batch.weights.copy()
         weights[partly] = 0
-        loss = _add_up(kernels, batch.gold, scores, batch._replace(weights=weights), grad, self.cap)
+        loss = _add_up(both, batch.gold, scores, batch._replace(weights=weights), grad, self.cap)
         return loss + over_partly_known(scores, batch, partly, grad, self.phi if self.cap else None)
 
 
@@ -70,13 +69,11 @@ class Pointwise(_Capped):
     """The weighted sum over known labels of phi(-log P(y_nt | x_n))."""
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        from ..kernels import blocks, lattice
-
-        return _add_up((blocks.pointwise, lattice.pointwise), _ALL_KNOWN, scores, batch, grad, self.cap)
+        return _add_up((kernels.blocks.pointwise, kernels.lattice.pointwise), _ALL_KNOWN, scores, batch, grad, self.cap)
 
 
 def _add_up(
-    kernels: tuple[Callable[..., Any], Callable[..., Any]],
+    both: tuple[Callable[..., Any], Callable[..., Any]],
     known: Ints,
     scores: Scores,
     batch: Batch,
@@ -87,14 +84,12 @@ def _add_up(
 
     known [T]: Gold labels, of which blocks allow none to be missing; empty where that makes no difference.
     """
-    from ..kernels import blocks
-
     weights, loss = batch.weights, 0.0
     if len(weights) >= MANY and len(scores.transitions) == 1:
         order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
-        size = blocks.select(batch.offsets, known, weights, order, left)
-        loss = kernels[0](scores, batch.offsets, batch.gold, weights, grad, order[:size], left, cap)
+        size = kernels.blocks.select(batch.offsets, known, weights, order, left)
+        loss = both[0](scores, batch.offsets, batch.gold, weights, grad, order[:size], left, cap)
         if not left.any():
             return float(loss)
         weights = np.where(left, weights, 0)
-    return float(loss + kernels[1](scores, batch.offsets, batch.gold, weights, grad, cap))
+    return float(loss + both[1](scores, batch.offsets, batch.gold, weights, grad, cap))

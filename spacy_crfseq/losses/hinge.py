@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import Batch, Scores
 
@@ -31,6 +32,4 @@ class Hinge:
             raise ConfigError(f"Hinge: cost must be positive, but {self.cost} was given; without costs use Perceptron.")
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        from ..kernels import viterbi
-
-        return float(viterbi.max_loss(scores, *batch[:3], self.cost, grad))
+        return float(kernels.viterbi.max_loss(scores, *batch[:3], self.cost, grad))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from .. import kernels
 from ..types import Batch, Scores
 
 
@@ -22,6 +23,4 @@ class LocalLog:
     provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "local"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        from ..kernels import local
-
-        return float(local.log_loss(scores, *batch[:3], grad))
+        return float(kernels.local.log_loss(scores, *batch[:3], grad))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from .. import kernels
 from ..types import Batch, Scores
 
 
@@ -24,6 +25,4 @@ class Perceptron:
     provides: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        from ..kernels import viterbi
-
-        return float(viterbi.max_loss(scores, *batch[:3], 0.0, grad))
+        return float(kernels.viterbi.max_loss(scores, *batch[:3], 0.0, grad))

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import NONE, Floats, OnlineObjective, RowBlock, StepReport
 from .online import GradientSteps, OnlineState
@@ -83,20 +84,16 @@ class AdaGrad(GradientSteps):
 
     def export(self, state: AdaGradState, theta: Floats) -> None:
         """Write the average, or the current weights where there is none yet."""
-        from ..kernels import updates
-
         if not (len(state.sums) and state.clock):
             theta[:] = state.weights
             return
         for block in state.blocks:
             weights, sums, seen = block.of(state.weights), block.of(state.sums), block.rows_of(state.seen)
-            updates.average_rows(
+            kernels.updates.average_rows(
                 block.n_rows, block.width, block.ptr, weights, sums, seen, state.clock, state.unit, block.of(theta)
             )
 
     def iterate(self, objective: OnlineObjective, state: AdaGradState) -> StepReport:
-        from ..kernels import updates
-
         if not state.blocks:
             state.blocks, state.unit = objective.blocks, float(objective.n_total)
             state.seen = np.zeros((sum(block.n_rows for block in state.blocks), 2))
@@ -113,10 +110,14 @@ class AdaGrad(GradientSteps):
             loss += batch_loss
             state.clock += batch.n_sequences
             for number, ptr, ids, d in gradients:
-                updates.adagrad(ptr, ids, d, *parts[number], state.clock, state.unit, rate, OFFSET, LEAST, l2, l1)
+                kernels.updates.adagrad(
+                    ptr, ids, d, *parts[number], state.clock, state.unit, rate, OFFSET, LEAST, l2, l1
+                )
         if l1:  # make the proximal steps that rows not visited lately still lack
             for block, (ptr, _, weights, _, seen) in zip(state.blocks, parts, strict=True):
-                updates.catch_up(block.n_rows, block.width, ptr, weights, seen, state.clock, rate, OFFSET, l2, l1)
+                kernels.updates.catch_up(
+                    block.n_rows, block.width, ptr, weights, seen, state.clock, rate, OFFSET, l2, l1
+                )
         return self._report(state, loss, objective.regularizer.value(state.weights))
 
     def _settled(self, values: list[float]) -> str:

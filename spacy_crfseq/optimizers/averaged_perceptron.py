@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import OnlineObjective
 from .online import MistakeState, MistakeSteps
@@ -37,8 +38,6 @@ class AveragedPerceptron(MistakeSteps):
         super().__post_init__()
 
     def _pass(self, objective: OnlineObjective, state: MistakeState) -> tuple[float, int]:
-        from ..kernels.updates import perceptron
-
         parts = [(block.ptr, block.cols, block.of(state.weights), block.of(state.sums)) for block in objective.blocks]
         loss, mistakes = 0.0, 0
         for batch in objective.minibatches(1, state.rng):
@@ -48,7 +47,7 @@ class AveragedPerceptron(MistakeSteps):
                 if self.rate != 1:
                     d *= self.rate
                 row_ptr, cols, weights, sums = parts[number]
-                wrong = perceptron(ptr, ids, d, row_ptr, cols, state.clock, weights, sums)
+                wrong = kernels.updates.perceptron(ptr, ids, d, row_ptr, cols, state.clock, weights, sums)
                 if number == 0:
                     mistakes += wrong
                     if not wrong:

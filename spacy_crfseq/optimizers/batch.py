@@ -12,6 +12,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from .. import kernels
 from ..errors import ConfigError
 from ..threads import parts, run
 from ..types import NONE, Floats, Objective, StepReport
@@ -170,9 +171,7 @@ def elementwise(kernel: Callable[..., Result], n_threads: int, first: Floats, *o
 
 def dot(x: Floats, y: Floats, n_threads: int) -> float:
     """Return the inner product."""
-    from ..kernels import vectors
-
-    return sum(elementwise(vectors.dot, n_threads, x, y))
+    return sum(elementwise(kernels.vectors.dot, n_threads, x, y))
 
 
 def norm(x: Floats, n_threads: int) -> float:
@@ -182,9 +181,7 @@ def norm(x: Floats, n_threads: int) -> float:
 
 def add_scaled(x: Floats, factor: float, y: Floats, out: Floats, n_threads: int) -> None:
     """Write ``x + factor * y`` to out [D]."""
-    from ..kernels import vectors
-
-    elementwise(vectors.add_scaled, n_threads, x, factor, y, out)
+    elementwise(kernels.vectors.add_scaled, n_threads, x, factor, y, out)
 
 
 def l1_strength(objective: Objective) -> float:
@@ -194,8 +191,6 @@ def l1_strength(objective: Objective) -> float:
 
 def pseudo_gradient(objective: Objective, point: Point, out: Floats) -> Floats:
     """Write the subgradient of least norm to out [D] and return it; without an L1 norm, that is the gradient."""
-    from ..kernels import penalties
-
     l1 = l1_strength(objective)
-    elementwise(penalties.pseudo_gradient, objective.n_threads, point.theta, point.gradient, l1, out)
+    elementwise(kernels.penalties.pseudo_gradient, objective.n_threads, point.theta, point.gradient, l1, out)
     return out

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import Floats, OnlineObjective, RowBlock, RowGradient, StepReport
 
@@ -110,10 +111,8 @@ class MistakeSteps(OnlineMethod):
         A step that was made at clock c is part of the weights from then on, so that the average is
         ``weights - sums / clock`` (Daume 2006, figure 2.3).
         """
-        from ..kernels import vectors
-
         if len(state.sums) and state.clock:
-            vectors.average(state.weights, 1.0, state.sums, -1 / state.clock, theta)
+            kernels.vectors.average(state.weights, 1.0, state.sums, -1 / state.clock, theta)
         else:
             theta[:] = state.weights
 
@@ -142,8 +141,6 @@ class MarginSteps(MistakeSteps):
     requires: ClassVar[frozenset[str]] = MistakeSteps.requires | {"margin"}
 
     def _pass(self, objective: OnlineObjective, state: MistakeState) -> tuple[float, int]:
-        from ..kernels import updates
-
         collector = _Collector(objective.blocks, state.weights)
         loss, mistakes = 0.0, 0
         for batch in objective.minibatches(1, state.rng):
@@ -152,10 +149,10 @@ class MarginSteps(MistakeSteps):
                 loss += batch_loss
                 mistakes += 1
                 listed = collector.collect(gradients)
-                square = updates.weighted_square(*listed, state.variances)
+                square = kernels.updates.weighted_square(*listed, state.variances)
                 if square > 0:
                     steps = self._step(batch_loss, square)
-                    updates.step_at(*listed, *steps, state.clock, state.weights, state.variances, state.sums)
+                    kernels.updates.step_at(*listed, *steps, state.clock, state.weights, state.variances, state.sums)
             state.clock += 1.0
         return loss, mistakes
 
@@ -179,12 +176,12 @@ class _Collector:
 
     def collect(self, gradients: list[RowGradient]) -> tuple[NDArray[np.int64], Floats, int]:
         """Return the places and values of the sum of some gradients, in longer arrays, and their number."""
-        from ..kernels import updates
-
         places, values, n = self._places, self._values, 0
         for number, ptr, ids, d in gradients:
             block = self._blocks[number]
-            n = updates.collect(ptr, ids, d, block.ptr, block.cols, block.begin, self._scratch, places, values, n)
+            n = kernels.updates.collect(
+                ptr, ids, d, block.ptr, block.cols, block.begin, self._scratch, places, values, n
+            )
             if n < 0:
                 self._make_room(-2 * n)
                 return self.collect(gradients)

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .. import kernels
 from ..types import Floats, Objective
 from .batch import Point, add_scaled, dot, elementwise, evaluate, l1_strength, pseudo_gradient
 from .quasi_newton import QuasiNewton, QuasiNewtonState
@@ -42,20 +43,20 @@ class OWLQN(QuasiNewton):
         return pseudo_gradient(objective, point, out)
 
     def _search(self, objective: Objective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
-        from ..kernels import penalties
-
         old, history, threads = state.current, state.history, objective.n_threads
         has_corners = bool(l1_strength(objective))
         history.direction(out, threads)
         # where there are corners, the direction becomes zero in elements that are no descent
-        if has_corners and not sum(elementwise(penalties.align, threads, out, history.gradient)) < 0:
+        if has_corners and not sum(elementwise(kernels.penalties.align, threads, out, history.gradient)) < 0:
             history.forget()
             np.negative(history.gradient, out)
         step = 1.0 if history.used else 1.0 / max(1.0, history.gradient_norm)
         for count in range(1, MAX_EVALUATIONS + 1):
             theta = state.take()
             if has_corners:
-                promises = elementwise(penalties.orthant_step, threads, old.theta, step, out, history.gradient, theta)
+                promises = elementwise(
+                    kernels.penalties.orthant_step, threads, old.theta, step, out, history.gradient, theta
+                )
                 slope = float(sum(promises))
             else:
                 add_scaled(old.theta, step, out, theta, threads)

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import Floats, Objective
 from .batch import OPTIMUM, BatchMethod, BatchState, Point, dot, evaluate, shared
@@ -60,8 +61,6 @@ class History:
 
     def direction(self, out: Floats, n_threads: int) -> float:
         """Write the descent direction to out [D]; return its inner product with the gradient, which is negative."""
-        from ..kernels import vectors
-
         coefficients = self._coefficients()
         slope = float(coefficients @ self.gram[:, -1])
         if not slope < 0:  # rounding spoilt the history: steepest descent is always safe
@@ -69,7 +68,9 @@ class History:
             np.negative(self.gradient, out)
             return -float(self.gram[-1, -1])
         factors = coefficients.astype(out.dtype)
-        shared(lambda part: vectors.combine(self.rows, part.start, part.stop, factors, out), len(out), n_threads)
+        shared(
+            lambda part: kernels.vectors.combine(self.rows, part.start, part.stop, factors, out), len(out), n_threads
+        )
         return slope
 
     def remember(self, old: Point, new: Point, gradient: Floats, n_threads: int) -> None:
@@ -77,14 +78,12 @@ class History:
 
         gradient (Floats): [D] from which the next direction starts.
         """
-        from ..kernels import vectors
-
         m, slot = len(self.rows) // 2, self.slot
         step = (old.theta, new.theta, old.gradient, new.gradient, gradient)
 
         def part(elements: slice) -> NDArray[np.float64]:
             products = np.empty((3, 2 * m + 1))
-            vectors.remember(self.rows, slot, elements.start, elements.stop, *step, products)
+            kernels.vectors.remember(self.rows, slot, elements.start, elements.stop, *step, products)
             return products
 
         found = np.sum(shared(part, len(gradient), n_threads), axis=0)

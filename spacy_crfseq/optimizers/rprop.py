@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import Floats, Objective
 from .batch import OPTIMUM, BatchMethod, BatchState, Point, elementwise, evaluate, l1_strength, norm, pseudo_gradient
@@ -54,16 +55,14 @@ class RPROP(BatchMethod[RPROPState]):
         return RPROPState(theta.copy(), steps=np.full_like(theta, self.first_step), signs=np.zeros_like(theta))
 
     def _step(self, objective: Objective, state: RPROPState) -> tuple[Point | None, int]:
-        from ..kernels import penalties
-
         threads, old, signs, steps = objective.n_threads, state.current, state.signs, state.steps
         pseudo = pseudo_gradient(objective, old, state.take())
         state.gradient_norm = norm(pseudo, threads)
-        elementwise(penalties.adapt_steps, threads, pseudo, signs, steps, UP, DOWN, LONGEST)
+        elementwise(kernels.penalties.adapt_steps, threads, pseudo, signs, steps, UP, DOWN, LONGEST)
         stop = l1_strength(objective) > 0
         for count in range(1, MAX_RETREATS + 1):
             theta = state.take()
-            elementwise(penalties.sign_step, threads, old.theta, signs, steps, stop, theta)
+            elementwise(kernels.penalties.sign_step, threads, old.theta, signs, steps, stop, theta)
             point = evaluate(objective, theta, state.take())
             pseudo_gradient(objective, point, pseudo)
             if point.value <= old.value:
@@ -71,7 +70,7 @@ class RPROP(BatchMethod[RPROPState]):
                 state.free.append(pseudo)
                 return point, count
             # weights that went too far get shorter steps; all do where the objective is not convex, or not finite
-            if not sum(elementwise(penalties.retreat, threads, old.theta, theta, pseudo, steps, DOWN)):
+            if not sum(elementwise(kernels.penalties.retreat, threads, old.theta, theta, pseudo, steps, DOWN)):
                 steps *= steps.dtype.type(DOWN)
             state.give(point)
         state.done = OPTIMUM

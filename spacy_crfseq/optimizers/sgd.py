@@ -21,6 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import NONE, Floats, OnlineObjective, StepReport
 from .online import GradientSteps, OnlineState
@@ -82,16 +83,12 @@ class SGD(GradientSteps):
 
     def export(self, state: SGDState, theta: Floats) -> None:
         """Write the average, or the current weights where there is none yet."""
-        from ..kernels import vectors
-
         if self.average and state.a_frac:
-            vectors.average(state.weights, state.a_frac / state.a_div, state.sums, 1 / state.a_div, theta)
+            kernels.vectors.average(state.weights, state.a_frac / state.a_div, state.sums, 1 / state.a_div, theta)
         else:
             theta[:] = state.unscaled()
 
     def iterate(self, objective: OnlineObjective, state: SGDState) -> StepReport:
-        from ..kernels import updates
-
         if state.rate == 0:
             state.rate = self._find_rate(objective.sample(), state)
         lasso, decay = objective.regularizer.strengths or NONE
@@ -108,20 +105,22 @@ class SGD(GradientSteps):
             step = rate * state.w_div
             for number, ptr, ids, d in gradients:
                 block = blocks[number]
-                updates.add_rows(ptr, ids, d, block.ptr, block.cols, -step, block.of(state.weights))
+                kernels.updates.add_rows(ptr, ids, d, block.ptr, block.cols, -step, block.of(state.weights))
                 if state.a_frac:
-                    updates.add_rows(ptr, ids, d, block.ptr, block.cols, step * state.a_frac, block.of(state.sums))
+                    kernels.updates.add_rows(
+                        ptr, ids, d, block.ptr, block.cols, step * state.a_frac, block.of(state.sums)
+                    )
             state.steps += batch.n_sequences
             if lasso:
                 state.debt += rate * lasso / n * batch.n_sequences
                 for number, ptr, ids, _ in gradients:
                     block = blocks[number]
                     weights, paid = block.of(state.weights), block.of(state.paid)
-                    updates.pay_rows(ptr, ids, block.width, block.ptr, state.debt, state.w_div, weights, paid)
+                    kernels.updates.pay_rows(ptr, ids, block.width, block.ptr, state.debt, state.w_div, weights, paid)
             elif self.average:
                 self._average(state, batch.n_sequences, n)
         if lasso:
-            updates.pay(state.debt, state.w_div, state.weights, state.paid)
+            kernels.updates.pay(state.debt, state.w_div, state.weights, state.paid)
         return self._report(state, loss, objective.regularizer.value(state.unscaled()))
 
     def _rate_at(self, state: SGDState, l1: float, l2: float, n_total: int) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import Floats, RowBlock, Strengths
 
@@ -40,20 +41,14 @@ class WeightByWeight(Penalty, ABC):
         return self
 
     def value(self, weights: Floats) -> float:
-        from ..kernels import penalties, vectors
-
         l1, l2 = self.strengths
-        squared = l2 / 2 * float(vectors.dot(weights, weights)) if l2 else 0.0
-        return squared + (l1 * float(penalties.absolute_sum(weights)) if l1 else 0.0)
+        squared = l2 / 2 * float(kernels.vectors.dot(weights, weights)) if l2 else 0.0
+        return squared + (l1 * float(kernels.penalties.absolute_sum(weights)) if l1 else 0.0)
 
     def add_grad(self, weights: Floats, grad: Floats) -> None:
-        from ..kernels import vectors
-
         if l2 := self.strengths.l2:
-            vectors.add_scaled(grad, l2, weights, grad)
+            kernels.vectors.add_scaled(grad, l2, weights, grad)
 
     def prox(self, weights: Floats, step: float) -> None:
-        from ..kernels import penalties
-
         if l1 := self.strengths.l1:
-            penalties.shrink(weights, step * l1)
+            kernels.penalties.shrink(weights, step * l1)

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .. import kernels
 from ..types import Floats, Offsets, RowBlock
 from ._shared import Penalty
 
@@ -53,14 +54,10 @@ class GroupLasso(Penalty):
         return np.array([0, len(weights)]) if self._ptr is None else self._ptr
 
     def value(self, weights: Floats) -> float:
-        from ..kernels import penalties
-
-        return self.rho * float(penalties.group_norms(weights, self._rows(weights)))
+        return self.rho * float(kernels.penalties.group_norms(weights, self._rows(weights)))
 
     def add_grad(self, weights: Floats, grad: Floats) -> None:
         """Add nothing: there is no smooth part."""
 
     def prox(self, weights: Floats, step: float) -> None:
-        from ..kernels import penalties
-
-        penalties.shrink_groups(weights, self._rows(weights), step * self.rho)
+        kernels.penalties.shrink_groups(weights, self._rows(weights), step * self.rho)
