@@ -3,7 +3,7 @@
     score(y | x) = start(y_1) + sum_t [ sum_{a in x_t} W(a, y_t) + A(y_{t-1}, y_t) + sum_{b in x_t} V(b, y_{t-1}, y_t) ]
                  + end(y_T)
 
-W weights attributes of the *state* block, V those of the *pair* block (empty without label-pair templates), A are the
+W weights features of the *unigram* block, V those of the *bigram* block (empty without label-pair templates), A are the
 transitions; `layout` says where each lies in the flat array theta [D].
 """
 
@@ -38,9 +38,9 @@ class LinearChainCRF:
 
     labels (list[str]): L labels.
     theta (Floats): [D] parameters as the layout orders them, then those of the added potentials.
-    keys (tuple[Hashes, Hashes]): Attribute keys of the state and of the pair block.
+    keys (tuple[Hashes, Hashes]): Feature keys of the unigram and of the bigram block.
     dictionary (TagDictionary | None): Labels that frequent words, numbered in ``Encoded.words``, may have.
-    templates (tuple[Numbers, Numbers] | None): The number of each attribute's template, by block; None in models from
+    templates (tuple[Numbers, Numbers] | None): The number of each feature's template, by block; None in models from
         before these were stored.
     added (tuple[TokenPotential, ...]): Potentials whose scores are added.
     """
@@ -138,7 +138,7 @@ class LinearChainCRF:
         return LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates, self.added)
 
     def compact(self, threshold: float = 0.0) -> LinearChainCRF:
-        """Return a model without weights of absolute value up to `threshold`, and without attributes that have none.
+        """Return a model without weights of absolute value up to `threshold`, and without features that have none.
 
         Such transitions, start and end scores become zero, and such transitions are not learnt any more.  With
         threshold 0 the scores of every text stay the same.
@@ -280,7 +280,7 @@ def _unpack_templates(stored: dict[str, Any]) -> Numbers | None:
         return None
     numbers = np.array(stored["templates"])
     if numbers.shape != (len(stored["keys"]),) or numbers.dtype not in (np.uint8, np.uint16):
-        raise ValueError("the numbers of the templates do not fit the attributes")
+        raise ValueError("the numbers of the templates do not fit the features")
     return numbers.astype(np.uint16)
 
 
@@ -315,7 +315,7 @@ def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: s
 
     wrong = ""
     if not (sound(layout.unigrams, len(keys[0])) and sound(layout.bigrams, len(keys[1]))):
-        wrong = "its attributes and weights do not fit together; train or copy it again."
+        wrong = "its features and weights do not fit together; train or copy it again."
     elif layout.steps is not None and layout.steps.shape != (layout.n_labels, layout.n_labels):
         wrong = f"its transitions do not fit its {layout.n_labels} labels; copy it again."
     elif theta.ndim != 1 or len(theta) != layout.size + n_added:

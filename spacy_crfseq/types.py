@@ -1,6 +1,6 @@
 """Array aliases, the tuples that the packages exchange, and the protocols of the plug-ins.
 
-Letters in all docstrings: N sequences, T tokens in all of them together, L labels, F attributes, D parameters.
+Letters in all docstrings: N sequences, T tokens in all of them together, L labels, F features, D parameters.
 Sequence n owns the tokens ``offsets[n]:offsets[n + 1]``.
 """
 
@@ -211,7 +211,7 @@ class Regularizer(Protocol):
 
 
 class RowBlock(NamedTuple):
-    """The group of parameters ``theta[begin:end]`` in R rows, such as the weights of one attribute for every label.
+    """The group of parameters ``theta[begin:end]`` in R rows, such as the weights of one feature for every label.
 
     first (int): Number of its first row among the rows of all groups.
     width (int): C, columns of a full row.
@@ -249,7 +249,7 @@ class RowGradient(NamedTuple):
 
 
 class Occurrences(NamedTuple):
-    """Rows of each token and tokens of each row, for methods that work on one attribute after another.
+    """Rows of each token and tokens of each row, for methods that work on one feature after another.
 
     Token t switches on the rows ``ids[ptr[t]:ptr[t + 1]]``; row r is on at the tokens
     ``tokens[row_ptr[r]:row_ptr[r + 1]]``, ascending.
@@ -304,7 +304,7 @@ class OnlineObjective(Objective, Protocol):
 
 
 class IndexedObjective(Objective, Protocol):
-    """What methods need besides that work on one attribute after another and compute scores themselves."""
+    """What methods need besides that work on one feature after another and compute scores themselves."""
 
     @property
     def trainable(self) -> Bools:
@@ -323,7 +323,7 @@ class IndexedObjective(Objective, Protocol):
         """Labels that each token may have [T, L], gold ones included, as a method must respect; None for all."""
 
     def occurrences(self, block: int) -> Occurrences:
-        """Return which rows of a group (0 state, 1 pair) each token switches on, and which tokens each row."""
+        """Return which rows of a group (0 unigrams, 1 bigrams) each token switches on, and which tokens each row."""
 
     def under(self, regularizer: Regularizer, loss: Loss | None = None) -> IndexedObjective:
         """Return the objective with another penalty, and another loss if one is given."""
@@ -425,7 +425,7 @@ class TokenPotential(Protocol):
 
 
 LexemeFunction: TypeAlias = Callable[[str], "str | None"]
-"""Maps a word's text to the value of a user-defined attribute, None for no attribute."""
+"""Maps a word's text to the value of a user-defined attribute, None for no value."""
 
 TokenFunction: TypeAlias = Callable[[Sequence[Any], int], Any]
-"""Maps the tokens of a sequence and a position in it to attributes, see `features.token_sets.names_in`."""
+"""Maps the tokens of a sequence and a position in it to features, see `features.token_sets.names_in`."""

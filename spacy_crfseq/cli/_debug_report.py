@@ -133,8 +133,8 @@ def _print_component(say: Any, name: str, component: Component) -> None:
     rows = [
         (
             cut(use.name, room),
-            f"{use.attributes:,}",
-            f"{100 * use.once / max(1, use.attributes):.0f} %",
+            f"{use.features:,}",
+            f"{100 * use.once / max(1, use.features):.0f} %",
             f"{100 * use.tokens / max(1, component.n_tokens):.0f} %",
             "tells nothing" if use.name in dead else "",
         )

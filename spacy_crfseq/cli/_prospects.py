@@ -35,7 +35,7 @@ class Component(NamedTuple):
     @property
     def attributes(self) -> int:
         """All of them together."""
-        return sum(use.attributes for use in self.templates)
+        return sum(use.features for use in self.templates)
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it in a form that JSON knows."""

@@ -73,6 +73,6 @@ def prune(
 
 def _cells(report: Pruned) -> list[str]:
     before, after = report
-    pairs = ((before.weights, after.weights), (before.attributes, after.attributes))
+    pairs = ((before.weights, after.weights), (before.features, after.features))
     cells = [cell for old, new in pairs for cell in (f"{old:,}", f"-> {new:,}")]
     return [*cells, f"{before.n_bytes / 1e6:.2f}", f"-> {after.n_bytes / 1e6:.2f}"]

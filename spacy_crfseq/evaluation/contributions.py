@@ -1,6 +1,6 @@
-"""The score of a labelling as the sum of its addends: what each attribute, transition and boundary contributes.
+"""The score of a labelling as the sum of its addends: what each feature, transition and boundary contributes.
 
-The addends of a token are the weights of its attributes for its label, those of its pair attributes and the transition
+The addends of a token are the weights of its features for its label, those of its bigram features and the transition
 for its label after the one before, start and end scores, minus infinity where a tag dictionary forbids the label, and
 the scores of added potentials.
 """
@@ -29,7 +29,7 @@ class _Group(NamedTuple):
     kind: int
     template: int
     tokens: Offsets
-    attributes: Ints
+    features: Ints
 
 
 def _bare(kind: int, tokens: Offsets) -> _Group:
@@ -55,7 +55,7 @@ class Addends:
     ) -> None:
         """Lay out the addends.
 
-        active (tuple): The attributes of the text, for each template of both blocks.
+        active (tuple): The features of the text, for each template of both blocks.
         offsets (Offsets): [N + 1] its sequences.
         words (Ints | None): [T] numbers in the tag dictionary, as ``Encoded.words``.
         weights (tuple | None): The model's `entries`, if already made.
@@ -67,10 +67,10 @@ class Addends:
         long = np.diff(offsets) > 0
         self._before[offsets[:-1][long]] = -1
         inner = np.flatnonzero(self._before >= 0)
-        groups = [_Group(UNIGRAM, one.template, one.tokens, one.attributes) for one in active[0]]
+        groups = [_Group(UNIGRAM, one.template, one.tokens, one.features) for one in active[0]]
         for one in active[1]:
             has_step = self._before[one.tokens] >= 0
-            groups.append(_Group(BIGRAM, one.template, one.tokens, np.where(has_step, one.attributes, -1)))
+            groups.append(_Group(BIGRAM, one.template, one.tokens, np.where(has_step, one.features, -1)))
         groups += [_bare(TRANSITION, inner), _bare(START, offsets[:-1][long]), _bare(END, offsets[1:][long] - 1)]
         if words is not None:
             groups.append(_bare(DICTIONARY, np.flatnonzero(words >= 0)))
@@ -84,7 +84,7 @@ class Addends:
         self.kinds = np.repeat([group.kind for group in groups], sizes)[order]
         self.templates = np.repeat([group.template for group in groups], sizes)[order]
         self.places = np.concatenate([np.arange(size) for size in sizes])[order]
-        self._attributes = np.concatenate([group.attributes for group in groups])[order]
+        self._attributes = np.concatenate([group.features for group in groups])[order]
 
     def of_tokens(self, first: int, last: int) -> slice:
         """Return the places of the addends of the tokens first..last-1."""
@@ -92,14 +92,14 @@ class Addends:
 
     def amounts(self, labels: Ints, which: slice = slice(None)) -> NDArray[np.float64]:
         """Return the amounts of some addends in the score of labels [T]."""
-        tokens, kinds, attributes = self.tokens[which], self.kinds[which], self._attributes[which]
+        tokens, kinds, features = self.tokens[which], self.kinds[which], self._attributes[which]
         here, views = labels[tokens].astype(np.int64), self._crf.views
         before = labels[self._before[tokens]].astype(np.int64)  # unused at a beginning
         out = np.zeros(len(tokens))
         columns = (here, before * self._crf.layout.n_labels + here)
         for kind, weights, column in zip((UNIGRAM, BIGRAM), self._weights, columns, strict=True):
             mine = kinds == kind
-            out[mine] = weights.look_up(attributes[mine], column[mine])
+            out[mine] = weights.look_up(features[mine], column[mine])
         for kind, values in (
             (TRANSITION, views.transitions[before, here]),
             (START, views.start[here]),

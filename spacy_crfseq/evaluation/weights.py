@@ -15,18 +15,18 @@ from ..potentials.rows import DenseRows, Rows
 from ..types import Floats, Ints, Offsets
 
 UNKNOWN = "unknown"
-"""The template of all attributes of a model that does not store them."""
+"""The template of all features of a model that does not store them."""
 
 
 class Entries:
-    """The weights of one block of rows, each with its attribute and its column."""
+    """The weights of one block of rows, each with its feature and its column."""
 
     def __init__(self, rows: Rows, weights: Floats) -> None:
         self._rows, self.weights = rows, weights
 
     @cached_property
-    def attributes(self) -> NDArray[np.int64]:
-        """The attribute of every weight."""
+    def features(self) -> NDArray[np.int64]:
+        """The feature of every weight."""
         rows = self._rows
         lengths = rows.width if isinstance(rows, DenseRows) else np.diff(rows.ptr)
         return np.repeat(np.arange(rows.n_rows), lengths)
@@ -41,13 +41,13 @@ class Entries:
 
     @cached_property
     def _keys(self) -> NDArray[np.int64]:
-        return self.attributes * self._rows.width + self.columns  # ascending
+        return self.features * self._rows.width + self.columns  # ascending
 
-    def look_up(self, attributes: Ints | Offsets, columns: Ints | Offsets) -> NDArray[np.float64]:
-        """Return the weights [M] of attributes [M] in columns [M]; 0 where there is none, as for attribute -1."""
-        wanted = attributes.astype(np.int64) * self._rows.width + columns
+    def look_up(self, features: Ints | Offsets, columns: Ints | Offsets) -> NDArray[np.float64]:
+        """Return the weights [M] of features [M] in columns [M]; 0 where there is none, as for feature -1."""
+        wanted = features.astype(np.int64) * self._rows.width + columns
         if isinstance(self._rows, DenseRows):
-            places, there = np.maximum(wanted, 0), attributes >= 0
+            places, there = np.maximum(wanted, 0), features >= 0
         else:
             places = np.minimum(np.searchsorted(self._keys, wanted), max(0, self._rows.size - 1))
             there = self._keys[places] == wanted if self._rows.size else np.zeros(len(wanted), np.bool_)
@@ -57,7 +57,7 @@ class Entries:
 
 
 def entries(crf: LinearChainCRF) -> tuple[Entries, Entries]:
-    """Return the weights of the state and of the pair block."""
+    """Return the weights of the unigram and of the bigram block."""
     return Entries(crf.layout.unigrams, crf.views.unigrams), Entries(crf.layout.bigrams, crf.views.bigrams)
 
 
@@ -66,14 +66,14 @@ class TemplateWeights(NamedTuple):
 
     kind (str): "state", "pair", "transitions" or "boundaries", which are start and end scores.
     template (str): Its text, `UNKNOWN` for all together where the model does not store them, empty without templates.
-    attributes (int): Its attributes in the model.
+    features (int): Its features in the model.
     weights, nonzero (int): Parameters, with and without zeros.
     squares (float): Sum of their squares.
     """
 
     kind: str
     template: str
-    attributes: int
+    features: int
     weights: int
     nonzero: int
     squares: float
@@ -95,7 +95,7 @@ def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[Temp
             names, owners = [UNKNOWN], np.zeros(len(crf.keys[number]), np.int64)
         if owners is None or not names:
             continue
-        n, of_weight = len(names), owners[block.attributes]
+        n, of_weight = len(names), owners[block.features]
         counts = (
             np.bincount(owners, minlength=n),
             np.bincount(of_weight, minlength=n),
@@ -113,10 +113,10 @@ def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[Temp
 
 
 class Weight(NamedTuple):
-    """One weight of an attribute of a block, 0 state or 1 pair; `before` is -1 in the state block."""
+    """One weight of a feature of a block, 0 unigram or 1 bigram; `before` is -1 in the unigram block."""
 
     block: int
-    attribute: int
+    feature: int
     before: int
     label: int
     weight: float
@@ -130,7 +130,7 @@ def largest_weights(
     template: tuple[int, int] | None = None,
     weights: tuple[Entries, Entries] | None = None,
 ) -> tuple[list[Weight], list[Weight]]:
-    """Return the largest positive and the largest negative weights of attributes, `number` of each at most.
+    """Return the largest positive and the largest negative weights of features, `number` of each at most.
 
     labels (Sequence[int] | None): Of these labels only.
     template (tuple[int, int] | None): Of this template only, a block and a number, which the model must store.
@@ -145,7 +145,7 @@ def largest_weights(
         if template is not None:
             assert crf.templates is not None
             of_template = crf.templates[block] == template[1]
-            chosen &= of_template[found.attributes] if block == template[0] else np.False_
+            chosen &= of_template[found.features] if block == template[0] else np.False_
         places = np.flatnonzero(chosen)
         parts.append((block, places, found))
     return _first(parts, number, n, 1), _first(parts, number, n, -1)
@@ -163,6 +163,6 @@ def _first(parts: list[tuple[int, Offsets, Entries]], number: int, n_labels: int
             column = int(entries_of.columns[place])
             before = column // n_labels if block else -1
             if weight > 0:
-                attribute = int(entries_of.attributes[place])
-                found.append(Weight(block, attribute, before, column % n_labels, sign * weight))
+                feature = int(entries_of.features[place])
+                found.append(Weight(block, feature, before, column % n_labels, sign * weight))
     return sorted(found, key=lambda one: (-abs(one.weight), one[:4]))[:number]

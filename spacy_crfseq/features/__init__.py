@@ -1,4 +1,4 @@
-"""Features: from columns of token hashes to sets of attribute ids.
+"""Features: from columns of token hashes to sets of feature ids.
 
 `templates` defines the language, `attributes` its built-in names, `plan` groups templates into slots, `lexicon` keeps
 the values of each distinct word, `encoder` turns columns into ids, `sets` holds ready-made lists of templates.

@@ -1,6 +1,6 @@
 """From columns of hashes to ids: the one place where features are computed, in training and in prediction.
 
-A *growing* encoder gives every attribute an id; `freeze` applies the frequency cut-off, after which unknown attributes
+A *growing* encoder gives every feature an id; `freeze` applies the frequency cut-off, after which unknown features
 are dropped.  Bags are added to the store in both phases: they are a cache, which `forget` may empty.
 """
 
@@ -45,7 +45,7 @@ class Columns(NamedTuple):
 
 
 class Ids(NamedTuple):
-    """The attributes of tokens in one block: numbers [T, B] of bags in `store`, and single ids [T, A], -1 for none."""
+    """The features of tokens in one block: numbers [T, B] of bags in `store`, and single ids [T, A], -1 for none."""
 
     bags: Ints
     attrs: Ints
@@ -87,16 +87,16 @@ class Encoded(NamedTuple):
 
 
 class Active(NamedTuple):
-    """The M attributes that one template, a place in ``plan.templates``, gives to the tokens of a text.
+    """The M features that one template, a place in ``plan.templates``, gives to the tokens of a text.
 
     tokens (Offsets): [M] the tokens.
-    attributes (Ints): [M] ids, -1 for attributes that the model does not have.
+    features (Ints): [M] ids, -1 for features that the model does not have.
     values (Hashes): [parts, M] the values behind them, for `names_of`.
     """
 
     template: int
     tokens: Offsets
-    attributes: Ints
+    features: Ints
     values: Hashes
 
 
@@ -129,9 +129,9 @@ def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offse
 
 
 class Block:
-    """Attribute ids of one list of templates.
+    """Feature ids of one list of templates.
 
-    keys (Hashes | None): Attribute keys of a trained model; None to collect attributes.
+    keys (Hashes | None): Feature keys of a trained model; None to collect features.
     """
 
     def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], keys: Hashes | None = None) -> None:
@@ -158,7 +158,7 @@ class Block:
         self._set_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.set_slots]
 
     def forget(self, lexicon: Lexicon) -> None:
-        """Start with empty caches and a new lexicon; attribute ids stay."""
+        """Start with empty caches and a new lexicon; feature ids stay."""
         self._lexicon = lexicon
         self._reset_caches()
 
@@ -261,7 +261,7 @@ class Block:
         return keys
 
     def _word_features(self, number: int, words: Ints) -> Ints:
-        """Return the attribute ids [R] of a lexeme slot's template for rows [R] of the lexicon."""
+        """Return the feature ids [R] of a lexeme slot's template for rows [R] of the lexicon."""
         template, whole = self.plan.templates[number], np.array([0, len(words)], np.int64)
         columns = [self._lexicon.column(part.attribute) for part in template.parts]
         keys = np.full(len(words), template.seed, np.uint64)
@@ -286,11 +286,11 @@ class Block:
 
     @property
     def template_of(self) -> Numbers:
-        """[F] places in ``plan.templates`` of the attributes collected here."""
+        """[F] places in ``plan.templates`` of the features collected here."""
         return self._template_of.array
 
     def _attributes(self, number: int, keys: Hashes, values: Callable[[], Hashes]) -> Ints:
-        """Return the attribute ids [T] of a template's keys [T]; `values` returns the values [parts, T] behind them."""
+        """Return the feature ids [T] of a template's keys [T]; `values` returns the values [parts, T] behind them."""
         if self.frozen:
             return self.index.find(keys)[0]
         ids, new = self.index.add(keys)
@@ -300,7 +300,7 @@ class Block:
         return ids
 
     def active(self, rows: Ints, text: Columns) -> list[Active]:
-        """Return the attributes of each template; the words have the rows [T] of the lexicon."""
+        """Return the features of each template; the words have the rows [T] of the lexicon."""
         found = []
         for number in range(len(self.plan.templates)):
             if number in self.plan.set_slots:
@@ -320,7 +320,7 @@ class Block:
         return Active(number, np.repeat(tokens, sizes), known, values[None])
 
     def count(self, ids: Ids) -> Offsets:
-        """Return the number of tokens [F] that have each attribute."""
+        """Return the number of tokens [F] that have each feature."""
         counts = np.zeros(self.index.size, np.int64)
         bag_counts = np.zeros(self.store.size, np.int64)
         kernels.hashing.count(ids.bags.ravel(), bag_counts)
@@ -329,12 +329,12 @@ class Block:
         return counts
 
     def freeze(self, ids: Ids, min_count: int) -> Ids:
-        """Drop attributes of fewer than `min_count` tokens and take no new ones from now on; see `renumbered`."""
+        """Drop features of fewer than `min_count` tokens and take no new ones from now on; see `renumbered`."""
         self.frozen = True
         return ids if min_count <= 1 else self.keep(ids, self.count(ids) >= min_count)
 
     def keep(self, ids: Ids, kept: Bools) -> Ids:
-        """Drop the attributes that kept [F] does not mark; see `renumbered`."""
+        """Drop the features that kept [F] does not mark; see `renumbered`."""
         new_ids = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)  # -1 stays -1
         self.index = HashIndex(self.index.keys[kept])
         templates, self._template_of = self.template_of[kept], Growable(np.uint16)
@@ -388,7 +388,7 @@ class Encoder:
 
     @property
     def frozen(self) -> bool:
-        """Whether the attribute ids are fixed."""
+        """Whether the feature ids are fixed."""
         return self.unigrams.frozen
 
     def trim(self, limit: int, sums: int) -> None:
@@ -406,7 +406,7 @@ class Encoder:
             self.bigrams.forget(self._lexicon)
 
     def keep_names(self) -> None:
-        """Remember where each new attribute came from, for `feature_names`."""
+        """Remember where each new feature came from, for `feature_names`."""
         self.unigrams.origins, self.bigrams.origins = [], []
 
     def encode(self, text: Columns) -> Encoded:
@@ -426,7 +426,7 @@ class Encoder:
             raise
 
     def active(self, text: Columns) -> tuple[list[Active], list[Active]]:
-        """Return the attributes of each template of the state and of the pair block: slow, for display.
+        """Return the features of each template of the unigram and of the bigram block: slow, for display.
 
         This adds to the lexicon, but not to the caches of `encode`.
         """
@@ -442,7 +442,7 @@ class Encoder:
         return encoded._replace(unigrams=unigrams, bigrams=bigrams)
 
     def keep(self, encoded: Encoded, kept: tuple[Bools, Bools]) -> Encoded:
-        """Drop attributes of both blocks after `freeze`; see `Block.keep`."""
+        """Drop features of both blocks after `freeze`; see `Block.keep`."""
         unigrams, bigrams = self.unigrams.keep(encoded.unigrams, kept[0]), self.bigrams.keep(encoded.bigrams, kept[1])
         return encoded._replace(unigrams=unigrams, bigrams=bigrams)
 
@@ -458,12 +458,12 @@ class Encoder:
 
 
 def feature_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
-    """Return the names, such as ``LOWER[-1]=the``, of all attributes of a block that kept their origins."""
+    """Return the names, such as ``LOWER[-1]=the``, of all features of a block that kept their origins."""
     return [name for number, values in block.origins or [] for name in names_of(block.plan, number, values, text_of)]
 
 
 def names_of(plan: Plan, template: int, values: Hashes, text_of: Callable[[int], str]) -> list[str]:
-    """Return the names [M] of attributes of a template, given the values [parts, M] behind them."""
+    """Return the names [M] of features of a template, given the values [parts, M] behind them."""
     pads = dict(zip(pad_values(plan.width).tolist(), pad_names(plan.width), strict=True))
     name = plan.templates[template].name
     return [f"{name}={'|'.join(pads.get(v) or text_of(v) for v in column)}" for column in values.T.tolist()]

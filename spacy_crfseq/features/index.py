@@ -118,7 +118,7 @@ class HashIndex:
 
 
 class BagStore:
-    """Attribute ids of numbered bags; bag 0 is empty."""
+    """Feature ids of numbered bags; bag 0 is empty."""
 
     def __init__(self) -> None:
         self._ptr, self._ids = Growable(np.int64), Growable(np.int32)
@@ -141,7 +141,7 @@ class BagStore:
 
     @property
     def ids(self) -> Ints:
-        """Attribute ids of all bags, one after another."""
+        """Feature ids of all bags, one after another."""
         return self._ids.array
 
     def add(self, members: Ints) -> Ints:
@@ -157,7 +157,7 @@ class BagStore:
         return np.arange(first, self.size, dtype=np.int32)
 
     def renumber(self, new_ids: Ints) -> None:
-        """Replace every attribute id a by ``new_ids[a]``, dropping it where that is negative."""
+        """Replace every feature id a by ``new_ids[a]``, dropping it where that is negative."""
         replaced = new_ids[self.ids]
         kept = np.concatenate([[0], np.cumsum(replaced >= 0)])
         ptr = kept[self.ptr]

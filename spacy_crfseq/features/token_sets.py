@@ -1,6 +1,6 @@
 """Results of token functions as sets of hashes.
 
-Such a function, ``word2features(sentence, i)`` to users of sklearn-crfsuite, returns a list of attribute names or a
+Such a function, ``word2features(sentence, i)`` to users of sklearn-crfsuite, returns a list of feature names or a
 dictionary, which is read as by python-crfsuite.
 """
 
@@ -100,7 +100,7 @@ def _weighs(name: str, value: Any) -> bool:
         ) from None
     if number not in (0.0, 1.0):
         raise DataError(
-            f"{name!r} has the value {value!r}, but attributes are there or are not; they have no weights. Give a "
+            f"{name!r} has the value {value!r}, but features are there or are not; they have no weights. Give a "
             f"number as text, such as {{{name!r}: str({value!r})}}, or put it into one of a few ranges first, such as "
             f"{{{name!r}: 'over 10'}}."
         )

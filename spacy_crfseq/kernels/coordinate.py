@@ -1,11 +1,11 @@
-"""Coordinate descent: visits of one attribute after another.
+"""Coordinate descent: visits of one feature after another.
 
 Sokolovska, Lavergne, Cappé & Yvon (2010), "Efficient learning of sparse conditional random fields for supervised
 sequence labelling", sections III and IV.  `sparse_chains` has the recursions.
 
-A *row* is the weights of one attribute.  There are two kinds: rows that score labels, the last two of which are the
+A *row* is the weights of one feature.  There are two kinds: rows that score labels, the last two of which are the
 start and end scores, on at the first and the last token of each sequence; and rows that score label pairs, the last of
-which is the transitions, on at every other token.  A visit computes, on the sequences that hold the attribute, gradient
+which is the transitions, on at every other token.  A visit computes, on the sequences that hold the feature, gradient
 g and diagonal h of the Hessian, the latter per position, ``sum P (1 - P)``, and makes the step ::
 
     w = S(k h w - g, l1) / (k h + l2)           S(x, a) = sign(x) max(|x| - a, 0)
@@ -135,7 +135,7 @@ def _gold_column(gold: Ints, rows: Rows, t: int, n: int) -> int:
 
 @inlined
 def _count(chains: Chains, lattices: Lattices, rows: Rows, begin: int, end: int, m: int, work: Work) -> None:
-    """Add gradient and curvature on one sequence, whose tokens with the attribute are rows.tokens[begin:end]."""
+    """Add gradient and curvature on one sequence, whose tokens with the feature are rows.tokens[begin:end]."""
     s = chains.sequences[rows.tokens[begin]]
     first, n, w = chains.offsets[s], lattices.emissions.shape[1], chains.weights[s]
     for clamped in range(2 if chains.kinds[s] == PARTLY else 1):

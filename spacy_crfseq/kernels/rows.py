@@ -295,7 +295,7 @@ def from_table(rows: Ints, row_ptr: Offsets, cols: Ints, table: Floats, grad: Fl
 
 @kernel
 def transpose(ptr: Offsets, ids: Ints, out_ptr: Offsets, out: Ints) -> None:
-    """Turn bags of attributes, ptr [B + 1] and ids, into the bags of each attribute, out_ptr [F + 1] and out."""
+    """Turn bags of features, ptr [B + 1] and ids, into the bags of each feature, out_ptr [F + 1] and out."""
     for f in range(out_ptr.shape[0]):
         out_ptr[f] = 0
     for p in range(ptr[ptr.shape[0] - 1]):
@@ -323,9 +323,9 @@ def collect_sparse(ptr: Offsets, bags: Ints, row_ptr: Offsets, cols: Ints, d: Fl
 
 @kernel
 def expand(bags: Ints, attrs: Ints, bag_ptr: Offsets, bag_attrs: Ints, ptr: Offsets, ids: Ints) -> int:
-    """Write each token's attribute ids as a ragged list and return their number.
+    """Write each token's feature ids as a ragged list and return their number.
 
-    bags [T, B] and attrs [T, A] (-1 for nothing) are a token's bags and single attributes; ptr [T + 1] and ids, long
+    bags [T, B] and attrs [T, A] (-1 for nothing) are a token's bags and single features; ptr [T + 1] and ids, long
     enough for all, receive the list.
     """
     n = 0
@@ -363,7 +363,7 @@ def mark_columns(ids: Ints, columns: Ints, marks: Floats) -> None:
 
 @kernel
 def spread_marks(ptr: Offsets, ids: Ints, bag_marks: Floats, marks: Floats) -> None:
-    """Add the marks of each bag, bag_marks [B, W], to its attributes, marks [F, W]."""
+    """Add the marks of each bag, bag_marks [B, W], to its features, marks [F, W]."""
     for b in range(ptr.shape[0] - 1):
         for p in range(ptr[b], ptr[b + 1]):
             for w in range(marks.shape[1]):

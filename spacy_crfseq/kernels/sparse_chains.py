@@ -5,7 +5,7 @@ With potentials ``e_t(j) = exp(emission)`` and ``M_t(i, j) = exp(step)``::
     alpha_t(j) = e_t(j) * sum_i alpha_{t-1}(i) M_t(i, j)           beta_{t-1}(i) = sum_j M_t(i, j) e_t(j) beta_t(j)
 
 Under an L1 penalty most step scores are exactly zero, so that M - 1 is sparse, and ``alpha M = (sum alpha) 1 +
-alpha (M - 1)`` costs L + nnz instead of L^2 operations.  All positions that switch on the same label-pair attributes
+alpha (M - 1)`` costs L + nnz instead of L^2 operations.  All positions that switch on the same label-pair features
 share one matrix.
 
 Everything is float64.  Alpha and beta are scaled when they leave `SMALL`..`LARGE`.  A sequence that leaves
@@ -89,7 +89,7 @@ class Lattices(NamedTuple):
 
     emissions (Floats): [T, L], start and end scores included.
     potentials (Floats): [T, P] exp(emissions - shift), shift [T].
-    steps (Floats): [S, L, L] step scores of each set of label-pair attributes.
+    steps (Floats): [S, L, L] step scores of each set of label-pair features.
     factors (Floats): [S, P, P] their exponentials, M.
     kinds (Bytes): [S] `DENSE`, `SPARSE` or `FAR`.
     sizes, rows, cols, values: [S] and three of [S, most], the entries of M - 1, where it is sparse.

@@ -13,7 +13,7 @@ from ..kernels import coordinate, sparse_chains
 from ..types import MISSING, Batch, Bools, Floats, IndexedObjective, Ints, Occurrences, Offsets, RowBlock, Strengths
 
 MATRIX_BYTES = 512 << 20
-"""Memory that the matrices of all sets of label-pair attributes may take."""
+"""Memory that the matrices of all sets of label-pair features may take."""
 SPARSE_SHARE = 0.15
 """Share of the entries up to which the sparse product is faster than the dense one."""
 CHUNK_TOKENS = 1 << 14
@@ -25,7 +25,7 @@ Chunk = tuple[sparse_chains.Rows, Offsets, int, int]
 
 
 class Work:
-    """Indices of the sequences and their attributes, and their scores."""
+    """Indices of the sequences and their features, and their scores."""
 
     def __init__(self, objective: IndexedObjective) -> None:
         self.objective, self.allowed = objective, objective.allowed
@@ -104,7 +104,7 @@ def _kinds(batch: Batch) -> NDArray[np.int8]:
 
 
 class _More(NamedTuple):
-    """A row that no attribute switches on: its tokens, the place of column 0, and which columns are learnt."""
+    """A row that no feature switches on: its tokens, the place of column 0, and which columns are learnt."""
 
     tokens: Offsets
     begin: int
@@ -134,7 +134,7 @@ def _pointers(sizes: Any) -> Offsets:
 
 
 def _sets(on: Occurrences, inner: Bools) -> tuple[Offsets, list[Ints]]:
-    """Return the number of the set of label-pair attributes of each token [T], and the attributes of each set.
+    """Return the number of the set of label-pair features of each token [T], and the features of each set.
 
     Only tokens that are not the first of a sequence count.
     """
@@ -153,7 +153,7 @@ def _sets(on: Occurrences, inner: Bools) -> tuple[Offsets, list[Ints]]:
 
 
 def _lattices(n_tokens: int, n_sequences: int, n: int, members: list[Ints], n_pair_rows: int) -> sparse_chains.Lattices:
-    """Return empty scores for sequences whose steps have one of the given sets of attributes each.
+    """Return empty scores for sequences whose steps have one of the given sets of features each.
 
     RAISES ConfigError: If their matrices take too much memory.
     """
@@ -162,7 +162,7 @@ def _lattices(n_tokens: int, n_sequences: int, n: int, members: list[Ints], n_pa
     size = n_sets * (8 * n * n + 8 * padded * padded + 12 * most)
     if size > MATRIX_BYTES:
         raise ConfigError(
-            "Coordinate descent keeps a matrix for each set of label-pair attributes that a token switches on; "
+            "Coordinate descent keeps a matrix for each set of label-pair features that a token switches on; "
             f"{n_sets} sets of {n} x {n} label pairs take {size >> 20} MiB, more than {MATRIX_BYTES >> 20}. Use fewer "
             "label-pair templates, or such with fewer values, or another optimizer, such as spacy_crfseq.OWLQN.v1."
         )

@@ -1,7 +1,7 @@
 """AdaGrad with one learning rate for each row of weights, lazy shrinkage and a lazy average.
 
 Duchi, Hazan & Singer (2011), "Adaptive subgradient methods for online learning and stochastic optimization", in its
-composite (proximal) form.  A row, the weights of one attribute for all labels, shares one accumulator, which saves most
+composite (proximal) form.  A row, the weights of one feature for all labels, shares one accumulator, which saves most
 memory traffic and finds better named entities than one for each weight.  When position t, with the gradient d of its
 scores, visits row r::
 
@@ -11,7 +11,7 @@ scores, visits row r::
 where c is the strength of the squared norm for a sequence and k the sequences since the row's last visit: a lazy
 proximal step for all sequences that left the row alone.  An L1 norm of strength b for a sequence first takes
 ``a_r b k`` off the size of ``w_r - a_r d``, at most all of it; then all rows catch up at the end of an epoch, and the
-last weights predict, since an average of sparse weights is not sparse.  Weights of frequent attributes keep moving
+last weights predict, since an average of sparse weights is not sparse.  Weights of frequent features keep moving
 around zero: SGD's are sparser.
 
 Soon most positions are predicted with near certainty.  A gradient with ||d|| < `LEAST` is used with the probability

@@ -1,4 +1,4 @@
-"""Coordinate descent: one weight, or all weights of one attribute, after another.
+"""Coordinate descent: one weight, or all weights of one feature, after another.
 
 Sokolovska (2010), "Contributions to the estimation of probabilistic discriminative models", chapter 7, and Sokolovska,
 Lavergne, Cappé & Yvon (2010).  For a weight w_k, with gradient g_k of the loss and the diagonal of its Hessian per
@@ -6,7 +6,7 @@ position, h_k = sum P (1 - P) (eq. 7.3), the penalty ``l1 ||w||_1 + l2/2 ||w||^2
 
     w_k = S(h_k w_k - g_k, l1) / (h_k + l2)          S(x, a) = sign(x) max(|x| - a, 0)
 
-Only the sequences that hold the attribute are visited.  Where most label-pair weights are zero, as under an L1 norm,
+Only the sequences that hold the feature are visited.  Where most label-pair weights are zero, as under an L1 norm,
 forward and backward recursions cost L + nnz instead of L^2 operations a position, so that sweeps get faster as the
 model gets sparser.  What the step control of eq. 7.4 is for is done as follows: h is multiplied by a factor, the
 curvature that was seen in the last step of the same weights, no weight moves by more than 2, and a step that does not
@@ -54,21 +54,21 @@ class CoordinateState:
 
 @dataclass(frozen=True)
 class BlockCoordinateDescent:
-    """All weights of one attribute at a time (registered as ``spacy_crfseq.BlockCoordinateDescent.v1``).
+    """All weights of one feature at a time (registered as ``spacy_crfseq.BlockCoordinateDescent.v1``).
 
     Algorithm 9 of the thesis, "SBCD".  Transitions, start and end scores are blocks of their own.
 
-    kappa (float): What multiplies the curvature at the first visit of an attribute.
+    kappa (float): What multiplies the curvature at the first visit of a feature.
     revisit (int): Every so many sweeps all weights are visited, in the others those that are not zero; and so are all
         before the run may end.  1 visits all weights every time.
-    shuffle (bool): Visit the attributes in a random order, another one in each sweep.
+    shuffle (bool): Visit the features in a random order, another one in each sweep.
     max_iterations (int): Sweeps of a run.
     tolerance (float): Stop when the objective fell by less than this fraction in a sweep over all weights.
     gradient_tolerance (float): Stop when the norm of the smallest subgradient, as met on the way, is below this times
         max(1, ||theta||).
     seed (int): Of the order.
     RAISES ConfigError: On a setting out of range; at the first sweep, if there are too many different sets of
-        label-pair attributes for a matrix each.
+        label-pair features for a matrix each.
     """
 
     kappa: float = 1.5
@@ -144,8 +144,8 @@ class BlockCoordinateDescent:
 class CoordinateDescent(BlockCoordinateDescent):
     """One weight at a time (registered as ``spacy_crfseq.CoordinateDescent.v1``).
 
-    Algorithm 8 of the thesis.  A sweep passes over the sequences of an attribute once for each of its weights: for
-    small problems, or few weights an attribute.  Settings and errors are those of `BlockCoordinateDescent`.
+    Algorithm 8 of the thesis.  A sweep passes over the sequences of a feature once for each of its weights: for
+    small problems, or few weights a feature.  Settings and errors are those of `BlockCoordinateDescent`.
     """
 
     _single: ClassVar[bool] = True

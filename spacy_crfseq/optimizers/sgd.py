@@ -3,7 +3,7 @@
 Bottou (2010), "Large-scale machine learning with stochastic gradient descent", and his crfsgd/crfasgd programs: the
 rate of step t is ``eta0 / (1 + lambda eta0 t)`` (to the power 0.75 when averaging, Xu 2011), lambda the L2 strength
 per sequence; eta0 is the best of a few tried on a sample; the average over all steps after the first epoch is what
-predicts (Polyak & Juditsky 1992).  A step touches the weights of its own attributes only: shrinkage and average are
+predicts (Polyak & Juditsky 1992).  A step touches the weights of its own features only: shrinkage and average are
 kept as scalar factors, ``w = W / w_div`` and ``mean = (A + a_frac W) / a_div`` (Bottou 2010, "learning with averages").
 
 An L1 norm of strength c among N sequences is a debt of ``rate_t c / N`` of every weight at every sequence.  With u the

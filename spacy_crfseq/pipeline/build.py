@@ -1,4 +1,4 @@
-"""From a compiled training set to a model of zero weights: its attributes, its layout, its tag dictionary."""
+"""From a compiled training set to a model of zero weights: its features, its layout, its tag dictionary."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class CRFComponent(TrainablePipe):
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        """Collect labels and attributes from the training data and set all weights to zero.
+        """Collect labels and features from the training data and set all weights to zero.
 
         Labels that `add_label` has added stay.
         labels (Sequence[str] | None): Labels to use instead of those found: tags, or span types, which stand for all
@@ -285,10 +285,10 @@ class CRFComponent(TrainablePipe):
         self.doc_model.set_parameters(theta)
 
     def prune(self, threshold: float = 0.0) -> Pruned:
-        """Drop weights of an absolute value up to `threshold`, and attributes that are left without any.
+        """Drop weights of an absolute value up to `threshold`, and features that are left without any.
 
         With 0, predictions stay the same.  Training that goes on, as by `fit`, works on the weights that are left.
-        RAISES ConfigError: If the threshold is negative or no weight of an attribute exceeds it.
+        RAISES ConfigError: If the threshold is negative or no weight of a feature exceeds it.
         """
         return self.doc_model.prune(threshold)
 

@@ -42,10 +42,10 @@ ZONE_BYTES = 8_000_000
 
 
 class ModelSize(NamedTuple):
-    """How large a model is: weights (zeros included), attributes of both blocks, bytes of its file."""
+    """How large a model is: weights (zeros included), features of both blocks, bytes of its file."""
 
     weights: int
-    attributes: int
+    features: int
     n_bytes: int
 
 
@@ -57,11 +57,11 @@ class Pruned(NamedTuple):
 
 
 class DocModel:
-    """The model of a component; without attributes and weights until it is trained or loaded.
+    """The model of a component; without features and weights until it is trained or loaded.
 
     cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
     partials (PartialTable): What is known in part of gold tokens of the present run.
-    feature_names (list[str]): Readable names of both blocks' attributes, empty where they were not kept.
+    feature_names (list[str]): Readable names of both blocks' features, empty where they were not kept.
     session (Session): The training run that spaCy drives; its parameters may be ahead.
     show (Callable): Takes the thinc model that spaCy's tools see: a view of the weights, made anew with their sizes.
     lock (RLock): Held where tables that threads share grow.
@@ -96,7 +96,7 @@ class DocModel:
 
     @property
     def encoder(self) -> Encoder:
-        """The table of attributes; errors as in `trained`."""
+        """The table of features; errors as in `trained`."""
         return self.trained()[1]
 
     @property
@@ -215,7 +215,7 @@ class DocModel:
     # Docs as numbers
 
     def new_encoder(self) -> Encoder:
-        """Return an encoder whose attributes grow, with what the settings want to be kept."""
+        """Return an encoder whose features grow, with what the settings want to be kept."""
         self._strings = {} if self.method.keep_names else None
         encoder = self._encoder_of(None, self._strings)
         if self.method.keep_names:
@@ -239,7 +239,7 @@ class DocModel:
         return feature_names(encoder.unigrams, name) + feature_names(encoder.bigrams, name)
 
     def feature_reader(self) -> FeatureReader:
-        """Return what tells the attributes of texts by name."""
+        """Return what tells the features of texts by name."""
         strings: dict[int, str] = {}
         encoder = self._encoder_of(self.crf, strings)
         return FeatureReader(encoder, strings, self.method.features.token_functions, lambda: self._words)

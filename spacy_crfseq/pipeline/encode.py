@@ -1,4 +1,4 @@
-"""From a stream of examples to numbers: ids of attributes, gold labels and weights, chunk by chunk.
+"""From a stream of examples to numbers: ids of features, gold labels and weights, chunk by chunk.
 
 No document is kept, so that a training set needs memory for its ids only, some fifty bytes a token.
 """
@@ -90,7 +90,7 @@ def encode_examples(
     component: str,
     read_by_functions: frozenset[str] = frozenset(),
 ) -> EncodedCorpus:
-    """Compile all examples; the attributes of an encoder that is not frozen grow, the gold columns included.
+    """Compile all examples; the features of an encoder that is not frozen grow, the gold columns included.
 
     read_by_functions (frozenset[str]): Columns that token functions look at.
     table (PartialTable): Numbers what gold Docs tell only in part, under the name of the component.
@@ -122,7 +122,7 @@ def encode_examples(
         encoded = encoder.encode(text)
         known.append(encoded)
         if seen is not None:
-            # encoding the text as it is adds no attribute: what fires without a column fires with it, too
+            # encoding the text as it is adds no feature: what fires without a column fires with it, too
             seen.append(encoder.encode(columns.text) if missing else encoded)
         tags = [tag for example in chunk for tag in gold_tags(annotation, example, component)]
         ids = [
@@ -157,7 +157,7 @@ def _with_gold_columns(
 ) -> tuple[Columns, list[str]]:
     """Return the text as components before this one may annotate it in training, and the columns taken from gold.
 
-    A column that no predicted Doc has takes its gold values, so that its attributes are known when
+    A column that no predicted Doc has takes its gold values, so that its features are known when
     ``annotating_components`` set it.  They are no input of the training: `answers` never are.
     """
     context = columns.text.context

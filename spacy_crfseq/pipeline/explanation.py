@@ -42,8 +42,8 @@ class Contribution(NamedTuple):
     """One addend of the score of a labelling.
 
     token (int): The token whose score it is a part of: the one explained, or one whose label would change with it.
-    kind (str): "state" or "pair" for an attribute, "transition", "start", "end" or "added".
-    name (str): The attribute, such as ``LOWER[-1]=the``, or the labels of a transition.
+    kind (str): "state" or "pair" for a feature, "transition", "start", "end" or "added".
+    name (str): The feature, such as ``LOWER[-1]=the``, or the labels of a transition.
     weight, rival_weight (float): Its value in the predicted and in the rival labelling; 0 without a rival.
     """
 
@@ -69,7 +69,7 @@ class TokenExplanation(NamedTuple):
     impossible (str): Why the rival is impossible, empty where it is not.
     changes (dict[int, str]): Labels that other tokens would have beside the rival, by their numbers.
     contributions (list[Contribution]): The largest differences first.
-    unknown (list[str]): Attributes that the token has but the model does not.
+    unknown (list[str]): Features that the token has but the model does not.
     """
 
     token: int
@@ -183,7 +183,7 @@ class _Text:
         for block, (kind, found) in enumerate(zip((UNIGRAM, BIGRAM), active, strict=True)):
             for one in found:
                 names = self.names[kind, one.template] = reader.names(block, one)
-                for i in np.flatnonzero(one.attributes < 0).tolist():
+                for i in np.flatnonzero(one.features < 0).tolist():
                     self.unknown[one.tokens[i]].append(names[i])
 
     def explain(self, token: int, rivals: Collection[int] | None) -> TokenExplanation:

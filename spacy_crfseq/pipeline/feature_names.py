@@ -1,4 +1,4 @@
-"""Readable names of attributes, of which a model has hashes only: found by hashing texts again."""
+"""Readable names of features, of which a model has hashes only: found by hashing texts again."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ PART = 5_000
 """Strings of a vocab that are looked at together."""
 
 BothActive = tuple[list[Active], list[Active]]
-"""What the templates of the state and of the pair block switch on in a text."""
+"""What the templates of the unigram and of the bigram block switch on in a text."""
 
 
 def text_of(value: int, strings: Mapping[int, str], vocab: Vocab) -> str:
-    """Return the text behind a value of an attribute; the vocab need not have those of functions of words."""
+    """Return the text behind a value of a feature; the vocab need not have those of functions of words."""
     if value < N_FLAGS:
         return str(value)
     return strings.get(value) or str(vocab.strings[value])
 
 
 class FeatureReader:
-    """Finds which attributes of a model a text switches on, and what they are called.
+    """Finds which features of a model a text switches on, and what they are called.
 
-    encoder (Encoder): One that nobody else uses, for the attributes of the model.
+    encoder (Encoder): One that nobody else uses, for the features of the model.
     strings (dict[int, str]): Filled with the texts behind hashes as the encoder and token functions meet them.
     vocab (Callable): Returns the vocab of the texts at hand.
     """
@@ -55,7 +55,7 @@ class FeatureReader:
         return self.encoder.active(read.text)
 
     def names(self, block: int, active: Active) -> list[str]:
-        """Return the names of attributes of the state (0) or the pair block (1)."""
+        """Return the names of features of the unigram (0) or the bigram block (1)."""
         plan = (self.encoder.unigrams, self.encoder.bigrams)[block].plan
         vocab = self._vocab()
         return names_of(plan, active.template, active.values, lambda value: text_of(value, self._strings, vocab))
@@ -63,7 +63,7 @@ class FeatureReader:
     def active_strings(self) -> Iterator[BothActive]:
         """Yield what the strings of the vocab switch on, as words and as values of token columns, a part at a time.
 
-        They are read as one long text.  So every attribute of one word or one column is met whose string is there, at
+        They are read as one long text.  So every feature of one word or one column is met whose string is there, at
         any offset; of what looks at several tokens, next to nothing is.
         """
         strings = self._vocab().strings
@@ -75,14 +75,14 @@ class FeatureReader:
             yield self.encoder.active(Columns(part, context, np.array([0, len(part)]), sets))
 
     def find(self, texts: Iterable[BothActive], wanted: tuple[Bools, Bools]) -> Iterator[tuple[int, int, str]]:
-        """Yield block, number and name of `wanted` attributes [F] of each block as they are met, no longer wanted."""
+        """Yield block, number and name of `wanted` features [F] of each block as they are met, no longer wanted."""
         for text in texts:
             for block, (missing, found) in enumerate(zip(wanted, text, strict=True)):
                 for active in found:
-                    hits = np.flatnonzero((active.attributes >= 0) & np.append(missing, False)[active.attributes])
-                    hits = hits[np.unique(active.attributes[hits], return_index=True)[1]]
+                    hits = np.flatnonzero((active.features >= 0) & np.append(missing, False)[active.features])
+                    hits = hits[np.unique(active.features[hits], return_index=True)[1]]
                     names = self.names(block, active._replace(values=active.values[:, hits]))
-                    numbers = active.attributes[hits].tolist()
+                    numbers = active.features[hits].tolist()
                     missing[numbers] = False
                     yield from ((block, number, name) for number, name in zip(numbers, names, strict=True))
             if not any(missing.any() for missing in wanted):

@@ -68,7 +68,7 @@ def _models(crfs: dict[str, CRFComponent]) -> str:
         learnt = ", ".join(_plugin(part) for part in (method.loss, method.regularizer, method.optimizer))
         sequences = f"{pipe.doc_model.n_sequences:,} sequences" if pipe.doc_model.n_sequences else "n/a"
         lines.append(
-            f"| `{name}` | {sequences} | {len(pipe.tags):,} | {size.attributes:,} | {size.weights:,} "
+            f"| `{name}` | {sequences} | {len(pipe.tags):,} | {size.features:,} | {size.weights:,} "
             f"| {size.n_bytes / 1e6:.1f} MB | {learnt} |"
         )
     return "\n".join(lines)

@@ -31,10 +31,10 @@ class Method(NamedTuple):
 
     features (Features): Templates, a block that names a function of the registry ``crf_features``.
     loss, regularizer, optimizer, decoder: Blocks that name functions of their registries.
-    support (str): "observed" gives weights to the attribute-label pairs and transitions seen in training, as CRFsuite
+    support (str): "observed" gives weights to the feature-label pairs and transitions seen in training, as CRFsuite
         does by default; "all" to every pair, as CRF++ does: more accurate at times, larger always.
-    min_count (int): Attributes on fewer training tokens are dropped.
-    max_features (int): Weights that attributes may have: those of an attribute with a label, or label pair, that tell
+    min_count (int): Features on fewer training tokens are dropped.
+    max_features (int): Weights that features may have: those of a feature with a label, or label pair, that tell
         most of each other, by mutual information (`training.selection`); 0 for all.
     boundaries (bool): Learn scores for the first and last label of a sequence.
     transitions (bool): Learn a score for each pair of neighbouring labels; off, label pairs count only through pair
@@ -45,7 +45,7 @@ class Method(NamedTuple):
     precision (str): "float32" or "float64".
     inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
         example in every step, which for batch optimizers costs as much as the iteration itself.
-    keep_names (bool): Keep readable attribute names in the model; it grows by about the size of the names.
+    keep_names (bool): Keep readable feature names in the model; it grows by about the size of the names.
     potentials (dict): Blocks that name functions of the registry ``crf_potentials``, each under a name: scores that are
         added to those of the features.
     n_threads (int): Threads that training and tagging of many texts use; 0 for as many as there are cores.  Results

@@ -1,6 +1,6 @@
 """Where the parameters of a linear potential lie in theta [D].
 
-These are the weights of the *state* block (attributes that score a label), those of the *pair* block (attributes that
+These are the weights of the *unigram* block (features that score a label), those of the *bigram* block (features that
 score a label and the one before it), transitions, start and end scores.
 """
 
@@ -84,7 +84,7 @@ class Layout(NamedTuple):
         return np.concatenate([theta[:weights][kept[:weights]], shared])
 
     def without_empty(self) -> Layout:
-        """Return the layout without attributes that have no weight; parameters stay where they are."""
+        """Return the layout without features that have no weight; parameters stay where they are."""
         return self._replace(unigrams=without_empty(self.unigrams), bigrams=without_empty(self.bigrams))
 
     def trainable(self) -> Bools:
@@ -130,7 +130,7 @@ def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: i
 
 
 def observed_rows(ids: Ids, columns: Ints, n_rows: int, width: int) -> SparseRows:
-    """Return rows with the columns [T] that each attribute occurs with; negative ones are skipped."""
+    """Return rows with the columns [T] that each feature occurs with; negative ones are skipped."""
     words = (width + 63) // 64
     marks = np.zeros((n_rows, words), np.uint64)
     bag_marks = np.zeros((ids.store.size, words), np.uint64)
@@ -171,8 +171,8 @@ def make_layout(
 ) -> Layout:
     """Return the layout for a training set with gold labels [T], -1 where missing.
 
-    n_attributes (tuple[int, int]): Attributes of the state and of the pair block.
-    support (str): "observed" for the attribute-label pairs and transitions seen in `gold`, "all" for every one.
+    n_features (tuple[int, int]): Features of the unigram and of the bigram block.
+    support (str): "observed" for the feature-label pairs and transitions seen in `gold`, "all" for every one.
     boundaries, transitions (bool): Whether start and end scores, and shared scores of label pairs, are learnt.
     """
     widths = n_labels, n_labels * n_labels

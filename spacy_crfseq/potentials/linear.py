@@ -1,7 +1,7 @@
 """The linear potential: scores are sums of weight rows.
 
-    emissions[t, y]      = sum of W[a, y] over the attributes a of token t
-    transitions[t, i, j] = A[i, j] + sum of V[b, i, j] over the pair attributes b of token t
+    emissions[t, y]      = sum of W[a, y] over the features a of token t
+    transitions[t, i, j] = A[i, j] + sum of V[b, i, j] over the bigram features b of token t
 
 `layout` says where W, V, A, start and end scores lie in theta [D].  `assemble` puts scores together; the strategies of
 `row_sums` sum the rows.
@@ -32,7 +32,7 @@ Adder: TypeAlias = Callable[[Floats], None]
 
 
 def assemble(views: Views, emissions: Floats, add_unigrams: Adder, add_bigrams: Adder | None) -> Scores:
-    """Return the scores of some tokens: shared scores, and the rows of their attributes.
+    """Return the scores of some tokens: shared scores, and the rows of their features.
 
     emissions (Floats): [T, L] zeros, which become part of the scores.
     add_pair (Adder | None): None without label-pair templates: all positions share the transitions then.

@@ -1,4 +1,4 @@
-"""Sums of the weight rows of tokens' attributes: three strategies for one block of weights.
+"""Sums of the weight rows of tokens' features: three strategies for one block of weights.
 
 `PassSums` is for passes over one text: rows are summed once per distinct bag, and threads scatter gradients to
 different columns of ids.  `ListedSums` is for mini-batches: the ids of every token in one list.  `CachedSums` is for
@@ -31,13 +31,13 @@ class PassSums:
     def __init__(self, rows: Rows, ids: Ids, n_groups: int) -> None:
         self._rows, self._store, self._n = rows, ids.store, n_groups
         self._bags = [np.ascontiguousarray(ids.bags[:, group::n_groups]) for group in range(n_groups)]
-        # from the other end, so that a group with fewer bags gets more single attributes
+        # from the other end, so that a group with fewer bags gets more single features
         columns = [np.ascontiguousarray(ids.attrs[:, n_groups - 1 - group :: n_groups]) for group in range(n_groups)]
         self._columns = [
             _SparseColumns(rows, ids) if isinstance(rows, SparseRows) else _DenseColumns(rows, ids) for ids in columns
         ]
         self._has_bags, self._has_attrs = ids.bags.shape[1] > 0, ids.attrs.shape[1] > 0
-        if self._has_bags:  # the bags of each attribute, so that no two threads collect the gradient of one row
+        if self._has_bags:  # the bags of each feature, so that no two threads collect the gradient of one row
             self._bags_ptr = np.empty(rows.n_rows + 1, np.int64)
             self._bags_of = np.empty(int(ids.store.ptr[-1]), np.int32)
             kernels.rows.transpose(ids.store.ptr, ids.store.ids, self._bags_ptr, self._bags_of)
@@ -70,14 +70,14 @@ class PassSums:
                 columns.add(tokens, out)
 
     def scatter(self, group: int, tokens: slice, d: Floats, grad: Floats) -> None:
-        """Add d [tokens, C] to the sums of bags and to the rows of single attributes of one group."""
+        """Add d [tokens, C] to the sums of bags and to the rows of single features of one group."""
         if self._has_bags:
             kernels.rows.scatter_fixed(self._bags[group][tokens], d, 1.0, self._d_sums)
         if self._has_attrs:
             self._columns[group].scatter(tokens, d, grad)
 
     def finish(self, grad: Floats) -> None:
-        """Add the gradients of bags, and of rows in tables, to those of their attributes."""
+        """Add the gradients of bags, and of rows in tables, to those of their features."""
         if self._has_attrs:
             run([partial(columns.finish, grad) for columns in self._columns])
         if self._has_bags:
@@ -160,7 +160,7 @@ class ListedSums(NamedTuple):
 
 
 def listed(ids: Ids) -> ListedSums:
-    """Return bags and single attributes as one list for each token."""
+    """Return bags and single features as one list for each token."""
     room = int(np.diff(ids.store.ptr)[ids.bags].sum()) + ids.attrs.size
     ptr, out = np.empty(len(ids.attrs) + 1, np.int64), np.empty(room, np.int32)
     size = kernels.rows.expand(ids.bags, ids.attrs, ids.store.ptr, ids.store.ids, ptr, out)

@@ -19,7 +19,7 @@ EVERYWHERE: tuple[Offsets, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int32)
 
 
 class DenseRows(NamedTuple):
-    """Weights for every column (label or label pair) of every row (attribute), stored row by row."""
+    """Weights for every column (label or label pair) of every row (feature), stored row by row."""
 
     n_rows: int
     width: int
@@ -65,7 +65,7 @@ class SparseRows(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """R, attributes."""
+        """R, features."""
         return len(self.ptr) - 1
 
     @property

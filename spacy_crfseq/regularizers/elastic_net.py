@@ -19,7 +19,7 @@ class ElasticNet(WeightByWeight):
 
     rho1 (float): Strength of the L1 norm, which sets weights to exactly zero.  The same objective is reached by
         CRFsuite with ``c1 = rho1`` and ``c2 = rho2 / 2``, by Wapiti with ``--rho1`` and ``--rho2``.
-    rho2 (float): Strength of the squared norm, which makes attributes that occur together share their weight.
+    rho2 (float): Strength of the squared norm, which makes features that occur together share their weight.
     RAISES ConfigError: If one of them is negative.
     """
 

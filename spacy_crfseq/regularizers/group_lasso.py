@@ -1,10 +1,10 @@
-"""Group lasso: a sum of Euclidean norms, one for each attribute, which drops whole attributes.
+"""Group lasso: a sum of Euclidean norms, one for each feature, which drops whole features.
 
 Yuan & Lin (2006), eq. 2.1 with K_j the identity times the size of group j::
 
     rho sum_r sqrt(n_r) ||w_r||_2
 
-where w_r are the n_r weights of attribute r for all labels.  Scores that all positions share, such as transitions,
+where w_r are the n_r weights of feature r for all labels.  Scores that all positions share, such as transitions,
 are groups of one weight, where the norm is the absolute value.
 """
 
@@ -25,7 +25,7 @@ from ._shared import Penalty
 class GroupLasso(Penalty):
     """rho sum_r sqrt(n_r) ||w_r||_2 over the rows r of weights (registered as ``spacy_crfseq.GroupLasso.v1``).
 
-    An attribute's weights are zero for all labels or for none.  FISTA minimises it.  Until `over` tells where the rows
+    A feature's weights are zero for all labels or for none.  FISTA minimises it.  Until `over` tells where the rows
     are, all weights are one row.
 
     rho (float): Strength.

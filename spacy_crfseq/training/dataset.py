@@ -94,7 +94,7 @@ class Dataset(NamedTuple):
         return bool(self.gold.min(initial=0) < MISSING)
 
     def observed(self) -> Dataset:
-        """Return the data with further evidence of the attributes that may need weights for a label.
+        """Return the data with further evidence of the features that may need weights for a label.
 
         That is a sequence of one token for each label that a candidate set or an incorrect span speaks of: the labels
         of a set or, where these are more than the others, the others.

@@ -3,7 +3,7 @@
     objective(theta) = sum over terms of weight * loss(scores(theta), data) + penalty(theta)
 
 Batch optimizers use value and gradient on all data, online ones mini-batches of the terms in turns, index-wise ones the
-tokens of each attribute.
+tokens of each feature.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Objective:
         """The layout of the linear potential; ConfigError for any other."""
         if not isinstance(self.potential, Linear):
             raise ConfigError(
-                "This method works on the weights of single attributes, but scores come from "
+                "This method works on the weights of single features, but scores come from "
                 f"{type(self.potential).__name__} here. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1."
             )
         return self.potential.layout
@@ -196,7 +196,7 @@ class Objective:
         return self.layout.trainable()
 
     def occurrences(self, block: int) -> Occurrences:
-        """Return the rows of a group (0 state, 1 pair) of each token, and the tokens of each row."""
+        """Return the rows of a group (0 unigrams, 1 bigrams) of each token, and the tokens of each row."""
         group, encoded = (
             (self.layout.unigrams, self.layout.bigrams)[block],
             (self.data.encoded.unigrams, self.data.encoded.bigrams),

@@ -1,7 +1,7 @@
 """Feature selection: fewer weights by mutual information before training, or by their size after it.
 
 Sokolovska (2010), "Contributions to the estimation of probabilistic discriminative models", section 6.2.1.  A feature
-is a weight.  Attributes keep their numbers, so that one data set serves a layout and all its selections::
+is a weight.  Features keep their numbers, so that one data set serves a layout and all its selections::
 
     small = most_informative(layout, data, 10_000)               # train on Objective(Linear(small), ...)
     small, start = thresholded(layout, theta, 0.1)               # start [D] is the model; train it for re-estimation
@@ -26,13 +26,13 @@ _BLOCK_WEIGHTS = 1 << 18
 
 
 class Counts(NamedTuple):
-    """How often attribute and label (or label pair) of each weight of a block occur [size], alone and together.
+    """How often feature and label (or label pair) of each weight of a block occur [size], alone and together.
 
     total (float): Labelled tokens; for label pairs, those with a labelled one before them.  Sequences are weighted.
     """
 
     both: NDArray[np.float64]
-    attribute: NDArray[np.float64]
+    feature: NDArray[np.float64]
     label: NDArray[np.float64]
     total: float
 
@@ -60,7 +60,7 @@ def most_informative(layout: Layout, data: Dataset, size: int, n_threads: int = 
 
 
 def mutual_information(counts: Counts) -> NDArray[np.float64]:
-    """Return the mutual information, in nats, of each attribute's presence and its label's (thesis, eq. 6.3), [size].
+    """Return the mutual information, in nats, of each feature's presence and its label's (thesis, eq. 6.3), [size].
 
     ``I(a; y) = sum over present or absent a and y of P(a, y) log (P(a, y) / (P(a) P(y)))``.
     """
@@ -72,13 +72,13 @@ def mutual_information(counts: Counts) -> NDArray[np.float64]:
 
 
 def _information(
-    both: NDArray[np.float64], attribute: NDArray[np.float64], label: NDArray[np.float64]
+    both: NDArray[np.float64], feature: NDArray[np.float64], label: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     cells = (
-        (both, attribute, label),
-        (attribute - both, attribute, 1 - label),
-        (label - both, 1 - attribute, label),
-        (1 - attribute - label + both, 1 - attribute, 1 - label),
+        (both, feature, label),
+        (feature - both, feature, 1 - label),
+        (label - both, 1 - feature, label),
+        (1 - feature - label + both, 1 - feature, 1 - label),
     )
     total = np.zeros_like(both)
     for joint, one, other in cells:
@@ -89,28 +89,28 @@ def _information(
 
 
 def count_features(layout: Layout, data: Dataset, n_threads: int = 1) -> tuple[Counts, Counts]:
-    """Return the counts behind the weights of the state block and of the pair block."""
+    """Return the counts behind the weights of the unigram block and of the bigram block."""
     theta = np.zeros(layout.size)
-    both, attribute = np.zeros(layout.size), np.zeros(layout.size)
+    both, feature = np.zeros(layout.size), np.zeros(layout.size)
     FullPass(Linear(layout), data, _Tally(False), n_threads)(theta, both)
-    FullPass(Linear(layout), data, _Tally(True), n_threads)(theta, attribute)
+    FullPass(Linear(layout), data, _Tally(True), n_threads)(theta, feature)
     offsets, n = data.encoded.offsets, layout.n_labels
     weights = np.repeat(data.weights, np.diff(offsets))
     columns = data.gold, bigram_columns(data.gold, offsets, n)
-    blocks = zip((layout.unigrams, layout.bigrams), columns, layout.views(both), layout.views(attribute), strict=False)
+    blocks = zip((layout.unigrams, layout.bigrams), columns, layout.views(both), layout.views(feature), strict=False)
     unigrams, bigrams = (_block_counts(*block, weights) for block in blocks)
     return unigrams, bigrams
 
 
-def _block_counts(rows: Rows, columns: Ints, both: Floats, attribute: Floats, weights: NDArray[np.float64]) -> Counts:
+def _block_counts(rows: Rows, columns: Ints, both: Floats, feature: Floats, weights: NDArray[np.float64]) -> Counts:
     known = columns >= 0
     by_column = np.bincount(columns[known], weights[known], minlength=rows.width).astype(np.float64)
     label = by_column[rows.cols] if isinstance(rows, SparseRows) else np.tile(by_column, rows.n_rows)
-    return Counts(both, attribute, label, float(by_column.sum()))
+    return Counts(both, feature, label, float(by_column.sum()))
 
 
 class _Tally:
-    """A "loss" whose gradient counts the gold labels of each attribute, or with `any_label` all its labelled tokens."""
+    """A "loss" whose gradient counts the gold labels of each feature, or with `any_label` all its labelled tokens."""
 
     provides: frozenset[str] = frozenset()
 

@@ -144,7 +144,7 @@ def test_config(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> 
     uses = {use.name: use for use in ner.templates}
     words = report.parts["train"].words
     lowered = {word.lower() for word in words}
-    assert uses["LOWER[0]"].attributes == len(lowered)
+    assert uses["LOWER[0]"].features == len(lowered)
     assert uses["LOWER[0]"].tokens == report.parts["train"].tokens
     once = [word for word in lowered if sum(n for other, n in words.items() if other.lower() == word) == 1]
     assert uses["LOWER[0]"].once == len(once)
@@ -171,7 +171,7 @@ def test_functions_of_a_token(corpus: Any, configure: Callable[..., Path], tmp_p
     titles = {word: n for word, n in words.items() if word.istitle()}
     assert ner.unset == ["TAG"]
     assert ner.templates[0].tokens == sum(titles.values())
-    assert ner.templates[0].attributes > len(titles)
+    assert ner.templates[0].features > len(titles)
 
 
 def test_tags_of_an_annotating_component_are_set(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:

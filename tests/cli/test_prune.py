@@ -49,7 +49,7 @@ def test_one_component_and_a_threshold(trained: Path, tmp_path: Path) -> None:
     assert list(reports) == ["crf_ner"]
     before, after = reports["crf_ner"]
     assert after.weights < before.weights
-    assert after.attributes < before.attributes
+    assert after.features < before.features
     for number, folder in ((before.n_bytes, trained / "model-best"), (after.n_bytes, tmp_path / "small")):
         assert number == (folder / "crf_ner" / "model").stat().st_size
     tagger = (trained / "model-best" / "crf_tagger" / "model").read_bytes()

@@ -149,7 +149,7 @@ def test_active_attributes_are_those_of_the_encoder() -> None:
         names: list[set[str]] = [set() for _ in found]
         for one in active:
             of_template = names_of(block.plan, one.template, one.values, training.vocabulary.text_of)
-            for token, attribute, name in zip(one.tokens.tolist(), one.attributes.tolist(), of_template, strict=True):
+            for token, attribute, name in zip(one.tokens.tolist(), one.features.tolist(), of_template, strict=True):
                 found[token].append(attribute)
                 names[token].add(name)
         assert [sorted(attributes) for attributes in found] == ids_of_tokens(ids)
@@ -171,7 +171,7 @@ def test_unknown_attributes_have_no_number() -> None:
         name: int(attribute)
         for one in active
         for name, attribute in zip(
-            names_of(plan, one.template, one.values, training.vocabulary.text_of), one.attributes, strict=True
+            names_of(plan, one.template, one.values, training.vocabulary.text_of), one.features, strict=True
         )
     }
     assert named["LOWER[0]=unseen"] == -1

@@ -56,7 +56,7 @@ def test_weights_by_template(support: str, pairs: tuple[str, ...]) -> None:
             key: weight for key, weight in named[row.kind == "pair"].items() if key[0].startswith(f"{row.template}=")
         }
         values = np.array(list(mine.values()))
-        assert row.attributes == len({name for name, _ in mine})
+        assert row.features == len({name for name, _ in mine})
         assert (row.weights, row.nonzero) == (len(values), np.count_nonzero(values))
         assert row.squares == pytest.approx((values**2).sum())
         assert row.density == pytest.approx(np.count_nonzero(values) / len(values))
@@ -73,7 +73,7 @@ def test_templates_that_are_not_known(support: str, pairs: tuple[str, ...]) -> N
     old = LinearChainCRF(LABELS, model.layout, model.theta, model.keys)
     rows = weights_by_template(old, plans)
     assert [row.template for row in rows] == [UNKNOWN] * (2 if pairs else 1) + ["", ""]
-    assert [row.attributes for row in rows[:-2]] == [len(keys) for keys in model.keys if len(keys)]
+    assert [row.features for row in rows[:-2]] == [len(keys) for keys in model.keys if len(keys)]
     assert sum(row.squares for row in rows) == pytest.approx((model.theta**2).sum())
 
 
@@ -111,6 +111,6 @@ def test_largest_weights(
 def test_looking_up(support: str, pairs: tuple[str, ...]) -> None:
     model, *_ = make_model(support, pairs)
     for found in entries(model):
-        np.testing.assert_array_equal(found.look_up(found.attributes, found.columns), found.weights)
+        np.testing.assert_array_equal(found.look_up(found.features, found.columns), found.weights)
         nobody = np.full(3, -1)
         assert not found.look_up(nobody, np.array([0, 1, 2])).any()
