@@ -102,7 +102,7 @@ def test_each_addend_is_a_parameter(settings: dict[str, Any]) -> None:
     addends = Addends(model, active_of(training), encoded.offsets, encoded.words)
     amounts = addends.amounts(labels)
     firsts = set(encoded.offsets[:-1][np.diff(encoded.offsets) > 0].tolist())
-    for kind, names in ((UNIGRAM, "state"), (BIGRAM, "pair")):
+    for kind, names in ((UNIGRAM, "unigrams"), (BIGRAM, "bigrams")):
         mine = addends.kinds == kind
         of_token = [[] for _ in labels]
         for token, amount in zip(addends.tokens[mine].tolist(), amounts[mine].tolist(), strict=True):

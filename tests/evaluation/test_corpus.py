@@ -70,8 +70,8 @@ def test_templates_need_their_origins() -> None:
     text = Columns(orths, np.zeros((3, 0), np.uint64), np.array([0, 3]))
     encoder = Encoder(plan, none, lambda orth: [orth])
     with pytest.raises(DataError, match="keep names"):
-        template_uses(encoder.unigrams, encoder.encode(text).state)
+        template_uses(encoder.unigrams, encoder.encode(text).unigrams)
     encoder = Encoder(plan, none, lambda orth: [orth])
     encoder.keep_names()
-    uses = template_uses(encoder.unigrams, encoder.encode(text).state)
+    uses = template_uses(encoder.unigrams, encoder.encode(text).unigrams)
     assert [tuple(use) for use in uses] == [("ORTH[0]", 2, 1, 3), ("ORTH[-1]", 3, 3, 3)]

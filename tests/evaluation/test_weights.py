@@ -102,7 +102,7 @@ def test_largest_weights(
     assert [one.weight for one in negative] == sorted(w for w in chosen if w < 0)[:number]
     for one in (*positive, *negative):
         column = one.label if one.block == 0 else 3 * one.before + one.label
-        found = entries(model)[one.block].look_up(np.array([one.attribute]), np.array([column]))
+        found = entries(model)[one.block].look_up(np.array([one.feature]), np.array([column]))
         assert found.tolist() == [one.weight]
         assert labels is None or one.label in labels
 

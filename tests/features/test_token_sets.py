@@ -48,7 +48,7 @@ def test_lists_and_nothing() -> None:
         (["a", 3], "a list with 3 (int) in it"),
         ({"a": ["b", None]}, "a list under 'a' with None (NoneType) in it"),
         ({3: "a"}, "the key 3 (int); keys must be strings"),
-        ({"length": 7}, "'length' has the value 7, but attributes are there or are not"),
+        ({"length": 7}, "'length' has the value 7, but features are there or are not"),
         ({"share": 0.5}, "str(0.5)"),
         ({"a": object}, "'a' has the value <class 'object'> (type), but must have a string"),
     ],
@@ -106,14 +106,14 @@ def test_the_encoder_knows_each_tokens_set(seen: Text, other: Text, templates: l
     again = Growing(templates, (growing.encoder.unigrams.index.keys, growing.encoder.bigrams.index.keys))
     for encoder in (growing, again):
         for text in (other, seen):
-            ids = ids_of_tokens(encoder.encode(text).state)
+            ids = ids_of_tokens(encoder.encode(text).unigrams)
             known = [[name for name in token if name in kept] for token in expected(text, offsets)]
             assert [sorted(names[a] for a in token) for token in ids] == known
 
 
 def test_the_order_of_names_does_not_matter() -> None:
     growing = Growing(["F[0]"])
-    bags = growing.encode([[["a", "b"], ["b", "a"], ["a"]]]).state.bags[:, 0].tolist()
+    bags = growing.encode([[["a", "b"], ["b", "a"], ["a"]]]).unigrams.bags[:, 0].tolist()
     assert bags[0] == bags[1] != bags[2]
 
 

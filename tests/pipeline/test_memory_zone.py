@@ -99,7 +99,7 @@ def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: py
         with nlp.memory_zone():
             first = encode([nlp.make_doc(text) for text in texts(5)])[0]
         second = encode([nlp.make_doc(text) for text in texts(5)])[0]
-    assert first.state.store is second.state.store
+    assert first.unigrams.store is second.unigrams.store
 
 
 def test_answers_outlive_a_zone_and_an_exception(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:

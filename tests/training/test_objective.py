@@ -146,7 +146,7 @@ def test_sparse_weights_equal_dense_ones_that_are_masked(bigram_templates: tuple
     there = dense.layout.views(wide)
     there.transitions[:] = here.transitions
     places = []
-    for block in ("state", "pair"):
+    for block in ("unigrams", "bigrams"):
         rows = getattr(sparse.layout, block)
         assert isinstance(rows, SparseRows)
         places.append(np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)) * rows.width + rows.cols)
