@@ -43,6 +43,7 @@ from .panels import (
     SQUARE,
     add_corner,
     add_square,
+    lane_maxima,
     load_square,
     next_a,
     next_u,
@@ -286,18 +287,6 @@ def _token_numbers(begins: Offsets, t: int, running: int, tokens: Offsets) -> No
 
 
 @kernel
-def _maxima(tile: Floats, n: int, tops: Floats) -> None:
-    """Write to tops [LANES] the maxima over the first n rows of tile [P, LANES], four rows at a time."""
-    for lane in range(LANES):
-        tops[lane] = tile[0, lane]
-    for k in range(1, n, 4):
-        a, b, c = min(k + 1, n - 1), min(k + 2, n - 1), min(k + 3, n - 1)
-        for lane in range(LANES):
-            top = max(max(tile[k, lane], tile[a, lane]), max(tile[b, lane], tile[c, lane]))
-            tops[lane] = max(tops[lane], top)
-
-
-@kernel
 def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, work: Work) -> None:
     """Load a block: its sequences, exp(score - max) of all tokens, and the sum of the maxima as log_z.
 
@@ -335,7 +324,7 @@ def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, wo
             if t + 1 == lengths[lane]:
                 for k in range(n):
                     tile[k, lane] += end[k]
-        _maxima(tile, n, tops)
+        lane_maxima(tile, n, tops)
         for lane in range(running):
             log_z[lane] += tops[lane]
         if emissions.itemsize == 4:
@@ -362,9 +351,10 @@ def _forward(n: int, work: Work) -> None:
         running = _running(lengths, t, running)
         for lane in range(LANES):
             total[lane] = 0
+        here, tiles, lanes = u[t], (e[t],), (first, scale)  # out of the loop, in which numba would count references
         for row in range(0, u.shape[1], PANEL):
-            next_u(u[t], row, matrix, before, used, (first, scale), (e[t],), total)
-        before, scale, used = u[t], scales[t], n
+            next_u(here, row, matrix, before, used, lanes, tiles, total)
+        before, scale, used = here, scales[t], n
         for lane in range(LANES):
             first[lane] = 0
             scale[lane] = 1 / total[lane] if total[lane] > TINY else 0
@@ -397,9 +387,10 @@ def _backward(n: int, work: Work) -> None:
             first[lane] = weights[lane] * scales[t, lane]
         if t > 0:
             scale = scales[t - 1]
+        here, tiles, lanes = v[t], (e[t], u[t]), (first, scale)
         for row in range(0, u.shape[1], PANEL):
-            next_v(v[t], row, matrix, after, used, (first, scale), (e[t], u[t]), total)
-        after, used = v[t], n
+            next_v(here, row, matrix, after, used, lanes, tiles, total)
+        after, used = here, n
         for lane in range(running):
             lost[lane] |= not abs(total[lane] - weights[lane]) < 1e-2 * abs(weights[lane])
 
@@ -427,10 +418,11 @@ def _backward_without_weights(n: int, work: Work) -> None:
         if t > 0:
             scale = scales[t - 1]
         here, after = messages[t % 2], messages[(t + 1) % 2]
+        tiles, lanes = (g[t], e[t], u[t]), (first, scale)
         for row in range(0, u.shape[1], PANEL):
-            next_v_and_g(here, row, matrix, after, used, (first, scale), (g[t], e[t], u[t]), total)
+            next_v_and_g(here, row, matrix, after, used, lanes, tiles, total)
         used = n
-        _maxima(g[t], n, tops)
+        lane_maxima(g[t], n, tops)
         for lane in range(running):
             lost[lane] |= not (abs(total[lane] - 1) < 1e-2 and tops[lane] <= LARGE)
 
@@ -473,14 +465,15 @@ def _sum_forward(n: int, gold: Ints, work: Work) -> None:
     scale, before = scales[0], a[0]
     used, running = 0, LANES
     for t in range(lengths[0]):
+        here, tiles, lanes = a[t], (e[t], u[t]), (pulls[t], scale)
         for row in range(0, u.shape[1], PANEL):
-            next_a(a[t], row, matrix, before, used, (pulls[t], scale), (e[t], u[t]), total)
+            next_a(here, row, matrix, before, used, lanes, tiles, total)
         running = _running(lengths, t, running)
         for lane in range(running):
             label = gold[begins[lane] + t]
             if label >= 0:
                 a[t, label, lane] -= u[t, label, lane] * pushes[t, lane]
-        before, scale, used = a[t], scales[t], n
+        before, scale, used = here, scales[t], n
 
 
 @kernel
@@ -500,14 +493,15 @@ def _sum_backward(n: int, gold: Ints, work: Work) -> None:
         running = _now_running(lengths, t, running)
         if t > 0:
             scale = scales[t - 1]
+        here, tiles, lanes = w[t], (e[t], g[t], u[t], a[t]), (pulls[t], scale)
         for row in range(0, u.shape[1], PANEL):
-            next_w(w[t], row, matrix, after, used, (pulls[t], scale), (e[t], g[t], u[t], a[t]), total)
+            next_w(here, row, matrix, after, used, lanes, tiles, total)
         for lane in range(running):
             label = gold[begins[lane] + t]
             if label >= 0:
                 w[t, label, lane] -= g[t, label, lane] * pushes[t, lane]
             lost[lane] |= not abs(total[lane]) <= limit[lane]
-        after, used = w[t], n
+        after, used = here, n
 
 
 @kernel
