@@ -46,8 +46,9 @@ class Work(NamedTuple):
 @inlined
 def workspace(offsets: Offsets, scores: Scores) -> tuple[Work, float]:
     """Return work arrays, with the potentials of shared transitions, and the maximum taken out of these."""
-    dtype = scores.emissions.dtype
-    rows, square = (longest(offsets), padded(scores.start.shape[0])), padded(scores.start.shape[0])
+    emissions, transitions, _, _ = scores
+    dtype, square = emissions.dtype, padded(emissions.shape[1])
+    rows = longest(offsets), square
     work = Work(
         np.empty(rows, dtype),
         np.empty(rows, dtype),
@@ -58,8 +59,8 @@ def workspace(offsets: Offsets, scores: Scores) -> tuple[Work, float]:
         np.zeros((square, square), dtype),
     )
     base = 0.0
-    if scores.transitions.shape[0] == 1:
-        base = transition_potentials(scores.transitions[0], work.forward, work.backward)
+    if transitions.shape[0] == 1:
+        base = transition_potentials(transitions[0], work.forward, work.backward)
     return work, base
 
 

@@ -11,13 +11,12 @@ import numpy as np
 from ..types import Floats, Ints, Offsets, Scores
 from ._jit import inlined, kernel
 from .math import exponentiate, largest, log_add, log_sum, padded
-from .sequences import part, step_to
+from .sequences import PlainScores, part, step_to
 
 TINY = 1e-250
 """A sum of scaled potentials below this is done again in log space."""
 
 
-@kernel
 def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores) -> float:
     """Return the sum over sequences of ``weight * -log P(gold | x)`` and add its gradient.
 
@@ -25,6 +24,12 @@ def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad
     L numbers of work; labels that are missing (negative) are summed out, L x L for each.  Nothing follows from
     a missing label after which none is known.
     """
+    return _log_loss((*scores,), offsets, gold, weights, (*grad,))
+
+
+@kernel
+def _log_loss(scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores) -> float:
+    """Do the work of `log_loss`."""
     emissions, transitions, start, end = scores
     d_emissions, d_transitions, d_start, d_end = grad
     dtype, loss = emissions.dtype, 0.0
@@ -39,8 +44,7 @@ def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad
             if gold[last] < 0:
                 break
             if last > t:
-                here, d_here = part(scores, b, e), part(grad, b, e)
-                loss -= weights[s] * _sum_out(here, gold[b:e], t - b, last - b, weights[s], d_here)
+                loss -= weights[s] * _sum_out(scores, gold, b, e, t, last, weights[s], grad)
             else:
                 before, ends = gold[t - 1] if t > b else -1, t == e - 1
                 log_p = _fill_gradient(emissions, transitions, start, end, t, before, ends, gold[t], f, row)
@@ -129,13 +133,16 @@ def _log_softmax(scores: Scores, t: int, before: int, out: Floats) -> float:
 
 
 @kernel
-def _sum_out(scores: Scores, gold: Ints, first: int, last: int, weight: float, grad: Scores) -> float:
+def _sum_out(
+    scores: PlainScores, gold: Ints, b: int, e: int, first: int, last: int, weight: float, grad: PlainScores
+) -> float:
     """Return log P(y_last | y_{first-1}), the labels between summed out; subtract its gradient times weight.
 
-    A forward and a backward recursion over log probabilities, in float64.
+    A forward and a backward recursion over log probabilities, in float64.  The sequence has the tokens b..e-1.
     """
-    n, length = scores.start.shape[0], last - first + 1
-    d_emissions, d_transitions, d_start, d_end = grad
+    here, (d_emissions, d_transitions, d_start, d_end) = part(scores, b, e), part(grad, b, e)
+    gold, first, last = gold[b:e], first - b, last - b
+    n, length = d_start.shape[0], last - first + 1
     steps = np.full((length, n, n), -np.inf)
     known = -1 if first == 0 else gold[first - 1]
     # row p of alpha belongs to the label before token first + p: at first the known one, of row 0 if there is none
@@ -144,25 +151,25 @@ def _sum_out(scores: Scores, gold: Ints, first: int, last: int, weight: float, g
     for p in range(length):
         for i in range(n):
             if alpha[p, i] > -np.inf:
-                _log_softmax(scores, first + p, i if p > 0 else known, steps[p, i])
+                _log_softmax(here, first + p, i if p > 0 else known, steps[p, i])
                 for j in range(n):
                     alpha[p + 1, j] = log_add(alpha[p + 1, j], alpha[p, i] + steps[p, i, j])
     total = alpha[length, gold[last]]
     if total == -np.inf:
         return total
     beta[length - 1, gold[last]] = 0
-    row = np.empty(n, scores.emissions.dtype)
+    row = np.empty(n, d_emissions.dtype)
     for p in range(length - 1, -1, -1):
         for i in range(n):
             if alpha[p, i] == -np.inf:
                 continue
-            here = -np.inf
+            onward = -np.inf
             for j in range(n):
-                here = log_add(here, steps[p, i, j] + beta[p, j])
+                onward = log_add(onward, steps[p, i, j] + beta[p, j])
             if p > 0:
-                beta[p - 1, i] = here
+                beta[p - 1, i] = onward
             # how often a path is at i, times the softmax there, less how often it goes on to j
-            visited = np.exp(alpha[p, i] + here - total)
+            visited = np.exp(alpha[p, i] + onward - total)
             for j in range(n):
                 taken = np.exp(alpha[p, i] + steps[p, i, j] + beta[p, j] - total)
                 row[j] = weight * (visited * np.exp(steps[p, i, j]) - taken)
