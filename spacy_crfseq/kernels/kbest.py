@@ -126,12 +126,12 @@ def _load_steps(transitions: Floats, steps: Floats, potentials: Floats) -> float
 def _forward(scores: Scores, base: float, work: Work) -> float:
     """Fill best for one sequence; return log Z.  base is the largest of shared transitions."""
     emissions, transitions, start, end = scores
-    (length, n), width = emissions.shape, work.best.shape[1]
-    steps, potentials = work.steps, work.potentials
+    best, steps, potentials = work.best, work.steps, work.potentials
+    (length, n), width = emissions.shape, best.shape[1]
     alpha, sums, local = work.rows[0], work.rows[1], work.rows[2]
     log_z, exact = 0.0, True
     for t in range(length):
-        here = work.best[t]
+        here = best[t]
         for j in range(n):
             local[j] = emissions[t, j] + start[j] if t == 0 else emissions[t, j]
         if t == 0:
@@ -143,7 +143,7 @@ def _forward(scores: Scores, base: float, work: Work) -> float:
             if transitions.shape[0] > 1:
                 base = _load_steps(transitions[t], steps, potentials)
             log_z += base
-            before = work.best[t - 1]
+            before = best[t - 1]
             for j in range(width):
                 here[j] = -np.inf
                 sums[j] = 0.0

@@ -65,7 +65,7 @@ def _fill_gradient(
     before is -1 at the first token, ends true at the last one.  Nothing is written where log P is minus infinity.
     """
     n, source = start.shape[0], 0 if transitions.shape[0] == 1 else t
-    for k in range(n, row.shape[0]):
+    for k in range(row.shape[0]):
         row[k] = -np.inf
     if before < 0:
         for k in range(n):

@@ -75,12 +75,12 @@ def step_to(transitions: Floats, t: int) -> Floats:
 def path_score(scores: Scores, labels: Ints) -> float:
     """Return the score of the labels [n] of one sequence, in float64."""
     emissions, transitions, start, end = scores
-    length = emissions.shape[0]
+    length, shared = emissions.shape[0], transitions.shape[0] == 1
     score = np.float64(start[labels[0]]) + end[labels[length - 1]]
     for t in range(length):
         score += emissions[t, labels[t]]
         if t > 0:
-            score += step_to(transitions, t)[labels[t - 1], labels[t]]
+            score += transitions[0 if shared else t, labels[t - 1], labels[t]]
     return score
 
 
@@ -88,10 +88,10 @@ def path_score(scores: Scores, labels: Ints) -> float:
 def add_counts(labels: Ints, factor: float, grad: Scores) -> None:
     """Add factor times the counts of the labels [n] of one sequence to `grad`."""
     d_emissions, d_transitions, d_start, d_end = grad
-    length = d_emissions.shape[0]
+    length, shared = d_emissions.shape[0], d_transitions.shape[0] == 1
     d_start[labels[0]] += factor
     d_end[labels[length - 1]] += factor
     for t in range(length):
         d_emissions[t, labels[t]] += factor
         if t > 0:
-            step_to(d_transitions, t)[labels[t - 1], labels[t]] += factor
+            d_transitions[0 if shared else t, labels[t - 1], labels[t]] += factor

@@ -16,7 +16,7 @@ import numpy as np
 from ..types import Floats, Ints, Offsets, Scores
 from ._jit import kernel
 from .math import LANES, longest
-from .sequences import PlainScores, add_counts, part, path_score
+from .sequences import PlainScores, part
 
 GROUP = 4
 """Labels whose steps are compared at a time."""
@@ -264,5 +264,18 @@ def _max_loss(
 @kernel
 def _count(scores: Scores, labels: Ints, weight: float, grad: Scores) -> float:
     """Add weight times the counts of the labels of one sequence; return their score, in float64."""
-    add_counts(labels, scores.emissions.dtype.type(weight), grad)
-    return path_score(scores, labels)
+    emissions, transitions, start, end = scores
+    d_emissions, d_transitions, d_start, d_end = grad
+    f, last, shared = d_start.dtype.type(weight), labels.shape[0] - 1, transitions.shape[0] == 1
+    score = np.float64(start[labels[0]]) + end[labels[last]]
+    d_start[labels[0]] += f
+    d_end[labels[last]] += f
+    for t in range(last + 1):
+        here = labels[t]
+        score += emissions[t, here]
+        d_emissions[t, here] += f
+        if t > 0:
+            place, before = 0 if shared else t, labels[t - 1]
+            score += transitions[place, before, here]
+            d_transitions[place, before, here] += f
+    return score
