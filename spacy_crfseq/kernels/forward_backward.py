@@ -14,7 +14,7 @@ from ..types import Floats, Ints, Offsets, Scores
 from . import log_space
 from ._jit import inlined, kernel
 from .math import capped, exponentiate, largest, longest, padded
-from .sequences import local_scores
+from .sequences import PlainScores, local_scores
 
 TINY = 1e-25
 """Below this an alpha that was rounded to zero (under 1e-38 in float32) could have mattered by more than 1e-12."""
@@ -44,7 +44,7 @@ class Work(NamedTuple):
 
 
 @inlined
-def workspace(offsets: Offsets, scores: Scores) -> tuple[Work, float]:
+def workspace(offsets: Offsets, scores: PlainScores) -> tuple[Work, float]:
     """Return work arrays, with the potentials of shared transitions, and the maximum taken out of these."""
     emissions, transitions, _, _ = scores
     dtype, square = emissions.dtype, padded(emissions.shape[1])

@@ -39,7 +39,6 @@ from .forward_backward import FAINT, HUGE, LARGE, Work, multiply, transition_pot
 from .math import capped
 from .sequences import PlainScores, Spans, add_counts, part, path_score
 
-
 _NO_NUMBERS: Floats = np.zeros(0)
 _NO_SPANS = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.bool_), _NO_NUMBERS
 
@@ -124,7 +123,9 @@ def pointwise(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, gra
 
 
 @kernel
-def _pointwise(scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float) -> float:
+def _pointwise(
+    scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float
+) -> float:
     """Do the work of `pointwise`."""
     work, _ = scaled.workspace(offsets, scores)
     alpha, scale = work.alpha, work.scale
@@ -259,7 +260,11 @@ def span_probabilities(
 
 @kernel
 def probabilities(
-    scores: PlainScores, offsets: Offsets, marginals: Floats, log_z: Floats, spans: tuple[Ints, Offsets, Offsets, Bools, Floats]
+    scores: PlainScores,
+    offsets: Offsets,
+    marginals: Floats,
+    log_z: Floats,
+    spans: tuple[Ints, Offsets, Offsets, Bools, Floats],
 ) -> None:
     """Do the work of `posterior`, and of `span_probabilities` where there are spans.
 
