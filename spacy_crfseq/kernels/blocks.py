@@ -43,6 +43,7 @@ from .panels import (
     SQUARE,
     add_corner,
     add_square,
+    lane_maxima,
     load_square,
     next_a,
     next_u,
@@ -255,11 +256,11 @@ def _pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
 @inlined
 def _add_transitions(work: Work, d_transitions: Floats) -> None:
     """Add counts times potentials to d_transitions [1, L, L]."""
-    n, padded = d_transitions.shape[1], work.counts.shape[0]
+    counts, forward, n = work.counts, work.forward, d_transitions.shape[1]
     for i in range(n):
         for j in range(n):
-            potential = work.forward[j // PANEL * PANEL * padded + i * PANEL + j % PANEL]
-            d_transitions[0, i, j] += work.counts[i, j] * potential
+            potential = forward[j // PANEL * PANEL * counts.shape[0] + i * PANEL + j % PANEL]
+            d_transitions[0, i, j] += counts[i, j] * potential
 
 
 @inlined
@@ -286,37 +287,26 @@ def _token_numbers(begins: Offsets, t: int, running: int, tokens: Offsets) -> No
 
 
 @kernel
-def _maxima(tile: Floats, n: int, tops: Floats) -> None:
-    """Write to tops [LANES] the maxima over the first n rows of tile [P, LANES], four rows at a time."""
-    for lane in range(LANES):
-        tops[lane] = tile[0, lane]
-    for k in range(1, n, 4):
-        a, b, c, d = tile[k], tile[min(k + 1, n - 1)], tile[min(k + 2, n - 1)], tile[min(k + 3, n - 1)]
-        for lane in range(LANES):
-            tops[lane] = max(tops[lane], max(max(a[lane], b[lane]), max(c[lane], d[lane])))
-
-
-@kernel
 def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, work: Work) -> None:
     """Load a block: its sequences, exp(score - max) of all tokens, and the sum of the maxima as log_z.
 
     Lanes whose sequence has ended get numbers that do no harm.
     """
     emissions, _, start, end = scores
-    n = emissions.shape[1]
+    e, begins, lengths, log_z = work.e, work.begins, work.lengths, work.log_z
+    lane_weights, lost, n = work.weights, work.lost, emissions.shape[1]
     tops, tokens = np.empty(LANES, emissions.dtype), np.empty(LANES, np.int64)
     for lane in range(LANES):
-        size = block.shape[0]
-        work.log_z[lane], work.lost[lane], work.lengths[lane], work.weights[lane] = 0, False, 0, 0
-        if lane < size:
-            work.begins[lane] = offsets[block[lane]]
-            work.lengths[lane] = offsets[block[lane] + 1] - offsets[block[lane]]
-            work.weights[lane] = weights[block[lane]]
+        log_z[lane], lost[lane], lengths[lane], lane_weights[lane] = 0, False, 0, 0
+        if lane < block.shape[0]:
+            begins[lane] = offsets[block[lane]]
+            lengths[lane] = offsets[block[lane] + 1] - offsets[block[lane]]
+            lane_weights[lane] = weights[block[lane]]
     running = LANES
-    for t in range(work.lengths[0]):
-        tile = work.e[t]
-        running = _running(work.lengths, t, running)
-        _token_numbers(work.begins, t, running, tokens)
+    for t in range(lengths[0]):
+        tile = e[t]
+        running = _running(lengths, t, running)
+        _token_numbers(begins, t, running, tokens)
         if n >= SQUARE:  # squares of labels, the last of which may overlap the one before
             for lane in range(0, LANES, SQUARE):
                 for column in range(0, n - SQUARE, SQUARE):
@@ -331,12 +321,12 @@ def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, wo
                 for lane in range(LANES):
                     tile[k, lane] += start[k]
         for lane in range(running):
-            if t + 1 == work.lengths[lane]:
+            if t + 1 == lengths[lane]:
                 for k in range(n):
                     tile[k, lane] += end[k]
-        _maxima(tile, n, tops)
+        lane_maxima(tile, n, tops)
         for lane in range(running):
-            work.log_z[lane] += tops[lane]
+            log_z[lane] += tops[lane]
         if emissions.itemsize == 4:
             for k in range(n):
                 for lane in range(LANES):
@@ -351,18 +341,20 @@ def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, wo
 @kernel
 def _forward(n: int, work: Work) -> None:
     """Fill u and the scales c, complete log_z up to the transitions' maximum; mark lanes whose sums get too small."""
-    steps, lost, u = work.lengths[0], work.lost, work.u
+    e, u, matrix, scales, lengths = work.e, work.u, work.forward, work.scales, work.lengths
+    log_z, lost, steps = work.log_z, work.lost, work.lengths[0]
     total, first = np.empty(LANES, u.dtype), np.ones(LANES, u.dtype)
     product = np.ones(LANES)
     before, scale = u[0], first
     used, running = 0, LANES  # at the first step u is e: the product of nothing, plus one, times e
     for t in range(steps):
-        running = _running(work.lengths, t, running)
+        running = _running(lengths, t, running)
         for lane in range(LANES):
             total[lane] = 0
+        here, tiles, lanes = u[t], (e[t],), (first, scale)  # out of the loop, in which numba would count references
         for row in range(0, u.shape[1], PANEL):
-            next_u(u[t], row, work.forward, before, used, (first, scale), (work.e[t],), total)
-        before, scale, used = u[t], work.scales[t], n
+            next_u(here, row, matrix, before, used, lanes, tiles, total)
+        before, scale, used = here, scales[t], n
         for lane in range(LANES):
             first[lane] = 0
             scale[lane] = 1 / total[lane] if total[lane] > TINY else 0
@@ -371,7 +363,7 @@ def _forward(n: int, work: Work) -> None:
             product[lane] *= total[lane]
         if t % LOG_EVERY == LOG_EVERY - 1 or t == steps - 1:
             for lane in range(LANES):
-                work.log_z[lane] += np.log(product[lane])
+                log_z[lane] += np.log(product[lane])
                 product[lane] = 1
 
 
@@ -381,22 +373,24 @@ def _backward(n: int, work: Work) -> None:
 
     Lanes whose sequence has ended have a v of zero.
     """
-    weights, lost, u, v = work.weights, work.lost, work.u, work.v
+    e, u, v, matrix, scales = work.e, work.u, work.v, work.backward, work.scales
+    weights, lost, lengths = work.weights, work.lost, work.lengths
     total, first = np.empty(LANES, u.dtype), np.zeros(LANES, u.dtype)
     scale = np.ones(LANES, u.dtype)
     used, running, after = 0, 0, v[0]
-    for t in range(work.lengths[0] - 1, -1, -1):
+    for t in range(lengths[0] - 1, -1, -1):
         for lane in range(LANES):
             first[lane] = total[lane] = 0
         # sequences whose last token is t begin here with c_t times their weight
-        ended, running = running, _now_running(work.lengths, t, running)
+        ended, running = running, _now_running(lengths, t, running)
         for lane in range(ended, running):
-            first[lane] = weights[lane] * work.scales[t, lane]
+            first[lane] = weights[lane] * scales[t, lane]
         if t > 0:
-            scale = work.scales[t - 1]
+            scale = scales[t - 1]
+        here, tiles, lanes = v[t], (e[t], u[t]), (first, scale)
         for row in range(0, u.shape[1], PANEL):
-            next_v(v[t], row, work.backward, after, used, (first, scale), (work.e[t], u[t]), total)
-        after, used = v[t], n
+            next_v(here, row, matrix, after, used, lanes, tiles, total)
+        after, used = here, n
         for lane in range(running):
             lost[lane] |= not abs(total[lane] - weights[lane]) < 1e-2 * abs(weights[lane])
 
@@ -408,25 +402,27 @@ def _backward_without_weights(n: int, work: Work) -> None:
     Mark lanes where they are not, or in which what was rounded to zero could matter.  Lanes whose sequence has ended
     have a g of zero.
     """
-    u, g, lost = work.u, work.v, work.lost
+    e, u, g, matrix, scales = work.e, work.u, work.v, work.backward, work.scales
+    pulls, lost, lengths = work.pulls, work.lost, work.lengths
     messages = np.empty((2, u.shape[1], LANES), u.dtype)
     first, tops = np.zeros(LANES, u.dtype), np.empty(LANES, u.dtype)
     scale = np.ones(LANES, u.dtype)
     used, running = 0, 0
-    for t in range(work.lengths[0] - 1, -1, -1):
-        total = work.pulls[t]
+    for t in range(lengths[0] - 1, -1, -1):
+        total = pulls[t]
         for lane in range(LANES):
             first[lane] = total[lane] = 0
-        ended, running = running, _now_running(work.lengths, t, running)
+        ended, running = running, _now_running(lengths, t, running)
         for lane in range(ended, running):
-            first[lane] = work.scales[t, lane]
+            first[lane] = scales[t, lane]
         if t > 0:
-            scale = work.scales[t - 1]
+            scale = scales[t - 1]
         here, after = messages[t % 2], messages[(t + 1) % 2]
+        tiles, lanes = (g[t], e[t], u[t]), (first, scale)
         for row in range(0, u.shape[1], PANEL):
-            next_v_and_g(here, row, work.backward, after, used, (first, scale), (g[t], work.e[t], u[t]), total)
+            next_v_and_g(here, row, matrix, after, used, lanes, tiles, total)
         used = n
-        _maxima(g[t], n, tops)
+        lane_maxima(g[t], n, tops)
         for lane in range(running):
             lost[lane] |= not (abs(total[lane] - 1) < 1e-2 and tops[lane] <= LARGE)
 
@@ -438,70 +434,74 @@ def _weigh_positions(gold: Ints, cap: float, work: Work) -> None:
     pulls hold the sums of the marginals before, so that the mean of n_t is zero and not their rounding, which would add
     up.  Lanes whose gold labels are too improbable for scaled numbers are marked.
     """
-    u, g, pulls, pushes = work.u, work.v, work.pulls, work.pushes
+    u, g, pulls, pushes, weights = work.u, work.v, work.pulls, work.pushes, work.weights
+    values, lost, begins, lengths = work.values, work.lost, work.begins, work.lengths
     running = LANES
     for lane in range(LANES):
-        work.values[lane] = 0
-    for t in range(work.lengths[0]):
-        running = _running(work.lengths, t, running)
+        values[lane] = 0
+    for t in range(lengths[0]):
+        running = _running(lengths, t, running)
         for lane in range(LANES):
             total = np.float64(pulls[t, lane])
             pulls[t, lane] = pushes[t, lane] = 0
-            label = gold[work.begins[lane] + t] if lane < running else -1
+            label = gold[begins[lane] + t] if lane < running else -1
             if label >= 0:
                 p = np.float64(u[t, label, lane]) * g[t, label, lane] / total
                 if p >= FAINT:
                     value, slope = capped(-np.log(p), cap)
-                    work.values[lane] += value
-                    pulls[t, lane] = work.weights[lane] * slope
-                    pushes[t, lane] = work.weights[lane] * slope / p
+                    values[lane] += value
+                    pulls[t, lane] = weights[lane] * slope
+                    pushes[t, lane] = weights[lane] * slope / p
                 else:
-                    work.lost[lane] = True
+                    lost[lane] = True
 
 
 @kernel
 def _sum_forward(n: int, gold: Ints, work: Work) -> None:
     """Fill a."""
-    u, a = work.u, work.a
+    e, u, a, matrix, scales = work.e, work.u, work.a, work.forward, work.scales
+    pulls, pushes, begins, lengths = work.pulls, work.pushes, work.begins, work.lengths
     total = np.zeros(LANES, u.dtype)
-    scale, before = work.scales[0], a[0]
+    scale, before = scales[0], a[0]
     used, running = 0, LANES
-    for t in range(work.lengths[0]):
+    for t in range(lengths[0]):
+        here, tiles, lanes = a[t], (e[t], u[t]), (pulls[t], scale)
         for row in range(0, u.shape[1], PANEL):
-            next_a(a[t], row, work.forward, before, used, (work.pulls[t], scale), (work.e[t], u[t]), total)
-        running = _running(work.lengths, t, running)
+            next_a(here, row, matrix, before, used, lanes, tiles, total)
+        running = _running(lengths, t, running)
         for lane in range(running):
-            label = gold[work.begins[lane] + t]
+            label = gold[begins[lane] + t]
             if label >= 0:
-                a[t, label, lane] -= u[t, label, lane] * work.pushes[t, lane]
-        before, scale, used = a[t], work.scales[t], n
+                a[t, label, lane] -= u[t, label, lane] * pushes[t, lane]
+        before, scale, used = here, scales[t], n
 
 
 @kernel
 def _sum_backward(n: int, gold: Ints, work: Work) -> None:
     """Fill w, replace g by v and potentials by E[S 1(y_t = k)]; mark lanes where these do not sum to zero."""
-    u, g, a, w = work.u, work.v, work.a, work.w
+    e, u, g, a, w, matrix, scales = work.e, work.u, work.v, work.a, work.w, work.backward, work.scales
+    pulls, pushes, lost, begins, lengths = work.pulls, work.pushes, work.lost, work.begins, work.lengths
     total, limit = np.empty(LANES, u.dtype), np.zeros(LANES, u.dtype)
-    for t in range(work.lengths[0]):
+    for t in range(lengths[0]):
         for lane in range(LANES):
-            limit[lane] += 1e-2 * abs(work.pulls[t, lane])
-    after, scale = w[0], work.scales[0]
+            limit[lane] += 1e-2 * abs(pulls[t, lane])
+    after, scale = w[0], scales[0]
     used, running = 0, 0
-    for t in range(work.lengths[0] - 1, -1, -1):
+    for t in range(lengths[0] - 1, -1, -1):
         for lane in range(LANES):
             total[lane] = 0
-        running = _now_running(work.lengths, t, running)
+        running = _now_running(lengths, t, running)
         if t > 0:
-            scale = work.scales[t - 1]
+            scale = scales[t - 1]
+        here, tiles, lanes = w[t], (e[t], g[t], u[t], a[t]), (pulls[t], scale)
         for row in range(0, u.shape[1], PANEL):
-            tiles = (work.e[t], g[t], u[t], a[t])
-            next_w(w[t], row, work.backward, after, used, (work.pulls[t], scale), tiles, total)
+            next_w(here, row, matrix, after, used, lanes, tiles, total)
         for lane in range(running):
-            label = gold[work.begins[lane] + t]
+            label = gold[begins[lane] + t]
             if label >= 0:
-                w[t, label, lane] -= g[t, label, lane] * work.pushes[t, lane]
-            work.lost[lane] |= not abs(total[lane]) <= limit[lane]
-        after, used = w[t], n
+                w[t, label, lane] -= g[t, label, lane] * pushes[t, lane]
+            lost[lane] |= not abs(total[lane]) <= limit[lane]
+        after, used = here, n
 
 
 @kernel
@@ -519,23 +519,25 @@ def _clear_lost(work: Work, positions: bool) -> None:
 @inlined
 def _count_transitions(u: Floats, v: Floats, work: Work) -> None:
     """Add sum_t u_t v_{t+1}' to the counts."""
+    counts, steps = work.counts, work.lengths[0] - 1
     for row in range(0, u.shape[1], PANEL):
         for column in range(0, u.shape[1], PANEL):
-            add_corner(work.counts, u, v, row, column, work.lengths[0] - 1)
+            add_corner(counts, u, v, row, column, steps)
 
 
 @kernel
 def _subtract_gold_scores(scores: Scores, gold: Ints, work: Work) -> None:
     """Subtract the scores of the gold labels from log_z."""
     emissions, transitions, start, end = scores
-    for lane in range(_running(work.lengths, 0, LANES)):
-        first, last = work.begins[lane], work.begins[lane] + work.lengths[lane] - 1
+    log_z, begins, lengths = work.log_z, work.begins, work.lengths
+    for lane in range(_running(lengths, 0, LANES)):
+        first, last = begins[lane], begins[lane] + lengths[lane] - 1
         score = np.float64(start[gold[first]]) + end[gold[last]]
         for t in range(first, last + 1):
             score += emissions[t, gold[t]]
             if t > first:
                 score += transitions[0, gold[t - 1], gold[t]]
-        work.log_z[lane] -= score
+        log_z[lane] -= score
 
 
 @inlined
@@ -557,13 +559,12 @@ def _add_counts(gold: Ints, work: Work, grad: Scores) -> None:
     Expected transitions are added apart.
     """
     d_emissions, d_transitions, d_start, d_end = grad
-    n = d_start.shape[0]
-    tokens = np.empty(LANES, np.int64)
-    running = LANES
-    for t in range(work.lengths[0]):
-        tile = work.e[t]
-        running = _running(work.lengths, t, running)
-        _token_numbers(work.begins, t, running, tokens)
+    e, weights, lost, begins, lengths = work.e, work.weights, work.lost, work.begins, work.lengths
+    n, running, tokens = d_start.shape[0], LANES, np.empty(LANES, np.int64)
+    for t in range(lengths[0]):
+        tile = e[t]
+        running = _running(lengths, t, running)
+        _token_numbers(begins, t, running, tokens)
         if n >= SQUARE:
             for lane in range(0, LANES, SQUARE):
                 for column in range(0, n - SQUARE, SQUARE):
@@ -579,9 +580,9 @@ def _add_counts(gold: Ints, work: Work, grad: Scores) -> None:
                 for lane in range(LANES):
                     d_start[k] += tile[k, lane]
         for lane in range(running):
-            if work.lost[lane]:
+            if lost[lane]:
                 continue
-            here, weight, ends = tokens[lane], work.weights[lane], t + 1 == work.lengths[lane]
+            here, weight, ends = tokens[lane], weights[lane], t + 1 == lengths[lane]
             if ends:
                 for k in range(n):
                     d_end[k] += tile[k, lane]

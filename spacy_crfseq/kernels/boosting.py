@@ -115,40 +115,44 @@ def _exponentials(row: Numbers, out: Numbers) -> float:
 
 
 @kernel
-def _advance(before: Numbers, steps: Steps, s: int, here: Numbers, sums: Numbers, row: Numbers) -> None:
+def _advance(
+    before: Numbers, logs: Numbers, powers: Numbers, base: float, here: Numbers, sums: Numbers, row: Numbers
+) -> None:
     """Add ``log sum_i exp(before_i + step_ij)`` to the row [L]; here and sums [L] are work space."""
     n = row.shape[0]
     shift = _exponentials(before, here)
     sums[:] = 0
     for i in range(n):
-        weight, powers = here[i], steps.powers[s, i]
+        weight = here[i]
         for j in range(n):
-            sums[j] += weight * powers[j]
+            sums[j] += weight * powers[i, j]
     for j in range(n):
         if row[j] == -np.inf:
             continue
         if sums[j] > TINY:
-            row[j] += np.log(sums[j]) + steps.base[s] + shift
+            row[j] += np.log(sums[j]) + base + shift
         else:
             for i in range(n):
-                here[i] = before[i] + steps.logs[s, i, j]
+                here[i] = before[i] + logs[i, j]
             row[j] += log_sum(here)
 
 
 @kernel
-def _retreat(ahead: Numbers, steps: Steps, s: int, here: Numbers, sums: Numbers, row: Numbers) -> None:
+def _retreat(
+    ahead: Numbers, logs: Numbers, powers: Numbers, base: float, here: Numbers, sums: Numbers, row: Numbers
+) -> None:
     """Write ``log sum_j exp(step_ij + ahead_j)`` to the row [L]; here and sums [L] are work space."""
     n = row.shape[0]
     shift = _exponentials(ahead, here)
     for i in range(n):
-        total, powers = 0.0, steps.powers[s, i]
+        total = 0.0
         for j in range(n):
-            total += here[j] * powers[j]
+            total += here[j] * powers[i, j]
         if total > TINY:
-            row[i] = np.log(total) + steps.base[s] + shift
+            row[i] = np.log(total) + base + shift
         else:
             for j in range(n):
-                sums[j] = ahead[j] + steps.logs[s, i, j]
+                sums[j] = ahead[j] + logs[i, j]
             row[i] = log_sum(sums)
 
 
@@ -170,37 +174,40 @@ def _recursions(
     """
     length, n = local.shape
     here, sums, terms = np.empty(n), np.empty(n), np.empty(n)
-    shared = steps.logs.shape[0] == 1
+    (logs, powers, base), (old_forward, old_backward, norms), (forward, backward, _) = steps, old, new
+    shared = logs.shape[0] == 1
     active = False  # whether the scores of the neighbour differ from what is remembered
     for t in range(length):
-        row = new.forward[t]
+        row = forward[t]
         if not (active or changed[t]):
-            _copy(old.forward[t], row)
+            _copy(old_forward[t], row)
             continue
         _copy(local[t], row)
         if len(gold) and gold[t] >= 0:
             row[:] = -np.inf
             row[gold[t]] = local[t, gold[t]]
         if t:
-            _advance(new.forward[t - 1], steps, 0 if shared else t, here, sums, row)
-        old.norms[t] = log_sum(row)
-        active = _settle(row, old.norms[t], old.forward[t])
+            s = 0 if shared else t
+            _advance(forward[t - 1], logs[s], powers[s], base[s], here, sums, row)
+        norms[t] = log_sum(row)
+        active = _settle(row, norms[t], old_forward[t])
         moved[t] |= active
-    new.backward[length - 1, :] = 0
-    active = changed[length - 1] and old.backward[length - 1, 0] != 0
+    backward[length - 1, :] = 0
+    active = changed[length - 1] and old_backward[length - 1, 0] != 0
     moved[length - 1] |= active
     for t in range(length - 2, -1, -1):
-        row = new.backward[t]
+        row = backward[t]
         if not (active or changed[t + 1]):
-            _copy(old.backward[t], row)
+            _copy(old_backward[t], row)
             continue
-        _ahead(local[t + 1], new.backward[t + 1], gold[t + 1] if len(gold) else -1, terms)
-        _retreat(terms, steps, 0 if shared else t + 1, here, sums, row)
-        active = _settle(row, largest(row), old.backward[t])
+        _ahead(local[t + 1], backward[t + 1], gold[t + 1] if len(gold) else -1, terms)
+        s = 0 if shared else t + 1
+        _retreat(terms, logs[s], powers[s], base[s], here, sums, row)
+        active = _settle(row, largest(row), old_backward[t])
         moved[t] |= active
     log_z = 0.0
     for t in range(length):
-        log_z += old.norms[t]
+        log_z += norms[t]
     return log_z
 
 
@@ -347,11 +354,12 @@ def _count_step(
 @inlined
 def _scatter(ids: Ints, rows: Rows, d: Numbers, both: Numbers, dirty: Bools) -> None:
     """Add the columns of d [C, 2] to rows."""
+    begin, cols = rows.begin, rows.cols
     for a in ids:
         dirty[a] = True
-        for k in range(rows.begin[a], rows.begin[a + 1]):
-            both[k, 0] += d[rows.cols[k], 0]
-            both[k, 1] += d[rows.cols[k], 1]
+        for k in range(begin[a], begin[a + 1]):
+            both[k, 0] += d[cols[k], 0]
+            both[k, 1] += d[cols[k], 1]
 
 
 @inlined
@@ -381,13 +389,15 @@ def exchange(
     that the sequence is not in the sums yet.
     """
     text, at, visited = data.text, 0, 0
-    room = _room(data.local.shape[1])
+    room, offsets, moved = _room(data.local.shape[1]), text.offsets, chains.moved
+    free, clamped, new_free, new_clamped = chains.free, chains.clamped, chains.new_free, chains.new_clamped
+    (forward, backward, _), (new_forward, new_backward, _) = free, new_free
     with_pairs = text.pair_ptr.shape[0] > 0
     if not with_pairs:
         _fill_steps(at, at, data, steps)
     for i in range(sequences.shape[0]):
         n = sequences[i]
-        first, last = text.offsets[n], text.offsets[n + 1]
+        first, last, partial = offsets[n], offsets[n + 1], text.partial[n]
         shift = at - first  # from a token to its place in the new chains
         at += last - first
         if with_pairs:
@@ -395,13 +405,12 @@ def exchange(
         visited += _count_tokens(n, shift, data, chains, slopes[i], sums, room)
         _count_steps(n, shift, data, chains, steps, change, slopes[i], sums, room)
         for t in range(first, last):
-            if not chains.moved[shift + t]:
-                continue
-            _copy(chains.new_free.forward[shift + t], chains.free.forward[t])
-            _copy(chains.new_free.backward[shift + t], chains.free.backward[t])
-            if text.partial[n]:
-                _copy(chains.new_clamped.forward[shift + t], chains.clamped.forward[t])
-                _copy(chains.new_clamped.backward[shift + t], chains.clamped.backward[t])
+            if moved[shift + t]:
+                _copy(new_forward[shift + t], forward[t])
+                _copy(new_backward[shift + t], backward[t])
+                if partial:
+                    _copy(new_clamped.forward[shift + t], clamped.forward[t])
+                    _copy(new_clamped.backward[shift + t], clamped.backward[t])
         if sums.mass.shape[0] and masses[i, 0] != masses[i, 1]:
             for a in text.held[text.held_ptr[n] : text.held_ptr[n + 1]]:
                 sums.mass[a] += masses[i, 1] - masses[i, 0]
@@ -412,11 +421,13 @@ def exchange(
 @kernel
 def _count_tokens(n: int, shift: int, data: Data, chains: Chains, slopes: Numbers, sums: Sums, room: Room) -> int:
     """Take the old parts of labels off the sums and add the new ones, for sequence n; return how many changed."""
-    text, d, n_labels = data.text, room.d, data.local.shape[1]
-    shared, visited = sums.shared[sums.groups[n]], 0
+    text, rows, d, p, q, n_labels = data.text, data.rows, room.d, room.p, room.q, data.local.shape[1]
+    shared, visited, moved, both, dirty = sums.shared[sums.groups[n]], 0, chains.moved, sums.both, sums.dirty
+    (forward, backward, _), (new_forward, new_backward, _) = chains.free, chains.new_free
+    gold, ids, ptr = text.gold, text.ids, text.ptr
     first, last, partial = text.offsets[n], text.offsets[n + 1], text.partial[n]
     for t in range(first, last):
-        if slopes[0] == slopes[1] and not chains.moved[shift + t]:
+        if slopes[0] == slopes[1] and not moved[shift + t]:
             continue
         visited += 1
         d[:] = 0
@@ -425,13 +436,15 @@ def _count_tokens(n: int, shift: int, data: Data, chains: Chains, slopes: Number
             if slope == 0:
                 continue
             place = shift + t if is_new else t
-            free = _which(chains, is_new, 0)
-            _at_token(free.forward[place], free.backward[place], room.p)
+            if is_new:
+                _at_token(new_forward[place], new_backward[place], p)
+            else:
+                _at_token(forward[place], backward[place], p)
             if partial:
                 clamped = _which(chains, is_new, 1)
-                _at_token(clamped.forward[place], clamped.backward[place], room.q)
-            _add_parts(slope, room.p, room.q, -1 if partial else text.gold[t], d)
-        _scatter(text.ids[text.ptr[t] : text.ptr[t + 1]], data.rows, d, sums.both, sums.dirty)
+                _at_token(clamped.forward[place], clamped.backward[place], q)
+            _add_parts(slope, p, q, -1 if partial else gold[t], d)
+        _scatter(ids[ptr[t] : ptr[t + 1]], rows, d, both, dirty)
         if t == first:
             _add_parts_to(d, shared[n_labels * n_labels :])
         if t == last - 1:
@@ -445,11 +458,13 @@ def _count_steps(
     room: Room,
 ) -> None:  # fmt: skip
     """Take the old parts of steps off the sums and add the new ones, for sequence n."""
-    text, dd, n_labels, changed = data.text, room.dd, data.local.shape[1], data.changed
+    text, dd, n_labels, changed, moved = data.text, room.dd, data.local.shape[1], data.changed, chains.moved
+    local, gold, ahead, left, right, counts = data.local, text.gold, room.ahead, room.left, room.right, room.counts
+    all_logs, all_powers, _ = steps
     first, last, partial = text.offsets[n], text.offsets[n + 1], text.partial[n]
     shared, with_pairs, nothing = sums.shared[sums.groups[n]], text.pair_ptr.shape[0] > 0, Change(-1, 0, 0.0)
     for t in range(first + 1, last):
-        if slopes[0] == slopes[1] and not (chains.moved[shift + t] or chains.moved[shift + t - 1] or changed[t]):
+        if slopes[0] == slopes[1] and not (moved[shift + t] or moved[shift + t - 1] or changed[t]):
             continue
         s, slow = t - first if with_pairs else 0, with_pairs or partial
         dd[:] = 0
@@ -461,21 +476,20 @@ def _count_steps(
             undo = change if changed[t] and not is_new else nothing
             for part in range(2 if partial else 1):
                 chain = _which(chains, is_new, part)
-                _ahead(data.local[t], chain.backward[place], text.gold[t] if part else -1, room.ahead)
+                _ahead(local[t], chain.backward[place], gold[t] if part else -1, ahead)
                 if undo.before < 0:
-                    room.ahead[undo.column] -= undo.by
+                    ahead[undo.column] -= undo.by
                 before = chain.forward[place - 1]
                 if not (with_pairs or partial):  # all steps have the same potentials: counts are multiplied at the end
-                    _exponentials(before, room.left)
-                    _exponentials(room.ahead, room.right)
-                    gold, powers = (text.gold[t - 1], text.gold[t]), steps.powers[0]
-                    if _count_step(slope, room.left, powers, room.right, gold[0], gold[1], room.counts, shared):
+                    _exponentials(before, left)
+                    _exponentials(ahead, right)
+                    if _count_step(slope, left, all_powers[0], right, gold[t - 1], gold[t], counts, shared):
                         continue
                     slow = True
                 out = room.qq if part else room.pp
-                _at_step(before, steps.logs[s], steps.powers[s], room.ahead, undo, room.left, room.right, out)
+                _at_step(before, all_logs[s], all_powers[s], ahead, undo, left, right, out)
                 if part == partial:
-                    known = -1 if partial else text.gold[t - 1] * n_labels + text.gold[t]
+                    known = -1 if partial else gold[t - 1] * n_labels + gold[t]
                     pairs = n_labels * n_labels
                     _add_parts(slope, room.pp.reshape(pairs), room.qq.reshape(pairs), known, dd)
         if slow:
@@ -485,8 +499,8 @@ def _count_steps(
             _scatter(ids, data.rows, dd, sums.both, sums.dirty)
     for a in range(n_labels):
         for k in range(n_labels):
-            shared[a * n_labels + k, 0] += room.counts[a, k] * steps.powers[0, a, k]
-            room.counts[a, k] = 0
+            shared[a * n_labels + k, 0] += counts[a, k] * all_powers[0, a, k]
+            counts[a, k] = 0
 
 
 @kernel

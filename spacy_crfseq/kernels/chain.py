@@ -24,7 +24,6 @@ import numpy as np
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from ._jit import inlined, kernel
 from .math import largest, log_sum
-from .sequences import step_to
 
 FAINT = 1e-200
 """A sum of products above this has lost less than 1e-100 of itself to terms that are rounded to zero."""
@@ -64,15 +63,6 @@ class SpanChain(NamedTuple):
     opens: Floats
     closes: Floats
     goes_on: Floats
-
-
-class Steps(NamedTuple):
-    """The step to one token: exp(a - top) and P(y_t = j | y_{t-1} = i) [L, L], tops and work space [L]."""
-
-    powers: Floats
-    conditionals: Floats
-    tops: Floats
-    weights: Floats
 
 
 class Table(NamedTuple):
@@ -122,81 +112,85 @@ def _potentials(step: Floats, powers: Floats, tops: Floats) -> None:
 
 
 @inlined
-def _steps(transitions: Floats) -> Steps:
-    """Return work space for steps, with the potentials of shared ones."""
+def _steps(transitions: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return powers, tops, weights and conditionals of a step; see `_fill_conditionals`."""
     n = transitions.shape[1]
-    steps = Steps(np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty(n))
+    powers, tops = np.empty((n, n)), np.empty(n)
     if transitions.shape[0] == 1:
-        _potentials(transitions[0], steps.powers, steps.tops)
-    return steps
+        _potentials(transitions[0], powers, tops)
+    return powers, tops, np.empty(n), np.empty((n, n))
 
 
 @kernel
 def backward(scores: Scores, chain: Chain) -> None:
     """Fill ahead, beta and log_z of a chain."""
     emissions, transitions, start, end = scores
-    offsets, n = chain.offsets, start.shape[0]
-    steps, terms = _steps(transitions), np.empty(n)
+    _, offsets, ahead, beta, log_z = chain
+    n, shared = start.shape[0], transitions.shape[0] == 1
+    powers, tops, weights, terms = _steps(transitions)
     for s in range(offsets.shape[0] - 1):
-        chain.log_z[s] = 0.0
+        log_z[s] = 0.0
         for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
-            here, beta = chain.ahead[t], chain.beta[t]
+            here, first = ahead[t], t == offsets[s]
             for k in range(n):
                 if t == offsets[s + 1] - 1:
-                    beta[k] = end[k]
-                here[k] = emissions[t, k] + beta[k]
-                if t == offsets[s]:
+                    beta[t, k] = end[k]
+                here[k] = emissions[t, k] + beta[t, k]
+                if first:
                     here[k] += start[k]
             # z_t: the largest, at the first token the log sum
-            top = log_sum(here) if t == offsets[s] else largest(here)
+            top = log_sum(here) if first else largest(here)
+            log_z[s] += top
             if top == -np.inf:
-                chain.log_z[s] = -np.inf
                 break
-            chain.log_z[s] += top
             for k in range(n):
                 here[k] -= top
-                steps.weights[k] = np.exp(here[k])
-            if t > offsets[s]:
-                step = step_to(transitions, t)
-                if transitions.shape[0] > 1:
-                    _potentials(step, steps.powers, steps.tops)
-                for i in range(n):
-                    row, total = steps.powers[i], 0.0
+                weights[k] = np.exp(here[k])
+            if first:
+                break
+            if not shared:
+                _potentials(transitions[t], powers, tops)
+            for i in range(n):
+                row, total = powers[i], 0.0
+                for k in range(n):
+                    total += row[k] * weights[k]
+                if total > FAINT:
+                    beta[t - 1, i] = tops[i] + np.log(total)
+                else:
                     for k in range(n):
-                        total += row[k] * steps.weights[k]
-                    if total > FAINT:
-                        chain.beta[t - 1, i] = steps.tops[i] + np.log(total)
-                    else:
-                        for k in range(n):
-                            terms[k] = step[i, k] + here[k]
-                        chain.beta[t - 1, i] = log_sum(terms)
+                        terms[0, k] = transitions[0 if shared else t, i, k] + here[k]
+                    beta[t - 1, i] = log_sum(terms[0])
 
 
 @kernel
-def _fill_conditionals(chain: Chain, t: int, steps: Steps) -> None:
-    """Write P(y_t = j | y_{t-1} = i) to the conditionals, a row of zeros where i is impossible."""
-    step, ahead, before = step_to(chain.transitions, t), chain.ahead[t], chain.beta[t - 1]
-    n, weights = ahead.shape[0], steps.weights  # a field that is read in a loop is counted as a reference each time
-    if chain.transitions.shape[0] > 1:
-        _potentials(step, steps.powers, steps.tops)
+def _fill_conditionals(
+    transitions: Floats, ahead: Floats, beta: Floats, t: int, powers: Floats, tops: Floats, weights: Floats, out: Floats
+) -> None:
+    """Write P(y_t = j | y_{t-1} = i) to out [L, L], a row of zeros where i is impossible.
+
+    powers [L, L] and tops [L] hold the potentials of shared transitions; otherwise they are work space, as weights [L].
+    """
+    n, s = weights.shape[0], 0 if transitions.shape[0] == 1 else t
+    if transitions.shape[0] > 1:
+        _potentials(transitions[t], powers, tops)
     for k in range(n):
-        weights[k] = np.exp(ahead[k])
+        weights[k] = np.exp(ahead[t, k])
     for i in range(n):
-        out, powers, share = steps.conditionals[i], steps.powers[i], 0.0
-        if before[i] > -np.inf:
-            share = np.exp(steps.tops[i] - before[i])  # one over the row's sum of products
+        before, share = beta[t - 1, i], 0.0
+        if before > -np.inf:
+            share = np.exp(tops[i] - before)  # one over the row's sum of products
         if share * FAINT < 1:
             for j in range(n):
-                out[j] = powers[j] * weights[j] * share
+                out[i, j] = powers[i, j] * weights[j] * share
         else:
             for j in range(n):
-                out[j] = np.exp(step[i, j] + ahead[j] - before[i])
+                out[i, j] = np.exp(transitions[s, i, j] + ahead[t, j] - before)
 
 
 @kernel
 def log_probabilities(chain: Chain, labels: Ints, out: Floats) -> None:
     """Write log P(labels | x) of each sequence to out [N]: minus infinity where it is zero, zero where it is empty."""
-    offsets, ahead = chain.offsets, chain.ahead
+    transitions, offsets, ahead, beta, _ = chain
     for s in range(offsets.shape[0] - 1):
         out[s] = 0.0
         for t in range(offsets[s], offsets[s + 1]):
@@ -206,7 +200,7 @@ def log_probabilities(chain: Chain, labels: Ints, out: Floats) -> None:
                 break
             if t > offsets[s]:
                 i = labels[t - 1]
-                out[s] += step_to(chain.transitions, t)[i, j] - chain.beta[t - 1, i]
+                out[s] += transitions[0 if transitions.shape[0] == 1 else t, i, j] - beta[t - 1, i]
                 if out[s] == -np.inf:
                     break
 
@@ -217,21 +211,22 @@ def entropies(chain: Chain, out: Floats) -> None:
 
     H_{t-1}(i) = sum_j P(j | i) (H_t(j) - log P(j | i)) (Hernando, Crespi & Cybenko 2005).
     """
-    offsets, ahead, n = chain.offsets, chain.ahead, chain.ahead.shape[1]
-    steps, after, here = _steps(chain.transitions), np.empty(n), np.empty(n)
+    transitions, offsets, ahead, beta, _ = chain
+    n = ahead.shape[1]
+    powers, tops, weights, rows = _steps(transitions)
+    after, here = np.empty(n), np.empty(n)
     for s in range(offsets.shape[0] - 1):
         out[s] = 0.0
         for k in range(n):
             after[k] = 0.0
         for t in range(offsets[s + 1] - 1, offsets[s], -1):
-            _fill_conditionals(chain, t, steps)
-            step = step_to(chain.transitions, t)
+            _fill_conditionals(transitions, ahead, beta, t, powers, tops, weights, rows)
+            step = transitions[0 if transitions.shape[0] == 1 else t]
             for i in range(n):
                 total = 0.0
-                row, scores, logs, norm = steps.conditionals[i], step[i], ahead[t], chain.beta[t - 1, i]
                 for j in range(n):
-                    if row[j] > 0:
-                        total += row[j] * (after[j] + norm - scores[j] - logs[j])
+                    if rows[i, j] > 0:
+                        total += rows[i, j] * (after[j] + beta[t - 1, i] - step[i, j] - ahead[t, j])
                 here[i] = total
             after, here = here, after
         if offsets[s + 1] > offsets[s]:
@@ -243,17 +238,18 @@ def entropies(chain: Chain, out: Floats) -> None:
 @kernel
 def sample(chain: Chain, uniforms: Floats, out: Ints) -> None:
     """Write independent labellings to out [S, T], drawn with the numbers uniforms [T, S] from [0, 1)."""
-    offsets, n = chain.offsets, chain.ahead.shape[1]
-    steps = _steps(chain.transitions)
+    transitions, offsets, ahead, beta, _ = chain
+    n = ahead.shape[1]
+    powers, tops, weights, rows = _steps(transitions)
     for s in range(offsets.shape[0] - 1):
         for t in range(offsets[s], offsets[s + 1]):
             if t == offsets[s]:
                 for k in range(n):
-                    steps.conditionals[0, k] = np.exp(chain.ahead[t, k])
+                    rows[0, k] = np.exp(ahead[t, k])
             else:
-                _fill_conditionals(chain, t, steps)
+                _fill_conditionals(transitions, ahead, beta, t, powers, tops, weights, rows)
             for c in range(out.shape[0]):
-                row = steps.conditionals[0 if t == offsets[s] else out[c, t - 1]]
+                row = rows[0 if t == offsets[s] else out[c, t - 1]]
                 left = uniforms[t, c]
                 for k in range(n):
                     if row[k] > 0:  # never a label of probability zero, whatever rounding does
@@ -266,35 +262,38 @@ def sample(chain: Chain, uniforms: Floats, out: Ints) -> None:
 @kernel
 def follow_spans(chain: Chain, spans: SpanChain) -> None:
     """Fill the last three of a `SpanChain`."""
-    offsets, n = chain.offsets, chain.ahead.shape[1]
-    steps, here, before = _steps(chain.transitions), np.empty(n), np.empty(n)
+    transitions, offsets, ahead, beta, log_z = chain
+    apart, links, opens, closes, goes_on = spans
+    n = ahead.shape[1]
+    powers, tops, weights, rows = _steps(transitions)
+    here, before = np.empty(n), np.empty(n)
     for s in range(offsets.shape[0] - 1):
-        if chain.log_z[s] == -np.inf:
+        if log_z[s] == -np.inf:
             continue
         for t in range(offsets[s], offsets[s + 1]):
-            starting = spans.opens[t]
+            starting = opens[t]
             if t == offsets[s]:
                 for k in range(n):
-                    starting[k] = np.exp(chain.ahead[t, k])
+                    starting[k] = np.exp(ahead[t, k])
             else:
                 # the steps from one span to another: what ends before t, and what begins there
-                _fill_conditionals(chain, t, steps)
+                _fill_conditionals(transitions, ahead, beta, t, powers, tops, weights, rows)
                 for k in range(n):
                     starting[k] = 0.0
                 for i in range(n):
-                    total, mass, row, mask = 0.0, before[i], steps.conditionals[i], spans.apart[i]
+                    total, mass, row, mask = 0.0, before[i], rows[i], apart[i]
                     for j in range(n):
                         share = row[j] * mask[j]
                         total += share
                         starting[j] += mass * share
-                    spans.closes[t - 1, i] = total
+                    closes[t - 1, i] = total
             for k in range(n):
-                spans.closes[t, k] = 1.0
+                closes[t, k] = 1.0
                 here[k] = starting[k]
-            for k in range(spans.links.shape[0] if t > offsets[s] else 0):  # the steps within one
-                i, j = spans.links[k, 0], spans.links[k, 1]
-                spans.goes_on[t, k] = steps.conditionals[i, j]
-                here[j] += before[i] * steps.conditionals[i, j]
+            for k in range(links.shape[0] if t > offsets[s] else 0):  # the steps within one
+                i, j = links[k, 0], links[k, 1]
+                goes_on[t, k] = rows[i, j]
+                here[j] += before[i] * rows[i, j]
             here, before = before, here
 
 
@@ -321,7 +320,8 @@ def search(
     a labelling wherever one is possible.  Where each span could be left out, those that cost more than they gain are
     negligible too, which leaves few.
     """
-    offsets, links, n = chain.offsets, spans.links, chain.ahead.shape[1]
+    transitions, offsets, ahead, _, _ = chain
+    apart, links, finish, n = spans.apart, spans.links, table.finish, ahead.shape[1]
     # the links from label i are those from first_link[i] to first_link[i + 1]
     first_link = np.zeros(n + 1, np.int64)
     for k in range(links.shape[0]):
@@ -330,9 +330,9 @@ def search(
         first_link[i + 1] = max(first_link[i + 1], first_link[i])
     follows = np.empty((n, n))
     filler = -1
-    if chain.transitions.shape[0] == 1:
-        _fill_follows(chain.transitions[0], spans.apart, follows)
-        filler = _filler(chain.transitions[0], outside, follows)
+    if transitions.shape[0] == 1:
+        _fill_follows(transitions[0], apart, follows)
+        filler = _filler(transitions[0], outside, follows)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         floor = NEGLIGIBLE
@@ -340,81 +340,76 @@ def search(
             floor = max(floor, cost / gain * (1 - 1e-9))
         for t in range(b, e):
             for j in range(n):
-                table.finish[t, j] = -np.inf
-            if filler >= 0 and chain.ahead[t, filler] == -np.inf:
+                finish[t, j] = -np.inf
+            if filler >= 0 and ahead[t, filler] == -np.inf:
                 floor = NEGLIGIBLE
-        for t in range(b, e):
-            _arrive(chain, spans, outside, cost, t, b, follows, table)
-            _follow_probable(spans, outside, gain, cost, t, e, floor, first_link, table)
         if e > b:
-            _trace_back(chain.transitions, b, e, spans, outside, cost, table, labels)
+            _fill_table(chain, spans, outside, gain, cost, b, e, floor, follows, first_link, table)
+            _trace_back(transitions, b, e, spans, outside, cost, table, labels)
 
 
 @inlined
-def _arrive(
-    chain: Chain, spans: SpanChain, outside: Bools, cost: float, t: int, b: int, follows: Floats, table: Table
-) -> None:
-    """Fill the table at token t, but for spans whose probability counts; the sequence begins at b."""
-    begin, through, finish = table.begin, table.through, table.finish
-    step, ahead, n = step_to(chain.transitions, t), chain.ahead, chain.ahead.shape[1]
-    for j in range(n):
-        begin[t, j] = 0.0 if t == b else -np.inf
-    if chain.transitions.shape[0] > 1:
-        _fill_follows(step, spans.apart, follows)
-    for i in range(n if t > b else 0):
-        value, row, here = finish[t - 1, i], follows[i], begin[t]
-        if value > -np.inf:
-            for j in range(n):
-                here[j] = max(here[j], value + row[j])
-    for j in range(n):
-        if ahead[t, j] == -np.inf:  # forbidden, or nothing may follow
-            begin[t, j] = -np.inf
-        through[t, j] = -np.inf if outside[j] else begin[t, j] - cost
-    for k in range(spans.links.shape[0] if t > b else 0):
-        i, j = spans.links[k, 0], spans.links[k, 1]
-        if step[i, j] > -np.inf and ahead[t, j] > -np.inf:
-            through[t, j] = max(through[t, j], through[t - 1, i])
-    for j in range(n):
-        value = begin[t, j] if outside[j] else through[t, j]
-        if value > finish[t, j]:
-            finish[t, j] = value
-            table.origins[t, j, 0] = -1
-
-
-@kernel
-def _follow_probable(
-    spans: SpanChain, outside: Bools, gain: float, cost: float, t: int, e: int, floor: float, first_link: Offsets,
-    table: Table,
+def _fill_table(
+    chain: Chain, spans: SpanChain, outside: Bools, gain: float, cost: float, b: int, e: int, floor: float,
+    follows: Floats, first_link: Offsets, table: Table,
 ) -> None:  # fmt: skip
-    """Put the spans that begin at token t, of a sequence that ends before e, into the table where they end."""
-    n = outside.shape[0]
+    """Fill the table for the sequence of the tokens b..e-1; finish is minus infinity before."""
+    transitions, _, ahead, _, _ = chain
+    apart, links, opens, closes, goes_on = spans
+    begin, through, finish, origins = table
+    n, shared = ahead.shape[1], transitions.shape[0] == 1
     # labels now and at the next token, and the probabilities of the best ways to them, zero for the other labels
     now, then, mass, longer = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n), np.zeros(n)
-    for first in range(n):
-        if outside[first] or table.begin[t, first] == -np.inf or not spans.opens[t, first] > floor:
-            continue
-        mass[first], now[0], count, last = spans.opens[t, first], first, 1, t
-        while count > 0:
-            for place in range(count):
-                j = now[place]
-                value = table.begin[t, first] + gain * mass[j] * spans.closes[last, j] - cost
-                if value > table.finish[last, j]:
-                    table.finish[last, j] = value
-                    table.origins[last, j, 0] = t
-                    table.origins[last, j, 1] = first
-            last, found = last + 1, 0
-            for place in range(count):
-                i = now[place]
-                for k in range(first_link[i], first_link[i + 1] if last < e else 0):
-                    j = spans.links[k, 1]
-                    product = mass[i] * spans.goes_on[last, k]
-                    if product > floor and product > longer[j]:
-                        if longer[j] == 0:
-                            then[found] = j
-                            found += 1
-                        longer[j] = product
-                mass[i] = 0.0
-            mass, longer, now, then, count = longer, mass, then, now, found
+    for t in range(b, e):
+        # what may begin here, or go on without counting
+        for j in range(n):
+            begin[t, j] = 0.0 if t == b else -np.inf
+        if not shared:
+            _fill_follows(transitions[t], apart, follows)
+        for i in range(n if t > b else 0):
+            value, row, here = finish[t - 1, i], follows[i], begin[t]
+            if value > -np.inf:
+                for j in range(n):
+                    here[j] = max(here[j], value + row[j])
+        for j in range(n):
+            if ahead[t, j] == -np.inf:  # forbidden, or nothing may follow
+                begin[t, j] = -np.inf
+            through[t, j] = -np.inf if outside[j] else begin[t, j] - cost
+        for k in range(links.shape[0] if t > b else 0):
+            i, j = links[k, 0], links[k, 1]
+            if transitions[0 if shared else t, i, j] > -np.inf and ahead[t, j] > -np.inf:
+                through[t, j] = max(through[t, j], through[t - 1, i])
+        for j in range(n):
+            value = begin[t, j] if outside[j] else through[t, j]
+            if value > finish[t, j]:
+                finish[t, j] = value
+                origins[t, j, 0] = -1
+        # the spans that begin here and whose probability counts, to where they end
+        for first in range(n):
+            if outside[first] or begin[t, first] == -np.inf or not opens[t, first] > floor:
+                continue
+            mass[first], now[0], count, last = opens[t, first], first, 1, t
+            while count > 0:
+                for place in range(count):
+                    j = now[place]
+                    value = begin[t, first] + gain * mass[j] * closes[last, j] - cost
+                    if value > finish[last, j]:
+                        finish[last, j] = value
+                        origins[last, j, 0] = t
+                        origins[last, j, 1] = first
+                last, found = last + 1, 0
+                for place in range(count):
+                    i = now[place]
+                    for k in range(first_link[i], first_link[i + 1] if last < e else 0):
+                        j = links[k, 1]
+                        product = mass[i] * goes_on[last, k]
+                        if product > floor and product > longer[j]:
+                            if longer[j] == 0:
+                                then[found] = j
+                                found += 1
+                            longer[j] = product
+                    mass[i] = 0.0
+                mass, longer, now, then, count = longer, mass, then, now, found
 
 
 @inlined
@@ -449,7 +444,8 @@ def _trace_back(
 ) -> None:
     """Write the labels of the best value of the sequence of the tokens b..e-1, last one first."""
     begin, through, finish, origins = table
-    n, label = outside.shape[0], 0
+    apart, links, _, _, goes_on = spans
+    n, label, shared = outside.shape[0], 0, transitions.shape[0] == 1
     for k in range(n):
         if finish[e - 1, k] > finish[e - 1, label]:
             label = k
@@ -458,13 +454,13 @@ def _trace_back(
         labels[t] = label
         if origins[t, label, 0] >= 0:
             last, t, label = t, origins[t, label, 0], origins[t, label, 1]
-            _span_labels(spans, t, last, label, n, labels)
+            _span_labels(links, goes_on, t, last, label, n, labels)
         elif not outside[label]:
             while through[t, label] != begin[t, label] - cost:
                 before = 0
-                for k in range(spans.links.shape[0]):
-                    i, j = spans.links[k, 0], spans.links[k, 1]
-                    possible = j == label and step_to(transitions, t)[i, j] > -np.inf
+                for k in range(links.shape[0]):
+                    i, j = links[k, 0], links[k, 1]
+                    possible = j == label and transitions[0 if shared else t, i, j] > -np.inf
                     if possible and through[t - 1, i] == through[t, label]:
                         before = i
                 label = before
@@ -474,7 +470,7 @@ def _trace_back(
             break
         before = 0
         for i in range(n):
-            possible = step_to(transitions, t)[i, label] > -np.inf and spans.apart[i, label] > 0
+            possible = transitions[0 if shared else t, i, label] > -np.inf and apart[i, label] > 0
             if possible and finish[t - 1, i] == begin[t, label]:
                 before = i
         label = before
@@ -482,15 +478,15 @@ def _trace_back(
 
 
 @inlined
-def _span_labels(spans: SpanChain, first: int, last: int, first_label: int, n: int, labels: Ints) -> None:
+def _span_labels(links: Ints, goes_on: Floats, first: int, last: int, first_label: int, n: int, labels: Ints) -> None:
     """Write the most probable labels of the span of the tokens first..last, whose first and last label are known."""
     length = last - first + 1
     mass, back = np.zeros((length, n)), np.zeros((length, n), np.int64)
     mass[0, first_label] = 1.0
     for t in range(1, length):
-        for k in range(spans.links.shape[0]):
-            i, j = spans.links[k, 0], spans.links[k, 1]
-            product = mass[t - 1, i] * spans.goes_on[first + t, k]
+        for k in range(links.shape[0]):
+            i, j = links[k, 0], links[k, 1]
+            product = mass[t - 1, i] * goes_on[first + t, k]
             if product > mass[t, j]:
                 mass[t, j] = product
                 back[t, j] = i

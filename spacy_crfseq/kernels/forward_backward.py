@@ -14,7 +14,7 @@ from ..types import Floats, Ints, Offsets, Scores
 from . import log_space
 from ._jit import inlined, kernel
 from .math import capped, exponentiate, largest, longest, padded
-from .sequences import local_scores
+from .sequences import PlainScores, local_scores
 
 TINY = 1e-25
 """Below this an alpha that was rounded to zero (under 1e-38 in float32) could have mattered by more than 1e-12."""
@@ -44,10 +44,11 @@ class Work(NamedTuple):
 
 
 @inlined
-def workspace(offsets: Offsets, scores: Scores) -> tuple[Work, float]:
+def workspace(offsets: Offsets, scores: PlainScores) -> tuple[Work, float]:
     """Return work arrays, with the potentials of shared transitions, and the maximum taken out of these."""
-    dtype = scores.emissions.dtype
-    rows, square = (longest(offsets), padded(scores.start.shape[0])), padded(scores.start.shape[0])
+    emissions, transitions, _, _ = scores
+    dtype, square = emissions.dtype, padded(emissions.shape[1])
+    rows = longest(offsets), square
     work = Work(
         np.empty(rows, dtype),
         np.empty(rows, dtype),
@@ -58,8 +59,8 @@ def workspace(offsets: Offsets, scores: Scores) -> tuple[Work, float]:
         np.zeros((square, square), dtype),
     )
     base = 0.0
-    if scores.transitions.shape[0] == 1:
-        base = transition_potentials(scores.transitions[0], work.forward, work.backward)
+    if transitions.shape[0] == 1:
+        base = transition_potentials(transitions[0], work.forward, work.backward)
     return work, base
 
 

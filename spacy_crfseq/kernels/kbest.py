@@ -126,12 +126,12 @@ def _load_steps(transitions: Floats, steps: Floats, potentials: Floats) -> float
 def _forward(scores: Scores, base: float, work: Work) -> float:
     """Fill best for one sequence; return log Z.  base is the largest of shared transitions."""
     emissions, transitions, start, end = scores
-    (length, n), width = emissions.shape, work.best.shape[1]
-    steps, potentials = work.steps, work.potentials
+    best, steps, potentials = work.best, work.steps, work.potentials
+    (length, n), width = emissions.shape, best.shape[1]
     alpha, sums, local = work.rows[0], work.rows[1], work.rows[2]
     log_z, exact = 0.0, True
     for t in range(length):
-        here = work.best[t]
+        here = best[t]
         for j in range(n):
             local[j] = emissions[t, j] + start[j] if t == 0 else emissions[t, j]
         if t == 0:
@@ -143,7 +143,7 @@ def _forward(scores: Scores, base: float, work: Work) -> float:
             if transitions.shape[0] > 1:
                 base = _load_steps(transitions[t], steps, potentials)
             log_z += base
-            before = work.best[t - 1]
+            before = best[t - 1]
             for j in range(width):
                 here[j] = -np.inf
                 sums[j] = 0.0
@@ -186,11 +186,12 @@ def _backward(scores: Scores, b: int, work: Work, labels: Ints) -> int:
     what it deviates from.
     """
     incoming, pairs, costs, values, deviations = work.incoming, work.pairs, work.costs, work.values, work.deviations
-    length = scores.emissions.shape[0]
+    best, back, (emissions, transitions, _, end) = work.best, work.back, scores
+    length = emissions.shape[0]
     for p in range(1, length):
         for j in range(incoming.shape[0]):
             pairs[p, j, 0] = NONE
-    _fill_incoming(scores, length, 0, work)
+    _fill_incoming(transitions, end, length, 0, length, best, back, incoming)
     first, _ = _best_two(incoming)
     values[0], deviations[0, 0], deviations[0, 1], deviations[0, 2] = incoming[first], 0, length, first
     count, r = 1 if incoming[first] > -np.inf else 0, 0
@@ -201,7 +202,8 @@ def _backward(scores: Scores, b: int, work: Work, labels: Ints) -> int:
             row[t] = labels[earlier, b + t]
         row[place - 1] = label
         # the next best predecessor at the same place
-        _fill_incoming(scores, place, row[place] if place < length else 0, work)
+        after = row[place] if place < length else 0
+        _fill_incoming(transitions, end, place, after, length, best, back, incoming)
         following = _next_best(incoming, label)
         if following >= 0:
             loss = incoming[label] - incoming[following]
@@ -210,7 +212,7 @@ def _backward(scores: Scores, b: int, work: Work, labels: Ints) -> int:
         for p in range(place - 1, 0, -1):
             here = row[p]
             if pairs[p, here, 0] == NONE:
-                _fill_incoming(scores, p, here, work)
+                _fill_incoming(transitions, end, p, here, length, best, back, incoming)
                 first, second = _best_two(incoming)
                 pairs[p, here, 0], pairs[p, here, 1] = first, second
                 costs[p, here] = incoming[first] - incoming[second] if second >= 0 else np.inf
@@ -221,20 +223,20 @@ def _backward(scores: Scores, b: int, work: Work, labels: Ints) -> int:
 
 
 @inlined
-def _fill_incoming(scores: Scores, p: int, j: int, work: Work) -> None:
+def _fill_incoming(
+    transitions: Floats, end: Floats, p: int, j: int, length: int, best: Floats, back: Floats, incoming: Floats
+) -> None:
     """Write to incoming [L] the score of the best path to each label at the place p - 1, with the step to j at p."""
-    before, incoming, end, back, step = work.best[p - 1], work.incoming, scores.end, work.back[j], work.back
-    if p < scores.transitions.shape[0]:
-        step = scores.transitions[p]
-    if p == scores.emissions.shape[0]:
+    before = best[p - 1]
+    if p == length:
         for i in range(incoming.shape[0]):
             incoming[i] = before[i] + end[i]
-    elif scores.transitions.shape[0] == 1:
+    elif transitions.shape[0] == 1:
         for i in range(incoming.shape[0]):
-            incoming[i] = before[i] + back[i]
+            incoming[i] = before[i] + back[j, i]
     else:
         for i in range(incoming.shape[0]):
-            incoming[i] = before[i] + step[i, j]
+            incoming[i] = before[i] + transitions[p, i, j]
 
 
 @inlined

@@ -37,7 +37,10 @@ from . import log_space
 from ._jit import inlined, kernel
 from .forward_backward import FAINT, HUGE, LARGE, Work, multiply, transition_potentials
 from .math import capped
-from .sequences import Spans, add_counts, part, path_score
+from .sequences import PlainScores, Spans, add_counts, part, path_score
+
+_NO_NUMBERS: Floats = np.zeros(0)
+_NO_SPANS = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.bool_), _NO_NUMBERS
 
 
 class Sums(NamedTuple):
@@ -57,12 +60,12 @@ def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad
     offsets [N + 1], gold [T] (negative: summed out), weights [N]; the gradients have the shapes of the scores.  Where
     gold labels are missing, log P is the log of the sum over all completions (Tsuboi et al. 2008, eq. 4).
     """
-    return expectations(scores, offsets, gold, weights, grad, cap, np.zeros(0))
+    return expectations((*scores,), offsets, gold, weights, (*grad,), cap, _NO_NUMBERS)
 
 
 @kernel
 def expectations(
-    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, cap: float, log_z: Floats
+    scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float, log_z: Floats
 ) -> float:
     """Do the work of `log_loss`.
 
@@ -70,6 +73,7 @@ def expectations(
     sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.
     """
     work, base = scaled.workspace(offsets, scores)
+    d_transitions, dtype = grad[1], scores[0].dtype
     loss = 0.0
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
@@ -97,8 +101,8 @@ def expectations(
         if gold.shape[0] == 0:
             log_z[s] = free
         elif missing == 0:
-            add_counts(gold[b:e], scores.emissions.dtype.type(-factor * slope), d_here)
-    scaled.add_shared_transitions(work, grad.transitions)
+            add_counts(gold[b:e], dtype.type(-factor * slope), d_here)
+    scaled.add_shared_transitions(work, d_transitions)
     return loss
 
 
@@ -110,12 +114,19 @@ def _count_missing(gold: Ints) -> int:
     return missing
 
 
-@kernel
 def pointwise(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, cap: float) -> float:
     """Return the sum over positions t with a gold label of ``weight * phi(-log P(gold_t | x))``; add its gradient.
 
     Shapes and phi as in `log_loss`; a position has the weight of its sequence.
     """
+    return _pointwise((*scores,), offsets, gold, weights, (*grad,), cap)
+
+
+@kernel
+def _pointwise(
+    scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float
+) -> float:
+    """Do the work of `pointwise`."""
     work, _ = scaled.workspace(offsets, scores)
     alpha, scale = work.alpha, work.scale
     sums = Sums(np.empty_like(alpha), np.empty_like(alpha), np.empty_like(scale), np.empty_like(scale))
@@ -131,7 +142,7 @@ def pointwise(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, gra
         else:
             value = log_space.pointwise(here, gold[b:e], weights[s], cap, d_here)
         loss += weights[s] * value
-    scaled.add_shared_transitions(work, grad.transitions)
+    scaled.add_shared_transitions(work, grad[1])
     return loss
 
 
@@ -231,9 +242,7 @@ def _add_covariances(transitions: Floats, work: Work, sums: Sums, grad: Scores) 
 
 def posterior(scores: Scores, offsets: Offsets, marginals: Floats, log_z: Floats) -> None:
     """Write P(y_t = k | x) to marginals [T, L] and log Z of each sequence to log_z [N]."""
-    none, nowhere = np.zeros(0, np.int32), np.zeros(0, np.int64)
-    spans = Spans(none, nowhere, nowhere, np.zeros((0, 0), np.bool_), np.zeros(0))
-    probabilities(scores, offsets, marginals, log_z, spans)
+    probabilities((*scores,), offsets, marginals, log_z, _NO_SPANS)
 
 
 def span_probabilities(
@@ -245,26 +254,32 @@ def span_probabilities(
     belongs to the same span: ``inside[i, j]`` tells whether j right after i goes on with it.  Spans are in order, do
     not overlap, and lie within their sequences.
     """
-    spans = Spans(labels, starts, ends, inside, out)
-    probabilities(scores, offsets, scores.emissions[:0], np.empty(len(offsets) - 1), spans)
+    spans = labels, starts, ends, inside, out
+    probabilities((*scores,), offsets, scores.emissions[:0], np.empty(len(offsets) - 1), spans)
 
 
 @kernel
-def probabilities(scores: Scores, offsets: Offsets, marginals: Floats, log_z: Floats, spans: Spans) -> None:
+def probabilities(
+    scores: PlainScores,
+    offsets: Offsets,
+    marginals: Floats,
+    log_z: Floats,
+    spans: tuple[Ints, Offsets, Offsets, Bools, Floats],
+) -> None:
     """Do the work of `posterior`, and of `span_probabilities` where there are spans.
 
     One kernel, since most of the time that compiling takes goes to the recursions that both need.  Without marginals,
     sequences that have no span are left out.
     """
-    n, labels = scores.start.shape[0], spans.labels
+    labels, starts, ends, inside, out = spans
     work, base = scaled.workspace(offsets, scores)
-    alpha, beta = work.alpha, work.beta
+    alpha, beta, n = work.alpha, work.beta, scores[0].shape[1]
     p = 0
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         log_z[s] = 0
         first = p
-        while p < spans.starts.shape[0] and spans.starts[p] < e:
+        while p < starts.shape[0] and starts[p] < e:
             p += 1
         if e == b or (first == p and marginals.shape[0] == 0):
             continue
@@ -275,29 +290,32 @@ def probabilities(scores: Scores, offsets: Offsets, marginals: Floats, log_z: Fl
             log_sum, exact = scaled.forward(here.transitions, base, length, work)
         if exact:
             exact = scaled.backward(here.transitions, length, work, HUGE)
-        own = Spans(labels[b:e], spans.starts[first:p] - b, spans.ends[first:p] - b, spans.inside, spans.out[first:p])
         if exact:
             log_z[s] = log_sum + maxima
             for t in range(wanted.shape[0]):
                 row, a, z = wanted[t], alpha[t], beta[t]
                 for k in range(n):
                     row[k] = a[k] * z[k]
-            for q in range(p - first):
-                own.out[q] = _span_probability(here.transitions, own.starts[q], own.ends[q], length, own, work)
+            for q in range(first, p):
+                span, known = (starts[q] - b, ends[q] - b), labels[b:e]
+                out[q] = _span_probability(here.transitions, span, length, known, inside, work)
         else:
+            own = Spans(labels[b:e], starts[first:p] - b, ends[first:p] - b, inside, out[first:p])
             log_z[s] = log_space.probabilities(here, wanted, own)
 
 
 @inlined
-def _span_probability(transitions: Floats, first: int, after: int, length: int, spans: Spans, work: Work) -> float:
-    """Return the probability of the span of the tokens first..after-1.
+def _span_probability(
+    transitions: Floats, span: tuple[int, int], length: int, labels: Ints, inside: Bools, work: Work
+) -> float:
+    """Return the probability of a span, the tokens first..after-1.
 
     In float64, with m_t(i, j) = M(i, j) e_t(j) c_t and sums over labels that do not go on with the span::
 
         sum_i alpha_{first-1}(i) m(i, l_first) * product_t m(l_{t-1}, l_t) * sum_j m(l_{after-1}, j) beta_after(j)
     """
     potentials, alpha, beta, scale, forward, backward, _ = work
-    n, shared, labels, inside = transitions.shape[1], transitions.shape[0] == 1, spans.labels, spans.inside
+    n, shared, (first, after) = transitions.shape[1], transitions.shape[0] == 1, span
     label, total = labels[first], 0.0
     if first == 0:
         total += alpha[first, label]

@@ -11,13 +11,12 @@ import numpy as np
 from ..types import Floats, Ints, Offsets, Scores
 from ._jit import inlined, kernel
 from .math import exponentiate, largest, log_add, log_sum, padded
-from .sequences import part, step_to
+from .sequences import PlainScores, part, step_to
 
 TINY = 1e-250
 """A sum of scaled potentials below this is done again in log space."""
 
 
-@kernel
 def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores) -> float:
     """Return the sum over sequences of ``weight * -log P(gold | x)`` and add its gradient.
 
@@ -25,50 +24,60 @@ def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad
     L numbers of work; labels that are missing (negative) are summed out, L x L for each.  Nothing follows from
     a missing label after which none is known.
     """
-    dtype = scores.emissions.dtype
-    row = np.full(padded(scores.start.shape[0]), -np.inf, dtype)
-    loss = 0.0
+    return _log_loss((*scores,), offsets, gold, weights, (*grad,))
+
+
+@kernel
+def _log_loss(scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores) -> float:
+    """Do the work of `log_loss`."""
+    emissions, transitions, start, end = scores
+    d_emissions, d_transitions, d_start, d_end = grad
+    dtype, loss = emissions.dtype, 0.0
+    row = np.full(padded(start.shape[0]), -np.inf, dtype)
     for s in range(weights.shape[0]):
         b, e = offsets[s], offsets[s + 1]
-        if e == b or weights[s] == 0:
-            continue
-        here, labels, d_here = part(scores, b, e), gold[b:e], part(grad, b, e)
-        t, f = 0, dtype.type(weights[s])
-        while t < e - b:
+        t, f = b, dtype.type(weights[s])
+        while t < e and weights[s] != 0:
             last = t
-            while last < e - b - 1 and labels[last] < 0:
+            while last < e - 1 and gold[last] < 0:
                 last += 1
-            if labels[last] < 0:
+            if gold[last] < 0:
                 break
             if last > t:
-                loss -= weights[s] * _sum_out(here, labels, t, last, weights[s], d_here)
+                loss -= weights[s] * _sum_out(scores, gold, b, e, t, last, weights[s], grad)
             else:
-                log_p = _fill_gradient(here, labels, t, f, row)
+                before, ends = gold[t - 1] if t > b else -1, t == e - 1
+                log_p = _fill_gradient(emissions, transitions, start, end, t, before, ends, gold[t], f, row)
                 loss -= weights[s] * log_p
                 if log_p > -np.inf:
-                    _add_row(row, t, labels[t - 1] if t > 0 else -1, d_here)
+                    _add_row(row, t, before, ends, d_emissions, d_transitions, d_start, d_end)
             t = last + 1
     return loss
 
 
 @inlined
-def _fill_gradient(scores: Scores, gold: Ints, t: int, factor: float, row: Floats) -> float:
-    """Return log P(gold_t | gold_{t-1}), and write factor times the gradient of its negative to row [P].
+def _fill_gradient(
+    emissions: Floats, transitions: Floats, start: Floats, end: Floats, t: int, before: int, ends: bool, label: int,
+    factor: float, row: Floats,
+) -> float:  # fmt: skip
+    """Return log P(label | before) at token t, and write factor times the gradient of its negative to row [P].
 
-    Nothing is written where that is minus infinity.
+    before is -1 at the first token, ends true at the last one.  Nothing is written where log P is minus infinity.
     """
-    emissions, transitions, start, end = scores
-    n = start.shape[0]
-    for k in range(n, row.shape[0]):
+    n, source = start.shape[0], 0 if transitions.shape[0] == 1 else t
+    for k in range(row.shape[0]):
         row[k] = -np.inf
-    before = start if t == 0 else step_to(transitions, t)[max(gold[t - 1], 0)]
-    for k in range(n):
-        row[k] = emissions[t, k] + before[k]
-    if t == emissions.shape[0] - 1:
+    if before < 0:
+        for k in range(n):
+            row[k] = emissions[t, k] + start[k]
+    else:
+        for k in range(n):
+            row[k] = emissions[t, k] + transitions[source, before, k]
+    if ends:
         for k in range(n):
             row[k] += end[k]
     top = largest(row)
-    score = row[gold[t]] - top
+    score = row[label] - top
     if not score > -np.inf:
         return -np.inf
     for k in range(row.shape[0]):
@@ -80,21 +89,26 @@ def _fill_gradient(scores: Scores, gold: Ints, t: int, factor: float, row: Float
     share = factor / total
     for k in range(row.shape[0]):
         row[k] *= share
-    row[gold[t]] -= factor
+    row[label] -= factor
     return np.float64(score) - np.log(np.float64(total))
 
 
 @kernel
-def _add_row(row: Floats, t: int, before: int, grad: Scores) -> None:
+def _add_row(
+    row: Floats, t: int, before: int, ends: bool, d_emissions: Floats, d_transitions: Floats, d_start: Floats,
+    d_end: Floats,
+) -> None:  # fmt: skip
     """Add the gradient [L] of the scores of token t after the label `before` (-1 for none) to what they consist of."""
-    d_emissions, d_transitions, d_start, d_end = grad
-    n = d_start.shape[0]
+    n, source = d_start.shape[0], 0 if d_transitions.shape[0] == 1 else t
     for k in range(n):
         d_emissions[t, k] += row[k]
-    target = d_start if before < 0 else step_to(d_transitions, t)[before]
-    for k in range(n):
-        target[k] += row[k]
-    if t == d_emissions.shape[0] - 1:
+    if before < 0:
+        for k in range(n):
+            d_start[k] += row[k]
+    else:
+        for k in range(n):
+            d_transitions[source, before, k] += row[k]
+    if ends:
         for k in range(n):
             d_end[k] += row[k]
 
@@ -119,12 +133,16 @@ def _log_softmax(scores: Scores, t: int, before: int, out: Floats) -> float:
 
 
 @kernel
-def _sum_out(scores: Scores, gold: Ints, first: int, last: int, weight: float, grad: Scores) -> float:
+def _sum_out(
+    scores: PlainScores, gold: Ints, b: int, e: int, first: int, last: int, weight: float, grad: PlainScores
+) -> float:
     """Return log P(y_last | y_{first-1}), the labels between summed out; subtract its gradient times weight.
 
-    A forward and a backward recursion over log probabilities, in float64.
+    A forward and a backward recursion over log probabilities, in float64.  The sequence has the tokens b..e-1.
     """
-    n, length = scores.start.shape[0], last - first + 1
+    here, (d_emissions, d_transitions, d_start, d_end) = part(scores, b, e), part(grad, b, e)
+    gold, first, last = gold[b:e], first - b, last - b
+    n, length = d_start.shape[0], last - first + 1
     steps = np.full((length, n, n), -np.inf)
     known = -1 if first == 0 else gold[first - 1]
     # row p of alpha belongs to the label before token first + p: at first the known one, of row 0 if there is none
@@ -133,29 +151,30 @@ def _sum_out(scores: Scores, gold: Ints, first: int, last: int, weight: float, g
     for p in range(length):
         for i in range(n):
             if alpha[p, i] > -np.inf:
-                _log_softmax(scores, first + p, i if p > 0 else known, steps[p, i])
+                _log_softmax(here, first + p, i if p > 0 else known, steps[p, i])
                 for j in range(n):
                     alpha[p + 1, j] = log_add(alpha[p + 1, j], alpha[p, i] + steps[p, i, j])
     total = alpha[length, gold[last]]
     if total == -np.inf:
         return total
     beta[length - 1, gold[last]] = 0
-    row = np.empty(n, scores.emissions.dtype)
+    row = np.empty(n, d_emissions.dtype)
     for p in range(length - 1, -1, -1):
         for i in range(n):
             if alpha[p, i] == -np.inf:
                 continue
-            here = -np.inf
+            onward = -np.inf
             for j in range(n):
-                here = log_add(here, steps[p, i, j] + beta[p, j])
+                onward = log_add(onward, steps[p, i, j] + beta[p, j])
             if p > 0:
-                beta[p - 1, i] = here
+                beta[p - 1, i] = onward
             # how often a path is at i, times the softmax there, less how often it goes on to j
-            visited = np.exp(alpha[p, i] + here - total)
+            visited = np.exp(alpha[p, i] + onward - total)
             for j in range(n):
                 taken = np.exp(alpha[p, i] + steps[p, i, j] + beta[p, j] - total)
                 row[j] = weight * (visited * np.exp(steps[p, i, j]) - taken)
-            _add_row(row, first + p, i if p > 0 else known, grad)
+            t, label = first + p, i if p > 0 else known
+            _add_row(row, t, label, t == d_emissions.shape[0] - 1, d_emissions, d_transitions, d_start, d_end)
     return total
 
 

@@ -251,6 +251,30 @@ def add_square(typing_context: Any, target: Any, tokens: Any, column: Any, tile:
 
 
 @intrinsic
+def lane_maxima(typing_context: Any, tile: Any, n: Any, tops: Any) -> Any:
+    """Write to tops [LANES] the maxima over the first n rows of tile [P, LANES]."""
+    signature = types.void(tile, types.intp, tops)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        source, target = (_array(context, builder, signature.args[k], args[k]) for k in (0, 2))
+        vector = _vector_of(tile)
+        lanes = [_number(lane) for lane in range(0, LANES, vector.count)]
+        largest = [cgutils.alloca_once(builder, vector) for _ in lanes]
+        for top, lane in zip(largest, lanes, strict=True):
+            builder.store(_load(builder, source, lane, vector), top)
+        with cgutils.for_range(builder, args[1]) as loop:
+            row = builder.mul(loop.index, _number(LANES))
+            for top, lane in zip(largest, lanes, strict=True):
+                value, best = _load(builder, source, builder.add(row, lane), vector), builder.load(top)
+                builder.store(builder.select(builder.fcmp_ordered(">", value, best), value, best), top)
+        for top, lane in zip(largest, lanes, strict=True):
+            _store(builder, builder.load(top), target, lane)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
 def add_corner(typing_context: Any, out: Any, u: Any, v: Any, row: Any, column: Any, steps: Any) -> Any:
     """Add to `out` [P, P] the PANEL x PANEL corner at (row, column) of ``sum_t u[t] v[t + 1]'``, t < steps.
 

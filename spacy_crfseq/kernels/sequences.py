@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from ._jit import inlined, kernel
+
+PlainScores: TypeAlias = tuple[Floats, Floats, Floats, Floats]
+"""`Scores` as a plain tuple, whose type numba finds at once; with named ones each call takes 0.4 microseconds more."""
 
 
 class Spans(NamedTuple):
@@ -27,12 +30,12 @@ class Spans(NamedTuple):
 
 
 @inlined
-def part(scores: Scores, b: int, e: int) -> Scores:
+def part(scores: PlainScores, b: int, e: int) -> Scores:
     """Return the scores of the tokens b..e-1, or their gradient."""
-    steps = scores.transitions
+    emissions, steps, start, end = scores
     if steps.shape[0] > 1:
         steps = steps[b:e]
-    return Scores(scores.emissions[b:e], steps, scores.start, scores.end)
+    return Scores(emissions[b:e], steps, start, end)
 
 
 @kernel
@@ -71,12 +74,12 @@ def step_to(transitions: Floats, t: int) -> Floats:
 def path_score(scores: Scores, labels: Ints) -> float:
     """Return the score of the labels [n] of one sequence, in float64."""
     emissions, transitions, start, end = scores
-    length = emissions.shape[0]
+    length, shared = emissions.shape[0], transitions.shape[0] == 1
     score = np.float64(start[labels[0]]) + end[labels[length - 1]]
     for t in range(length):
         score += emissions[t, labels[t]]
         if t > 0:
-            score += step_to(transitions, t)[labels[t - 1], labels[t]]
+            score += transitions[0 if shared else t, labels[t - 1], labels[t]]
     return score
 
 
@@ -84,10 +87,10 @@ def path_score(scores: Scores, labels: Ints) -> float:
 def add_counts(labels: Ints, factor: float, grad: Scores) -> None:
     """Add factor times the counts of the labels [n] of one sequence to `grad`."""
     d_emissions, d_transitions, d_start, d_end = grad
-    length = d_emissions.shape[0]
+    length, shared = d_emissions.shape[0], d_transitions.shape[0] == 1
     d_start[labels[0]] += factor
     d_end[labels[length - 1]] += factor
     for t in range(length):
         d_emissions[t, labels[t]] += factor
         if t > 0:
-            step_to(d_transitions, t)[labels[t - 1], labels[t]] += factor
+            d_transitions[0 if shared else t, labels[t - 1], labels[t]] += factor

@@ -16,7 +16,7 @@ import numpy as np
 from ..types import Floats, Ints, Offsets, Scores
 from ._jit import kernel
 from .math import LANES, longest
-from .sequences import add_counts, part, path_score
+from .sequences import PlainScores, part
 
 GROUP = 4
 """Labels whose steps are compared at a time."""
@@ -24,12 +24,17 @@ SAFETY = 1e-6
 """Relative; far above the rounding error of a difference of two scores."""
 
 
-@kernel
 def best_paths(scores: Scores, offsets: Offsets, labels: Ints, best_scores: Floats) -> None:
     """Write the best labels [T] and each best path's score [N] (float64, minus infinity where no path is allowed).
 
-    emissions [T, L], transitions [1 or T, L, L], start and end [L]; minus infinity forbids a label or a step.
+    Scores of minus infinity forbid a label or a step.
     """
+    _best_paths((*scores,), offsets, labels, best_scores)
+
+
+@kernel
+def _best_paths(scores: PlainScores, offsets: Offsets, labels: Ints, best_scores: Floats) -> None:
+    """Do the work of `best_paths`."""
     emissions, transitions, start, end = scores
     n = emissions.shape[1]
     padded = (n + LANES - 1) // LANES * LANES
@@ -204,7 +209,6 @@ def _trace_back(
     return score
 
 
-@kernel
 def max_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, cost: float, grad: Scores) -> float:
     """Return the sum over sequences of ``weight * (max_y [score(y) + cost * errors(y)] - max_{z ~ gold} score(z))``.
 
@@ -212,6 +216,14 @@ def max_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, cost
     subgradient, the counts of y less those of z, is added to the gradients, whose shapes are those of the scores; gold
     [T] is negative where missing, weights [N].
     """
+    return _max_loss((*scores,), offsets, gold, weights, cost, (*grad,))
+
+
+@kernel
+def _max_loss(
+    scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, cost: float, grad: PlainScores
+) -> float:
+    """Do the work of `max_loss`."""
     emissions, transitions, start, end = scores
     n_tokens, n = emissions.shape
     raised, masked = emissions, emissions
@@ -225,8 +237,8 @@ def max_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, cost
                     raised[t, k] = emissions[t, k]
     best = np.empty(weights.shape[0])
     rival, target = np.empty(n_tokens, np.int32), gold
-    rival_scores = Scores(raised, transitions, start, end)
-    best_paths(rival_scores, offsets, rival, best)
+    rival_scores = raised, transitions, start, end
+    _best_paths(rival_scores, offsets, rival, best)
     if n_tokens and gold.min() < 0:
         masked, target = emissions.copy(), np.empty(n_tokens, np.int32)
         for t in range(n_tokens):
@@ -234,7 +246,7 @@ def max_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, cost
                 for k in range(n):
                     masked[t, k] = -np.inf
                 masked[t, gold[t]] = emissions[t, gold[t]]
-        best_paths(Scores(masked, transitions, start, end), offsets, target, best)
+        _best_paths((masked, transitions, start, end), offsets, target, best)
         for t in range(n_tokens):
             if gold[t] >= 0:
                 target[t] = gold[t]
@@ -252,5 +264,18 @@ def max_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, cost
 @kernel
 def _count(scores: Scores, labels: Ints, weight: float, grad: Scores) -> float:
     """Add weight times the counts of the labels of one sequence; return their score, in float64."""
-    add_counts(labels, scores.emissions.dtype.type(weight), grad)
-    return path_score(scores, labels)
+    emissions, transitions, start, end = scores
+    d_emissions, d_transitions, d_start, d_end = grad
+    f, last, shared = d_start.dtype.type(weight), labels.shape[0] - 1, transitions.shape[0] == 1
+    score = np.float64(start[labels[0]]) + end[labels[last]]
+    d_start[labels[0]] += f
+    d_end[labels[last]] += f
+    for t in range(last + 1):
+        here = labels[t]
+        score += emissions[t, here]
+        d_emissions[t, here] += f
+        if t > 0:
+            place, before = 0 if shared else t, labels[t - 1]
+            score += transitions[place, before, here]
+            d_transitions[place, before, here] += f
+    return score
