@@ -388,22 +388,17 @@ def exchange(
     slopes, masses [n, 2] old and new slope of each sequence, and the same times 1 - P(gold); an old slope of 0 means
     that the sequence is not in the sums yet.
     """
-    text, at, visited = data.text, 0, 0
+    text, at = data.text, 0
     room, offsets, moved = _room(data.local.shape[1]), text.offsets, chains.moved
     free, clamped, new_free, new_clamped = chains.free, chains.clamped, chains.new_free, chains.new_clamped
     (forward, backward, _), (new_forward, new_backward, _) = free, new_free
-    with_pairs = text.pair_ptr.shape[0] > 0
-    if not with_pairs:
-        _fill_steps(at, at, data, steps)
+    visited = _count_tokens(sequences, data, chains, slopes, sums, room)
+    _count_steps(sequences, data, chains, steps, change, slopes, sums, room)
     for i in range(sequences.shape[0]):
         n = sequences[i]
         first, last, partial = offsets[n], offsets[n + 1], text.partial[n]
         shift = at - first  # from a token to its place in the new chains
         at += last - first
-        if with_pairs:
-            _fill_steps(first, last, data, steps)
-        visited += _count_tokens(n, shift, data, chains, slopes[i], sums, room)
-        _count_steps(n, shift, data, chains, steps, change, slopes[i], sums, room)
         for t in range(first, last):
             if moved[shift + t]:
                 _copy(new_forward[shift + t], forward[t])
@@ -419,88 +414,104 @@ def exchange(
 
 
 @kernel
-def _count_tokens(n: int, shift: int, data: Data, chains: Chains, slopes: Numbers, sums: Sums, room: Room) -> int:
-    """Take the old parts of labels off the sums and add the new ones, for sequence n; return how many changed."""
+def _count_tokens(sequences: Offsets, data: Data, chains: Chains, slopes: Numbers, sums: Sums, room: Room) -> int:
+    """Take the old parts of labels off the sums and add the new ones; return how many changed."""
     text, rows, d, p, q, n_labels = data.text, data.rows, room.d, room.p, room.q, data.local.shape[1]
-    shared, visited, moved, both, dirty = sums.shared[sums.groups[n]], 0, chains.moved, sums.both, sums.dirty
+    at, visited, moved, both, dirty = 0, 0, chains.moved, sums.both, sums.dirty
     (forward, backward, _), (new_forward, new_backward, _) = chains.free, chains.new_free
     gold, ids, ptr = text.gold, text.ids, text.ptr
-    first, last, partial = text.offsets[n], text.offsets[n + 1], text.partial[n]
-    for t in range(first, last):
-        if slopes[0] == slopes[1] and not moved[shift + t]:
-            continue
-        visited += 1
-        d[:] = 0
-        for is_new in range(2):
-            slope = slopes[1] if is_new else -slopes[0]
-            if slope == 0:
+    for i in range(sequences.shape[0]):
+        n, old_slope, new_slope = sequences[i], slopes[i, 0], slopes[i, 1]
+        shared, partial = sums.shared[sums.groups[n]], text.partial[n]
+        first, last = text.offsets[n], text.offsets[n + 1]
+        shift = at - first  # from a token to its place in the new chains
+        at += last - first
+        for t in range(first, last):
+            if old_slope == new_slope and not moved[shift + t]:
                 continue
-            place = shift + t if is_new else t
-            if is_new:
-                _at_token(new_forward[place], new_backward[place], p)
-            else:
-                _at_token(forward[place], backward[place], p)
-            if partial:
-                clamped = _which(chains, is_new, 1)
-                _at_token(clamped.forward[place], clamped.backward[place], q)
-            _add_parts(slope, p, q, -1 if partial else gold[t], d)
-        _scatter(ids[ptr[t] : ptr[t + 1]], rows, d, both, dirty)
-        if t == first:
-            _add_parts_to(d, shared[n_labels * n_labels :])
-        if t == last - 1:
-            _add_parts_to(d, shared[n_labels * n_labels + n_labels :])
+            visited += 1
+            d[:] = 0
+            for is_new in range(2):
+                slope = new_slope if is_new else -old_slope
+                if slope == 0:
+                    continue
+                place = shift + t if is_new else t
+                if is_new:
+                    _at_token(new_forward[place], new_backward[place], p)
+                else:
+                    _at_token(forward[place], backward[place], p)
+                if partial:
+                    clamped = _which(chains, is_new, 1)
+                    _at_token(clamped.forward[place], clamped.backward[place], q)
+                _add_parts(slope, p, q, -1 if partial else gold[t], d)
+            _scatter(ids[ptr[t] : ptr[t + 1]], rows, d, both, dirty)
+            if t == first:
+                _add_parts_to(d, shared[n_labels * n_labels :])
+            if t == last - 1:
+                _add_parts_to(d, shared[n_labels * n_labels + n_labels :])
     return visited
 
 
 @kernel
 def _count_steps(
-    n: int, shift: int, data: Data, chains: Chains, steps: Steps, change: Change, slopes: Numbers, sums: Sums,
+    sequences: Offsets, data: Data, chains: Chains, steps: Steps, change: Change, slopes: Numbers, sums: Sums,
     room: Room,
 ) -> None:  # fmt: skip
-    """Take the old parts of steps off the sums and add the new ones, for sequence n."""
+    """Take the old parts of steps off the sums and add the new ones."""
     text, dd, n_labels, changed, moved = data.text, room.dd, data.local.shape[1], data.changed, chains.moved
     local, gold, ahead, left, right, counts = data.local, text.gold, room.ahead, room.left, room.right, room.counts
     all_logs, all_powers, _ = steps
-    first, last, partial = text.offsets[n], text.offsets[n + 1], text.partial[n]
-    shared, with_pairs, nothing = sums.shared[sums.groups[n]], text.pair_ptr.shape[0] > 0, Change(-1, 0, 0.0)
-    for t in range(first + 1, last):
-        if slopes[0] == slopes[1] and not (moved[shift + t] or moved[shift + t - 1] or changed[t]):
-            continue
-        s, slow = t - first if with_pairs else 0, with_pairs or partial
-        dd[:] = 0
-        for is_new in range(2):
-            slope, place = slopes[1] if is_new else -slopes[0], shift + t if is_new else t
-            if slope == 0:
-                continue
-            # the old scores are those of now less the change
-            undo = change if changed[t] and not is_new else nothing
-            for part in range(2 if partial else 1):
-                chain = _which(chains, is_new, part)
-                _ahead(local[t], chain.backward[place], gold[t] if part else -1, ahead)
-                if undo.before < 0:
-                    ahead[undo.column] -= undo.by
-                before = chain.forward[place - 1]
-                if not (with_pairs or partial):  # all steps have the same potentials: counts are multiplied at the end
-                    _exponentials(before, left)
-                    _exponentials(ahead, right)
-                    if _count_step(slope, left, all_powers[0], right, gold[t - 1], gold[t], counts, shared):
-                        continue
-                    slow = True
-                out = room.qq if part else room.pp
-                _at_step(before, all_logs[s], all_powers[s], ahead, undo, left, right, out)
-                if part == partial:
-                    known = -1 if partial else gold[t - 1] * n_labels + gold[t]
-                    pairs = n_labels * n_labels
-                    _add_parts(slope, room.pp.reshape(pairs), room.qq.reshape(pairs), known, dd)
-        if slow:
-            _add_parts_to(dd, shared)
+    at, with_pairs, nothing = 0, text.pair_ptr.shape[0] > 0, Change(-1, 0, 0.0)
+    if not with_pairs:
+        _fill_steps(at, at, data, steps)
+    for i in range(sequences.shape[0]):
+        n, old_slope, new_slope = sequences[i], slopes[i, 0], slopes[i, 1]
+        shared, partial = sums.shared[sums.groups[n]], text.partial[n]
+        first, last = text.offsets[n], text.offsets[n + 1]
+        shift = at - first
+        at += last - first
         if with_pairs:
-            ids = text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]]
-            _scatter(ids, data.rows, dd, sums.both, sums.dirty)
-    for a in range(n_labels):
-        for k in range(n_labels):
-            shared[a * n_labels + k, 0] += counts[a, k] * all_powers[0, a, k]
-            counts[a, k] = 0
+            _fill_steps(first, last, data, steps)
+        for t in range(first + 1, last):
+            if old_slope == new_slope and not (moved[shift + t] or moved[shift + t - 1] or changed[t]):
+                continue
+            s, slow = t - first if with_pairs else 0, with_pairs or partial
+            dd[:] = 0
+            for is_new in range(2):
+                slope, place = new_slope if is_new else -old_slope, shift + t if is_new else t
+                if slope == 0:
+                    continue
+                # the old scores are those of now less the change
+                undo = change if changed[t] and not is_new else nothing
+                for part in range(2 if partial else 1):
+                    chain = _which(chains, is_new, part)
+                    _ahead(local[t], chain.backward[place], gold[t] if part else -1, ahead)
+                    if undo.before < 0:
+                        ahead[undo.column] -= undo.by
+                    before = chain.forward[place - 1]
+                    if not (
+                        with_pairs or partial
+                    ):  # all steps have the same potentials: counts are multiplied at the end
+                        _exponentials(before, left)
+                        _exponentials(ahead, right)
+                        if _count_step(slope, left, all_powers[0], right, gold[t - 1], gold[t], counts, shared):
+                            continue
+                        slow = True
+                    out = room.qq if part else room.pp
+                    _at_step(before, all_logs[s], all_powers[s], ahead, undo, left, right, out)
+                    if part == partial:
+                        known = -1 if partial else gold[t - 1] * n_labels + gold[t]
+                        pairs = n_labels * n_labels
+                        _add_parts(slope, room.pp.reshape(pairs), room.qq.reshape(pairs), known, dd)
+            if slow:
+                _add_parts_to(dd, shared)
+            if with_pairs:
+                ids = text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]]
+                _scatter(ids, data.rows, dd, sums.both, sums.dirty)
+        for a in range(n_labels):
+            for k in range(n_labels):
+                shared[a * n_labels + k, 0] += counts[a, k] * all_powers[0, a, k]
+                counts[a, k] = 0
 
 
 @kernel

@@ -354,6 +354,7 @@ def _fill_table(
     follows: Floats, first_link: Offsets, table: Table,
 ) -> None:  # fmt: skip
     """Fill the table for the sequence of the tokens b..e-1; finish is minus infinity before."""
+    # one long function: parts that take these tuples at each token would count references to all arrays
     transitions, _, ahead, _, _ = chain
     apart, links, opens, closes, goes_on = spans
     begin, through, finish, origins = table

@@ -154,6 +154,7 @@ def _pointwise_sums(
 
     If so, a is filled, potentials hold the gradient of the emissions, beta c_t e_t(j) beta_t(j) and b holds w.
     """
+    # long, since the three passes share their arrays and give up together
     potentials, alpha, beta, scale, forward, backward, _ = work
     a, b, pull, push = sums
     transitions, length = scores.transitions, scores.emissions.shape[0]

@@ -86,6 +86,7 @@ def _best_scores(
     needed: not a number in column 0 means that a row has not been.  previous [L + GROUP] holds 0, 1, 2, ... where
     transitions are per position.  rows [3, P] and lanes are work space.
     """
+    # one long function: parts that take these arrays at each token would count references to them
     n = emissions.shape[1]
     padded = best.shape[1]
     shared = transitions.shape[0] == 1
