@@ -31,6 +31,7 @@ AHEAD_SPARSE = 8
 """The same for sparse rows."""
 
 
+# Long, since it holds the types and the code generators of two builtins that share their address arithmetic.
 def _pair_kernels(size: int) -> tuple[Any, Any]:
     """Return two functions on a pair of vectors of `size` neighbours in each row, which begin at columns a and b.
 
