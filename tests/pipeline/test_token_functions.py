@@ -184,7 +184,7 @@ def test_updates_reach_the_optimum_of_fit(features: dict[str, Any]) -> None:
 
 def test_what_cannot_be_read_is_told_with_function_and_word() -> None:
     nlp = blank("crf_ner", features=features_of(lambda sentence, i: {"length": len(sentence[i].text)}))
-    message = "Component 'crf_ner': Token function 'F' at the token 'Anna': 'length' has the value 4, but attributes"
+    message = "Component 'crf_ner': Token function 'F' at the token 'Anna': 'length' has the value 4, but features"
     with pytest.raises(DataError, match=re.escape(message)):
         initialize(nlp, examples(nlp))
     with pytest.raises(DataError, match="it returned 'Anna'"):
