@@ -19,7 +19,7 @@ from ..types import Ints, Offsets, Scores
 from .weights import Entries, entries
 
 UNIGRAM, BIGRAM, TRANSITION, START, END, DICTIONARY, ADDED = range(7)
-KINDS = ("state", "pair", "transition", "start", "end", "dictionary", "added")
+KINDS = ("unigram", "bigram", "transition", "start", "end", "dictionary", "added")
 """Names of the kinds of addends, by their numbers."""
 
 

@@ -64,7 +64,7 @@ def entries(crf: LinearChainCRF) -> tuple[Entries, Entries]:
 class TemplateWeights(NamedTuple):
     """The parameters of one template, or of a group without templates.
 
-    kind (str): "state", "pair", "transitions" or "boundaries", which are start and end scores.
+    kind (str): "unigram", "bigram", "transitions" or "boundaries", which are start and end scores.
     template (str): Its text, `UNKNOWN` for all together where the model does not store them, empty without templates.
     features (int): Its features in the model.
     weights, nonzero (int): Parameters, with and without zeros.
@@ -87,7 +87,7 @@ class TemplateWeights(NamedTuple):
 def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[TemplateWeights]:
     """Return a row for each template of ``FeatureSet.plans()``, then for transitions and for start and end scores."""
     rows: list[TemplateWeights] = []
-    for number, (kind, block) in enumerate(zip(("state", "pair"), entries(crf), strict=True)):
+    for number, (kind, block) in enumerate(zip(("unigram", "bigram"), entries(crf), strict=True)):
         names, owners = [template.name for template in plans[number].templates], None
         if crf.templates is not None:
             owners = crf.templates[number].astype(np.int64)

@@ -363,7 +363,7 @@ class Block:
 class Encoder:
     """Both blocks of a model's features over one lexicon.
 
-    values_of (LexemeValues): Maps a word's hash to the values of `lexical_names(state, pair)`, in that order.
+    values_of (LexemeValues): Maps a word's hash to the values of `lexical_names(unigrams, bigrams)`, in that order.
     words (HashIndex | None): Words to be numbered for a tag dictionary; new ones get numbers until `freeze`.
     pinned (bool): Keep the caches whatever their size; set while encoded texts are to be joined.
     """

@@ -154,7 +154,7 @@ def unknown_words(one: TokenExplanation) -> str:
 
 def name_of(part: Contribution, one: TokenExplanation, words: Sequence[str]) -> str:
     """Return the name of a contribution, with the token where it is another's."""
-    name = f"{part.name} (with the label before)" if part.kind == "pair" else part.name
+    name = f"{part.name} (with the label before)" if part.kind == "bigram" else part.name
     return name if part.token == one.token else f"{words[part.token]}: {name}"
 
 

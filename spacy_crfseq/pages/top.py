@@ -97,7 +97,7 @@ class Top(NamedTuple):
 
 def template_cells(row: TemplateWeights) -> tuple[str, ...]:
     """Return a template and its counts as the cells of a table."""
-    name = GROUPS.get(row.kind, row.template) + (" (with the label before)" if row.kind == "pair" else "")
+    name = GROUPS.get(row.kind, row.template) + (" (with the label before)" if row.kind == "bigram" else "")
     return name, *(f"{n:,}" for n in row[2:5]), f"{100 * row.density:.1f}", f"{row.squares:,.1f}"
 
 

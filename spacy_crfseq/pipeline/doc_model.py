@@ -224,10 +224,10 @@ class DocModel:
         return encoder
 
     def _encoder_of(self, crf: LinearChainCRF | None, strings: dict[int, str] | None = None) -> Encoder:
-        state, pair = self.method.features.plans()
+        unigrams, bigrams = self.method.features.plans()
         functions = self.method.features.functions
-        read = lexeme_reader(lambda: self._words, lexical_names(state, pair), functions, strings)
-        encoder = Encoder(state, pair, read, None if crf is None else crf.keys)
+        read = lexeme_reader(lambda: self._words, lexical_names(unigrams, bigrams), functions, strings)
+        encoder = Encoder(unigrams, bigrams, read, None if crf is None else crf.keys)
         if crf is not None and crf.dictionary is not None:
             encoder.words = crf.dictionary.word_index()
         return encoder

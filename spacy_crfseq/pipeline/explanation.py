@@ -42,7 +42,7 @@ class Contribution(NamedTuple):
     """One addend of the score of a labelling.
 
     token (int): The token whose score it is a part of: the one explained, or one whose label would change with it.
-    kind (str): "state" or "pair" for a feature, "transition", "start", "end" or "added".
+    kind (str): "unigram" or "bigram" for a feature, "transition", "start", "end" or "added".
     name (str): The feature, such as ``LOWER[-1]=the``, or the labels of a transition.
     weight, rival_weight (float): Its value in the predicted and in the rival labelling; 0 without a rival.
     """

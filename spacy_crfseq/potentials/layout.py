@@ -25,7 +25,7 @@ BLOCK_TOKENS = 1 << 18
 class Layout(NamedTuple):
     """Where each group of parameters lies in theta.
 
-    state, pair (Rows): Rows of width L, and of width L * L; no pair rows without label-pair templates.
+    unigrams, bigrams (Rows): Rows of width L, and of width L * L; no bigram rows without label-pair templates.
     steps (Bools | None): [L, L] transitions that are learnt; None for all.
     boundaries (bool): Whether start and end scores are learnt.
     """
@@ -42,7 +42,7 @@ class Layout(NamedTuple):
         return self.unigrams.size + self.bigrams.size + self.n_labels * (self.n_labels + 2)
 
     def blocks(self) -> list[RowBlock]:
-        """Return the groups of rows: state, pair, and the scores that all positions share, one in a row."""
+        """Return the groups of rows: unigrams, bigrams, and the scores that all positions share, one in a row."""
         bigrams, shared = self.unigrams.size, self.unigrams.size + self.bigrams.size
         n_unigrams, n_bigrams = self.unigrams.n_rows, self.bigrams.n_rows
         return [

@@ -144,5 +144,5 @@ def _minimise(
 def _sizes(objective: Objective, theta: Floats) -> tuple[int, int]:
     """Return how many weights score one label, and how many two."""
     views = objective.layout.views(theta)
-    state, pair, transitions, start, end = (np.count_nonzero(group) for group in views)
-    return int(state + start + end), int(pair + transitions)
+    unigrams, bigrams, transitions, start, end = (np.count_nonzero(group) for group in views)
+    return int(unigrams + start + end), int(bigrams + transitions)

@@ -59,6 +59,13 @@ def test_blocks_and_what_they_leave_make_up_the_whole(problem: Problem) -> None:
         np.testing.assert_allclose(array, wanted, rtol=1e-4 if narrow else 1e-8, atol=room)
 
 
+def test_plain_sequences_are_all_taken() -> None:
+    lengths = [length for length in (3, 4, 5, 6) for _ in range(40)]
+    problem = random_problem(np.random.default_rng(0), n_labels=5, lengths=lengths, shared=True, weighted=False)
+    _, left = in_blocks(problem, problem.scores.zeros_like())
+    assert not left.any()
+
+
 def test_what_blocks_cannot_do_is_left() -> None:
     short = 2 * blocks.LANES + 1  # of which one is not complete
     lengths = [4] * short + [blocks.LONGEST + 1, 60]  # too long, and too different from the others

@@ -102,6 +102,14 @@ def test_a_forbidden_sequence_has_no_posterior(shared: bool) -> None:
     np.testing.assert_allclose(marginals[[0, 1, 5]].sum(1), 1)
 
 
+def test_a_gold_path_that_is_forbidden_costs_infinitely_much() -> None:
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[3], shared=True, weighted=False)
+    problem.scores.emissions[1, problem.batch.gold[1]] = -np.inf
+    loss, gradient = log_loss(problem)
+    assert loss == np.inf
+    assert all(np.isfinite(array).all() for array in gradient)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_labels", [7, 8, 9, 20])
 def test_label_counts_around_the_padding(n_labels: int, dtype: type) -> None:

@@ -205,7 +205,10 @@ def test_names() -> None:
     assert not pipe.doc_model.feature_names
     doc = Doc(nlp.vocab, words=["Anna", "saw", "Zürich"], tags=["NNP", "VBD", "NNP"], pos=["PROPN", "VERB", "PROPN"])
     found = [
-        ({c.name for c in one.contributions if c.token == one.token and c.kind in ("state", "pair")}, set(one.unknown))
+        (
+            {c.name for c in one.contributions if c.token == one.token and c.kind in ("unigram", "bigram")},
+            set(one.unknown),
+        )
         for one in pipe.explain(doc).tokens
     ]
     (first, _), (second, new_second), (third, new_third) = found
@@ -241,7 +244,7 @@ def test_names_are_those_that_a_model_keeps() -> None:
     kept = set(pipe.doc_model.feature_names)
     for doc in helpers.inputs(nlp, "crf_ner"):
         for one in pipe.explain(doc).tokens:
-            assert {c.name for c in one.contributions if c.kind in ("state", "pair")} <= kept
+            assert {c.name for c in one.contributions if c.kind in ("unigram", "bigram")} <= kept
             assert not set(one.unknown) & kept
 
 

@@ -83,7 +83,11 @@ def test_all_that_does_not_fit_is_said_at_once() -> None:
 
 @pytest.mark.parametrize("loss", ["SequentialLog", "PointwiseExp", "Perceptron", "Hinge"])
 def test_the_pairs_that_messages_name_work(loss: str) -> None:
-    blank(loss={"@crf_losses": f"spacy_crfseq.{loss}.v1"}, optimizer={"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"})
+    nlp = blank(
+        loss={"@crf_losses": f"spacy_crfseq.{loss}.v1"}, optimizer={"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"}
+    )
+    method = pipe_of(nlp).method
+    assert (type(method.loss).__name__, type(method.optimizer).__name__) == (loss, "AdaGrad")
 
 
 def test_another_method_may_be_set() -> None:

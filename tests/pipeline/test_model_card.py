@@ -47,7 +47,9 @@ def test_the_example_of_the_card_runs(nlp: Language, monkeypatch: pytest.MonkeyP
     notes = fill_card(nlp).meta["notes"]
     code = notes.split("```python\n")[1].split("```")[0].replace('nlp("...")', 'nlp("Ada Lovelace")')
     monkeypatch.setattr(spacy, "load", lambda name: nlp)
-    exec(compile(code, "card", "exec"), {})
+    names: dict[str, Any] = {}
+    exec(compile(code, "card", "exec"), names)
+    assert names["doc"].text == "Ada Lovelace"
 
 
 def test_what_people_have_written_stays(nlp: Language) -> None:

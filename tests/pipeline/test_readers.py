@@ -21,6 +21,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
+from spacy_crfseq.pipeline.batchers import create_full_batch
 from spacy_crfseq.pipeline.readers import (
     create_conll_reader,
     create_conllu_reader,
@@ -305,6 +306,12 @@ def test_config_by_entry_points(nlp: Language, tmp_path: Path) -> None:
         next(iter(resolved["batcher"]([])))
     with pytest.raises(FormatError, match="10 columns"):
         resolved["dev"](nlp)
+
+
+def test_full_batch() -> None:
+    batcher = create_full_batch()
+    assert list(batcher(iter([1, 2, 3]))) == [[1, 2, 3]]
+    assert list(batcher([4])) == [[4]]
 
 
 def test_no_compiler_is_imported() -> None:

@@ -160,6 +160,13 @@ def test_data_and_unbounded_caches_are_let_go_after_fit(monkeypatch: pytest.Monk
     assert pipe.doc_model.encoder._lexicon.size < 600
 
 
+def test_the_threshold_is_stored(tmp_path: Path) -> None:
+    nlp, pipe = trained()
+    pipe.cfg["threshold"] = 0.9
+    nlp.to_disk(tmp_path)
+    assert spacy.load(tmp_path).get_pipe("crf_ner").cfg["threshold"] == 0.9
+
+
 def test_the_development_score_knows_labels_that_training_did_not() -> None:
     nlp = initialized(optimizer=LBFGS)
     pipe = pipe_of(nlp)
