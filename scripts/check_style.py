@@ -19,6 +19,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,10 +31,11 @@ OFF = ("typography", "lexical_illusions")
 """Checks of proselint that are left out: straight quotes, and repeated words, which it also finds across headings."""
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 _HIDDEN = re.compile(
-    r"^ *(```+).*?^ *\1|<!--.*?-->|(?<=\])\([^)\s]*\)|https?://\S+|<[^>\n]+>|!\[[^\]]*\]|\{ \.\w+ \}", re.DOTALL | re.MULTILINE
+    r"^ *(```+).*?^ *\1|<!--.*?-->|(?<=\])\([^)\s]*\)|https?://\S+|<[^>\n]+>|!\[[^\]]*\]|\{ \.\w+ \}",
+    re.DOTALL | re.MULTILINE,
 )
 _END = re.compile(r"[.!?][)\"*]*\s+(?=[`\"*(\[]*[A-Z`])")
-_LOWER = ("spaCy", "spacy_crfseq", "spacy-crfsuite", "sklearn-crfsuite", "python-crfsuite", "conlleval", "mkdocs", "numba", "import-linter")
+_LOWER = ("spaCy", "spacy", "sklearn-crfsuite", "python-crfsuite", "conlleval", "mkdocs", "numba", "import-linter")
 """Names that begin a sentence in lower case."""
 
 
@@ -69,31 +71,31 @@ def words(name: str, text: str, first: int = 1) -> Iterator[Finding]:
             yield Finding(name, first + text.count("\n", 0, match.start()), " ".join(match[0].split()), advice)
 
 
-def paragraphs(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the paragraphs and list items of masked Markdown with the number of their first line."""
-    start, lines = 0, list[str]()
+def paragraphs(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield the paragraphs and list items of masked Markdown with their first line's number; true for an item."""
+    start, item, lines = 0, False, list[str]()
     for number, line in enumerate([*text.splitlines(), ""], 1):
         bare = re.sub(r"^\s*(?:[-*>]|\d+\.) +", "", line)
         if lines and (not line.strip() or bare != line):
-            yield start, "\n".join(lines)
+            yield start, "\n".join(lines), item
             lines = []
         if line.strip() and not re.match(r"\s*(\||#|!?\[?!\[|\?\?\?)", line):
-            start = start if lines else number
+            start, item = (start, item) if lines else (number, bare != line)
             lines.append(bare.strip())
 
 
 def sentences(name: str, text: str) -> Iterator[Finding]:
     """Yield sentences of masked Markdown that are too long, have no subject, or begin in code."""
-    for first, paragraph in paragraphs(text):
+    for first, paragraph, item in paragraphs(text):
         ends = [0, *(match.end() for match in _END.finditer(paragraph)), len(paragraph)]
-        for begin, end in zip(ends, ends[1:], strict=False):
+        for begin, end in pairwise(ends):
             sentence = paragraph[begin:end]
             line, start = first + paragraph.count("\n", 0, begin), " ".join(sentence.split()[:4])
             if len(sentence.split()) > LONGEST:
                 yield Finding(name, line, start, f"{len(sentence.split())} words; split the sentence")
             if re.match(r"`[^`]*` [a-z]", sentence):
                 yield Finding(name, line, start, "begins in code; put a noun first")
-            if begin == 0 and re.match(r"[a-z]", sentence) and not sentence.startswith(_LOWER):
+            if not item and begin == 0 and re.match(r"[a-z]", sentence) and not sentence.startswith(_LOWER):
                 yield Finding(name, line, start, "begins in lower case; a sentence needs a subject")
 
 
