@@ -132,7 +132,7 @@ def comments(name: str, text: str) -> Iterator[Finding]:
             yield from words(name, masked(token.string), token.start[0])
         elif token.type == tokenize.COMMENT:
             block, first = f"{block}{token.string}\n", first or token.start[0]
-        elif token.type != tokenize.NL and block:
+        elif block and token.type not in (tokenize.NL, tokenize.NEWLINE):
             yield from words(name, masked(block), first)
             block, first = "", 0
 
