@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeAlias
 
 ROOT = Path(__file__).resolve().parent.parent
 CLOCK = "CRFSEQ_BENCH_CLOCK"
-"""Variable that tells a run and its workers which clock to use."""
+"""Environment variable that sets the clock for a run and its workers."""
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
 )
@@ -149,7 +149,7 @@ def timed(work: Callable[[], object]) -> Measure:
 
 
 def in_turn(rounds: int, contenders: Mapping[str, Measure], *, warm: Iterable[str] = ()) -> dict[str, list[float]]:
-    """Let the contenders take turns; return each one's figures, round by round.
+    """Let the contenders take turns; return the figures of each, round by round.
 
     warm (Iterable[str]): Contenders that run once before, unmeasured.
     """

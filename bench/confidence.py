@@ -1,4 +1,4 @@
-"""What scores and alternatives cost, beside plain tagging."""
+"""Cost of scores and alternatives, compared with plain tagging."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ALTERNATIVES = 10
 
 @benchmark("confidence", "tagging", minutes=2)
 def confidence(options: Options) -> list[Row]:
-    """Docs of the test parts of UD English EWT, CoNLL-2000 and CoNLL-2002 (Spanish), one thread: plain tagging; tagging
-    with `scores = true`, which stores the exact probability of every tag or span; and the ten most probable labellings
-    of every Doc with their probabilities, by `pipe.posterior(docs).nbest(10)`. All from Docs, features included, as
-    shares of the speed of plain tagging."""
+    """Docs of the test parts of UD English EWT, CoNLL-2000 and CoNLL-2002 (Spanish), tagged on one thread in three
+    ways. The first is plain tagging. The second, `scores = true`, stores the exact probability of every tag or
+    span. The third, `pipe.posterior(docs).nbest(10)`, computes the ten most probable labellings of every Doc with
+    their probabilities. Times are from Docs, including features, as shares of the speed of plain tagging."""
     with one_thread():
         return [
             *_against_plain(options, "crf_tagger", corpora.xpos, "test", ours.tagger),

@@ -18,14 +18,14 @@ CHUNK_TEMPLATES = [
     "TAG[-2..2]", "TAG[-2]|TAG[-1]", "TAG[-1]|TAG[0]", "TAG[0]|TAG[1]", "TAG[1]|TAG[2]",
     "TAG[-2]|TAG[-1]|TAG[0]", "TAG[-1]|TAG[0]|TAG[1]", "TAG[0]|TAG[1]|TAG[2]",
 ]  # fmt: skip
-"""The template file that CRF++ ships for CoNLL-2000: 19 attributes a token."""
+"""The template file that CRF++ ships for CoNLL-2000: 19 attributes per token."""
 
 TAG_TEMPLATES = [
     "ORTH[-2..2]", "LOWER[0]", "PREFIX1[0]", "PREFIX2[0]", "PREFIX3[0]", "PREFIX4[0]",
     "SUFFIX1[0]", "SUFFIX2[0]", "SUFFIX3[0]", "SUFFIX4[0]", "SHAPE[0]", "BRIEF_SHAPE[0]",
     "ORTH[-1]|ORTH[0]", "ORTH[0]|ORTH[1]",
 ]  # fmt: skip
-"""Words, affixes and shapes for tagging: 18 attributes a token."""
+"""Words, affixes and shapes for tagging: 18 attributes per token."""
 
 
 class Sentence(NamedTuple):

@@ -16,8 +16,8 @@ SHARD = 1 << 18
 
 @benchmark("forward-backward", "machine", minutes=0.5)
 def forward_backward(options: Options) -> list[Row]:
-    """The log-loss with its gradient on random scores, lengths of CoNLL-2000, against BLAS doing the three products of
-    T x L x L that it contains and nothing else; float32, one thread."""
+    """The log-loss with its gradient on random scores with the sentence lengths of CoNLL-2000, compared with BLAS
+    computing only the three products of T x L x L that it contains; float32, one thread."""
     sentences = corpora.read_columns(options.corpus("conll2000", "train.txt"), 4000)
     lengths = np.array([len(sentence.words) for sentence in sentences])
     contenders: dict[str, Measure] = {}

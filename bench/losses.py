@@ -1,4 +1,4 @@
-"""What the losses cost beside the log-likelihood."""
+"""Cost of the losses, compared with the log-likelihood."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ ITERATIONS = 15
 
 @benchmark("losses", "training", minutes=3)
 def losses(options: Options) -> list[Row]:
-    """One pass, the objective and its gradient over all training data, with each loss, at the weights that some
-    iterations of L-BFGS on the log-loss give: CoNLL-2000 with CRF++'s template (22 labels, weights for all pairs of
-    attribute and label, then for those observed) and XPOS tags of UD English EWT (49 labels); one thread."""
+    """One pass of each loss, the objective and its gradient over all training data, at the weights after some
+    iterations of L-BFGS on the log-loss; one thread. The data are CoNLL-2000 with CRF++'s template (22 labels,
+    weights for all pairs of attribute and label, then for observed pairs) and XPOS tags of UD English EWT (49
+    labels)."""
     nlp = ours.blank()
     chunks = corpora.chunks(options, nlp, "train", options.limit(200))
     tags = corpora.xpos(options, nlp, "train", options.limit(200))

@@ -16,7 +16,8 @@ ROWS = 256
 
 @benchmark("machine", "machine", minutes=1)
 def machine(options: Options) -> list[Row]:
-    """What the machine can do with one thread: matrix products, memory traffic, random rows of 22 weights, look-ups."""
+    """The limits of the machine on one thread: matrix products, memory traffic, random rows of 22 weights,
+    look-ups."""
     million = 200_000 if options.quick else 4_000_000
     contenders: dict[str, tuple[str, Measure]] = {
         "sgemm, 1024 x 1024": ("GFLOP/s", _sgemm(1024, 1024, 1024)),

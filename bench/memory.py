@@ -34,9 +34,9 @@ def peak() -> float:
 
 @benchmark("memory", "memory", minutes=2)
 def memory(options: Options) -> list[Row]:
-    """Peak memory of training on CoNLL-2000 from its file, weights for observed pairs: ours above a process with a bare
-    pipeline, the peers above one that has imported them.  Ours streams the file through `read_examples`, and its
-    figure holds numba too: some 120 MB, from importing it to its first compiled call."""
+    """Peak memory of training on CoNLL-2000 from its file, with weights for observed pairs: ours in excess of a
+    process with a bare pipeline, that of the peers in excess of a process that has imported them. Ours streams the
+    file through `read_examples`. Our figure includes numba, some 120 MB from its import to its first compiled call."""
     need("sklearn_crfsuite")
     corpus, limit = str(options.corpus("conll2000", "train.txt").parent.parent), options.limit(200)
     iterations = 3 if options.quick else 10
@@ -47,7 +47,7 @@ def memory(options: Options) -> list[Row]:
     }
     figures = in_turn(options.rounds, kinds)
     label = "peak of training on CoNLL-2000"
-    note = "numba and its compiled code included; the peers' peaks do not depend on the number of iterations"
+    note = "includes numba and its compiled code; the peers' peaks do not depend on the number of iterations"
     return [
         Row(label, "MB", figures["ours"], kind="value", target=200, note=note),
         *(Row(label, "MB", figures["ours"], figures[name], name) for name in kinds if name != "ours"),
@@ -112,9 +112,9 @@ def train_sklearn(data: str, limit: int, iterations: int) -> float:
 
 @benchmark("memory-scale", "memory", minutes=5)
 def memory_scale(options: Options) -> list[Row]:
-    """Bytes and time a token at 1, 3 and 10 million tokens: CoNLL-2000 over and over, two per cent of the words made
-    new in each copy, given by a generator; one epoch of the default optimizer, observed pairs, 22 labels.  Memory is
-    counted above that of the same process with a thousand tokens."""
+    """Bytes and time per token at 1, 3 and 10 million tokens. A generator repeats CoNLL-2000 and replaces two per
+    cent of the words with new ones in each copy. Training is one epoch of the default optimizer with observed pairs
+    and 22 labels. Memory is counted in excess of that of the same process with a thousand tokens."""
     corpus = str(options.corpus("conll2000", "train.txt").parent.parent)
     sizes = [size // 100 for size in SIZES] if options.quick else SIZES
     base, _, few = in_process("memory:stream", corpus, 1000)
@@ -123,12 +123,12 @@ def memory_scale(options: Options) -> list[Row]:
     for size, (used, spent, tokens) in runs.items():
         label = f"{size / 1e6:g} million tokens"
         rows.append(
-            Row(f"{label}, memory", "bytes a token", [(used - base) / (tokens - few)], kind="value", target=100)
+            Row(f"{label}, memory", "bytes per token", [(used - base) / (tokens - few)], kind="value", target=100)
         )
-        rows.append(Row(f"{label}, time", "us a token", [1e6 * spent / tokens], kind="value"))
+        rows.append(Row(f"{label}, time", "us per token", [1e6 * spent / tokens], kind="value"))
     first, last = (1e6 * spent / tokens for _, spent, tokens in (runs[sizes[0]], runs[sizes[-1]]))
-    rows.append(Row("time a token, largest over smallest", "", [last / first], kind="value", target=1.15))
-    rows[-1].note = "time to make the examples is measured before and taken off"
+    rows.append(Row("time per token, largest divided by smallest", "", [last / first], kind="value", target=1.15))
+    rows[-1].note = "the time to make the examples is measured separately and subtracted"
     return rows
 
 
@@ -154,7 +154,7 @@ def stream(data: str, tokens: int) -> tuple[float, float, int]:
 
 
 def _perturbed(nlp: Language, sentences: list[corpora.Sentence], tokens: int) -> Iterator[Example]:
-    """Yield at least so many tokens, every fiftieth word of each copy after the first spelt anew."""
+    """Yield at least so many tokens; every fiftieth word of each copy after the first gets a new spelling."""
     from spacy.tokens import Doc, Span
     from spacy.training import Example
 
@@ -276,7 +276,7 @@ def _growth(counts: Iterator[int], tokens: int) -> tuple[float, int]:
 
 
 def resident() -> float:
-    """Return the resident memory of this process in bytes; its peak where nothing tells."""
+    """Return the resident memory of this process in bytes; its peak where the system does not report it."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(float(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))

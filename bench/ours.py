@@ -60,7 +60,7 @@ def templates(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def add(nlp: Language, factory: str, **config: Any) -> Any:
-    """Put a new component, on one thread unless told otherwise, in the place of the one the pipeline may have."""
+    """Add a component, on one thread by default; replace the one that the pipeline may have."""
     if factory in nlp.pipe_names:
         nlp.remove_pipe(factory)
     return nlp.add_pipe(factory, config={"n_threads": 1, **config})
@@ -73,7 +73,7 @@ def chunker(nlp: Language, **config: Any) -> Any:
 
 
 def tagger(nlp: Language, **config: Any) -> Any:
-    """Add a tagger with the 18 attributes a token that the peers get too."""
+    """Add a tagger with the 18 attributes per token that the peers get too."""
     features = templates(TAG_TEMPLATES)
     return add(nlp, "crf_tagger", **{"features": features, "boundaries": False, **config})
 

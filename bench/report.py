@@ -116,7 +116,7 @@ def machines(results: dict[str, Entry]) -> str:
             )
     if not groups:
         return "Nothing has been measured yet."
-    return "\n".join(f"- {text}: {', '.join(names)}." for text, names in groups.items())
+    return "\n".join(f"- {text}. Benchmarks: {', '.join(names)}." for text, names in groups.items())
 
 
 def _describe(machine: dict[str, Any]) -> str:

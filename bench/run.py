@@ -4,9 +4,8 @@
     python bench/run.py --list
     python bench/run.py --report
 
-Results are kept in a JSON file, one entry a benchmark, so that a run can be done in pieces; each piece writes
-docs/performance.md anew from what is there.  A benchmark whose corpus, peer or binary is missing says so and is passed
-over.
+A JSON file keeps the results, one entry per benchmark, so that a run can be done in parts.  Each part rewrites
+docs/performance.md from all results.  A benchmark whose corpus, peer or binary is missing is skipped with a message.
 """
 
 from __future__ import annotations

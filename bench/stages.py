@@ -21,7 +21,7 @@ KERNELS = {
     "viterbi": "decode",
     "vectors": "optimizer arithmetic",
 }
-"""Stage of each module of kernels; rows of weights are told apart by the kernel's name."""
+"""Stage of each module of kernels; the name of the kernel distinguishes rows of weights."""
 METHODS = {
     "spacy_crfseq.pipeline.doc_model:read_docs": "to_array",
     "spacy_crfseq.features.encoder:Encoder.encode": "encode, in Python",
@@ -33,7 +33,7 @@ METHODS = {
     "spacy_crfseq.layout:make_layout": "layout",
     "spacy_crfseq.pipeline.build:make_layout": "layout",
 }
-"""Python functions that are a stage, less the kernels they call; those that do not exist are passed over."""
+"""Python functions that are a stage, less the kernels they call; those that do not exist are skipped."""
 REST = "the rest, in Python"
 
 
@@ -101,7 +101,7 @@ def _kernels() -> Iterator[tuple[Any, str, Any]]:
 
     for info in pkgutil.iter_modules(kernels.__path__):
         if info.name not in (*KERNELS, "rows"):
-            continue  # called by other kernels alone, which must find them as they are when they are compiled
+            continue  # called by other kernels alone, which must find the originals at compilation
         module = importlib.import_module(f"{kernels.__name__}.{info.name}")
         for name, value in list(vars(module).items()):
             if not name.startswith("_") and hasattr(value, "py_func") and value.py_func.__module__ == module.__name__:
@@ -118,9 +118,9 @@ def _stage_of_rows(name: str) -> str:
 
 @benchmark("stages", "stages", minutes=0.5)
 def stages(options: Options) -> list[Row]:
-    """Nanoseconds a token and pass in each stage, one thread, on CoNLL-2000 with the 19 attributes of CRF++: encoding
-    once, an iteration of L-BFGS, an epoch of the default optimizer, tagging of Docs.  Stages of less than one per cent
-    are left out; timing each call costs a little itself, most in an online optimizer."""
+    """Nanoseconds per token and pass in each stage, on one thread, on CoNLL-2000 with the 19 attributes of CRF++:
+    encoding once, an iteration of L-BFGS, an epoch of the default optimizer, tagging of Docs. Stages below one per
+    cent are left out. Timing each call has a small cost, which is largest in an online optimizer."""
     nlp = ours.blank()
     train, test = (corpora.chunks(options, nlp, part, options.limit(200)) for part in ("train", "test"))
     epochs, iterations = 3, 10

@@ -16,8 +16,9 @@ SENTENCE = "Ada Lovelace wrote the first program for an engine that was never bu
 
 @benchmark("start-up", "start-up", minutes=3)
 def start_up(options: Options) -> list[Row]:
-    """`crfseq warmup` with an empty cache; in fresh processes with compiled kernels, from `spacy.load` (spaCy imported
-    before) to the first tagged Doc, and `spacy.blank("en")` with the package installed."""
+    """The time of `crfseq warmup` with an empty cache; in fresh processes with compiled kernels, the time from
+    `spacy.load` (spaCy already imported) to the first tagged Doc, and of `spacy.blank("en")` with the package
+    installed."""
     rows = [] if options.quick else [_cold(options)]
     with scratch() as folder:
         names = {factory: [factory] for factory in FACTORIES} | {"all three": list(FACTORIES)}
@@ -35,7 +36,7 @@ def start_up(options: Options) -> list[Row]:
         target = None if name == "all three" else 0.5
         rows.append(Row(f"spacy.load to the first Doc, {name}", "s", figures[name], kind="value", target=target))
     rows.append(Row('spacy.blank("en")', "s", figures["blank"], kind="value"))
-    rows.append(Row("of it, importing the package's factories", "s", figures["import"], kind="value"))
+    rows.append(Row("of which importing the package's factories", "s", figures["import"], kind="value"))
     return rows
 
 

@@ -16,9 +16,10 @@ NEURAL_WORDS = 100_000
 
 @benchmark("tagging-raw", "tagging", minutes=2)
 def tagging_raw(options: Options) -> list[Row]:
-    """Raw text to annotated Docs by `nlp.pipe`, one process, one thread, a million words in paragraphs of one to eight
-    sentences: words a second as a share of the bare tokenizer's, and against spaCy's own tok2vec tagger.  A round
-    before the first makes all words known, to the tokenizer and to us."""
+    """Raw text to annotated Docs with `nlp.pipe`, on one process and one thread: a million words in paragraphs of
+    one to eight sentences. The figures are words per second as a share of the speed of the tokenizer alone, and
+    compared with spaCy's tok2vec tagger. A warm-up round makes all words known to the tokenizer and to our
+    components."""
     words_only = {"features": {"@crf_features": "spacy_crfseq.Tagging.v1"}}
     with one_thread():
         return [
@@ -92,9 +93,10 @@ def _neural_tagger(options: Options) -> Any:
 
 @benchmark("tagging-docs", "tagging", minutes=2)
 def tagging_docs(options: Options) -> list[Row]:
-    """Docs of the test parts of CoNLL-2000 (chunks, 22 labels, 19 attributes a token) and of UD English EWT (49 labels,
-    18 attributes), one thread: ours from Docs to spans or tags, features included; CRFsuite from strings to labels,
-    with the same features written by hand in Python or made before."""
+    """Tagging the Docs of the test parts of CoNLL-2000 (chunks, 22 labels, 19 attributes per token) and of UD
+    English EWT (49 labels, 18 attributes) on one thread. Our time is from Docs to spans or tags, including
+    features. The time of CRFsuite is from strings to labels, with the same features handwritten in Python or
+    precomputed."""
     need("pycrfsuite")
     return [
         *_against_crfsuite(options, "chunks", "crf_chunker", corpora.chunks, ours.chunker, corpora.chunk_attributes),

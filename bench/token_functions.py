@@ -1,4 +1,4 @@
-"""What a function of a token in its sentence costs, beside templates that say the same."""
+"""Cost of a function of a token in its sentence, compared with equivalent templates."""
 
 from __future__ import annotations
 

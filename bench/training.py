@@ -43,8 +43,9 @@ CLOSE = 1e-4
 
 @benchmark("train-chunks", "training", minutes=7)
 def train_chunks(options: Options) -> list[Row]:
-    """CoNLL-2000 in memory to a trained chunker, one thread: ours with the default optimizer (Docs; the fewest epochs
-    that reach the F1), sklearn-crfsuite from sentences, its feature dictionaries included."""
+    """CoNLL-2000 in memory to a trained chunker, on one thread. Ours starts from Docs and runs the default
+    optimizer for the fewest epochs that reach the F1. sklearn-crfsuite starts from sentences and includes its
+    feature dictionaries."""
     need("sklearn_crfsuite")
     with one_thread():
         return [
@@ -108,8 +109,8 @@ def _epochs_for(nlp: Any, train: Task, test: Task, goal: float) -> int:
 
 @benchmark("fit-command", "training", minutes=7)
 def fit_command(options: Options) -> list[Row]:
-    """Whole processes from files to a scored chunker: `crfseq fit` with AdaGrad, five epochs, two models written
-    at the end; sklearn-crfsuite with L-BFGS from reading to predictions."""
+    """Whole processes from files to a scored chunker: `crfseq fit` with AdaGrad, five epochs, and two models
+    written at the end; sklearn-crfsuite with L-BFGS, from reading to predictions."""
     need("sklearn_crfsuite")
     train, test = (str(options.corpus("conll2000", f"{part}.txt")) for part in ("train", "test"))
     against = "sklearn-crfsuite, L-BFGS, c2 = 1"
@@ -147,8 +148,8 @@ def sklearn_files(train: str, test: str, iterations: int) -> float:
 
 @benchmark("lbfgs-observed", "training", minutes=7)
 def lbfgs_observed(options: Options) -> list[Row]:
-    """Exact L-BFGS on CoNLL-2000 chunks, 22 labels, the same attributes and weights for those seen in training, to the
-    objective (within 1e-4) where CRFsuite stops by itself; one thread, from ids in memory to weights."""
+    """Exact L-BFGS on CoNLL-2000 chunks with 22 labels, the same attributes, and weights for observed pairs, to the
+    objective (within 1e-4) at which CRFsuite stops; one thread, from ids in memory to weights."""
     nlp = ours.blank()
     task = corpora.chunks(options, nlp, "train", options.limit(200))
     return _to_objective(options, nlp, task, ours.chunker, corpora.chunk_attributes, 8)
@@ -156,7 +157,7 @@ def lbfgs_observed(options: Options) -> list[Row]:
 
 @benchmark("lbfgs-xpos", "training", minutes=14)
 def lbfgs_xpos(options: Options) -> list[Row]:
-    """The same on UD English EWT with the language's own tags: 49 labels, 18 attributes a token."""
+    """The same on UD English EWT with language-specific tags: 49 labels, 18 attributes per token."""
     nlp = ours.blank()
     task = corpora.xpos(options, nlp, "train", options.limit(200))
     return _to_objective(options, nlp, task, ours.tagger, corpora.tag_attributes, 10)
@@ -197,10 +198,10 @@ def _to_objective(
     )
     note += f"after {len(peers[-1].values)}; {notes['sizes']}"
     early = [trace.reached(trace.values[-1] * (1 + CLOSE)) for trace in peers]
-    note_early = f"the peer's clock is stopped when it first comes to {goal:,.1f}"
+    note_early = f"the clock of the peer stops when it first reaches {goal:,.1f}"
     return [
         Row("to the peer's final objective", "s", figures["ours"], figures[against], against, "times", target, note),
-        Row("the same, both stopped there", "s", figures["ours"], early, against, note=note_early),
+        Row("the same, both stopped at that objective", "s", figures["ours"], early, against, note=note_early),
         Row("an iteration", "s", [t.iteration for t in own], [t.iteration for t in peers], against),
         *(Row("an iteration", "s", [t.iteration for t in own], figures[name], name) for name in other),
     ]
@@ -208,8 +209,8 @@ def _to_objective(
 
 @benchmark("lbfgs-all", "training", minutes=2)
 def lbfgs_all(options: Options) -> list[Row]:
-    """An iteration of L-BFGS on CoNLL-2000 with a weight for every attribute and label (7.4 million), one thread; the
-    median of ten iterations after the first, or two runs of Wapiti or CRF++ subtracted."""
+    """An iteration of L-BFGS on CoNLL-2000 with a weight for every attribute and label (7.4 million), on one
+    thread: the median of ten iterations after the first; for Wapiti and CRF++, the difference of two runs."""
     nlp = ours.blank()
     task = corpora.chunks(options, nlp, "train", options.limit(200))
     items = _items(task, corpora.chunk_attributes)
@@ -352,7 +353,8 @@ def _difference(command: Callable[[int], list[str]], iterations: int) -> Measure
 
 @benchmark("threads", "training", minutes=3)
 def threads(options: Options) -> list[Row]:
-    """One thread against several in one process: L-BFGS, the default optimizer and tagging of Docs, on CoNLL-2000."""
+    """One thread compared with several in one process: L-BFGS, the default optimizer and tagging of Docs, on
+    CoNLL-2000."""
     import os
 
     from spacy_crfseq.pipeline.settings import Method

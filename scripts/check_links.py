@@ -4,10 +4,10 @@
     python scripts/check_links.py build/site
     python scripts/check_links.py build/site --external
 
-Every link within the site must lead to a file, and to an anchor where it names one; nothing may be loaded from
-elsewhere, neither scripts nor styles, fonts or pictures.  With ``--external`` links to other sites, of the built pages,
-the README and the project file, are asked for, too, one after another with a pause; that needs a network and is done by
-hand.  Ends with 1 where something is wrong.
+Every link within the site must lead to a file, and to an existing anchor.  Pages must not load scripts, styles, fonts
+or pictures from other sites.  With ``--external``, the links to other sites in the built pages, the README and the
+project file are requested as well, sequentially with a pause.  That needs a network and is done by hand.  The exit code
+is 1 if there is a problem.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from urllib.parse import unquote, urldefrag
 
 ROOT = Path(__file__).parent.parent
 TIMEOUT, PAUSE = 20.0, 1.0
-"""Seconds to wait for an answer, and between two questions."""
+"""Seconds to wait for an answer, and between two requests."""
 SKIP = (
     # example hosts of quoted commands
     "http://localhost",
@@ -40,7 +40,7 @@ LOADS = {
     "video": "src",
     "audio": "src",
 }
-"""Elements for which a browser asks a server as soon as it shows the page."""
+"""Elements that a browser loads when it shows the page."""
 NOT_LOADED = frozenset({"canonical", "next", "prev", "edit"})
 """Kinds of ``link`` that only name something."""
 _URL = re.compile(r"url\(\s*['\"]?(https?:[^'\")]+)")
@@ -93,7 +93,7 @@ def problems(site: Path) -> Iterator[str]:
     """Yield what is wrong with links and loads within a built site."""
     pages = {file.resolve(): read(file) for file in sorted(site.rglob("*.html"))}
     if not pages:
-        yield f"{site} holds no pages: build the documentation first"
+        yield f"{site} has no pages: build the documentation first"
     for file, page in pages.items():
         place = file.relative_to(site.resolve())
         yield from (f"{place}: loads {target}" for target in page.loads if re.match(r"(https?:)?//", target))
@@ -107,9 +107,9 @@ def problems(site: Path) -> Iterator[str]:
             if target_file.is_dir():
                 target_file /= "index.html"
             if not target_file.exists():
-                yield f"{place}: {link} leads nowhere"
+                yield f"{place}: {link} does not exist"
             elif anchor and target_file in pages and unquote(anchor) not in pages[target_file].anchors:
-                yield f"{place}: {link} names an anchor that is not there"
+                yield f"{place}: {link}: no such anchor"
     for file in sorted(site.rglob("*.css")):
         for target in _URL.findall(file.read_text(encoding="utf8")):
             yield f"{file.relative_to(site)}: loads {target}"
@@ -141,7 +141,7 @@ def main() -> int:
     """Read the arguments, print what is wrong, return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("site", type=Path, help="folder of the built documentation")
-    parser.add_argument("--external", action="store_true", help="ask for links to other sites")
+    parser.add_argument("--external", action="store_true", help="request the links to other sites")
     arguments = parser.parse_args()
     found = list(problems(arguments.site))
     if arguments.external:

@@ -42,7 +42,7 @@ class Group(NamedTuple):
 
     page (str): File under ``docs/plugins``, without its ending.
     title (str): Of the page.
-    at (str): Block of a config where such a function stands.
+    at (str): Block of a config that names such a function.
     kind (str): What follows the ``@`` there.
     intro (str): First paragraph.
     """
@@ -57,51 +57,52 @@ class Group(NamedTuple):
 GROUPS = {
     "spacy_crf_losses": Group(
         "losses", "Losses", "components.crf_ner.loss", "crf_losses",
-        "What training minimises: a function of the scores and the gold labels. All of them know weights of sequences "
-        "and missing labels. [Choosing a method](../choosing.md) says when to take which.",
+        "Training minimises a loss, a function of the scores and the gold labels. All losses support sequence weights "
+        "and missing labels. [Choosing a method](../choosing.md) says when to use which.",
     ),
     "spacy_crf_regularizers": Group(
         "regularizers", "Regularizers", "components.crf_ner.regularizer", "crf_regularizers",
-        "A penalty on the weights, added once to the loss summed over the training set. It keeps weights small, or "
-        "makes most of them zero.",
+        "A regularizer is a penalty on the weights, added once to the loss summed over the training set. It keeps "
+        "weights small, or sets most of them to zero.",
     ),
     "spacy_crf_optimizers": Group(
         "optimizers", "Optimizers", "components.crf_ner.optimizer", "crf_optimizers",
-        "How the minimum is looked for. Not every optimizer can minimise every loss and penalty; a pair that cannot "
-        "work is refused when the config is read, with one that would. [Choosing a method](../choosing.md) compares "
-        "them.",
+        "An optimizer searches for the minimum of loss and penalty. Not every optimizer can minimise every pair. The "
+        "config reader rejects a pair that cannot work and names one that can. [Choosing a method](../choosing.md) "
+        "compares them.",
     ),
     "spacy_crf_decoders": Group(
         "decoders", "Decoders", "components.crf_ner.decoder", "crf_decoders",
-        "How labels are chosen once all scores are known.",
+        "A decoder chooses the labels from the scores.",
     ),
     "spacy_crf_features": Group(
         "features", "Feature sets and functions", "components.crf_ner.features", "crf_features",
-        "What the model looks at. [Features and templates](../features.md) explains how templates are written.",
+        "Feature sets define the input of the model. [Features and templates](../features.md) explains the templates.",
     ),
     "spacy_crf_costs": Group(
         "costs", "Costs", "fine_tune.sets.questions.loss", "crf_costs",
-        "Costs of a whole labelling, for [`fine-tune`](../commands/fine-tune.md): training on data of which only "
-        "something indirect is known.",
+        "A cost scores a whole labelling, for [`fine-tune`](../commands/fine-tune.md): training on data with indirect "
+        "evidence instead of gold labels.",
     ),
     "spacy_readers": Group(
         "readers", "Corpus readers", "corpora.train", "readers",
-        "How a config reads its training and development data.",
+        "A corpus reader reads the training and development data of a config.",
     ),
     "spacy_batchers": Group(
         "batchers", "Batchers", "training.batcher", "batchers",
-        "For `spacy train`, which cuts an epoch into batches. `crfseq fit` needs none.",
+        "`spacy train` uses a batcher to split an epoch into batches. `crfseq fit` needs none.",
     ),
     "spacy_scorers": Group(
         "scorers", "Scorers", "components.crf_tagger.scorer", "scorers",
-        "What `nlp.evaluate` and `spacy evaluate` measure. `crf_ner` uses spaCy's own `spacy.ner_scorer.v1`.",
+        "A scorer defines what `nlp.evaluate` and `spacy evaluate` measure. The component `crf_ner` uses spaCy's own "
+        "`spacy.ner_scorer.v1`.",
     ),
     "spacy_callbacks": Group(
         "callbacks", "Callbacks", "training.before_to_disk", "callbacks",
-        "What happens to a pipeline on its way to disk.",
+        "A callback modifies a pipeline before it is saved.",
     ),
     "spacy_loggers": Group(
-        "loggers", "Loggers", "training.logger", "loggers", "What training prints and writes as it goes.",
+        "loggers", "Loggers", "training.logger", "loggers", "A logger prints and saves the progress of training.",
     ),
 }  # fmt: skip
 BRIEF = 30
@@ -219,7 +220,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def annotation(kind: Any) -> str:
-    """Return a type as one reads it: the last part of each dotted name."""
+    """Return a readable type: the last part of each dotted name."""
     if kind is REQUIRED:
         return ""
     text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
@@ -376,7 +377,7 @@ def command_page(name: str, command: Callable[..., Any]) -> str:
 
 
 def _help_blocks(command: Callable[..., Any]) -> list[str]:
-    """Return the help of a command as Markdown; what follows a line of a single backspace is shown as it stands."""
+    """Return the help of a command as Markdown; text after a line with a single backspace stays unchanged."""
     blocks = []
     for block in inspect.cleandoc(command.__doc__ or "").split("\n\n"):
         if not block.startswith("\b"):
@@ -402,10 +403,10 @@ def command_pages() -> dict[str, str]:
     known = commands()
     pages = {f"commands/{name}.md": command_page(name, command) for name, command in known.items()}
     intro = (
-        "Each command is called as `python -m spacy crfseq COMMAND`, or `spacy-crfseq COMMAND` for short, and explains "
-        "itself by `--help`. `--code FILE` (`-c`) imports a Python file first, so that functions which it registers "
-        "are known. Commands end with 0 when all went well, and with 1 when something is wrong with what they were "
-        "given; they say what, and where. Ctrl-C ends them with 130."
+        "Call each command as `python -m spacy crfseq COMMAND`, or `spacy-crfseq COMMAND` for short. The option "
+        "`--help` explains it. With `--code FILE` (`-c`), it first imports a Python file and registers its functions. "
+        "The exit code is 0 for success, 1 for an error in the input, with a message that says what is wrong and "
+        "where, and 130 after Ctrl-C."
     )
     parts = ["# Commands", intro]
     for title, names in sections().items():
@@ -445,9 +446,9 @@ def plugin_pages() -> dict[str, str]:
         names = ", ".join(f"[{_short(entry)}]({about.page}.md#{_anchor(entry)})" for entry in entries)
         rows.append([f"[{about.title}]({about.page}.md)", f"`{group}`", names])
     intro = (
-        "Everything that can be exchanged is a registered function, named in a config block by its full name, such as "
-        "`spacy_crfseq.L2.v1`. Another package adds its own by an entry point of the same group; "
-        "[Add a loss in ten lines](../add-a-loss.md) shows how, and the [contracts](contracts.md) say what is expected."
+        "Every plug-in is a registered function. A config block uses its full name, such as `spacy_crfseq.L2.v1`. "
+        "Other packages add plug-ins with entry points of the same group. [Add a loss in ten lines](../add-a-loss.md) "
+        "shows how, and the [contracts](contracts.md) define the interfaces."
     )
     header = ["what", "entry points", "registered"]
     pages["plugins/index.md"] = _page(["# Plug-ins", intro, table(header, rows)])
@@ -475,7 +476,7 @@ def _summary(entry: EntryPoint) -> str:
 def _section(about: Group, entry: EntryPoint, seen: dict[str, str]) -> str:
     """Return what is to be said of one registered function.
 
-    seen (dict[str, str]): Modules whose docstring has been shown: name of the plug-in that it stands at.
+    seen (dict[str, str]): Modules whose docstring has been shown, and the plug-in that shows it.
     """
     thing = entry.load()
     document = read_docstring(thing)
@@ -510,7 +511,7 @@ def _section(about: Group, entry: EntryPoint, seen: dict[str, str]) -> str:
 
 
 def _background(entry: EntryPoint, seen: dict[str, str]) -> str:
-    """Return the docstring of the function's module, or where on the page it stands."""
+    """Return the docstring of the function's module, or a link to its place on the page."""
     module = importlib.import_module(entry.module)
     if entry.module in seen:
         return f"Background: see [{seen[entry.module]}](#{seen[entry.module].lower()})."
@@ -539,8 +540,8 @@ CONTRACTS = (
 def contracts_page() -> str:
     """Return the protocols and tuples that plug-ins see."""
     intro = (
-        "What plug-ins are called with and what they must have, from `spacy_crfseq/types.py`. A plug-in needs no base "
-        "class: whatever has these methods will do. Shapes: N sequences, T tokens in all sequences together, L labels, "
+        "The interfaces of plug-ins, from `spacy_crfseq/types.py`. A plug-in needs no base class, only these methods. "
+        "Shapes: N sequences, T tokens in all sequences together, L labels, "
         "F attributes, D parameters; sequence n owns the tokens `offsets[n]:offsets[n + 1]`."
     )
     return _page(["# Contracts", intro, *(class_section(getattr(contracts, name)) for name in CONTRACTS)])
@@ -550,7 +551,8 @@ def api_page() -> str:
     """Return the Python API: the component and its doc_posterior."""
     intro = (
         'The component is a spaCy pipe: `nlp.add_pipe("crf_ner")`, `nlp.initialize`, `nlp.update`, `nlp(text)`, '
-        "`nlp.to_disk` and so on work as usual. This is what it has besides. Shapes: T tokens, L labels, D parameters."
+        "`nlp.to_disk` and so on work as usual. This page lists its additional methods. Shapes: T tokens, L labels, "
+        "D parameters."
     )
     things = [
         component.CRFComponent, doc_posterior.DocPosterior, doc_posterior.Scored, doc_posterior.Alternative,
@@ -594,7 +596,7 @@ def components_page() -> str:
     shared = read_docstring(settings.Method)
     parts = [
         "# Components",
-        "Three factories make the same component for three tasks. Their own settings come first, those that all share "
+        "Three factories create the same component for three tasks. Their own settings come first, the shared settings "
         "below.",
     ]
     for name, create in (
@@ -627,12 +629,12 @@ def components_page() -> str:
         if not isinstance(factories.METHOD.get(each, {}), dict)
     ]
     blocks = [
-        ("features", "What the model looks at.", "[all of them](plugins/features.md)"),
-        ("potentials", "What adds scores to those of the features, each under a name.", "[yours](add-a-potential.md)"),
-        ("loss", "What training minimises.", "[all of them](plugins/losses.md)"),
-        ("regularizer", "What keeps weights small.", "[all of them](plugins/regularizers.md)"),
-        ("optimizer", "How the minimum is found.", "[all of them](plugins/optimizers.md)"),
-        ("decoder", "How labels are chosen.", "[all of them](plugins/decoders.md)"),
+        ("features", "The input of the model.", "[all of them](plugins/features.md)"),
+        ("potentials", "Additional scores, each under a name.", "[yours](add-a-potential.md)"),
+        ("loss", "The objective of training.", "[all of them](plugins/losses.md)"),
+        ("regularizer", "The penalty on the weights.", "[all of them](plugins/regularizers.md)"),
+        ("optimizer", "The search for the minimum.", "[all of them](plugins/optimizers.md)"),
+        ("decoder", "The choice of labels.", "[all of them](plugins/decoders.md)"),
     ]
     parts += [
         "## Settings of all three",
@@ -699,7 +701,7 @@ def filled(text: str) -> str:
 
 
 def document_pages() -> dict[str, str]:
-    """Return the changelog and the guide for contributors, which stand at the top of the repository."""
+    """Return the changelog and the guide for contributors from the top folder of the repository."""
     return {
         f"{name.lower()}.md": _moved((ROOT / f"{name}.md").read_text(encoding="utf8"))
         for name in ("CHANGELOG", "CONTRIBUTING")

@@ -210,7 +210,7 @@ def spaces(sentence: Sequence[Token]) -> list[bool]:
 
 
 def has_space(token: Token, following: Token) -> bool:
-    """Whether a space stands between two neighbouring tokens."""
+    """Whether there is a space between two neighbouring tokens."""
     if token.tag in ("HYPH", "``") or token.word in NO_SPACE_AFTER:
         return False
     if following.tag in ("HYPH", "''") or following.word.lower() in NO_SPACE_BEFORE:
@@ -241,7 +241,7 @@ def check_duplicates(reports: Sequence[FileReport]) -> None:
             key = tuple(token.word.lower() for token in sentence)
             other = seen.setdefault(key, report)
             if other is not report:
-                report.complain(sentence[0].line, f"sentence also stands in {other.path.name}")
+                report.complain(sentence[0].line, f"sentence also occurs in {other.path.name}")
 
 
 def table(reports: Sequence[FileReport], counts: Sequence[Counter[str]]) -> Iterator[str]:

@@ -17,7 +17,7 @@ class WordLength:
     """Add theta [L] times the logarithm of the word's length to the emissions."""
 
     def read(self, docs: Sequence[Doc]) -> Floats:
-        """Return one number a token [T]."""
+        """Return one number per token [T]."""
         return np.array([np.log(len(token)) for doc in docs for token in doc], np.float32)
 
     def size(self, n_labels: int) -> int:

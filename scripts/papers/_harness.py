@@ -1,7 +1,7 @@
 """Registering experiments, reading their configs, running them, and the file of results.
 
 An experiment returns rows, dictionaries of plain numbers and texts, which are kept in a JSON file.  Sections of the
-page are made from the file, so that a page can be written anew without running anything.
+page are made from the file, so that a page can be rewritten without running anything.
 """
 
 from __future__ import annotations

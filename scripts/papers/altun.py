@@ -55,7 +55,7 @@ for _features, _minutes in zip(FEATURES[:2], (2, 3), strict=True):
 
 
 def _methods(results: Results, name: str) -> Table:
-    """Return one row a method and feature set, published beside ours."""
+    """Return one row per method and feature set, with the published score next to ours."""
     head = [
         "method",
         "features",
@@ -115,7 +115,7 @@ def entities(results: Results) -> str:
             for method in (*LOSSES, "Perceptron", "Boosting")
         ),
         Check(
-            "features matter more than losses: S3 is further from S1 than the best loss from the worst on S3",
+            "features matter more than losses: S3 and S1 differ by more than the best and the worst loss on S3",
             lambda: (
                 score("S3", "SequentialLog") - score("S1", "SequentialLog")
                 > max(score("S3", loss) for loss in LOSSES) - min(score("S3", loss) for loss in LOSSES)

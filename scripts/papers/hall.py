@@ -1,6 +1,6 @@
-"""Hall, McDonald & Petrov (2011): a tagger learns from what is not its own gold labels.
+"""Hall, McDonald & Petrov (2011): a tagger learns from evidence other than its own gold labels.
 
-Table 1: from questions of which only the main verb is known.  Table 2: from an entity recognizer that reads its tags.
+Table 1: from questions with only the main verb annotated.  Table 2: from an entity recognizer that reads its tags.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def root_of(doc: Doc) -> Token | None:
 
 
 class Questions:
-    """UD English EWT parted into questions and other sentences, and a tagger for it.
+    """UD English EWT split into questions and other sentences, and a tagger for it.
 
     attr (str): "tag" for the language's own tags, "pos" for the universal ones.
     source: Sentences of the training part that are no questions.
@@ -68,7 +68,7 @@ class Questions:
         self.dev = [example for example in parts["dev"] if is_question(example)]
         self.others = [example for example in test if not is_question(example)]
         component = {**self.settings["component"], "attr": attr}
-        # questions tell which attributes there are; no weight is learnt from them here
+        # questions contribute attributes; no weight is learned from them here
         everything = [*self.source, *self.pool, *self.dev]
         features, scored = self.settings["features"], {"others": self.others}
         self.task = Task(nlp, component, features, everything, scored, quick=options.quick)
@@ -205,7 +205,7 @@ class TaggedEntities:
     """Spanish sentences in three parts, a tagger of the first, and a recognizer of the second that reads tags.
 
     tagged: Sentences whose tags the tagger learns.
-    judged, taught: Sentences with entities, without and with their tags.
+    judged, labelled: Sentences with entities, without and with their tags.
     parts: Sentences to score on, by name; their input has the gold tags.
     start (Floats): Weights of the tagger that is trained on `tagged` alone.
     """
@@ -218,12 +218,12 @@ class TaggedEntities:
         shuffled = random.Random(seed).sample(train, len(train))
         read_from = sizes["tagger"] + sizes["recognizer"]
         self.tagged, to_read = shuffled[: sizes["tagger"]], shuffled[sizes["tagger"] : read_from]
-        self.taught = [example for example in shuffled[read_from:] if example.reference.ents][: sizes["judged"]]
-        self.judged = [self._untagged(example) for example in self.taught]
+        self.labelled = [example for example in shuffled[read_from:] if example.reference.ents][: sizes["judged"]]
+        self.judged = [self._untagged(example) for example in self.labelled]
 
         method = changed(settings["methods"]["default"], optimizer={"seed": seed})
-        # all sentences tell which attributes and tags there are; no weight is learnt from the judged ones here
-        seen = [*self.tagged, *self.taught]
+        # all sentences contribute attributes and tags; no weight is learned from the judged ones here
+        seen = [*self.tagged, *self.labelled]
         self.tagger = Task(nlp, settings["tagger"], settings["tagger_features"], seen, self.parts, quick=options.quick)
         self.tagger.data = self.tagger.data.slice(0, len(self.tagged))
         self.start = self.tagger.fit(method).theta
@@ -241,13 +241,13 @@ class TaggedEntities:
         return Example(self._words(example), reference)
 
     def _words(self, example: Example) -> Doc:
-        """Return a Doc of the words alone: a tagger leaves tags as they are where there are some."""
+        """Return a Doc with only the words, because a tagger does not overwrite tags."""
         from spacy.tokens import Doc
 
         return Doc(self._nlp.vocab, words=[token.text for token in example.reference])
 
     def adapt(self, known: str, **more: Any) -> Floats:
-        """Return the weights after augmented-loss training, as many turns whatever is learnt from."""
+        """Return the weights after augmented-loss training, with the same number of turns for all evidence."""
         from spacy_crfseq.costs.entity_agreement import EntityAgreement
         from spacy_crfseq.pipeline.fine_tuning import Source, fine_tune
         from spacy_crfseq.training.fine_tuning import Settings
@@ -257,7 +257,7 @@ class TaggedEntities:
         if known == AGAIN:
             settings["schedule"] = {"tagged": settings["schedule"]["tagged"]}
         elif known == TAUGHT:
-            sources.append(Source("judged", self.taught))
+            sources.append(Source("judged", self.labelled))
         else:
             loss = EntityAgreement(self.recognizer.pipe.name, f1=known == ERRORS_F1)
             sources.append(Source("judged", self.judged, loss))
@@ -398,7 +398,7 @@ def questions_section(results: Results) -> str:
         Check("own tags: it does so with every seed", lambda: min(QUESTIONS.shares(own, TAG)) >= 1 / 3),
         Check("own tags: it closes more than half of the gap, as published", lambda: QUESTIONS.share(own, TAG) > 1 / 2),
         Check(
-            "own tags: that the main verb is a verb closes at least a third",
+            "own tags: knowing that the main verb is a verb closes at least a third",
             lambda: QUESTIONS.share(own, VERB) >= 1 / 3,
         ),
         Check(
@@ -428,12 +428,12 @@ def tagger_section(results: Results) -> str:
     losses = (ERRORS, ERRORS_F1)
     wanted = [
         Check(
-            "either loss helps the recognizer more than as many rounds without",
+            "either loss helps the recognizer more than the same number of rounds without it",
             lambda: all(np.mean(_some(_gains(rows, known))) > 0 for known in losses),
         ),
         Check("they do so with every seed", lambda: all(min(_gains(rows, known)) > 0 for known in losses)),
         Check(
-            "with every seed the recognizer is better than with the tagger as first trained",
+            "with every seed, the recognizer is better than with the original tagger",
             lambda: all(min(_gains(rows, known, FIRST)) > 0 for known in losses),
         ),
         Check(
@@ -441,11 +441,11 @@ def tagger_section(results: Results) -> str:
             lambda: all(ENTITIES.share(rows, known) >= 1 / 3 for known in losses),
         ),
         Check(
-            "the F1 term adds to what the errors alone give, on both parts",
+            "the F1 term improves on the errors alone, on both parts",
             lambda: all(gap.share(rows, ERRORS_F1) > gap.share(rows, ERRORS) for gap in (ENTITIES, DEV_ENTITIES)),
         ),
         Check(
-            "tags do not get worse by it, within 0.1 points",
+            "tags get worse by no more than 0.1 points",
             lambda: all(
                 np.mean(_some(_scores(rows, known, "tags"))) > np.mean(_some(_scores(rows, AGAIN, "tags"))) - 0.1
                 for known in losses

@@ -212,7 +212,7 @@ def methods_section(results: Results) -> str:
         ),
         Check("SBCD keeps at most 6,000 active features", lambda: rows["SBCD"]["active"]["all"] <= 6000),
         Check(
-            "SBCD is at that error before OWL-QN",
+            "SBCD reaches that error before OWL-QN",
             lambda: _to_error(rows["SBCD"], goal) < _to_error(rows["OWL-QN"], goal),
         ),
         Check(
@@ -256,11 +256,11 @@ def sweeps_section(results: Results) -> str:
     content = [[row["rho1"], row["active"], row["seconds"], row["test error"]] for row in rows]
     wanted = [
         Check(
-            "the fewer features are active, the shorter a sweep (rank correlation above 0.8)",
+            "fewer active features mean a shorter sweep (rank correlation above 0.8)",
             lambda: _rank_correlation([row["active"] for row in rows], [row["seconds"] for row in rows]) > 0.8,
         ),
         Check(
-            "the sparsest model's sweep takes less than half the time of the densest's",
+            "a sweep of the sparsest model takes less than half the time of the densest",
             lambda: rows[0]["seconds"] < rows[-1]["seconds"] / 2,
         ),
     ]

@@ -36,7 +36,7 @@ PUBLISHED: dict[str, dict[Any, float]] = {
     # Sokolovska (2010), table 3.2: per cent of wrong phonemes
     "nettalk": {"(y,x)": 38.7, "(y',y) + (y,x)": 18.5, "(y',y,x)": 14.8, "(y,x) + (y',y,x)": 14.0},
 }
-"""Published numbers, as far as they are at hand."""
+"""Published numbers, where available."""
 
 
 # Sections
@@ -80,7 +80,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a figure as text: thousands apart, no more digits than one can read."""
+    """Return a figure as text: with thousands separators and few digits."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool | str):
@@ -93,14 +93,14 @@ def shown(value: Any) -> str:
 
 
 class Check(NamedTuple):
-    """Something that ought to hold."""
+    """An expectation."""
 
     text: str
     holds: Callable[[], bool]
 
 
 def checks(wanted: Sequence[Check]) -> str:
-    """Return a list of what holds, what does not, and what cannot be told for want of a run."""
+    """Return a list of expectations: met, not met, or unknown because a run is missing."""
     lines = []
     for one in wanted:
         try:
@@ -164,7 +164,10 @@ def machines(results: Results) -> str:
     for name, entry in results.items():
         if entry["rows"]:
             groups.setdefault(_describe(entry["machine"]), []).append(f"{name} ({entry['date'][:10]})")
-    return "\n".join(f"- {text}: {', '.join(names)}." for text, names in groups.items()) or "Nothing has been run yet."
+    return (
+        "\n".join(f"- {text}. Experiments: {', '.join(names)}." for text, names in groups.items())
+        or "Nothing has been run yet."
+    )
 
 
 def _describe(machine: dict[str, Any]) -> str:

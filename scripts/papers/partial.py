@@ -1,4 +1,4 @@
-"""Tsuboi et al. (2008), by stand-in: labels of single tokens removed at random, and what becomes of the others.
+"""Tsuboi et al. (2008), on substitute data: training after labels of single tokens are removed at random.
 
 Each label that is left is noted on a gold Doc that has no other annotation, as a user would, through what
 `CRFComponent.clamp` writes.
@@ -82,11 +82,11 @@ def partial_section(results: Results) -> str:
     ]
     wanted = [
         Check(
-            "with half of the labels missing, F1 is within 3 points of that with all",
+            "with half of the labels missing, F1 is within 3 points of F1 with all labels",
             lambda: _test(rows, 0.5, MISSING) >= _test(rows, 0.0, MISSING) - 3,
         ),
         Check(
-            'to take them for "O" costs more than ten times as much',
+            'treating them as "O" costs more than ten times as much',
             lambda: (
                 _test(rows, 0.0, MISSING) - _test(rows, 0.5, OUTSIDE)
                 > 10 * (_test(rows, 0.0, MISSING) - _test(rows, 0.5, MISSING))

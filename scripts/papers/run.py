@@ -1,12 +1,12 @@
-"""One command for the papers' experiments, one page with published beside ours.
+"""Run the papers' experiments and write a page that compares published numbers with ours.
 
     CRFSEQ_DATA=... python scripts/papers/run.py [--only NAME ...] [--quick]
     python scripts/papers/run.py --list
     python scripts/papers/run.py --report
 
-Settings are config files in configs/papers.  Results are kept in a JSON file, one entry an experiment, so that a run
-can be done in pieces; each piece writes docs/papers.md and its figures anew from what is there.  Experiments that lack
-a corpus or a plug-in say so and are passed over.  Two run side by side, each on one thread.
+Settings are config files in configs/papers.  A JSON file keeps the results, one entry per experiment, so that a run
+can be done in parts; each part rewrites docs/papers.md and its figures from all results.  Experiments that lack a
+corpus or a plug-in are skipped with a message.  Two run in parallel, each on one thread.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 
 
 def papers(
-    only: Annotated[
-        list[str] | None, typer.Option(help="Experiment, or the beginning of some names; may be repeated.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small parts of the data: to see that all works.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Experiment, or a prefix of names; may be repeated.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use small parts of the data, to check that everything works.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of splits, shuffles and synthetic data.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, help="Experiments side by side.")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of experiments in parallel.")] = 2,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Only write the page from the results.")] = False,
     output: Annotated[Path | None, typer.Option(help="File of results [scripts/papers/results.json].")] = None,
     page: Annotated[Path | None, typer.Option(help="Page to write [docs/papers.md].")] = None,
 ) -> None:
-    """Run the papers' experiments and write the page that sets published beside ours."""
+    """Run the papers' experiments and write the page that compares published numbers with ours."""
     _load_all()
     output = output or (QUICK / "results.json" if quick else RESULTS)
     page = page or (QUICK / "papers.md" if quick else PAGE)
@@ -77,7 +77,7 @@ def _chosen(names: list[str]) -> list[str]:
 
 
 def _run(names: list[str], options: _harness.Options, jobs: int, output: Path) -> None:
-    """Run experiments, the longest first, and keep each as soon as it is done."""
+    """Run experiments, the longest first, and save each when it is done."""
     os.environ.update(ONE_THREAD)  # read by the workers when they import numpy
     names = sorted(names, key=lambda name: -_harness.REGISTRY[name].minutes)
     context = multiprocessing.get_context("spawn")
@@ -86,7 +86,7 @@ def _run(names: list[str], options: _harness.Options, jobs: int, output: Path) -
         for future in as_completed(futures):
             name, entry = futures[future], future.result()
             _harness.save(output, name, entry)
-            what = f"passed over, {entry['skipped']}" if "skipped" in entry else f"{entry['seconds']:.0f} s"
+            what = f"skipped: {entry['skipped']}" if "skipped" in entry else f"{entry['seconds']:.0f} s"
             typer.echo(f"{name}: {what}")
 
 

@@ -40,7 +40,7 @@ class HiddenMarkov(NamedTuple):
         return labels, symbols
 
     def best_labels(self, symbols: NDArray[Any]) -> NDArray[Any]:
-        """Return the most probable label of each position [count, length]: no method errs less on average."""
+        """Return the most probable label of each position [count, length]: no method has a lower error on average."""
         evidence = self.emit.T[symbols]
         forward = np.empty_like(evidence)
         forward[:, 0] = self.start * evidence[:, 0]
@@ -65,7 +65,7 @@ def make_hmm(labels: int, symbols: int, stay: float, onward: float, clear: float
 
     stay, onward (float): Probabilities of the same and of the next label; the others share the rest.
     clear (float): Probability of a label's own symbol; the others share the rest.  Labels beyond the number of symbols
-        have the last symbol, too: their neighbours alone tell them apart.
+        have the last symbol, too: only their neighbours distinguish them.
     """
     step = np.full((labels, labels), (1 - stay - onward) / (labels - 2))
     step[np.arange(labels), np.arange(labels)] = stay
@@ -85,7 +85,7 @@ def as_texts(labels: NDArray[Any], symbols: NDArray[Any]) -> list[tuple[list[str
 
 @experiment("synthetic", "Synthetic HMM data: error, active features and time of M1 to M8, L2 against L1", 1)
 def synthetic(options: Options) -> list[Row]:
-    """Return a row for each repetition, model and penalty, and one for the best that is possible."""
+    """Return a row for each repetition, model and penalty, and one for the best possible result."""
     settings = _harness.config("synthetic")
     hmm = make_hmm(**settings["hmm"])
     sizes = settings["data"]
@@ -159,7 +159,7 @@ def _best_possible(results: Results) -> float:
 
 
 def _loss_of(means: dict[tuple[str, str], _Means], method: str) -> float:
-    """Return by how much the largest model errs more than the one that made the data."""
+    """Return the difference in error between the largest model and the one that generated the data."""
     return means["M8", method].error - means["M2", method].error
 
 
@@ -174,28 +174,28 @@ def synthetic_section(results: Results) -> str:
     ]
     wanted = [
         Check(
-            "M2, the model that made the data, errs less than M1, which knows no neighbours",
+            "M2, the model that generated the data, has a lower error than M1, which ignores neighbours",
             lambda: means["M2", "L-BFGS"].error < means["M1", "L-BFGS"].error - 5,
         ),
         Check(
-            "M2 is within 1 point of the best that is possible",
+            "M2 is within 1 point of the best possible result",
             lambda: means["M2", "L-BFGS"].error <= _best_possible(results) + 1,
         ),
         Check(
-            "on the largest model, M8, L1 loses less against M2 than L2 does",
+            "on the largest model, M8, L1 is closer to M2 than L2 is",
             lambda: _loss_of(means, "OWL-QN") < _loss_of(means, "L-BFGS"),
         ),
         Check(
-            "from M5 on L1 keeps less than half of the features that L2 keeps",
+            "from M5 on, L1 keeps less than half of the features that L2 keeps",
             lambda: all(means[f"M{n}", "OWL-QN"].active < means[f"M{n}", "L-BFGS"].active / 2 for n in range(5, 9)),
         ),
         Check(
-            "OWL-QN and SBCD, which minimise the same objective, err the same within 0.3 points",
+            "the errors of OWL-QN and SBCD, which minimise the same objective, agree within 0.3 points",
             lambda: all(abs(means[f"M{n}", "OWL-QN"].error - means[f"M{n}", "SBCD"].error) <= 0.3 for n in range(1, 9)),
         ),
     ]
     pictures = figure("synthetic", "Test error, active features and time of the models M1 to M8")
-    best = f"The best that is possible on these test sequences is {_best_possible(results):.2f} %.\n\n" if means else ""
+    best = f"The best possible error on these test sequences is {_best_possible(results):.2f} %.\n\n" if means else ""
     return f"{table(Table(head, content))}\n\n{best}{checks(wanted)}\n\n{pictures}"
 
 

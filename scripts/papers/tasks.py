@@ -50,7 +50,7 @@ def read(nlp: Language, options: Options, settings: Mapping[str, Any], part: str
 
 
 def read_nettalk(path: Path) -> list[tuple[str, str]]:
-    """Return words and their phonemes, one symbol a letter.
+    """Return words and their phonemes, one symbol per letter.
 
     RAISES ValueError: Where a word and its phonemes differ in length.
     """
@@ -266,7 +266,7 @@ class Task:
             self._warmed.add(kind)
 
     def row(self, trained: Trained, **more: Any) -> Row:
-        """Return what a table tells of a run."""
+        """Return the columns of a run for a table."""
         row = {
             "iterations": trained.iterations,
             "seconds": round(trained.seconds, 2),

@@ -87,7 +87,7 @@ def test_bad_sample_is_reported(tmp_path: Path, name: str) -> None:
 
 def test_sentence_in_two_files_is_reported(tmp_path: Path) -> None:
     found = problems_of(tmp_path, one=GOOD, two=GOOD)
-    assert found == [("two", 3, "sentence also stands in one.conll")]
+    assert found == [("two", 3, "sentence also occurs in one.conll")]
 
 
 def test_problem_line_and_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -296,9 +296,9 @@ def tagged_entities(tmp_path: Path) -> hall.TaggedEntities:
 
 
 def test_a_tagger_is_judged_by_entities_alone(tagged_entities: hall.TaggedEntities) -> None:
-    judged, taught = tagged_entities.judged, tagged_entities.taught
-    assert len(judged) == len(taught) == len(tagged_entities.tagged) == 100
-    for without, whole in zip(judged, taught, strict=True):
+    judged, labelled = tagged_entities.judged, tagged_entities.labelled
+    assert len(judged) == len(labelled) == len(tagged_entities.tagged) == 100
+    for without, whole in zip(judged, labelled, strict=True):
         assert not any(token.tag_ for doc in (without.predicted, without.reference) for token in doc)
         assert [token.tag_ for token in whole.reference] == ["VMI", "NP", "Fp"]
         assert [str(entity) for entity in without.reference.ents] == [whole.reference[1].text]

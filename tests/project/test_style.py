@@ -1,0 +1,56 @@
+"""The style check finds planted words and sentences, and nothing in the documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts import check_style
+
+PLANTED = """\
+# A page about one room
+
+The command tells `tells` what is wrong, for
+little. `fit` trains a model.
+
+```text
+it tells
+```
+
+| cell | tells nothing [here](rooms.md) |
+
+asks for what you leave out.
+
+- fragments may begin in lower case
+"""
+
+
+def test_planted_words_and_sentences_are_found(tmp_path: Path) -> None:
+    pytest.importorskip("proselint", reason="proselint is not installed")
+    page = tmp_path / "page.md"
+    page.write_text(PLANTED + "\n" + "Word " + "word " * 41 + "end.\n\nThis is very unique.\n", encoding="utf8")
+    found = [(each.line, each.text.lower()) for each in check_style.check(page)]
+    assert {(1, "room"), (3, "tells"), (3, "for little"), (10, "tells"), (12, "asks for what you")} <= set(found)
+    assert (4, "little. `fit` trains a model.") in found
+    assert [line for line, text in found if text.startswith("word word")] == [16]
+    assert any(line == 18 and "very unique" in text for line, text in found)
+    assert {line for line, _ in found} == {1, 3, 4, 10, 12, 16, 18}
+    assert check_style.main([str(page)]) == 1
+
+
+def test_docstrings_comments_and_configs_are_checked(tmp_path: Path) -> None:
+    code, config = tmp_path / "code.py", tmp_path / "config.cfg"
+    code.write_text('"""What it\n\ntells."""\ntells = 1  # for\n# little\nroom = "house"\n', encoding="utf8")
+    config.write_text("# two rooms\n[rooms]\n#   python rooms.py\nhouse = 1\n", encoding="utf8")
+    found = [(each.line, each.text) for file in (code, config) for each in check_style.check(file)]
+    assert found == [(3, "tells"), (4, "for # little"), (1, "rooms")]
+
+
+def test_findings_name_file_line_and_replacement(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "settings.cfg"
+    page.write_text("[a]\n# what it tells\n", encoding="utf8")
+    assert check_style.main([str(page)]) == 1
+    assert capsys.readouterr().out == f'{page}:2: "tells": shows, says, reports or specifies\n'
+    page.write_text("# what it shows\n", encoding="utf8")
+    assert check_style.main([str(page)]) == 0
