@@ -54,6 +54,7 @@ def active_cli(
     number: Annotated[int, options.number("Texts to keep")] = 100,
     nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
     output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
+    force: options.Force = False,
     code: options.Code = None,
 ) -> None:
     """Choose the texts whose annotation would teach the model most.
@@ -69,7 +70,7 @@ def active_cli(
           --by margin -n 200 --output to_annotate.jsonl
     """
     with reported_errors(code=code):
-        check_output_file(output, texts)
+        check_output_file(output, texts, force=force)
         chosen = active(model, texts, format_, by=by, component=component, number=number, nbest=nbest)
         lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
         if output == STDOUT:

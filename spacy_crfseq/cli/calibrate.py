@@ -52,6 +52,7 @@ def calibrate_cli(
         bool, typer.Option("--equal-mass", help="Bins of equally many predictions instead of equal width")
     ] = False,
     given: options.Given = None,
+    force: options.Force = False,
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
@@ -70,7 +71,7 @@ def calibrate_cli(
     with reported_errors(code=code):
         done = calibrate(
             model, file, format_, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
-            given=names_of(given),
+            given=names_of(given), force=force,
         )  # fmt: skip
         for name, reason in done.skipped.items():
             print(f"{name} is left as it is. {reason}", file=sys.stderr)
@@ -115,15 +116,17 @@ def calibrate(
     n_bins: int = 10,
     equal_mass: bool = False,
     given: Sequence[str] | None = None,
+    force: bool = False,
 ) -> Done:
     """Fit the temperature of components on an annotated file and store it with the model.
 
+    force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
     if output is None and not Path(model).is_dir():
         raise ConfigError(f"{model} is no folder. Give --output DIR for the calibrated pipeline.")
     if output is not None:
-        check_output_pipeline(output)
+        check_output_pipeline(output, model, force=force)
     nlp = spacy.load(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
     examples = read_gold(nlp, file, format_name, given).examples

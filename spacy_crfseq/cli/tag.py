@@ -56,7 +56,9 @@ def tag_cli(
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the probabilities of spans and tags")] = False,
     processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Files to work on at a time")] = 1,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew, whatever is there")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-F", "--overwrite", help="Replace the output of an earlier run; begin anew")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first broken line")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the totals as JSON")] = False,
     code: options.Code = None,
@@ -83,7 +85,7 @@ def tag_cli(
           --to conllu < news.txt
     """
     with reported_errors(code=code):
-        how = Settings(str(model), to or "", scores, overwrite, strict, partial(load_code, code))
+        how = Settings(str(model), to or "", scores, force, strict, partial(load_code, code))
         done = tag(files, output, how, format_, processes=processes)
         _tell(done, output, as_json)
     if done.counts.broken:
@@ -115,7 +117,7 @@ class Done(NamedTuple):
     def summary(self) -> str:
         """Return the totals in words."""
         if not self.files and self.complete and not self.counts.broken:
-            return f"Nothing to do: {_count(self.complete, 'file')} complete already; --overwrite begins anew"
+            return f"Nothing to do: {_count(self.complete, 'file')} complete already; --force begins anew"
         texts, tokens = _count(self.new.texts, "text"), _count(self.new.tokens, "token")
         text = f"Tagged {_count(self.files, 'file')}: {texts}, {tokens}"
         if self.seconds >= 1:  # less says more of the start than of the speed
@@ -239,7 +241,7 @@ def _check_outputs(jobs: Sequence[Job], overwrite: bool) -> None:
         if path in sources:
             raise ConfigError(f"{job.source}: the output would take its place. Choose another --output.")
         if job.source == STDIN and job.target.parts() and not overwrite:
-            raise ConfigError(f"{job.target.parts()[0]} is there already. Use --overwrite, or another --output.")
+            raise ConfigError(f"{job.target.parts()[0]} is there already. Use --force, or another --output.")
         taken[path] = job.source
 
 

@@ -56,6 +56,7 @@ class Annotation(ABC):
 
     def check_gold(self, reference: Doc) -> None:
         """Prepare the gold annotation of a Doc for scorers."""
+        return
 
     @abstractmethod
     def gold_tags(self, example: Example, same_words: bool) -> Tags:

@@ -168,6 +168,6 @@ def describe_stray(doc: Doc, token: int) -> str:
     """Say in a sentence how one of the tokens that `begin_stray_entities` returns was read."""
     tag = f"I-{doc[token].ent_type_}"
     return (
-        f"{about(doc, 'The gold document')}, token {token} ({doc[token].text!r}): {tag} continues no entity; it is read "
-        "as the beginning of one, as conlleval does."
+        f"{about(doc, 'The gold document')}, token {token} ({doc[token].text!r}): {tag} continues no entity; it is "
+        "read as the beginning of one, as conlleval does."
     )
