@@ -15,7 +15,6 @@ from typing import Annotated, NamedTuple
 import spacy
 import typer
 from spacy.tokens import DocBin
-from spacy.util import get_package_path, is_package
 from tqdm import tqdm
 
 from ..corpora import DOCBIN
@@ -24,6 +23,7 @@ from ..corpora.resumable import Counts, State, Target
 from ..errors import ConfigError, FormatError
 from ..files import digest
 from ..pipeline.bulk import Job, Settings, Step, annotate
+from ..pipeline.select import model_folder
 from ..pipeline.written import TARGETS, check_target, form_of
 from . import _options as options
 from ._app import crfseq_cli
@@ -194,7 +194,7 @@ def make_jobs(settings: Settings, files: Sequence[Path], format_name: str | None
     RAISES FormatError: If a file cannot be read, or nothing says what it is.
     """
     common = {
-        "the model": _model_digest(settings.model),
+        "the model": digest(model_folder(settings.model)),
         "--to": settings.to,
         "--scores": settings.scores,
         "the release": metadata.version("spacy-crfseq"),
@@ -243,12 +243,3 @@ def _check_outputs(jobs: Sequence[Job], overwrite: bool) -> None:
         if job.source == STDIN and job.target.parts() and not overwrite:
             raise ConfigError(f"{job.target.parts()[0]} is there already. Use --force, or another --output.")
         taken[path] = job.source
-
-
-def _model_digest(model: str) -> str:
-    folder = Path(model)
-    if not folder.is_dir():
-        if not is_package(model):
-            raise ConfigError(f"{model}: no such folder (looked from {Path.cwd()}), and no package of this name.")
-        folder = get_package_path(model)
-    return digest(folder)
