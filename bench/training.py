@@ -117,7 +117,7 @@ def fit_command(options: Options) -> list[Row]:
     scores: dict[str, float] = {}
     with scratch() as folder:
         spacy = [sys.executable, "-m", "spacy", "crfseq"]
-        fit = [*spacy, "fit", "configs/chunk_conll2000.cfg", "--output", str(folder)]
+        fit = [*spacy, "fit", "configs/chunk_conll2000.cfg", "--output", str(folder), "--force"]
         fit += ["--paths.train", train, "--paths.dev", test]
         fit += ["--components.crf_chunker.optimizer.@crf_optimizers", "spacy_crfseq.AdaGrad.v1"]
         fit += ["--components.crf_chunker.optimizer.max_iterations", "1" if options.quick else "5"]

@@ -5,6 +5,7 @@ All of them are `ValueError`s, so that code which guards a spaCy pipeline with `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -38,8 +39,17 @@ class ModelFileError(CrfError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return a sentence that lists the known names, after the nearest one if there is any."""
+    """Return a sentence that lists the known names, after the nearest one if there is any.
+
+    Case does not matter for nearness, nor what precedes and follows the name of a function: "lbfgs" is near
+    "spacy_crfseq.LBFGS.v1".
+    """
     names = sorted(known)
-    near = get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}? " if near else ""
+    short = {_short(one): one for one in names}
+    near = get_close_matches(_short(name), short, n=1)
+    hint = f"Did you mean {short[near[0]]!r}? " if near else ""
     return f"{hint}Known: {', '.join(names) or 'none'}."
+
+
+def _short(name: str) -> str:
+    return re.sub(r"\.v\d+$", "", name).rpartition(".")[2].casefold()

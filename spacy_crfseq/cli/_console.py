@@ -7,24 +7,24 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from configparser import Error as ConfigSyntaxError
-from contextlib import contextmanager, redirect_stdout
-from difflib import get_close_matches
+from contextlib import contextmanager, redirect_stdout, suppress
+from inspect import signature
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from catalogue import RegistryError
 from spacy.cli._util import show_validation_error
-from spacy.util import import_file
-from thinc.api import ConfigValidationError
+from spacy.util import import_file, registry
+from thinc.api import Config, ConfigValidationError
 from wasabi import msg
 from wasabi.printer import Printer
 from wasabi.tables import row
 from wasabi.util import ENV_ANSI_DISABLED
 
-from ..errors import ConfigError, CrfError, DataError, FormatError, ModelFileError
+from ..errors import ConfigError, CrfError, DataError, FormatError, ModelFileError, suggest
 
 FAILED, INTERRUPTED = 1, 130
 TITLES = {
@@ -33,6 +33,7 @@ TITLES = {
     DataError: "The data cannot be used",
     ModelFileError: "The model cannot be loaded",
 }
+FACTORIES = ("crf_chunker", "crf_ner", "crf_tagger")
 NAME_KEPT = 6
 """Characters of a feature's name that must be left for its value to be shown."""
 
@@ -118,7 +119,7 @@ def reported_errors(config: Path | None = None, code: Path | None = None) -> Ite
         raise  # whoever read our output has left; typer ends quietly
     except (OSError, ValueError, ImportError) as error:
         if re.match(r"\[E\d", str(error)):  # spaCy numbers its messages to users
-            fail("spaCy cannot go on", str(error))
+            fail("spaCy cannot go on", f"{error}{_unknown_factory(str(error))}")
         if not isinstance(error, OSError):
             raise
         first = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # of a copy: a list of all
@@ -161,26 +162,57 @@ def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoRet
             raise error
     finally:
         msg.pretty = pretty
+        if hint := _unknown_keys(error, config):
+            print(hint, file=sys.stderr)
     raise SystemExit(FAILED)
 
 
 def _unknown_function(message: str) -> str:
     """Return the registry's message in short, with the nearest name; as it is where it says something else."""
-    found = re.search(r"function '([^']+)' in function registry '(crf_\w+)'.*Available names: (.*)", message, re.DOTALL)
+    found = re.search(r"function '([^']+)' in function registry '(\w+)'.*Available names: (.*)", message, re.DOTALL)
     if found is None:
         return message
     name, registry, names = found.groups()
+    nearest = suggest(name, names.strip().split(", "))
+    return f"The registry {registry} has no {name!r}. {nearest} Import a function of your own with --code FILE."
 
-    def short(one: str) -> str:
-        return re.sub(r"\.v\d+$", "", one).rpartition(".")[2]
 
-    known = {short(one): one for one in names.strip().split(", ")}
-    near = get_close_matches(short(name), known, n=1)
-    hint = f"Did you mean {known[near[0]]!r}? " if near else ""
-    return (
-        f"There is no {name!r} among the {registry}. {hint}A function of your own comes in by --code FILE. "
-        f"Known: {', '.join(known.values())}."
-    )
+def _unknown_keys(error: ConfigValidationError, config: Path | None) -> str:
+    """Return a line for each key that nothing takes, with the nearest known one; empty without any."""
+    block = error.config if isinstance(error.config, dict) else {}
+    lines = []
+    for one in error.errors:
+        if re.search("unexpected argument|extra fields|Extra inputs", one["msg"]):
+            lines.append(_unknown_key(str(one["loc"][-1]), _known_keys(block)))
+        elif "not a section value" in one["msg"] and config is not None and config.is_file():
+            lines.append(_unknown_section(one["loc"], Config().from_disk(config, interpolate=False)))
+    return "\n".join(lines)
+
+
+def _known_keys(block: Mapping[str, Any]) -> set[str]:
+    """Return the settings of the function that a block names, else those that the block has."""
+    for key, name in block.items():
+        if str(key).startswith("@"):
+            with suppress(RegistryError):
+                return {*signature(registry.get(key[1:], name)).parameters} - {"nlp", "name"}
+    return set(map(str, block))
+
+
+def _unknown_key(key: str, known: set[str]) -> str:
+    return f"{key!r} is no setting here. {suggest(key, known - {key})}"
+
+
+def _unknown_section(path: Sequence[str], block: Any) -> str:
+    for key in path:
+        if not isinstance(block, dict) or key not in block:
+            return _unknown_key(key, set(block) if isinstance(block, dict) else set())
+        block = block[key]
+    return ""
+
+
+def _unknown_factory(message: str) -> str:
+    found = re.search(r"Can't find factory for '([^']+)'", message)
+    return f"\n{suggest(found[1], FACTORIES)}" if found else ""
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> str:

@@ -43,6 +43,7 @@ PageInstead = Annotated[Path | None, typer.Option("--output", "-o", help="HTML f
 Lang = Annotated[str, typer.Option("--lang", "-l", help="Language code")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead")]
 Code = Annotated[Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")]
+Force = Annotated[bool, typer.Option("--force", "-F", help="Replace the output of an earlier run")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")]
 
 _ENDS = "The optimizer has a limit of its own: --components.NAME.optimizer.max_iterations N."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import log_line
@@ -32,7 +32,8 @@ class Reporter:
     """Shows and logs the progress of one component after another; an instance is a callback of `fit`."""
 
     def __init__(self, log: Path) -> None:
-        self._log = log.open("w", encoding="utf8")
+        self._path = log
+        self._log: IO[str] | None = None  # that of an earlier training stays until there is something to say
         self._rows = Rows(COLUMNS, NAMES, WIDTHS, ALIGNS)
         self._curve = LiveCurve(sys.stderr)
         self._name, self._tokens, self._every, self._scored = "", 1, 1, False
@@ -47,6 +48,8 @@ class Reporter:
         """Take in one iteration."""
         report = progress.report
         figures = (progress.active, progress.score, progress.best)
+        if self._log is None:
+            self._log = self._path.open("w", encoding="utf8")
         self._log.write(log_line(self._name, progress.iteration, progress.seconds, report, *figures))
         self._log.flush()
         add_to(self._curve, progress)
@@ -59,7 +62,8 @@ class Reporter:
     def close(self) -> None:
         """Close the log and take the curves away."""
         self._curve.hide()
-        self._log.close()
+        if self._log is not None:
+            self._log.close()
 
     def _cells(self, progress: Progress) -> list[str]:
         report, score, active = progress.report, progress.score, progress.active

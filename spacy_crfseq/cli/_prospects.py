@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -69,7 +68,7 @@ def look_at_config(
     config: Path, file: Path, dev: Path | None, with_cost: bool
 ) -> tuple[dict[str, Component], Expense | None]:
     """Set a config up on the corpus and look at each of its components."""
-    from .fit import set_up
+    from .fit import load_config, set_up_from
 
     blocks = util.load_config(config, interpolate=False).get("training", {})
     overrides = {
@@ -77,7 +76,7 @@ def look_at_config(
         f"{blocks.get('dev_corpus', 'corpora.dev')}.path": str(dev) if dev else None,
     }
     with _aside():
-        setup = set_up(config, Path(tempfile.gettempdir()), overrides)
+        setup = set_up_from(load_config(config, overrides))
         costs, expense = _costs(setup) if with_cost else ({}, None)
         return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-import spacy
 import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -23,7 +22,7 @@ from ..corpora.outputs import STDOUT, check_output_file
 from ..errors import ConfigError, DataError, suggest
 from ..evaluation import active as measures
 from ..files import write_text
-from ..pipeline.select import one_crf_of, run_between
+from ..pipeline.select import load_pipeline, one_crf_of, run_between
 from ..pipeline.texts import read_texts
 from . import _options as options
 from ._app import crfseq_cli
@@ -54,6 +53,7 @@ def active_cli(
     number: Annotated[int, options.number("Texts to keep")] = 100,
     nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
     output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
+    force: options.Force = False,
     code: options.Code = None,
 ) -> None:
     """Choose the texts whose annotation would teach the model most.
@@ -69,7 +69,7 @@ def active_cli(
           --by margin -n 200 --output to_annotate.jsonl
     """
     with reported_errors(code=code):
-        check_output_file(output, texts)
+        check_output_file(output, texts, force=force)
         chosen = active(model, texts, format_, by=by, component=component, number=number, nbest=nbest)
         lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
         if output == STDOUT:
@@ -106,7 +106,7 @@ def active(
     """
     if by not in MEASURES:
         raise ConfigError(f"--by {by}: unknown measure. {suggest(by, MEASURES)}")
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
     best = Best(number)
     interrupted = False

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-import spacy
 import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -24,7 +23,7 @@ from ..evaluation.calibration import Calibration, Certainty, calibration, fit_te
 from ..evaluation.judged import Judged
 from ..files import replace_folder, write_json
 from ..pipeline.gold_files import names_of, read_gold
-from ..pipeline.select import crfs_of
+from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -52,6 +51,7 @@ def calibrate_cli(
         bool, typer.Option("--equal-mass", help="Bins of equally many predictions instead of equal width")
     ] = False,
     given: options.Given = None,
+    force: options.Force = False,
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
@@ -70,7 +70,7 @@ def calibrate_cli(
     with reported_errors(code=code):
         done = calibrate(
             model, file, format_, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
-            given=names_of(given),
+            given=names_of(given), force=force,
         )  # fmt: skip
         for name, reason in done.skipped.items():
             print(f"{name} is left as it is. {reason}", file=sys.stderr)
@@ -115,16 +115,18 @@ def calibrate(
     n_bins: int = 10,
     equal_mass: bool = False,
     given: Sequence[str] | None = None,
+    force: bool = False,
 ) -> Done:
     """Fit the temperature of components on an annotated file and store it with the model.
 
+    force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
     if output is None and not Path(model).is_dir():
         raise ConfigError(f"{model} is no folder. Give --output DIR for the calibrated pipeline.")
     if output is not None:
-        check_output_pipeline(output)
-    nlp = spacy.load(model)
+        check_output_pipeline(output, model, force=force)
+    nlp = load_pipeline(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
     examples = read_gold(nlp, file, format_name, given).examples
 

@@ -34,6 +34,7 @@ from ..files import replacing
 from ..pipeline.texts import load_docs
 from ..pipeline.written import MISSING_ENTITY, sentences_of
 from ..schemes import Span, decode_lenient, encode
+from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
 
@@ -74,6 +75,7 @@ def convert_cli(
     ] = "",
     labels: Annotated[str, typer.Option(help="For --from crfsuite: what the labels are: tag, chunk or ent")] = "tag",
     word: Annotated[str, typer.Option(help="For --from crfsuite: how the attribute begins that is the word")] = WORD,
+    force: options.Force = False,
 ) -> None:
     """Convert a corpus between CoNLL column files, CoNLL-U, CRFsuite's attribute files and spaCy's binary format.
 
@@ -95,7 +97,7 @@ def convert_cli(
     with reported_errors():
         names = tuple(name.strip() for name in columns.split(",")) if columns else ()
         settings = Settings(from_, to, lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word)
-        count = convert(source, target, settings)
+        count = convert(source, target, settings, force=force)
         printer().good(f"Converted {count:,} {'docs' if to == DOCBIN else 'sentences'}: {target}")
 
 
@@ -124,13 +126,13 @@ class Settings(NamedTuple):
         return PRESETS[self.source]
 
 
-def convert(source: Path, target: Path, settings: Settings) -> int:
+def convert(source: Path, target: Path, settings: Settings, *, force: bool = False) -> int:
     """Convert a file and return how many docs (DocBin) or sentences (columns) were written.
 
     RAISES CrfError: On unknown names, on a file that cannot be read, and where it lacks what the target holds.
     """
     _check(settings)
-    check_output_file(target, source)
+    check_output_file(target, source, force=force)
     if settings.target == DOCBIN:
         from spacy.tokens import DocBin
 

@@ -53,6 +53,7 @@ def find_regularization_cli(
     within: Annotated[
         float, typer.Option(help="Choose the smallest model that is no more points than this below the best")
     ] = 0.0,
+    force: options.Force = False,
     code: options.Code = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -73,7 +74,7 @@ def find_regularization_cli(
     """
     with training(ctx, config_path, code, verbose) as overrides:
         settings = Settings(component, first, last, steps, rho2, within)
-        outcome = find_regularization(config_path, output, settings, overrides=overrides)
+        outcome = find_regularization(config_path, output, settings, overrides=overrides, force=force)
         _tell(outcome)
     if outcome is None or outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -103,10 +104,16 @@ class PathOutcome(NamedTuple):
 
 
 def find_regularization(
-    config_path: Path, output: Path, settings: Settings, *, overrides: dict[str, Any] | None = None
+    config_path: Path,
+    output: Path,
+    settings: Settings,
+    *,
+    overrides: dict[str, Any] | None = None,
+    force: bool = False,
 ) -> PathOutcome | None:
     """Follow a path, save the chosen model and a table of all; None if interrupted before there was a model.
 
+    force (bool): Replace a model that is in the folder.
     RAISES CrfError: On settings, a config or a corpus that it cannot work with.
     """
     from ..training.path import schedule
@@ -118,7 +125,7 @@ def find_regularization(
         schedule(first, last, steps)  # refuses before anything is read
     if not (last > 0 and rho2 >= 0 and within >= 0):
         raise ConfigError("--to must be above 0, --rho2 and --within 0 or more.")
-    setup = set_up(config_path, output, overrides or {})
+    setup = set_up(config_path, output, overrides or {}, [BEST], force)
     name = _component(setup, settings.component)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     _check_inputs(setup, name, untrained)

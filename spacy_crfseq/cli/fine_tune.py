@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import spacy
 import typer
 from spacy import util
 from tqdm import tqdm
@@ -20,6 +19,7 @@ from tqdm import tqdm
 from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, suggest
 from ..files import replace_folder
+from ..pipeline.select import load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, Rows, printer
@@ -46,6 +46,7 @@ def fine_tune_cli(
     model: options.Model,
     config_path: options.Config,
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LAST} and {LOG}")],
+    force: options.Force = False,
     code: options.Code = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -66,7 +67,7 @@ def fine_tune_cli(
           --paths.dev dev.conllu --fine_tune.k 20
     """
     with options.training(ctx, config_path, code, verbose) as overrides:
-        outcome = fine_tune(model, config_path, output, overrides=overrides)
+        outcome = fine_tune(model, config_path, output, overrides=overrides, force=force)
         _tell(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -84,19 +85,25 @@ class TuningOutcome(NamedTuple):
 
 
 def fine_tune(
-    model: str | Path, config_path: Path, output: Path, *, overrides: dict[str, Any] | None = None
+    model: str | Path,
+    config_path: Path,
+    output: Path,
+    *,
+    overrides: dict[str, Any] | None = None,
+    force: bool = False,
 ) -> TuningOutcome:
     """Train a component of a pipeline as a config says, and save the pipeline.
 
+    force (bool): Replace models that are in the folder, unless one of them is `model`.
     RAISES CrfError: On a config, corpus or loss that cannot be used.
     """
     from ..pipeline.fine_tuning import fine_tune as train
     from ..pipeline.fine_tuning import get_crf
 
-    check_output_folder(output)
+    check_output_folder(output, model, pipelines=(BEST, LAST), force=force)
     block = _read_config(config_path, overrides or {})
     settings, patience = _settings(block)
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     name = block["component"]
     pipe = get_crf(nlp, name)
     printer().info(f"Reading {', '.join(block['sets'])}")

@@ -50,6 +50,7 @@ def fit_cli(
     code: options.Code = None,
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
+    force: options.Force = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Train the CRF components of a config.
@@ -63,7 +64,8 @@ def fit_cli(
           --paths.train train.conll --paths.dev dev.conll
     """
     with training(ctx, config_path, code, verbose) as overrides:
-        outcome = fit(config_path, output, overrides=overrides, evaluate_every=evaluate_every, patience=patience)
+        stopping = {"evaluate_every": evaluate_every, "patience": patience}
+        outcome = fit(config_path, output, overrides=overrides, force=force, **stopping)
         _tell(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -107,12 +109,14 @@ def fit(
     overrides: dict[str, Any] | None = None,
     evaluate_every: int | None = None,
     patience: int | None = None,
+    force: bool = False,
 ) -> Outcome:
     """Train the CRFs of a config and save the pipeline.
 
+    force (bool): Replace models that are in the folder; they stay until the new ones are complete.
     RAISES CrfError: On a config, corpus or combination of components that cannot be trained so.
     """
-    setup = set_up(config_path, output, overrides or {})
+    setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force)
     encode(setup)
     output.mkdir(parents=True, exist_ok=True)
     reporter = Reporter(output / LOG)
@@ -124,10 +128,14 @@ def fit(
     return save(setup, trainer, output)
 
 
-def set_up(config_path: Path, output: Path, overrides: dict[str, Any]) -> Setup:
-    """Make the pipeline and the corpora of a config file, for results in a folder."""
+def set_up(config_path: Path, output: Path, overrides: dict[str, Any], pipelines: Sequence[str], force: bool) -> Setup:
+    """Make the pipeline and the corpora of a config file, for pipelines of these names in a folder."""
     check_output_folder(output)
-    return set_up_from(load_config(config_path, overrides))
+    config = load_config(config_path, overrides)
+    components = config.interpolate().get("components", {}).values()
+    sources = [str(block["source"]) for block in components if "source" in block]
+    check_output_folder(output, *sources, pipelines=pipelines, force=force)
+    return set_up_from(config)
 
 
 def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:

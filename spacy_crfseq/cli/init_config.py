@@ -23,6 +23,7 @@ from ..corpora.outputs import STDOUT, check_output_file
 from ..corpora.presets import DOCS
 from ..errors import ConfigError, FormatError, suggest
 from ..files import replacing
+from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
 
@@ -87,7 +88,7 @@ def init_config_cli(
         Path | None, typer.Option(help="Training file, to put into the config and find its layout")
     ] = None,
     dev: Annotated[Path | None, typer.Option(help="Development file, to put into the config")] = None,
-    force: Annotated[bool, typer.Option("--force", "-F", help="Replace FILE if there is one")] = False,
+    force: options.Force = False,
 ) -> None:
     """Write a config that trains as it is, by 'crfseq fit' or 'spacy train'.
 
@@ -112,9 +113,7 @@ def init_config_cli(
         wanted = Wanted(task, lang, named_layout(format_, columns, scheme), goal, train, dev)
         # stdout takes the config itself; files that exist are refused before anything is asked
         to_stdout = str(output) == STDOUT
-        if not to_stdout and output.exists() and not force:
-            raise ConfigError(f"{output} exists. Give another name, or --force to replace it.")
-        check_output_file(output, train, dev)
+        check_output_file(output, train, dev, force=force)
         settings = complete(wanted, _ask if sys.stdin.isatty() else None)
         text = init_config(settings, output=output)
         if to_stdout:

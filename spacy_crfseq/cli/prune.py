@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import spacy
 import typer
 
 from ..corpora.outputs import check_output_pipeline
 from ..files import replace_folder
-from ..pipeline.select import crfs_of
+from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -30,6 +29,7 @@ def prune_cli(
         list[str] | None,
         typer.Option("--component", "-p", help="Component to prune, may be given more than once [all CRF components]"),
     ] = None,
+    force: options.Force = False,
     code: options.Code = None,
 ) -> None:
     """Leave weights and features that count little out of a trained pipeline.
@@ -44,7 +44,7 @@ def prune_cli(
           --threshold 0.01
     """
     with reported_errors(code=code):
-        reports = prune(model, output, threshold=threshold, components=component)
+        reports = prune(model, output, threshold=threshold, components=component, force=force)
         say = printer()
         rows = [(name, *_cells(report)) for name, report in reports.items()]
         header = "component", "weights", "", "attributes", "", "MB on disk", ""
@@ -55,16 +55,29 @@ def prune_cli(
 
 
 def prune(
-    model: str | Path, output: Path, *, threshold: float = 0.0, components: list[str] | None = None
+    model: str | Path,
+    output: Path,
+    *,
+    threshold: float = 0.0,
+    components: list[str] | None = None,
+    force: bool = False,
 ) -> dict[str, Pruned]:
     """Save a pipeline without the weights of an absolute value up to `threshold`.
 
-    RAISES ConfigError: If there is no such component, or `output` is in use for something else.
+    force (bool): Replace a pipeline that is at `output`, unless it is `model`.
+    RAISES ConfigError: If there is no such component, or `output` is in use.
     """
+    check_output_pipeline(output, model, force=force)
+    return save_pruned(model, output, threshold, components)
+
+
+def save_pruned(
+    model: str | Path, output: Path, threshold: float = 0.0, components: list[str] | None = None
+) -> dict[str, Pruned]:
+    """Do as `prune`, whatever is at `output`."""
     from ..pipeline.model_card import fill_card
 
-    check_output_pipeline(output)
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     pipes = crfs_of(dict(nlp.pipeline), components or [], str(model))
     reports = {name: pipe.prune(threshold) for name, pipe in pipes.items()}
     replace_folder(output, fill_card(nlp).to_disk)

@@ -33,7 +33,7 @@ from ._console import INTERRUPTED, cut, printer
 from ._options import OVERRIDES, training
 from ._progress import add_to
 from .fit import BEST, Setup, Walk, encode, load_config, score, scores_every, set_up_from, tell_what_next
-from .prune import prune
+from .prune import save_pruned
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -57,6 +57,7 @@ def sweep_cli(
     ] = None,
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
+    force: options.Force = False,
     code: options.Code = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -83,7 +84,7 @@ def sweep_cli(
     """
     with training(ctx, config_path, code, verbose) as overrides:
         stopping = Stopping(evaluate_every, patience)
-        outcome = sweep(config_path, output, overrides=overrides, component=component, stopping=stopping)
+        outcome = sweep(config_path, output, overrides=overrides, component=component, stopping=stopping, force=force)
         _tell(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -131,12 +132,14 @@ def sweep(
     overrides: dict[str, Any] | None = None,
     component: str | None = None,
     stopping: Stopping | None = None,
+    force: bool = False,
 ) -> SweepOutcome:
     """Train every combination that has no result yet and keep the best model.
 
+    force (bool): Replace a model that no sweep has written.
     RAISES CrfError: On a grid, a config or a corpus that it cannot work with, and while another sweep writes there.
     """
-    check_output_folder(output)
+    check_output_folder(output, pipelines=[BEST], force=force or (output / RESULTS).exists())
     source = read_grid(config_path, overrides or {}, load_config)
     if component is not None:
         source = source._replace(component=component)
@@ -311,7 +314,7 @@ class Worker:
         finally:
             self._curve.hide()
             if self._saved:
-                prune(self._output / BEST, self._output / BEST)
+                save_pruned(self._output / BEST, self._output / BEST)
 
     def _train(self, changes: Mapping[Place, Any], runs: list[Run]) -> None:
         """Train the runs of a group; where it cannot even be begun, all of them have failed."""

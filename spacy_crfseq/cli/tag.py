@@ -15,7 +15,6 @@ from typing import Annotated, NamedTuple
 import spacy
 import typer
 from spacy.tokens import DocBin
-from spacy.util import get_package_path, is_package
 from tqdm import tqdm
 
 from ..corpora import DOCBIN
@@ -24,6 +23,7 @@ from ..corpora.resumable import Counts, State, Target
 from ..errors import ConfigError, FormatError
 from ..files import digest
 from ..pipeline.bulk import Job, Settings, Step, annotate
+from ..pipeline.select import model_folder
 from ..pipeline.written import TARGETS, check_target, form_of
 from . import _options as options
 from ._app import crfseq_cli
@@ -56,7 +56,9 @@ def tag_cli(
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the probabilities of spans and tags")] = False,
     processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Files to work on at a time")] = 1,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew, whatever is there")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-F", "--overwrite", help="Replace the output of an earlier run; begin anew")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first broken line")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the totals as JSON")] = False,
     code: options.Code = None,
@@ -83,7 +85,7 @@ def tag_cli(
           --to conllu < news.txt
     """
     with reported_errors(code=code):
-        how = Settings(str(model), to or "", scores, overwrite, strict, partial(load_code, code))
+        how = Settings(str(model), to or "", scores, force, strict, partial(load_code, code))
         done = tag(files, output, how, format_, processes=processes)
         _tell(done, output, as_json)
     if done.counts.broken:
@@ -115,7 +117,7 @@ class Done(NamedTuple):
     def summary(self) -> str:
         """Return the totals in words."""
         if not self.files and self.complete and not self.counts.broken:
-            return f"Nothing to do: {_count(self.complete, 'file')} complete already; --overwrite begins anew"
+            return f"Nothing to do: {_count(self.complete, 'file')} complete already; --force begins anew"
         texts, tokens = _count(self.new.texts, "text"), _count(self.new.tokens, "token")
         text = f"Tagged {_count(self.files, 'file')}: {texts}, {tokens}"
         if self.seconds >= 1:  # less says more of the start than of the speed
@@ -192,7 +194,7 @@ def make_jobs(settings: Settings, files: Sequence[Path], format_name: str | None
     RAISES FormatError: If a file cannot be read, or nothing says what it is.
     """
     common = {
-        "the model": _model_digest(settings.model),
+        "the model": digest(model_folder(settings.model)),
         "--to": settings.to,
         "--scores": settings.scores,
         "the release": metadata.version("spacy-crfseq"),
@@ -239,14 +241,5 @@ def _check_outputs(jobs: Sequence[Job], overwrite: bool) -> None:
         if path in sources:
             raise ConfigError(f"{job.source}: the output would take its place. Choose another --output.")
         if job.source == STDIN and job.target.parts() and not overwrite:
-            raise ConfigError(f"{job.target.parts()[0]} is there already. Use --overwrite, or another --output.")
+            raise ConfigError(f"{job.target.parts()[0]} is there already. Use --force, or another --output.")
         taken[path] = job.source
-
-
-def _model_digest(model: str) -> str:
-    folder = Path(model)
-    if not folder.is_dir():
-        if not is_package(model):
-            raise ConfigError(f"{model}: no such folder (looked from {Path.cwd()}), and no package of this name.")
-        folder = get_package_path(model)
-    return digest(folder)

@@ -1,7 +1,8 @@
-"""What commands may write to: nothing that they read, and no folder that holds anything but a pipeline."""
+"""What commands may write to: never what they read, never a folder that is no pipeline, and no work unless forced."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import ConfigError
@@ -11,12 +12,13 @@ PIPELINE = ("config.cfg", "meta.json")
 """Files that the folder of every pipeline has."""
 
 
-def check_output_file(output: str | Path | None, *inputs: str | Path | None) -> None:
+def check_output_file(output: str | Path | None, *inputs: str | Path | None, force: bool = True) -> None:
     """Check that a file can be written without the loss of another; before anything is computed.
 
     output: The file; None for none, "-" for standard output.
     inputs: Files that the command reads; what is no file, such as a text, does not matter.
-    RAISES ConfigError: If it is a folder, lies in what is no folder, or is one of the inputs.
+    force: Whether a file of this name may be replaced; False where people may have worked on it.
+    RAISES ConfigError: If it is a folder, lies in what is no folder, is one of the inputs, or exists without `force`.
     """
     if output is None or str(output) == STDOUT:
         return
@@ -26,23 +28,46 @@ def check_output_file(output: str | Path | None, *inputs: str | Path | None) -> 
     _check_parents(path)
     if any(one is not None and _same(path, one) for one in inputs):
         raise ConfigError(f"{path} is read by this command; the output would take its place. Give another name.")
+    _check_new(path, force)
 
 
-def check_output_folder(output: Path) -> None:
-    """Check that a folder can be written to; RAISES ConfigError: If it is a file, or lies in one."""
+def check_output_folder(output: Path, *inputs: str | Path, pipelines: Sequence[str] = (), force: bool = False) -> None:
+    """Check that a folder can take the results of training.
+
+    inputs: Pipelines that the command reads, folders or names of packages.
+    pipelines: Names of the pipelines that will be written to it.
+    RAISES ConfigError: If it is a file or lies in one, or as `check_output_pipeline` for each pipeline.
+    """
     if output.exists() and not output.is_dir():
         raise ConfigError(f"--output {output} is a file. Give a folder.")
     _check_parents(output)
+    for name in pipelines:
+        check_output_pipeline(output / name, *inputs, force=force)
 
 
-def check_output_pipeline(output: Path) -> None:
+def check_output_pipeline(output: Path, *inputs: str | Path, force: bool = False) -> None:
     """Check that a pipeline can be saved, which replaces the folder with all that it holds.
 
-    RAISES ConfigError: If there is a file or folder that is no pipeline.
+    inputs: Pipelines that the command reads, folders or names of packages.
+    force: Whether a pipeline that is there may be replaced.
+    RAISES ConfigError: If it is, holds or is inside one of the inputs, if there is a file or folder that is no
+        pipeline, or a pipeline without `force`.
     """
+    for one in inputs:
+        new, old = output.resolve(), Path(one).resolve()
+        if old.exists() and (_same(output, one) or new in (old, *old.parents) or old in new.parents):
+            raise ConfigError(
+                f"{output} is {one}, lies in it or holds it, and this command reads that. Give a folder apart from it."
+            )
     if output.exists() and not all((output / name).is_file() for name in PIPELINE):
         raise ConfigError(f"{output} exists and is no pipeline. Give a folder that does not exist yet.")
     _check_parents(output)
+    _check_new(output, force)
+
+
+def _check_new(path: Path, force: bool) -> None:
+    if not force and path.exists():
+        raise ConfigError(f"{path} exists. Give another name, or --force to replace it.")
 
 
 def _check_parents(path: Path) -> None:

@@ -99,12 +99,12 @@ class Target:
         there = self.parts()
         if not lines:
             if there:
-                raise ConfigError(f"{there[0]} is there already, and not from a run to go on with. Use --overwrite.")
+                raise ConfigError(f"{there[0]} is there already, and not from a run to go on with. Use --force.")
             return State()
         for name, now in settings.items():
             if (was := lines[0].get(name)) != now:
                 values = f" from {was} to {now}" if _is_short(was) and _is_short(now) else ""
-                what = f"was begun by another run: {name} has changed{values}. Use --overwrite to begin anew."
+                what = f"was begun by another run: {name} has changed{values}. Use --force to begin anew."
                 raise ConfigError(f"{self.path} {what}")
         size = self._size()
         for line in reversed(lines[1:]):
@@ -120,7 +120,7 @@ class Target:
         except FileNotFoundError:
             return []
         except (ValueError, UnicodeError):
-            raise ConfigError(f"{self._journal} cannot be read. Use --overwrite to begin anew.") from None
+            raise ConfigError(f"{self._journal} cannot be read. Use --force to begin anew.") from None
 
     def remove(self) -> None:
         """Remove the output and its journal."""

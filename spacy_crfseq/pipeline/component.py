@@ -280,6 +280,12 @@ class CRFComponent(TrainablePipe):
         """
         return self.training.fit(examples, dev, evaluate_every=evaluate_every, patience=patience, callback=callback)
 
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+        """Return the scores of predicted against gold annotation, as the scorer of the config computes them."""
+        for example in (examples := list(examples)):
+            self.annotation.check_gold(example.reference)
+        return super().score(examples, **kwargs)  # type: ignore[no-any-return]
+
     def set_parameters(self, theta: Floats) -> None:
         """Predict with these parameters [D] from now on; a fitted temperature belonged to others and is forgotten."""
         self.doc_model.set_parameters(theta)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, DataError
@@ -12,6 +13,38 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from .component import CRFComponent
+
+CONFIG = "config.cfg"
+"""A file that the folder of every pipeline has."""
+
+
+def model_folder(model: str | Path) -> Path:
+    """Return the folder of a trained pipeline, given as a folder or by the name of a package.
+
+    RAISES ConfigError: If it is neither; names the pipelines inside a folder, such as the output of training.
+    """
+    from spacy.util import get_package_path, is_package
+
+    folder = Path(model)
+    if not folder.is_dir():
+        if not is_package(str(model)):
+            raise ConfigError(f"{model}: no such folder (looked from {Path.cwd()}), and no package of this name.")
+        return Path(get_package_path(str(model)))
+    if not (folder / CONFIG).is_file():
+        inside = sorted(file.parent for file in folder.glob(f"*/{CONFIG}"))
+        where = (
+            f"Give one that it holds: {' or '.join(map(str, inside))}." if inside else "Give the folder of a pipeline."
+        )
+        raise ConfigError(f"{model} is no pipeline: it has no {CONFIG}. {where}")
+    return folder
+
+
+def load_pipeline(model: str | Path) -> Language:
+    """Load a pipeline; RAISES ConfigError: As `model_folder` does."""
+    import spacy
+
+    model_folder(model)
+    return spacy.load(model)
 
 
 def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> dict[str, CRFComponent]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -137,9 +138,19 @@ def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
 
 
 def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
-    """Yield the Docs of a file in spaCy's binary format.  RAISES FormatError: If it is none."""
-    docs: Iterator[Doc] = _read_docbin(source).get_docs(vocab)
-    return docs
+    """Yield the Docs of a file in spaCy's binary format; tags I- that continue no entity are read as conlleval does.
+
+    RAISES FormatError: If it is none.
+    """
+    from .tasks.ner import begin_stray_entities, describe_stray
+
+    n_stray, first = 0, ""
+    for number, doc in enumerate(_read_docbin(source).get_docs(vocab), start=1):
+        if stray := begin_stray_entities(doc):
+            n_stray, first = n_stray + 1, first or f"{source}, doc {number}: {describe_stray(doc, stray[0])}"
+        yield doc
+    if n_stray:
+        warnings.warn(f"{first} This file has {n_stray:,} such docs.", stacklevel=2)
 
 
 def _from_docbin(path: Path, start: Place) -> Iterator[Piece]:

@@ -183,7 +183,7 @@ def train_on(run: Run, paths: list[str], tmp_path: Path) -> Run:
 
     def call(command: str, *factories: str, args: Sequence[object] = (), corpora: Any = paths, **config: str) -> Any:
         written = write_config(tmp_path / "c.cfg", *factories, **config)
-        return run(command, written, "--output", tmp_path / "out", *corpora, *args)
+        return run(command, written, "--force --output", tmp_path / "out", *corpora, *args)
 
     return call
 

@@ -68,8 +68,7 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -
     assert settings(tmp_path / "new", "crf_tagger")["temperature"] == 1.0
     after = contents(tmp_path / "new")
     assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == {"crf_ner/cfg"}
-    again = run("calibrate", tmp_path / "new", corpus.dev, "-f conll2003 -p crf_ner -o", tmp_path / "new")
-    assert again.exit_code == 0, again.stderr
+    worked(run("calibrate", model, corpus.dev, "-f conll2003 -p crf_ner --force -o", tmp_path / "new"))
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
 
 
@@ -146,7 +145,7 @@ def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: C
     nlp.remove_pipe("crf_tagger")
     nlp.to_disk(tmp_path / "chunker")
     for options in ([tmp_path / "dev.spacy"], [corpus.dev, "-f", "conll2003"]):
-        found = run("calibrate", tmp_path / "chunker", *options, "--json -p crf_chunker -o", tmp_path / "new")
+        found = run("calibrate", tmp_path / "chunker", *options, "--json -p crf_chunker --force -o", tmp_path / "new")
         chunks = json.loads(found.stdout)["crf_chunker"]["before"]
         assert chunks["correct"] > 0.95
         assert chunks["total"] == json.loads(of_columns.stdout)["crf_chunker"]["before"]["total"]
@@ -158,7 +157,7 @@ def test_unknown_tokens_are_not_judged(ner: Path, corpus: Corpus, tmp_path: Path
     blind = [" ".join([*line.split()[:3], "-"]) if line else "" for line in lines[half:]]
     (tmp_path / "half.conll").write_text("\n".join([*lines[:half], *blind]) + "\n")
     files, new = (corpus.dev, tmp_path / "half.conll"), tmp_path / "new"
-    whole, part = (calibrate(ner, file, "conll2003", output=new).results["crf_ner"] for file in files)
+    whole, part = (calibrate(ner, file, "conll2003", output=new, force=True).results["crf_ner"] for file in files)
     assert 0 < part.before.whole.total < whole.before.whole.total
     assert part.before.whole.correct == pytest.approx(whole.before.whole.correct, abs=0.15)
 
@@ -230,9 +229,9 @@ def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
 def test_a_temperature_fits_other_text(ner: Path, tmp_path: Path) -> None:
     one, other = (write_corpus(tmp_path / f"{seed}.conll", 200, seed) for seed in (5, 6))
     new = tmp_path / "new"
-    fitted = calibrate(ner, one, "conll2003", output=new).results["crf_ner"].after
+    fitted = calibrate(ner, one, "conll2003", output=new, force=True).results["crf_ner"].after
     with_it = calibrate(new, other, "conll2003").results["crf_ner"]
-    without = calibrate(ner, other, "conll2003", output=new).results["crf_ner"].before
+    without = calibrate(ner, other, "conll2003", output=new, force=True).results["crf_ner"].before
     assert with_it.before.temperature == pytest.approx(fitted.temperature)
     assert fitted.temperature > 1.2
     assert with_it.before.whole.log_loss < 0.95 * without.whole.log_loss

@@ -45,7 +45,7 @@ def source(tmp_path: Path) -> Path:
 
 def converted(source: Path, settings: Settings) -> str:
     target = source.with_name("out.txt")
-    convert(source, target, settings)
+    convert(source, target, settings, force=True)
     return target.read_text()
 
 
@@ -69,7 +69,7 @@ def test_there_and_back_through_docbin(source: Path) -> None:
     binary = source.with_name("a.spacy")
     assert convert(source, binary, Settings("conll2003", "spacy")) == 3  # docs are sentences by default
     settings = Settings("conll2003", "spacy", unit="document")
-    assert convert(source, binary, settings) == 2
+    assert convert(source, binary, settings, force=True) == 2
     first, second = docs_of(binary)
     assert [token.text for token in first] == ["Ada", "Karl", "sees", "Oslo", "it"]
     assert [sentence.text for sentence in first.sents] == ["Ada Karl sees Oslo", "it"]
@@ -113,7 +113,7 @@ def test_invalid_tags(source: Path) -> None:
     target = source.with_name("out.txt")
     target.write_text("old")
     with pytest.raises(FormatError, match=r"in.conll:2: tag 'I-VP' may not follow 'O' in IOB2"):
-        convert(source, target, Settings("conll2000", "conll2000"))
+        convert(source, target, Settings("conll2000", "conll2000"), force=True)
     assert target.read_text() == "old"
     assert sorted(path.name for path in source.parent.iterdir()) == ["in.conll", "out.txt"]
     lenient = Settings("conll2000", "conll2000", on_invalid="conlleval")
@@ -122,7 +122,7 @@ def test_invalid_tags(source: Path) -> None:
         convert(source, source.with_name("a.spacy"), Settings("conll2000", "spacy"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        convert(source, source.with_name("a.spacy"), lenient._replace(target="spacy"))
+        convert(source, source.with_name("a.spacy"), lenient._replace(target="spacy"), force=True)
     (doc,) = docs_of(source.with_name("a.spacy"))
     assert [span.text for span in doc.spans["chunks"]] == ["sees"]
 

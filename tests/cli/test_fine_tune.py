@@ -65,7 +65,7 @@ def tune(run: Run, model: Path, tmp_path: Path) -> Run:
 
     def call(component: str, *blocks: str, args: Sequence[object] = (), **settings: Any) -> Any:
         config = write_config(tmp_path / "a.cfg", component, *blocks, **settings)
-        return run("fine-tune", model, config, "--output", tmp_path / "out", *args)
+        return run("fine-tune", model, config, "--force --output", tmp_path / "out", *args)
 
     return call
 

@@ -331,3 +331,25 @@ def test_interrupt_before_training(method: str, said: str, fit_on: Run, monkeypa
     result = fit_on("crf_ner")
     assert result.exit_code == 130
     assert said in (result.stdout if method == "fit" else result.stderr)
+
+
+def test_an_earlier_model_stays_until_the_new_one_is_written(
+    fit_on: Run, paths: list[str], tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def contents() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+
+    worked(fit_on("crf_ner"))
+    before = contents()
+    again = run("fit", tmp_path / "c.cfg", "--output", tmp_path / "out", *paths)
+    refused(again, "model-best exists. Give another name, or --force to replace it")
+
+    def interrupt(*args: Any, **settings: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CRFComponent, "fit", interrupt)
+        assert fit_on("crf_ner", args=[]).exit_code == 130
+    assert contents() == before
+    worked(fit_on("crf_ner", args=[], training="max_epochs = 3"))
+    assert contents() != before

@@ -10,7 +10,7 @@ import pytest
 
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli._app import MEANT, SECTIONS
-from tests.cli.conftest import Run, refused, worked
+from tests.cli.conftest import Corpus, Run, refused
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
 
@@ -77,7 +77,35 @@ def test_an_unknown_function_gets_the_nearest_one(near: str, run: Run) -> None:
     refused(result, "Did you mean 'spacy_crfseq.LBFGS.v1'?", "--code FILE")
 
 
+@pytest.mark.parametrize(("override", "nearest"), [
+    ("--components.crf_ner.regulariser x", "'regularizer'"),
+    ("--components.crf_ner.regulariser.rho 3", "'regularizer'"),
+    ("--components.crf_ner.regularizer.roh 3", "'rho'"),
+    ("--components.crf_nr.min_count 3", "'crf_ner'"),
+    ("--components.crf_ner.min_cuont 3", "'min_count'"),
+    ("--components.crf_ner.factory crf_nr", "'crf_ner'"),
+    ("--corpora.train.colums x", "'columns'"),
+    ("--corpora.train.@readers conllreader", "'spacy_crfseq.ConllReader.v1'"),
+    ("--components.crf_ner.optimizer.@crf_optimizers lbfgs", "'spacy_crfseq.LBFGS.v1'"),
+])  # fmt: skip
+def test_an_unknown_key_gets_the_nearest_one(override: str, nearest: str, run: Run) -> None:
+    config = Path(__file__).parents[2] / "configs" / "pipeline.cfg"
+    refused(run("fit", config, "--output none --paths.train x --paths.dev x", override), f"Did you mean {nearest}?")
+
+
 def test_spacy_finds_functions() -> None:
     result = python("-m", "spacy", "find-function", "spacy_crfseq.LBFGS.v1", "-r", "crf_optimizers")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "lbfgs.py" in result.stdout
+
+
+@pytest.mark.parametrize("command", [
+    "evaluate M F", "report M F", "calibrate M F", "compare M M F", "tag M F -o x", "show M F -o x.html -p crf_ner",
+    "active M F -p crf_ner", "explain M F -p crf_ner", "top M -p crf_ner", "prune M x", "fine-tune M C -o x",
+])  # fmt: skip
+def test_the_folder_above_points_to_the_models(command: str, run: Run, trained: Path, corpus: Corpus) -> None:
+    (config := trained.parent / "tune.cfg").write_text('[fine_tune]\ncomponent = "crf_ner"\n[fine_tune.sets]\n')
+    names = {"M": trained, "F": corpus.dev, "C": config}
+    said = f"{trained} is no pipeline: it has no config.cfg. Give {trained}/model-best or {trained}/model-last."
+    refused(run(*(names.get(word, word) for word in command.split())), said)
+    assert run("evaluate", trained / "nope", corpus.dev).stderr.count("no such folder") == 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spacy_crfseq.corpora.outputs import PIPELINE
 from tests.cli.conftest import Run, refused, worked
 
 
@@ -21,13 +22,22 @@ def folder(trained: Path, corpus: Any, tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "config.cfg").write_text("[nlp]\n")
     (tmp_path / "project" / "data.txt").write_text("mine\n")
+    (tmp_path / "project" / "sourced.cfg").write_text(
+        '[components]\n[components.crf_ner]\nsource = "training/model-best"\n'
+    )
     (tmp_path / "link").symlink_to("dev.conll")
+    for copy in ("model/inner", "other", "training/model-best"):
+        (tmp_path / copy).mkdir(parents=True)
+        for name in PIPELINE:
+            (tmp_path / copy / name).write_text("")
+    (tmp_path / "model-link").symlink_to("model")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 READ = "is read by this command"
 IS_FOLDER = "is a folder. Give the name of a file"
+APART = "this command reads that. Give a folder apart from it"
 NOT_ONE = "is a file, not a folder"
 
 
@@ -47,6 +57,24 @@ NOT_ONE = "is a file, not a folder"
     ("convert dev.conll dev.conll --from conll2003 --to iob", READ),
     ("init-config dev.conll --force --format conll2003 --train dev.conll", READ),
     ("prune model project", "is no pipeline"),
+    ("prune model model --force", APART),
+    ("prune model ./project/../model --force", APART),
+    ("prune model model-link --force", APART),
+    ("prune model-link model --force", APART),
+    ("prune model model/small", APART),
+    ("prune model/inner model --force", APART),
+    ("prune model other", "other exists. Give another name, or --force"),
+    ("calibrate model dev.conll -f conll2003 -o model --force", APART),
+    ("calibrate model dev.conll -f conll2003 -o other", "other exists"),
+    ("fine-tune training/model-best project/config.cfg -o training --force", APART),
+    ("fine-tune model project/config.cfg -o training", "training/model-best exists"),
+    ("fit project/config.cfg -o training", "training/model-best exists. Give another name, or --force"),
+    ("fit project/sourced.cfg -o training --force", APART),
+    ("find-regularization project/config.cfg -o training", "training/model-best exists"),
+    ("sweep project/config.cfg -o training", "training/model-best exists"),
+    ("convert dev.conll news.txt --from conll2003 --to iob", "news.txt exists"),
+    ("init-config news.txt --task ner --format iob", "news.txt exists"),
+    ("active model news.txt -p crf_ner -o log.jsonl", "log.jsonl exists"),
     ("prune model news.txt", "is no pipeline"),
     ("calibrate model dev.conll -f conll2003 -o project", "is no pipeline"),
     ("prune model news.txt/small", NOT_ONE),

@@ -54,7 +54,10 @@ def test_one_component_and_a_threshold(trained: Path, tmp_path: Path) -> None:
         assert number == (folder / "crf_ner" / "model").stat().st_size
     tagger = (trained / "model-best" / "crf_tagger" / "model").read_bytes()
     assert (tmp_path / "small" / "crf_tagger" / "model").read_bytes() == tagger
-    prune(tmp_path / "small", tmp_path / "small")  # a pipeline may be replaced
+    prune(tmp_path / "small", tmp_path / "smaller")
+    prune(tmp_path / "small", tmp_path / "smaller", force=True)
+    with pytest.raises(ConfigError, match="smaller exists"):
+        prune(tmp_path / "small", tmp_path / "smaller")
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_run_is_the_same_as_by_fit(swept: tuple[Path, Any], run: Run, paths: l
             block = f'@crf_optimizers = "spacy_crfseq.{optimizer}.v1"\nmax_iterations = 30\n'
             text += f"[components.crf_ner.optimizer]\n{block}"
         config.write_text(text)
-        worked(run("fit", config, "--output", tmp_path / "out", *paths))
+        worked(run("fit", config, "--force --output", tmp_path / "out", *paths))
         log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
         best = [entry for entry in log if entry["best"]][-1]
         assert best["score"] == expected["score"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline.evidence import Partial, make_evidence, write_evidence
 from spacy_crfseq.pipeline.gold import gold_tags
+from spacy_crfseq.pipeline.tasks.ner import begin_stray_entities
+from spacy_crfseq.pipeline.texts import load_docs
 from tests.pipeline.helpers import (
     FACTORIES,
     LBFGS_TIGHT,
@@ -328,3 +331,55 @@ def test_a_word_of_the_tag_dictionary_may_be_marked_wrong() -> None:
     wrong = wrong_spans(nlp, bare_doc(nlp, ["Oslo"]), (0, 1, "LOC"))
     initialize(nlp, [*examples(nlp), Example(bare_doc(nlp, ["Oslo"]), wrong)])
     assert np.isfinite(pipe_of(nlp).fit().history[-1].report.value)
+
+
+# Tags that continue no entity
+
+
+def stray_docs(nlp: Language) -> list[Example]:
+    """A text whose first tag is I-LOC, as in esp.train of CoNLL-2002, made as pages for newcomers make it."""
+    rows = [("San", "I-LOC"), ("Diego", "I-LOC"), ("and", "O"), ("Ada", "B-PER")]
+    words, tags = map(list, zip(*rows, strict=True))
+    return [Example(Doc(nlp.vocab, words=words), Doc(nlp.vocab, words=words, ents=tags)) for _ in range(3)]
+
+
+@pytest.mark.parametrize("scheme", ["IOB2", "BILUO"])
+def test_a_stray_tag_begins_an_entity_in_training_and_scores(scheme: str) -> None:
+    nlp = blank("crf_ner", scheme=scheme, **EVERYTHING)
+    docs = stray_docs(nlp)
+    with pytest.warns(UserWarning, match=r"'San Diego and Ada', token 0 \('San'\): I-LOC continues no entity"):
+        initialize(nlp, docs, fit=True)
+    scores = nlp.evaluate(stray_docs(nlp))  # which training has not seen; warned of once
+    assert scores["ents_f"] == 1
+    assert triples(docs[0].reference.ents) == [(0, 2, "LOC"), (3, 4, "PER")]
+
+
+def test_stray_tags_of_another_tokenization() -> None:
+    nlp = blank("crf_ner")
+    gold = stray_docs(nlp)[0].reference
+    with pytest.warns(UserWarning, match="continues no entity"):
+        assert tags_of(nlp, gold, bare_doc(nlp, ["San", "Diego", "and", "A", "da"]))[:2] == ["B-LOC", "L-LOC"]
+
+
+@pytest.mark.parametrize(
+    ("iob", "expected"),
+    [
+        ([(2, ""), (1, "A"), (1, "A")], [(1, 3, "A")]),
+        ([(3, "A"), (1, "B"), (1, "B")], [(0, 1, "A"), (1, 3, "B")]),
+        ([(3, "A"), (1, "A"), (2, "")], [(0, 2, "A")]),
+    ],
+)
+def test_which_tags_are_stray(iob: list[tuple[int, str]], expected: list[tuple[int, int, str]]) -> None:
+    nlp = blank("crf_ner")
+    doc = entities(nlp, "a b c", iob)
+    begin_stray_entities(doc)
+    assert triples(doc.ents) == expected
+
+
+def test_stray_tags_of_a_binary_file_are_named_by_file_and_doc(tmp_path: Path) -> None:
+    nlp = blank("crf_ner")
+    DocBin(docs=[bare_doc(nlp, ["a"]), stray_docs(nlp)[0].reference]).to_disk(tmp_path / "gold.spacy")
+    with pytest.warns(UserWarning, match=r"gold\.spacy, doc 2: .* I-LOC continues no entity") as seen:
+        docs = list(load_docs(tmp_path / "gold.spacy", nlp.vocab))
+    assert len(seen) == 1
+    assert [ent.text for ent in docs[1].ents] == ["San Diego", "Ada"]

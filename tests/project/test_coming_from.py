@@ -67,6 +67,17 @@ def test_sklearn_crfsuite(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert [ent.label_ for ent in names["pipe"](names["examples"][0].predicted).ents] == ["PER", "LOC"]
 
 
+def test_sklearn_crfsuite_on_conll2002(data_folder: Path) -> None:
+    """The file holds a sentence that begins with I-LOC."""
+    lines = read(data_folder / "conll2002" / "esp.train").splitlines()[220_988:222_000]
+    parts = "\n".join(lines).strip().split("\n\n")
+    sents = [[tuple(line.split(" ")) for line in part.split("\n")] for part in parts]
+    names: dict[str, Any] = {"sents": sents}
+    with pytest.warns(UserWarning, match=r"'San Sebastián.*, token 0 \('San'\): I-LOC continues no entity"):
+        exec(compile(blocks("python", SECTIONS["sklearn-crfsuite"])[1], "after", "exec"), names)
+    assert names["nlp"].evaluate(names["examples"])["ents_f"] > 0.9
+
+
 def test_crfsuite(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_section("CRFsuite", {})
     assert capsys.readouterr().out == "[('He', 'NP'), ('ran', 'VP')]\n[('the dog', 'NP')]\n"

@@ -54,6 +54,10 @@ class Annotation(ABC):
     def settings(self) -> dict[str, Any]:
         """Return settings that scorers and configs know, to be kept in ``pipe.cfg``."""
 
+    def check_gold(self, reference: Doc) -> None:
+        """Prepare the gold annotation of a Doc for scorers."""
+        return
+
     @abstractmethod
     def gold_tags(self, example: Example, same_words: bool) -> Tags:
         """Return the gold tag of each predicted token, None where missing, what is known of it where that is less."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from spacy.training import Example
 
 from ...errors import DataError
 from ...types import Bools, Hashes, Offsets
-from ..evidence import DocEvidence, Partial, SpanLike, Tags, crosses_sentences
+from ..evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences
 from .base import Prediction, token_ranges
 from .spans import Spans, type_hashes
 
@@ -24,8 +25,17 @@ class Entities(Spans):
     writes = frozenset({"ENT_IOB", "ENT_TYPE"})
     reads = ("IS_SPACE", "ENT_IOB")
     score_name = "ents_f"
+    _warned = False
+
+    def check_gold(self, reference: Doc) -> None:
+        """Read tags I- that continue no entity as conlleval does; warn of the first."""
+        stray = begin_stray_entities(reference)
+        if stray and not self._warned:
+            self._warned = True
+            warnings.warn(f"{describe_stray(reference, stray[0])} All such tags are read so.", stacklevel=2)
 
     def gold_tags(self, example: Example, same_words: bool) -> Tags:
+        self.check_gold(example.reference)
         if not same_words:
             return self._from_biluo(self._aligned(example))
         reference = example.reference
@@ -133,3 +143,31 @@ class Entities(Spans):
 def _blocked(doc: Doc) -> list[int]:
     table = doc.to_array([ENT_IOB, ENT_TYPE])
     return np.flatnonzero((table[:, 0] == 3) & (table[:, 1] == 0)).tolist()
+
+
+def begin_stray_entities(doc: Doc) -> list[int]:
+    """Let tags I- that continue no entity begin one, as conlleval does; return their tokens.
+
+    spaCy makes Docs of such tags and then cannot read their entities (its error E093).  A tag behind a missing one may
+    continue an entity that is not annotated, and stays.
+    """
+    attributes: Any = [ENT_IOB, ENT_TYPE]
+    table: Any = doc.to_array(attributes)
+    iob, types = table[:, 0], table[:, 1]
+    inside = np.flatnonzero((iob == 1) & (types != 0))
+    # in front of the first token is one outside
+    before, same = np.append(2, iob)[inside], np.append(0, types)[inside] == types[inside]
+    stray = inside[(before != 0) & ~(((before == 1) | (before == 3)) & same)]
+    if len(stray):
+        table[stray, 0] = 3
+        doc.from_array(attributes, table)
+    return [int(token) for token in stray]
+
+
+def describe_stray(doc: Doc, token: int) -> str:
+    """Say in a sentence how one of the tokens that `begin_stray_entities` returns was read."""
+    tag = f"I-{doc[token].ent_type_}"
+    return (
+        f"{about(doc, 'The gold document')}, token {token} ({doc[token].text!r}): {tag} continues no entity; it is "
+        "read as the beginning of one, as conlleval does."
+    )
