@@ -166,7 +166,8 @@ class Follower(Walk):
     def _fit(self, name: str, pipe: CRFComponent) -> None:
         from ..training.path import follow, schedule, smallest_empty
 
-        optimizer, reporter, wish = pipe.method.optimizer, self._reporter, self._settings
+        optimizer = pipe.training.optimizer(self._setup.training["seed"])
+        reporter, wish = self._reporter, self._settings
         with pipe.training.training_on(self._examples(name), self._dev) as (objective, evaluate):
             assert evaluate is not None
             theta = 0 * pipe.crf.theta

@@ -95,8 +95,9 @@ def fine_tune(
 
     check_output_folder(output)
     block = _read_config(config_path, overrides or {})
-    settings, patience = _settings(block)
     nlp = spacy.load(model)
+    block.setdefault("seed", nlp.config.interpolate()["training"].get("seed") or 0)
+    settings, patience = _settings(block)
     name = block["component"]
     pipe = get_crf(nlp, name)
     printer().info(f"Reading {', '.join(block['sets'])}")

@@ -403,6 +403,7 @@ class GroupWalk(Walk):
             return
         dev = list(self._dev)
         every, patience = self._worker.plan.stopping
+        seed = self._setup.training["seed"]
         with pipe.training.training_on(self._examples(name)) as (objective, _):
             start = pipe.crf.theta.copy()
             evaluators: dict[str, Any] = {}
@@ -414,7 +415,7 @@ class GroupWalk(Walk):
                     evaluators[decoder] = pipe.training.evaluator(dev)
                 try:
                     result = fit(
-                        objective.under(pipe.method.regularizer, pipe.method.loss), pipe.method.optimizer,
+                        objective.under(pipe.method.regularizer, pipe.method.loss), pipe.training.optimizer(seed),
                         start.copy(), evaluate=evaluators[decoder], evaluate_every=scores_every(pipe, every),
                         patience=patience, callback=self._worker.watch,
                     )  # fmt: skip
