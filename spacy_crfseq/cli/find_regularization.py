@@ -203,7 +203,6 @@ def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: l
 
     step, pipe = result.steps[result.chosen], setup.to_train[name]
     pipe.set_parameters(result.theta)
-    pipe.prune()  # zeros and the attributes that have nothing else take room
     pipe.method = pipe.method._replace(regularizer=ElasticNet(step.rho1, rho2))
     block = {"@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": step.rho1, "rho2": rho2}
     setup.nlp.get_pipe_config(name)["regularizer"] = block

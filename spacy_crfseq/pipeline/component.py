@@ -223,7 +223,8 @@ class CRFComponent(TrainablePipe):
 
     def explainer(self) -> Explainer:
         """Return what explains predictions of the weights of now, for any number of Docs."""
-        return Explainer(self.name, self.posterior, self.annotation, self.crf, self.doc_model.feature_reader())
+        crf = self.crf.without_unused()  # as it is stored
+        return Explainer(self.name, self.posterior, self.annotation, crf, self.doc_model.feature_reader(crf))
 
     # Training
 

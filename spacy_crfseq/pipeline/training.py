@@ -193,7 +193,7 @@ class Training:
                     raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
                 data = self._relabelled(self._encode(examples, model.encoder))
             model.encoder.pinned = True
-            model.session = Session(model.method.optimizer, data)
+            model.session = Session(self.optimizer(), data, seen_all=model.session.seen_all)
             evaluate = self.evaluator(list(dev)) if dev is not None else None
         try:
             yield self.objective(data), evaluate
