@@ -22,15 +22,15 @@ from .inference.posterior import Posterior, make_posterior
 from .potentials.layout import Layout, Views
 from .potentials.linear import Linear, WeightTables
 from .potentials.protocol import Potential, Source
-from .potentials.rows import DenseRows, Rows, SparseRows, used_rows
+from .potentials.rows import DenseRows, Rows, SparseRows, active_rows, used_rows
 from .potentials.small import Small
 from .potentials.sums import Sum, SumSource
 from .potentials.tag_dictionary import EmissionMask, MaskedSource, TagDictionary, without_dictionary
 from .types import Bools, Constraints, Floats, Hashes, Numbers, TokenPotential
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
-VERSION, DICTIONARY_VERSION = 1, 2
-"""Models with a tag dictionary have their own version: releases that ignored it would predict something else."""
+VERSION, DICTIONARY_VERSION, SPARSE_VERSION = 1, 2, 3
+"""A release that does not know tag dictionaries, or that zeros are left out, must refuse such a file."""
 
 
 class LinearChainCRF:
@@ -149,14 +149,34 @@ class LinearChainCRF:
             _keep_dense(rows, part)
         layout, theta = self.layout.restricted(kept), self.layout.move(weights, kept)
         theta[np.abs(theta) <= threshold] = 0
+        return self._restricted(layout, np.concatenate([theta, rest]))
+
+    def without_unused(self) -> LinearChainCRF:
+        """Return the model without features whose weights are all zero, of which it keeps every other weight.
+
+        The scores of every text stay the same; training can go on with the features that are left.
+        """
+        weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
+        kept = np.ones(self.layout.size, np.bool_)
+        for rows, part, own in zip(
+            (self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), self.views, strict=False
+        ):
+            part[:] = active_rows(rows, own)[1]
+        if kept.all():
+            return self
+        return self._restricted(self.layout.restricted(kept), np.concatenate([self.layout.move(weights, kept), rest]))
+
+    def _restricted(self, layout: Layout, theta: Floats) -> LinearChainCRF:
+        # the model with this layout of the same features, less those that have no place in it
         used = used_rows(layout.unigrams), used_rows(layout.bigrams)
         keys = self.keys[0][used[0]], self.keys[1][used[1]]
         templates = None if self.templates is None else (self.templates[0][used[0]], self.templates[1][used[1]])
-        layout, theta = _densest(layout.without_empty()), np.concatenate([theta, rest])
+        layout = _densest(layout.without_empty())
         return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added)
 
     def to_bytes(self) -> bytes:
-        """Return the model as msgpack: one entry per array, in the smallest integer types."""
+        """Return the model as msgpack: one entry per array, in the smallest integer types, no weight that is zero."""
+        used = self._theta != 0
         message: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION if self.dictionary is None else DICTIONARY_VERSION,
@@ -165,6 +185,9 @@ class LinearChainCRF:
             "steps": None if self.layout.steps is None else self.layout.steps.astype(np.uint8),
             "theta": self._theta,
         }
+        if not used.all():
+            sparse = {"theta": self._theta[used], "used": np.packbits(used), "n_theta": len(used)}
+            message.update(version=SPARSE_VERSION, **sparse)
         for name, rows, keys in zip(
             ("state", "pair"), (self.layout.unigrams, self.layout.bigrams), self.keys, strict=True
         ):
@@ -201,7 +224,7 @@ class LinearChainCRF:
             )
             keys = _unpack_keys(message["state"]), _unpack_keys(message["pair"])
             templates = _unpack_templates(message["state"]), _unpack_templates(message["pair"])
-            theta = np.array(message["theta"])
+            theta = _unpack_theta(message)
             dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
             raise ModelFileError(
@@ -253,10 +276,10 @@ def _unpack(data: bytes, source: str) -> dict[str, Any]:
         ) from error
     if not isinstance(message, dict) or message.get("format") != FORMAT:
         raise ModelFileError(f"{source}: this is no spacy_crfseq model. Train a model, or check the path.")
-    if message.get("version") not in (VERSION, DICTIONARY_VERSION):
+    if message.get("version") not in (VERSION, DICTIONARY_VERSION, SPARSE_VERSION):
         raise ModelFileError(
             f"{source}: stored in version {message.get('version')} of the format, but this package reads versions "
-            f"{VERSION} and {DICTIONARY_VERSION}. Install the matching release, or train the model again."
+            f"{VERSION} to {SPARSE_VERSION}. Install the matching release, or train the model again."
         )
     return message
 
@@ -266,6 +289,21 @@ def _unpack_labels(stored: Any) -> list[str]:
     if not is_list or not stored or len(set(stored)) < len(stored):
         raise ValueError(f"the labels are {stored!r} instead of a list of distinct names")
     return list(stored)
+
+
+def _unpack_theta(stored: dict[str, Any]) -> Floats:
+    values = np.array(stored["theta"])
+    if "used" not in stored:
+        return values
+    size, packed = int(stored["n_theta"]), np.array(stored["used"], np.uint8)
+    if packed.ndim != 1 or values.ndim != 1 or size < 0 or len(packed) != -(-size // 8):
+        raise ValueError(f"{values.size} parameters where {size} are marked")
+    used = np.unpackbits(packed, count=size).astype(np.bool_)
+    if len(values) != used.sum():
+        raise ValueError(f"{values.size} parameters where {used.sum()} are needed")
+    theta = np.zeros(size, values.dtype)
+    theta[used] = values
+    return theta
 
 
 def _unpack_keys(stored: dict[str, Any]) -> Hashes:

@@ -181,7 +181,7 @@ def with_value(place: int, value: Any, dtype: type | None = None) -> Callable[[l
 
 LABELS_DAMAGE: list[Any] = [[], [1, 2, 3], "ABC", None, ["A", "B", "A"]]
 DAMAGE: list[tuple[str, Any, str]] = [
-    ("version", 3, "version 3"),
+    ("version", 4, "version 4"),
     ("version", None, "version None"),
     ("format", "joblib", "no spacy_crfseq model"),
     *(("labels", labels, "labels") for labels in LABELS_DAMAGE),
@@ -350,7 +350,8 @@ def test_without_zeros_the_scores_are_the_same(support: str, bigram_templates: t
     before, after = all_scores(model, training), compact.source(encoded).forward((0, n_sequences))[0]
     for array, expected in zip(after, before, strict=True):
         np.testing.assert_array_equal(array, expected)
-    assert len(compact.to_bytes()) <= len(model.to_bytes()) + 100  # which transitions are learnt
+    with_zeros = model.at(np.ones_like(model.theta))
+    assert len(compact.to_bytes()) <= len(with_zeros.to_bytes()) + 100  # which transitions are learnt
 
 
 def test_transitions_that_are_dropped_are_not_learnt_again() -> None:
@@ -358,3 +359,65 @@ def test_transitions_that_are_dropped_are_not_learnt_again() -> None:
     assert model.layout.steps is None
     assert compact.layout.steps is not None
     np.testing.assert_array_equal(compact.layout.steps, compact.views.transitions != 0)
+
+
+# --- zeros are not stored -------------------------------------------------------------------------------------------
+
+
+def sparse_model(support: str, bigram_templates: tuple[str, ...], share: float) -> tuple[LinearChainCRF, Training]:
+    model, training = make_model(support, bigram_templates)
+    rng = np.random.default_rng(5)
+    return model.at(np.where(rng.random(len(model.theta)) < share, 0, model.theta).astype(np.float32)), training
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("share", [0.1, 0.7, 0.95, 1.0])
+def test_zeros_are_not_stored(support: str, bigram_templates: tuple[str, ...], share: float) -> None:
+    model, _ = sparse_model(support, bigram_templates, share)
+    data = model.to_bytes()
+    again = LinearChainCRF.from_bytes(data)
+    np.testing.assert_array_equal(again.theta, model.theta)
+    assert len(srsly.msgpack_loads(data)["theta"]) == np.count_nonzero(model.theta)
+    assert share < 0.5 or len(data) < len(model.at(np.ones_like(model.theta)).to_bytes())
+    assert srsly.msgpack_loads(data)["version"] == 3
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("share", [0.1, 0.7, 0.95])
+def test_without_unused_features(support: str, bigram_templates: tuple[str, ...], share: float) -> None:
+    model, training = sparse_model(support, bigram_templates, share)
+    small = model.without_unused()
+    columns = [np.diff(rows.ptr) if hasattr(rows, "ptr") else rows.width for rows in model.layout[1:3]]
+    for keys, rows, weights, kept, wide in zip(
+        model.keys, model.layout[1:3], model.views, small.keys, columns, strict=False
+    ):
+        owner = np.repeat(np.arange(rows.n_rows), wide)
+        assert kept.tolist() == [key for number, key in enumerate(keys.tolist()) if weights[owner == number].any()]
+    assert (small.layout.steps is None) == (model.layout.steps is None)
+    for shared in ("transitions", "start", "end"):
+        np.testing.assert_array_equal(getattr(small.views, shared), getattr(model.views, shared))
+    encoder = make_encoder(training.vocabulary, TEMPLATES, bigram_templates, keys=small.keys)
+    encoded = encoder.encode(columns_of(training.vocabulary, encoder, training.sentences))
+    found = small.source(encoded).forward((0, training.objective.n_sequences))[0]
+    for array, expected in zip(found, all_scores(model, training), strict=True):
+        np.testing.assert_array_equal(np.broadcast_to(array, expected.shape), expected)
+    assert small.without_unused() is small
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda stored: stored.update(used=stored["used"][1:]),
+        lambda stored: stored.update(n_theta=stored["n_theta"] + 8),
+        lambda stored: stored.update(n_theta=-1),
+        lambda stored: stored.update(n_theta=2**62),
+        lambda stored: stored.update(theta=stored["theta"][1:]),
+        lambda stored: stored.pop("n_theta"),
+        lambda stored: stored.update(used="yes"),
+    ],
+)
+def test_damaged_zeros(damage: Any) -> None:
+    stored = srsly.msgpack_loads(sparse_model("observed", (), 0.5)[0].to_bytes())
+    damage(stored)
+    with pytest.raises(ModelFileError, match="damaged"):
+        LinearChainCRF.from_bytes(srsly.msgpack_dumps(stored))

@@ -173,7 +173,8 @@ class Follower(Walk):
     def _fit(self, name: str, pipe: CRFComponent) -> None:
         from ..training.path import follow, schedule, smallest_empty
 
-        optimizer, reporter, wish = pipe.method.optimizer, self._reporter, self._settings
+        optimizer = pipe.training.optimizer(self._setup.training["seed"])
+        reporter, wish = self._reporter, self._settings
         with pipe.training.training_on(self._examples(name), self._dev) as (objective, evaluate):
             assert evaluate is not None
             theta = 0 * pipe.crf.theta
@@ -209,7 +210,6 @@ def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: l
 
     step, pipe = result.steps[result.chosen], setup.to_train[name]
     pipe.set_parameters(result.theta)
-    pipe.prune()  # zeros and the attributes that have nothing else take room
     pipe.method = pipe.method._replace(regularizer=ElasticNet(step.rho1, rho2))
     block = {"@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": step.rho1, "rho2": rho2}
     setup.nlp.get_pipe_config(name)["regularizer"] = block

@@ -102,8 +102,9 @@ def fine_tune(
 
     check_output_folder(output, model, pipelines=(BEST, LAST), force=force)
     block = _read_config(config_path, overrides or {})
-    settings, patience = _settings(block)
     nlp = load_pipeline(model)
+    block.setdefault("seed", nlp.config.interpolate()["training"].get("seed") or 0)
+    settings, patience = _settings(block)
     name = block["component"]
     pipe = get_crf(nlp, name)
     printer().info(f"Reading {', '.join(block['sets'])}")

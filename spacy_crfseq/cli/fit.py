@@ -156,8 +156,11 @@ def set_up_from(config: Config) -> Setup:
     from spacy.schemas import ConfigSchemaTraining
     from thinc.api import fix_random_seed
 
+    from ..optimizers.seeds import check_seed
+
     seed = config.interpolate().get("training", {}).get("seed", 0)
-    if seed is not None:
+    if isinstance(seed, int):  # spaCy's schema refuses other things
+        check_seed("[training] seed", seed)
         fix_random_seed(seed)
     nlp = util.load_model_from_config(config, auto_fill=True)
     filled = nlp.config.interpolate()
@@ -258,7 +261,10 @@ class Walk:
         self, name: str, pipe: CRFComponent, every: int | None, patience: int | None, callback: Any = None
     ) -> FitResult:
         dev, every = self._dev if self._scored else None, scores_every(pipe, every)
-        result = pipe.fit(self._examples(name), dev=dev, evaluate_every=every, patience=patience, callback=callback)
+        result = pipe.fit(
+            self._examples(name), dev=dev, evaluate_every=every, patience=patience, callback=callback,
+            seed=self._setup.training["seed"],
+        )  # fmt: skip
         self.interrupted = result.reason == "interrupted"
         return result
 

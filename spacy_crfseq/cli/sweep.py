@@ -33,7 +33,6 @@ from ._console import INTERRUPTED, cut, printer
 from ._options import OVERRIDES, training
 from ._progress import add_to
 from .fit import BEST, Setup, Walk, encode, load_config, score, scores_every, set_up_from, tell_what_next
-from .prune import save_pruned
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -298,14 +297,14 @@ class Worker:
     def __init__(self, plan: Plan, found: Mapping[str, Result], journal: Journal, output: Path) -> None:
         self.results: dict[str, Result] = dict(found)
         self.untrained: list[str] = []
-        self.interrupted = self._saved = False
+        self.interrupted = False
         self.plan, self._journal, self._output = plan, journal, output
         self._title = ""
         self._curve = LiveCurve(sys.stderr)
         self._number, self._total = 0, len(plan.runs) - len(found)
 
     def run(self) -> None:
-        """Train what has no result yet, and take the zeros out of the best model."""
+        """Train what has no result yet."""
         try:
             for group in self.plan.groups:
                 left = [run for run in group.runs if run.key not in self.results]
@@ -313,8 +312,6 @@ class Worker:
                     self._train(group.changes, left)
         finally:
             self._curve.hide()
-            if self._saved:
-                save_pruned(self._output / BEST, self._output / BEST)
 
     def _train(self, changes: Mapping[Place, Any], runs: list[Run]) -> None:
         """Train the runs of a group; where it cannot even be begun, all of them have failed."""
@@ -356,15 +353,13 @@ class Worker:
 
     def done(self, run: Run, result: FitResult, setup: Setup) -> None:
         """Write down what came of a run, and its model if that is the best; the pipeline has its parameters."""
-        from ..pipeline import storage
-
         pipe = setup.to_train[self.plan.component]
         best = next((progress for progress in reversed(result.history) if progress.best), None)
         if best is None:
             self.failed(run, DataError(f"no score: the objective is {result.history[-1].report.value}"))
             return
         crf = pipe.crf
-        n_bytes = len(storage.pack(crf.compact(), pipe.method.features, [], 0))
+        n_bytes = len(pipe.doc_model.pack() or b"")
         outcome = Result(
             run.key, run.combination.settings, None, best.score, finite(best.report.value), finite(best.report.loss),
             int(np.count_nonzero(crf.theta)), crf.layout.size, n_bytes, len(result.history),
@@ -377,7 +372,6 @@ class Worker:
             score(setup, {self.plan.component: best.report.loss / max(1, setup.train.n_tokens)})
             setup.nlp.meta["sweep"] = run.key
             setup.save(self._output / BEST)
-            self._saved = True
         self._note(run, outcome)
 
     def _note(self, run: Run, result: Result) -> None:
@@ -406,6 +400,7 @@ class GroupWalk(Walk):
             return
         dev = list(self._dev)
         every, patience = self._worker.plan.stopping
+        seed = self._setup.training["seed"]
         with pipe.training.training_on(self._examples(name)) as (objective, _):
             start = pipe.crf.theta.copy()
             evaluators: dict[str, Any] = {}
@@ -417,7 +412,7 @@ class GroupWalk(Walk):
                     evaluators[decoder] = pipe.training.evaluator(dev)
                 try:
                     result = fit(
-                        objective.under(pipe.method.regularizer, pipe.method.loss), pipe.method.optimizer,
+                        objective.under(pipe.method.regularizer, pipe.method.loss), pipe.training.optimizer(seed),
                         start.copy(), evaluate=evaluators[decoder], evaluate_every=scores_every(pipe, every),
                         patience=patience, callback=self._worker.watch,
                     )  # fmt: skip

@@ -1,5 +1,5 @@
 """Optimizers, one a file.  See `types.Optimizer` for the contract.
 
 No optimizers but parts of several: `batch`, `quasi_newton` and `line_search` of those that work on all data in every
-iteration, `online` of the others.
+iteration, `online` of the others, `seeds` of those that draw random numbers.
 """

@@ -33,6 +33,7 @@ from .. import kernels
 from ..errors import ConfigError
 from ..types import NONE, Floats, OnlineObjective, RowBlock, StepReport
 from .online import GradientSteps, OnlineState
+from .seeds import generator
 
 OFFSET = 0.1
 """Added to the sum of squares: no row's rate exceeds about three times `rate`."""
@@ -71,7 +72,7 @@ class AdaGrad(GradientSteps):
     average: bool = True
     max_iterations: int = 20
     tolerance: float = 0.05
-    seed: int = 0
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,7 +81,7 @@ class AdaGrad(GradientSteps):
 
     def start(self, theta: Floats) -> AdaGradState:
         sums = np.zeros_like(theta) if self.average else theta[:0].copy()
-        return AdaGradState(theta.copy(), sums, np.random.default_rng(self.seed))
+        return AdaGradState(theta.copy(), sums, generator(self.seed))
 
     def export(self, state: AdaGradState, theta: Floats) -> None:
         """Write the average, or the current weights where there is none yet."""

@@ -31,7 +31,7 @@ class AROW(MarginSteps):
     average: bool = True
     max_iterations: int = 20
     tolerance: float = 0.1
-    seed: int = 0
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if not (self.variance > 0 and self.regularization > 0):

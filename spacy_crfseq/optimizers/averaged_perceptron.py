@@ -29,7 +29,7 @@ class AveragedPerceptron(MistakeSteps):
 
     max_iterations: int = 20
     tolerance: float = 0.1
-    seed: int = 0
+    seed: int | None = None
     rate: float = 1.0
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ..errors import ConfigError
 from ..types import NONE, Floats, IndexedObjective, StepReport
+from .seeds import check_seed, generator
 
 if TYPE_CHECKING:
     from ._coordinate_work import Work
@@ -66,7 +67,7 @@ class BlockCoordinateDescent:
     tolerance (float): Stop when the objective fell by less than this fraction in a sweep over all weights.
     gradient_tolerance (float): Stop when the norm of the smallest subgradient, as met on the way, is below this times
         max(1, ||theta||).
-    seed (int): Of the order.
+    seed (int | None): Of the order, where it is random; None for ``training.seed`` of the config, or 0 outside of one.
     RAISES ConfigError: On a setting out of range; at the first sweep, if there are too many different sets of
         label-pair features for a matrix each.
     """
@@ -77,7 +78,7 @@ class BlockCoordinateDescent:
     max_iterations: int = 200
     tolerance: float = 1e-5
     gradient_tolerance: float = 1e-4
-    seed: int = 0
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -85,6 +86,7 @@ class BlockCoordinateDescent:
             raise ConfigError(f"{name}: max_iterations and revisit must be at least 1.")
         if not self.kappa > 0 or not min(self.tolerance, self.gradient_tolerance) >= 0:
             raise ConfigError(f"{name}: kappa must be positive, tolerance and gradient_tolerance 0 or more.")
+        check_seed(name, self.seed)
 
     requires: ClassVar[frozenset[str]] = frozenset({"log_likelihood"})
     penalties: ClassVar[frozenset[str]] = frozenset({"elastic"})
@@ -92,7 +94,7 @@ class BlockCoordinateDescent:
     _single: ClassVar[bool] = False  # whether weights are visited one at a time
 
     def start(self, theta: Floats) -> CoordinateState:
-        return CoordinateState(theta.astype(np.float64), np.random.default_rng(self.seed))
+        return CoordinateState(theta.astype(np.float64), generator(self.seed))
 
     def export(self, state: CoordinateState, theta: Floats) -> None:
         theta[:] = state.theta

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..errors import ConfigError
 from ..types import Floats, OnlineObjective, RowBlock, RowGradient, StepReport
+from .seeds import check_seed, generator
 
 PATIENCE = 3
 """Epochs that may pass without a smaller loss; from one to the next it may rise."""
@@ -35,7 +36,7 @@ class OnlineMethod(ABC):
     """A method that makes a step after every few sequences, so that a pass over part of the data is an iteration.
 
     max_iterations (int): Epochs of a run.
-    seed (int): Of the order of the sequences.
+    seed (int | None): Of the order of the sequences; None for ``training.seed`` of the config, or 0 outside of one.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"minibatches"})
@@ -43,7 +44,7 @@ class OnlineMethod(ABC):
     diverged: ClassVar[str] = "the objective is not finite: the learning rate is too large"
     max_iterations: int
     tolerance: float
-    seed: int
+    seed: int | None
 
     def _report(self, state: OnlineState, loss: float, penalty: float = 0.0, done: str = "") -> StepReport:
         """Return the report of an epoch; `done` says why the run ends after it, where that is known."""
@@ -70,6 +71,7 @@ class GradientSteps(OnlineMethod):
     def __post_init__(self) -> None:
         if min(self.batch_size, self.max_iterations) < 1:
             raise ConfigError(f"{type(self).__name__}: batch_size and max_iterations must be at least 1.")
+        check_seed(type(self).__name__, self.seed)
 
 
 @dataclass
@@ -100,10 +102,11 @@ class MistakeSteps(OnlineMethod):
     def __post_init__(self) -> None:
         if self.max_iterations < 1 or not 0 <= self.tolerance < 1:
             raise ConfigError(f"{type(self).__name__}: max_iterations must be at least 1, and 0 <= tolerance < 1.")
+        check_seed(type(self).__name__, self.seed)
 
     def start(self, theta: Floats) -> MistakeState:
         sums = np.zeros_like(theta) if self.average else theta[:0].copy()
-        return MistakeState(theta.copy(), sums, np.random.default_rng(self.seed), variances=self._variances(theta))
+        return MistakeState(theta.copy(), sums, generator(self.seed), variances=self._variances(theta))
 
     def export(self, state: MistakeState, theta: Floats) -> None:
         """Write the average of the weights after each sequence, or the weights where none is kept.

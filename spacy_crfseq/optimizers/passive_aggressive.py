@@ -29,7 +29,7 @@ class PassiveAggressive(MarginSteps):
     average: bool = True
     max_iterations: int = 20
     tolerance: float = 0.1
-    seed: int = 0
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.variant not in VARIANTS:

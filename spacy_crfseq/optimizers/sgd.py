@@ -25,6 +25,7 @@ from .. import kernels
 from ..errors import ConfigError
 from ..types import NONE, Floats, OnlineObjective, StepReport
 from .online import GradientSteps, OnlineState
+from .seeds import generator
 
 EPOCH_DECAY = 0.85
 """What is left of the rate after an epoch with an L1 norm."""
@@ -70,7 +71,7 @@ class SGD(GradientSteps):
     average: bool = True
     max_iterations: int = 12
     tolerance: float = 1e-3
-    seed: int = 0
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,7 +80,7 @@ class SGD(GradientSteps):
 
     def start(self, theta: Floats) -> SGDState:
         sums = np.zeros_like(theta) if self.average else theta[:0]
-        return SGDState(theta.copy(), sums, np.random.default_rng(self.seed), rate=self.rate)
+        return SGDState(theta.copy(), sums, generator(self.seed), rate=self.rate)
 
     def export(self, state: SGDState, theta: Floats) -> None:
         """Write the average, or the current weights where there is none yet."""

@@ -223,7 +223,8 @@ class CRFComponent(TrainablePipe):
 
     def explainer(self) -> Explainer:
         """Return what explains predictions of the weights of now, for any number of Docs."""
-        return Explainer(self.name, self.posterior, self.annotation, self.crf, self.doc_model.feature_reader())
+        crf = self.crf.without_unused()  # as it is stored
+        return Explainer(self.name, self.posterior, self.annotation, crf, self.doc_model.feature_reader(crf))
 
     # Training
 
@@ -270,15 +271,21 @@ class CRFComponent(TrainablePipe):
         evaluate_every: int = 1,
         patience: int | None = None,
         callback: Callable[[Progress], None] | None = None,
+        seed: int | None = None,
     ) -> FitResult:
         """Train on all examples at once, without spaCy's steps, and leave the best parameters in the model.
 
         examples (Iterable[Example] | None): Training data; those given to `initialize` if None.
         dev (Iterable[Example] | None): Scored by accuracy (tagger) or span F1, see `FitResult`.
         patience (int | None): Scores without a gain before stopping; 0 never, None 5 for an online optimizer.
+        seed (int | None): Of the optimizer, if its own settings have none; None for ``training.seed`` of the config
+            that `initialize` got by ``nlp``, or 0.
+        RAISES ConfigError: If the seed is out of range.
         RAISES DataError: If there is nothing to train on.
         """
-        return self.training.fit(examples, dev, evaluate_every=evaluate_every, patience=patience, callback=callback)
+        return self.training.fit(
+            examples, dev, seed, evaluate_every=evaluate_every, patience=patience, callback=callback
+        )
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Return the scores of predicted against gold annotation, as the scorer of the config computes them."""

@@ -149,6 +149,7 @@ class DocModel:
         if self._crf is not None:
             self._use(self._crf.with_labels(self.labels.tags, self.method.transitions))
             self.session.restart()
+            self.session.seen_all = False
 
     def start(self, crf: LinearChainCRF, encoder: Encoder, session: Session, names: list[str] | None = None) -> None:
         """Begin with new weights, of the tags that were set; `names` of None are those that the encoder has kept."""
@@ -184,10 +185,14 @@ class DocModel:
         if self._crf is not None and self.session.stale:
             theta = np.empty_like(self._crf.theta)
             self.session.export(theta)
-            self.set_parameters(theta)
+            self._set_parameters(theta)
 
     def set_parameters(self, theta: Floats) -> None:
         """Predict with these parameters [D] from now on; a fitted temperature belonged to others and is forgotten."""
+        self._set_parameters(theta)
+        self.session.seen_all = True
+
+    def _set_parameters(self, theta: Floats) -> None:
         crf, _ = self.trained()
         self.cfg["temperature"] = 1.0
         crf.set_theta(theta)
@@ -204,11 +209,8 @@ class DocModel:
                     f"Component {self.name!r}: nothing is left with a threshold of {threshold}: it must be at least 0 "
                     f"and lower than the largest weight, {largest:.4g}."
                 )
-            names = self.feature_names
-            if names:
-                kept = np.concatenate([np.isin(*keys) for keys in zip(crf.keys, compact.keys, strict=True)])
-                names = [name for name, stays in zip(names, kept, strict=True) if stays]
-            session = Session(self.method.optimizer, n_total=self.n_sequences)
+            names = storage.names_left(self.feature_names, crf, compact)
+            session = Session(self.method.optimizer, n_total=self.n_sequences, seen_all=True)
             self.start(compact, self._encoder_of(compact), session, names)
             return Pruned(before, self.size)
 
@@ -238,10 +240,10 @@ class DocModel:
         name = partial(text_of, strings=self._strings, vocab=self._words)
         return feature_names(encoder.unigrams, name) + feature_names(encoder.bigrams, name)
 
-    def feature_reader(self) -> FeatureReader:
-        """Return what tells the features of texts by name."""
+    def feature_reader(self, crf: LinearChainCRF | None = None) -> FeatureReader:
+        """Return a reader of the features of texts, by name and by number in a model, this one if None."""
         strings: dict[int, str] = {}
-        encoder = self._encoder_of(self.crf, strings)
+        encoder = self._encoder_of(self.crf if crf is None else crf, strings)
         return FeatureReader(encoder, strings, self.method.features.token_functions, lambda: self._words)
 
     def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
@@ -336,14 +338,16 @@ class DocModel:
         """Return the bytes of the model's file, None if there is no model."""
         if self._crf is None:
             return None
-        return storage.pack(self.crf, self.method.features, self.feature_names, self.n_sequences)
+        model = storage.Packed(self.crf, self.feature_names, self.n_sequences, self.session.seen_all)
+        return storage.pack(model, self.method.features)
 
     def unpack(self, data: bytes, source: str) -> None:
         """Load what `pack` returned; `source` is what an error calls the data."""
-        crf, names, n_sequences = storage.unpack(data, self.method, self.name, source)
+        crf, names, n_sequences, seen_all = storage.unpack(data, self.method, self.name, source)
         self.set_tags(crf.labels)
         self.partials = PartialTable(self.annotation)
-        self.start(crf, self._encoder_of(crf), Session(self.method.optimizer, n_total=n_sequences), names)
+        session = Session(self.method.optimizer, n_total=n_sequences, seen_all=seen_all)
+        self.start(crf, self._encoder_of(crf), session, names)
 
     def settings(self) -> dict[str, Any]:
         """Return what is stored beside the weights, as JSON can hold it."""

@@ -69,7 +69,7 @@ class TokenExplanation(NamedTuple):
     impossible (str): Why the rival is impossible, empty where it is not.
     changes (dict[int, str]): Labels that other tokens would have beside the rival, by their numbers.
     contributions (list[Contribution]): The largest differences first.
-    unknown (list[str]): Features that the token has but the model does not.
+    unknown (list[str]): Features of the token that have no weight in the model.
     """
 
     token: int

@@ -31,6 +31,8 @@ class Session:
     n_total (int): Sequences in the whole training set.
     grows (bool): Whether n_total is what is known so far, of a corpus that is streamed or of unknown size.
     stale (bool): Whether the optimizer is ahead of the model's parameters.
+    seen_all (bool): Whether the parameters come from the whole training set, so that a feature without weight needs
+        none; before, the optimizer may not have met it yet.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Session:
         n_examples: int = 0,
         n_total: int = 0,
         streamed: bool = False,
+        seen_all: bool = False,
     ) -> None:
         self._optimizer = optimizer
         self._n_examples = 0 if streamed else n_examples
@@ -48,6 +51,7 @@ class Session:
         self.n_total = initial.n_sequences if initial is not None else n_total
         self.grows = streamed or not self.n_total
         self.sample = initial.sample(SAMPLE_SEQUENCES) if initial is not None else None
+        self.seen_all, self._to_see = seen_all, self.n_total
         self.restart()
 
     def restart(self) -> None:
@@ -113,6 +117,8 @@ class Session:
                 if self._report.converged and not self._optimizer.online:
                     break
             self.stale = True
+            self._to_see -= data.n_sequences
+            self.seen_all = self.seen_all or self._to_see <= 0
             self._account(data)
             self._last_loss = self._report.loss / max(1, data.encoded.n_tokens) if self._report else 0.0
         if self._report is not None:

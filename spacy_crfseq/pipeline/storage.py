@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import srsly
 from spacy import util
 
@@ -16,8 +17,29 @@ from ..model import LinearChainCRF
 from .settings import Method
 
 
-def pack(crf: LinearChainCRF, features: Features, names: list[str], n_sequences: int) -> bytes:
-    """Return the bytes of a model file; online training goes on with the number of training sequences."""
+class Packed(NamedTuple):
+    """What a model file holds.
+
+    names (list[str]): Readable names of both blocks' features, empty where they were not kept.
+    n_sequences (int): Of the training set, with which online training goes on.
+    seen_all (bool): See `Session`.
+    """
+
+    crf: LinearChainCRF
+    names: list[str]
+    n_sequences: int
+    seen_all: bool = True
+
+
+def pack(model: Packed, features: Features) -> bytes:
+    """Return the bytes of a model file.
+
+    Features whose weights are all zero are left out, unless the optimizer may have to visit them yet.
+    """
+    crf, names, n_sequences, seen_all = model
+    if seen_all and any(part.any() for part in crf.views[:2]):
+        crf = crf.without_unused()
+        names = names_left(names, model.crf, crf)
     head = {
         "template_file": features.to_state() if isinstance(features, TemplateFile) else None,
         "templates": list(features.templates),
@@ -25,18 +47,27 @@ def pack(crf: LinearChainCRF, features: Features, names: list[str], n_sequences:
         "functions": {name: f.to_state() for name, f in _functions(features).items() if hasattr(f, "to_state")},
         "names": names,
         "n_sequences": n_sequences,
+        "seen_all": seen_all,
         "model": crf.to_bytes(),
     }
     data: bytes = srsly.msgpack_dumps(head)
     return data
 
 
+def names_left(names: list[str], before: LinearChainCRF, after: LinearChainCRF) -> list[str]:
+    """Return the names of a model's features that another one has kept."""
+    if not names or before is after:
+        return names
+    kept = np.concatenate([np.isin(*keys) for keys in zip(before.keys, after.keys, strict=True)])
+    return [name for name, stays in zip(names, kept, strict=True) if stays]
+
+
 def _functions(features: Features) -> dict[str, Any]:
     return {**features.functions, **features.token_functions}
 
 
-def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[LinearChainCRF, list[str], int]:
-    """Return the model, names and number of sequences that `pack` stored; features that keep a state get it back.
+def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
+    """Return what `pack` stored; features that keep a state get it back.
 
     method (Method): Features and potentials of the config, which must be those of the model.
     source (str): What to call the data in an error.
@@ -46,6 +77,7 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
         head = srsly.msgpack_loads(data)
         templates = list(head["templates"]), list(head["bigram_templates"])
         names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
+        seen_all = bool(head.get("seen_all", True))
         functions = dict(head["functions"])
         lines = head.get("template_file")
     except Exception as error:  # msgpack raises many kinds on foreign bytes
@@ -67,7 +99,7 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
-    return crf, names, n_sequences
+    return Packed(crf, names, n_sequences, seen_all)
 
 
 def read_settings(file: Path) -> dict[str, Any]:

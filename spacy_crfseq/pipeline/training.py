@@ -17,12 +17,13 @@ from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder
 from ..features.index import HashIndex
 from ..features.noted import hash_of
+from ..optimizers.seeds import seeded
 from ..schemes import TagTable, span_f1
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
-from ..types import MISSING, Bools, Floats, StepReport
+from ..types import MISSING, Bools, Floats, Optimizer, StepReport
 from .build import build_model
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
@@ -34,14 +35,27 @@ from .session import Session
 
 
 class Training:
-    """Trains a model; its `Session` holds what is needed between two calls of `update`."""
+    """Trains a model; its `Session` holds what is needed between two calls of `update`.
+
+    seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
+    """
 
     def __init__(self, model: DocModel) -> None:
         self._model = model
+        self.seed: int | None = None
+
+    def optimizer(self, seed: int | None = None) -> Optimizer:
+        """Return the optimizer of the config; without a seed of its own, it uses `seed`, else ``self.seed``, else 0.
+
+        RAISES ConfigError: If the seed is out of range.
+        """
+        return seeded(self._model.method.optimizer, self.seed if seed is None else seed)
 
     def initialize(self, examples: Iterable[Example], labels: Sequence[str] | None, nlp: Language | None) -> None:
         """Do what `CRFComponent.initialize` says."""
         model, annotation = self._model, self._model.annotation
+        settings = {} if nlp is None else nlp.config.interpolate().get("training") or {}
+        self.seed = settings.get("seed")
         model.method.check_transitions(model.name)
         encoder = model.new_encoder()
         if model.method.tag_dictionary_size:
@@ -60,8 +74,8 @@ class Training:
         self._warn_of_score_weights(nlp)
         data = self._relabelled(found)
         crf, data = build_model(model.method, encoder, found, data, model.labels.tags, model.labels.constraints)
-        streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
-        session = Session(model.method.optimizer, data, n_examples=found.n_docs, streamed=streamed)
+        streamed = settings.get("max_epochs") == -1
+        session = Session(self.optimizer(), data, n_examples=found.n_docs, streamed=streamed)
         model.start(crf, encoder, session)
         model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
 
@@ -151,11 +165,13 @@ class Training:
             dictionary=crf.dictionary,
         )
 
-    def fit(self, examples: Iterable[Example] | None, dev: Iterable[Example] | None, **settings: Any) -> FitResult:
+    def fit(
+        self, examples: Iterable[Example] | None, dev: Iterable[Example] | None, seed: int | None, **settings: Any
+    ) -> FitResult:
         """Do what `CRFComponent.fit` says; the settings are those of `training.fit.fit`."""
-        model = self._model
+        model, optimizer = self._model, self.optimizer(seed)
         with self.training_on(examples, dev) as (objective, evaluate):
-            result = fit(objective, model.method.optimizer, model.crf.theta, evaluate=evaluate, **settings)
+            result = fit(objective, optimizer, model.crf.theta, evaluate=evaluate, **settings)
             model.set_parameters(result.best)
         return result
 
@@ -177,7 +193,7 @@ class Training:
                     raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
                 data = self._relabelled(self._encode(examples, model.encoder))
             model.encoder.pinned = True
-            model.session = Session(model.method.optimizer, data)
+            model.session = Session(self.optimizer(), data, seen_all=model.session.seen_all)
             evaluate = self.evaluator(list(dev)) if dev is not None else None
         try:
             yield self.objective(data), evaluate

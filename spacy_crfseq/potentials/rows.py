@@ -117,6 +117,16 @@ def used_rows(rows: Rows) -> Bools:
     return used
 
 
+def active_rows(rows: Rows, weights: Floats) -> tuple[Bools, Bools]:
+    """Return which rows [R] have a weight other than zero, and which weights [size] belong to such rows."""
+    if isinstance(rows, DenseRows):
+        active = (weights.reshape(rows.n_rows, rows.width) != 0).any(1)
+        return active, np.repeat(active, rows.width)
+    ends = np.concatenate([[0], np.cumsum(weights != 0)])[rows.ptr]
+    active = np.diff(ends) > 0
+    return active, np.repeat(active, np.diff(rows.ptr))
+
+
 def without_empty(rows: Rows) -> Rows:
     """Return the rows that have a weight; the weights stay where they are."""
     if isinstance(rows, DenseRows):

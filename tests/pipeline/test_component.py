@@ -377,7 +377,9 @@ def test_stored_and_loaded(factory: str, precision: str, support: str, keep_name
     for copy in copies:
         assert predictions(copy, factory) == predictions(nlp, factory)
         other = pipe_of(copy)
-        assert other.doc_model.feature_names == pipe.doc_model.feature_names
+        names = dict(zip(np.concatenate(pipe.crf.keys).tolist(), pipe.doc_model.feature_names, strict=False))
+        left = np.concatenate(other.crf.keys).tolist()  # a feature without weight is not stored
+        assert other.doc_model.feature_names == [names[key] for key in left if names]
         assert other.label_data == pipe.label_data
         assert other.crf.theta.dtype == precision
         assert (np.concatenate(other.posterior(inputs(copy, factory)).marginals()) == marginals).all()

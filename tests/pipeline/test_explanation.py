@@ -215,9 +215,10 @@ def test_names() -> None:
     assert {"LOWER[-1]=_B-1", "SUFFIX2[0]=na", "LOWER[-1]|LOWER[0]=_B-1|anna", "IS_TITLE[0]=1"} <= first
     assert not any("TAG[0]=" in name and "|" not in name for name in first)  # no label comes before it
     assert {"LOWER[-1]=anna", "TAG[0]=VBD", "VOWELS[1]=i"} <= second
-    assert new_second == {"LOWER[-1]|LOWER[0]=anna|saw", "TAG[1]|TAG[0]=NNP|VBD"}
+    # only the gold texts had parts of speech: features without weight
+    assert new_second == {"LOWER[-1]|LOWER[0]=anna|saw", "TAG[1]|TAG[0]=NNP|VBD", "POS[0]=VERB"}
     assert {"LOWER[-1]=saw", "TAG[1]|TAG[0]=_B+1|NNP"} <= third
-    assert new_third == {"LOWER[-1]|LOWER[0]=saw|zürich"}
+    assert new_third == {"LOWER[-1]|LOWER[0]=saw|zürich", "POS[0]=PROPN"}
     for known, unknown in found:
         assert not known & unknown
 

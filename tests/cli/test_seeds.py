@@ -1,0 +1,107 @@
+"""The seed of a config reaches the optimizers, whoever trains; their own settings come before it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.cli.train import train
+
+from spacy_crfseq.optimizers.seeds import seeded
+from spacy_crfseq.registry import optimizers
+from tests.cli.conftest import Run, refused, worked
+
+OWN = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.AdaGrad.v1"\nseed = {}\n'
+SHORT = "max_epochs = 2\nmax_steps = 2\n"
+
+
+def weights(folder: Path) -> bytes:
+    pipe: Any = spacy.load(folder).get_pipe("crf_ner")
+    return bytes(pipe.crf.theta.tobytes())
+
+
+def by_fit(run: Run, config: Path, out: Path, paths: list[str], seed: int) -> bytes:
+    worked(run("fit", config, "--output", out, *paths, f"--training.seed {seed}"))
+    return weights(out / "model-last")
+
+
+def by_spacy(run: Run, config: Path, out: Path, paths: list[str], seed: int) -> bytes:
+    overrides = dict(zip((name.lstrip("-") for name in paths[::2]), paths[1::2], strict=True))
+    train(config, out, overrides={**overrides, "training.seed": seed, "training.gpu_allocator": None})
+    return weights(out / "model-last")
+
+
+@pytest.mark.parametrize("train_with", [by_fit, by_spacy])
+def test_seeds_of_the_config_make_models(
+    train_with: Any, run: Run, configure: Any, paths: list[str], tmp_path: Path
+) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner", training=SHORT)
+    first, again, *others = (
+        train_with(run, config, tmp_path / str(i), paths, seed) for i, seed in enumerate((0, 0, 1, 2))
+    )
+    assert first == again
+    assert len({first, *others}) == 3
+
+
+def test_system_seed_and_the_seed_of_the_optimizer(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    plain, own = (
+        configure(tmp_path / "plain.cfg", "crf_ner"),
+        configure(tmp_path / "own.cfg", "crf_ner", components=OWN.format(2)),
+    )
+    system = tmp_path / "system.cfg"
+    text = plain.read_text(encoding="utf8").replace("seed = 1", "seed = ${system.seed}")
+    system.write_text(f"[system]\nseed = 2\n{text}", encoding="utf8")
+    wanted = by_fit(run, plain, tmp_path / "a", paths, 2)
+    worked(run("fit", system, "--output", tmp_path / "b", *paths))
+    assert weights(tmp_path / "b" / "model-last") == wanted
+    assert by_fit(run, own, tmp_path / "c", paths, 0) == wanted
+    zero = configure(tmp_path / "zero.cfg", "crf_ner", components=OWN.format(0))
+    assert by_fit(run, zero, tmp_path / "d", paths, 2) == by_fit(run, plain, tmp_path / "e", paths, 0)
+
+
+def test_a_sweep_over_seeds(train_on: Run, run: Run, paths: list[str], tmp_path: Path) -> None:
+    worked(train_on("fit", "crf_ner", args=["--training.seed 2"]))
+    wanted = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text(encoding="utf8").splitlines()]
+    sweep = tmp_path / "sweep.cfg"
+    sweep.write_text('[sweep]\nconfig = "c.cfg"\n[sweep.grid]\ntraining.seed = [0, 1, 2]\n', encoding="utf8")
+    worked(run("sweep", sweep, "--output", tmp_path / "grid", *paths))
+    lines = (tmp_path / "grid" / "sweep.jsonl").read_text(encoding="utf8").splitlines()
+    found = {result["settings"]["training.seed"]: result for result in map(json.loads, lines)}
+    assert len({result["objective"] for result in found.values()}) == 3
+    assert found[2]["objective"] == [line["objective"] for line in wanted if line["best"]][-1]
+
+
+def test_in_python(trained: Path, corpus: Any) -> None:
+    from spacy_crfseq.pipeline.readers import read_examples
+
+    nlp = spacy.blank("xx")
+    pipe: Any = nlp.add_pipe("crf_ner")
+    examples = list(read_examples(nlp, corpus.train, "conll2003"))
+
+    def fit(seed: int | None) -> np.ndarray:
+        nlp.initialize(lambda: examples)
+        pipe.fit(seed=seed)
+        return pipe.crf.theta.copy()
+
+    zero, one = fit(None), fit(1)
+    assert (zero == fit(0)).all()
+    assert (one != zero).any()
+    nlp.config["training"]["seed"] = 1
+    assert (fit(None) == one).all()
+
+
+def test_every_optimizer_with_a_seed_takes_it() -> None:
+    found = [make() for name, make in optimizers.get_all().items() if name.startswith("spacy_crfseq.")]
+    drawing = [optimizer for optimizer in found if hasattr(optimizer, "seed")]
+    assert len(drawing) >= 7
+    assert all(optimizer.seed is None and seeded(optimizer, 3).seed == 3 for optimizer in drawing)
+    assert all(seeded(optimizer, 3) is optimizer for optimizer in found if optimizer not in drawing)
+
+
+def test_impossible_seeds(train_on: Run) -> None:
+    refused(train_on("fit", "crf_ner", args=["--training.seed -1"]), "[training] seed", "between 0 and", silent=False)
+    refused(train_on("fit", "crf_ner", components=OWN.format(-1)), "AdaGrad", "between 0 and", silent=False)
