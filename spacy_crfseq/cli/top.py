@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..pages.top import Group, NamedWeight, Top
     from ..pipeline.component import CRFComponent
     from ..pipeline.feature_names import BothActive
+    from ..pipeline.texts import Text
     from ..types import Floats
 
 SHOWN, ON_PAGE = 5, 15
@@ -68,8 +69,8 @@ def top_cli(
 ) -> None:
     """Show the largest weights of each label, the transitions, and what each template holds.
 
-    A model stores hashes. Names come from the model if it was trained with keep_names = true; otherwise from the words
-    that the pipeline knows, and those of features over several tokens from the --texts given.
+    A model stores its features as hashes, and the names of those with the largest weights, or of all of them if it was
+    trained with keep_names = true. Other names are found in the vocabulary of the pipeline and in the --texts given.
 
     \b
     Example:
@@ -170,6 +171,7 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
 def _names(
     nlp: Language, component: str, weights: Sequence[Weight], texts: Path | None, format_name: str | None
 ) -> dict[tuple[int, int], tuple[str, bool]]:
+    given = None if texts is None else read_texts(nlp, texts, format_name)  # a wrong name is an error, needed or not
     pipe: Any = nlp.get_pipe(component)
     keys, needed = pipe.crf.keys, {w[:2] for w in weights}
     if known := pipe.doc_model.feature_names:
@@ -179,14 +181,20 @@ def _names(
         plans = pipe.method.features.plans()
         names = {(b, i): (f"{plans[b].templates[templates[b][i]].name} {NAMELESS}", False) for b, i in needed}
     wanted = np.zeros(len(keys[0]), np.bool_), np.zeros(len(keys[1]), np.bool_)
+    largest = pipe.doc_model.largest_names()
     for block, number in needed:
-        wanted[block][number] = True
+        if name := largest[block].get(int(keys[block][number])):
+            names[block, number] = name, True
+        else:
+            wanted[block][number] = True
+    if not any(missing.any() for missing in wanted):
+        return names
     reader = pipe.doc_model.feature_reader()
 
     def sources() -> Iterator[BothActive]:
         yield from reader.active_strings()
-        if texts is not None:
-            for batch in _batches(nlp, component, texts, format_name):
+        if texts is not None and given is not None:
+            for batch in _batches(nlp, component, given, texts.name):
                 yield reader.active(batch)
 
     for block, number, name in reader.find(sources(), wanted):
@@ -194,9 +202,9 @@ def _names(
     return names
 
 
-def _batches(nlp: Language, component: str, texts: Path, format_name: str | None) -> Iterator[list[Any]]:
-    docs = (text.doc for text in read_texts(nlp, texts, format_name))
-    with tqdm(unit=" texts", disable=None, leave=False, delay=2, desc=f"Names from {texts.name}") as bar:
+def _batches(nlp: Language, component: str, texts: Iterator[Text], file: str) -> Iterator[list[Any]]:
+    docs = (text.doc for text in texts)
+    with tqdm(unit=" texts", disable=None, leave=False, delay=2, desc=f"Names from {file}") as bar:
         for batch in in_batches(docs, BATCH):
             yield run_between(nlp, batch, None, component)
             bar.update(len(batch))

@@ -72,8 +72,8 @@ class Top(NamedTuple):
         if self.has_texts:
             what = "They do not occur in the texts given: give the training corpus by --texts"
         return (
-            f"{nameless:,} of the {len(weights):,} weights shown have no name: the model holds hashes only. {what}, "
-            "or train with keep_names = true."
+            f"{nameless:,} of the {len(weights):,} weights shown have no name: the model keeps the names of its largest "
+            f"weights only. {what}, or train with keep_names = true."
         )
 
     def to_json(self) -> dict[str, Any]:

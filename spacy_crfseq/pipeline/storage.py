@@ -13,10 +13,11 @@ from ..errors import ModelFileError
 from ..features.template_file import Features, TemplateFile
 from ..files import replacing
 from ..model import LinearChainCRF
+from .feature_names import LargestNames
 from .settings import Method
 
 
-def pack(crf: LinearChainCRF, features: Features, names: list[str], n_sequences: int) -> bytes:
+def pack(crf: LinearChainCRF, features: Features, names: list[str], largest: LargestNames, n_sequences: int) -> bytes:
     """Return the bytes of a model file; online training goes on with the number of training sequences."""
     head = {
         "template_file": features.to_state() if isinstance(features, TemplateFile) else None,
@@ -24,6 +25,7 @@ def pack(crf: LinearChainCRF, features: Features, names: list[str], n_sequences:
         "bigram_templates": list(features.bigram_templates),
         "functions": {name: f.to_state() for name, f in _functions(features).items() if hasattr(f, "to_state")},
         "names": names,
+        "largest": [{key: one[key] for key in sorted(one)} for one in largest],
         "n_sequences": n_sequences,
         "model": crf.to_bytes(),
     }
@@ -35,7 +37,9 @@ def _functions(features: Features) -> dict[str, Any]:
     return {**features.functions, **features.token_functions}
 
 
-def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[LinearChainCRF, list[str], int]:
+def unpack(
+    data: bytes, method: Method, component: str, source: str
+) -> tuple[LinearChainCRF, list[str], LargestNames, int]:
     """Return the model, names and number of sequences that `pack` stored; features that keep a state get it back.
 
     method (Method): Features and potentials of the config, which must be those of the model.
@@ -46,6 +50,9 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
         head = srsly.msgpack_loads(data)
         templates = list(head["templates"]), list(head["bigram_templates"])
         names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
+        unigrams, bigrams = (
+            {int(key): str(name) for key, name in one.items()} for one in head.get("largest", ({}, {}))
+        )
         functions = dict(head["functions"])
         lines = head.get("template_file")
     except Exception as error:  # msgpack raises many kinds on foreign bytes
@@ -67,7 +74,7 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
-    return crf, names, n_sequences
+    return crf, names, (unigrams, bigrams), n_sequences
 
 
 def read_settings(file: Path) -> dict[str, Any]:
