@@ -115,7 +115,7 @@ def top(
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
     from ..evaluation.weights import entries, largest_weights, weights_by_template
-    from ..pages.top import Group, NamedWeight, Top
+    from ..pages.top import Top
     from ..pipeline.labels import numbers_of
 
     nlp = spacy.load(model)
@@ -132,17 +132,42 @@ def top(
             (title, largest_weights(crf, number, labels=labels, template=place, weights=weights))
             for title, place in _templates_of(pipe, template)
         ]
-    shown = [one for _, signs in found for sign in signs for one in sign]
-    names = _names(nlp, name, shown, texts, format_name)
-
-    def named(sign: list[Weight]) -> list[NamedWeight]:
-        return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", *names[w[:2]], w.weight) for w in sign]
-
-    groups = [Group(title, named(positive), named(negative)) for title, (positive, negative) in found]
+    groups = _named(nlp, name, found, texts, format_name)
     whole = label is None and template is None
     rows = weights_by_template(crf, pipe.method.features.plans()) if whole else []
     steps = _transitions(pipe) if whole else None
     return Top(str(model), name, groups, template is None, tags, steps, rows, texts is not None)
+
+
+def label_groups(nlp: Language, component: str, number: int) -> list[Group]:
+    """Return the largest weights of each label of a CRF, `number` of each sign."""
+    from ..evaluation.weights import entries, largest_weights
+
+    pipe: Any = nlp.get_pipe(component)
+    weights = entries(pipe.crf)
+    each = enumerate(pipe.tags)
+    found = [(tag, largest_weights(pipe.crf, number, labels=[one], weights=weights)) for one, tag in each]
+    return _named(nlp, component, found, None, None)
+
+
+def _named(
+    nlp: Language,
+    component: str,
+    found: Sequence[tuple[str, tuple[list[Weight], list[Weight]]]],
+    texts: Path | None,
+    format_name: str | None,
+) -> list[Group]:
+    """Return weights, by titles of groups, with their names."""
+    from ..pages.top import Group, NamedWeight
+
+    pipe: Any = nlp.get_pipe(component)
+    shown = [one for _, signs in found for sign in signs for one in sign]
+    names, tags = _names(nlp, component, shown, texts, format_name), pipe.tags
+
+    def named(sign: list[Weight]) -> list[NamedWeight]:
+        return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", *names[w[:2]], w.weight) for w in sign]
+
+    return [Group(title, named(positive), named(negative)) for title, (positive, negative) in found]
 
 
 def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:

@@ -357,8 +357,8 @@ class DocModel:
         """Return the bytes of the model's file, None if there is no model."""
         if self._crf is None:
             return None
-        names = self.feature_names, self.largest_names()
-        return storage.pack(self.crf, self.method.features, *names, self.n_sequences)
+        largest = self.largest_names()
+        return storage.pack(self.crf, self.method.features, self.feature_names, self.n_sequences, largest)
 
     def unpack(self, data: bytes, source: str) -> None:
         """Load what `pack` returned; `source` is what an error calls the data."""

@@ -17,7 +17,9 @@ from .feature_names import LargestNames
 from .settings import Method
 
 
-def pack(crf: LinearChainCRF, features: Features, names: list[str], largest: LargestNames, n_sequences: int) -> bytes:
+def pack(
+    crf: LinearChainCRF, features: Features, names: list[str], n_sequences: int, largest: LargestNames = ({}, {})
+) -> bytes:
     """Return the bytes of a model file; online training goes on with the number of training sequences."""
     head = {
         "template_file": features.to_state() if isinstance(features, TemplateFile) else None,
