@@ -1,9 +1,40 @@
 """Linear-chain conditional random fields as spaCy components.
 
 ``nlp.add_pipe("crf_ner")``, ``"crf_tagger"`` and ``"crf_chunker"`` are found through entry points; nothing has to be
-imported.  The rooms of the package, from the ground up: `types` and `errors`, `registry`, `schemes`, `kernels`
-(numba), the plug-ins (`losses`, `regularizers`, `optimizers`, `decoders`, `features`, `costs`), `potentials`, `model`,
-`training` and `evaluation`, `pages`, `pipeline` (spaCy) and `cli`.
+imported.  The classes that users name, in annotations and checks, come from here: `CRFComponent` (what ``add_pipe``
+returns), `DocPosterior` (what its `posterior` returns; `Posterior` for short) and `LinearChainCRF` (its `crf`; `CRF`
+for short).  They are imported when they are first asked for: ``import spacy_crfseq`` loads neither spaCy nor numba.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .model import LinearChainCRF
+    from .model import LinearChainCRF as CRF  # noqa: N814
+    from .pipeline.component import CRFComponent
+    from .pipeline.doc_posterior import DocPosterior
+    from .pipeline.doc_posterior import DocPosterior as Posterior
+
 __version__ = "0.1.0"
+__all__ = ["CRF", "CRFComponent", "DocPosterior", "LinearChainCRF", "Posterior", "__version__"]
+
+_HOMES = {
+    "CRF": ("model", "LinearChainCRF"),
+    "CRFComponent": ("pipeline.component", "CRFComponent"),
+    "DocPosterior": ("pipeline.doc_posterior", "DocPosterior"),
+    "LinearChainCRF": ("model", "LinearChainCRF"),
+    "Posterior": ("pipeline.doc_posterior", "DocPosterior"),
+}
+"""Where the classes are."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(f".{module}", __name__), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

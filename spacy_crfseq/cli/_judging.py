@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -89,6 +90,19 @@ def text_style(nlp: Language) -> TextStyle:
 
     direction = str(nlp.vocab.writing_system.get("direction", "ltr"))
     return TextStyle(nlp.lang or "", direction, dict(EntityRenderer().colors))
+
+
+def made_of(nlp: Language) -> str:
+    """Return the date, and the versions of the package, spaCy and a pipeline."""
+    from spacy.about import __version__ as spacy_version
+
+    from .. import __version__
+
+    model = " ".join(filter(None, (nlp.meta.get("name"), nlp.meta.get("version"))))
+    return (
+        f"Made on {date.today().isoformat()} by spacy_crfseq {__version__} with spaCy {spacy_version}; "
+        f"pipeline {nlp.lang}_{model}."
+    )
 
 
 def in_batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

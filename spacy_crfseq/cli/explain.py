@@ -31,8 +31,8 @@ SHOWN, ON_PAGE = 5, 8
 """Contributions to a label in the terminal and on a page."""
 BAR = 8
 """Signs that the longest bar has."""
-OUTSIDE, SURE = "O", 0.95
-"""On a terminal, tokens with this label, at least so probable, are only named."""
+OUTSIDE = "O"
+"""In a terminal, tokens with this label whose probability is high are only named."""
 
 
 @crfseq_cli.command("explain")
@@ -54,11 +54,12 @@ def explain_cli(
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
-    """Tell which features and transitions make each label, and by how much it wins.
+    """Show which features and transitions lead to each label, and by what margin.
 
-    The second most probable label, or the one asked for, is the rival: in the best labelling that has it. The margin is
-    the score of the predicted labelling minus that one's; the contributions are what it is the sum of. On a terminal,
-    tokens that are surely outside of spans are only named, unless --token or --label asks for them.
+    Each label is compared with its rival: the second most probable label, or the one given by --label, in the best
+    labelling that contains it. The margin is the score of the predicted labelling minus that of the rival labelling,
+    and the sum of the contributions shown. A page folds away tokens with a label of probability 0.95 or more; in a
+    terminal, such tokens outside of spans are only named. --token and --label show them in full.
 
     \b
     Example:
@@ -120,7 +121,7 @@ def explain(
         for text, doc, here in zip(kept, docs, chosen, strict=True)
         if here
     ]
-    return Explained(str(model), name, text_style(nlp), explained, more)
+    return Explained(str(model), name, text_style(nlp), explained, more, folds=not tokens and against is None)
 
 
 def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:
@@ -156,11 +157,13 @@ def _lines(found: ExplainedText, number: int, *, several: bool, brief: bool) -> 
         for one in group:
             lines += _token_lines(one, explanation.words, number, room, wide, pretty)
     if len(told) < len(explanation.tokens):
-        lines += ["", "  --token WORD tells what makes a word be outside."]
+        lines += ["", "  --token WORD explains why a word is outside."]
     return [*lines, ""]
 
 
 def _surely_outside(one: TokenExplanation) -> bool:
+    from ..pages.explain import SURE
+
     return one.label == OUTSIDE and one.probability >= SURE
 
 

@@ -26,7 +26,8 @@ from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._judging import for_each_component, gold_tags_of, judge, text_style
+from ._judging import for_each_component, gold_tags_of, judge, made_of, text_style
+from .top import label_groups
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 LOG = "log.jsonl"
 """The log of `fit`, which lies beside the models."""
+WEIGHTS = 8
+"""Weights of each sign that are shown of a label."""
 
 
 @crfseq_cli.command("report")
@@ -49,7 +52,7 @@ def report_cli(
         Path | None, typer.Option("--train", help=f"Log of the training [{LOG} in the folder that holds MODEL]")
     ] = None,
     corpus: Annotated[
-        Path | None, typer.Option(help="Training corpus, to tell what was seen in training from what was not")
+        Path | None, typer.Option(help="Training corpus, to score seen and unseen spans or words separately")
     ] = None,
     component: options.Components = None,
     number: Annotated[int, options.number("Sentences to show", least=0)] = 30,
@@ -60,8 +63,8 @@ def report_cli(
 ) -> None:
     """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
 
-    The page is one file and asks nothing of the net. Scores have intervals: how far they would move with other texts
-    of the kind.
+    The page is one file without external requests. Each score has an interval, which shows how much it would vary on
+    other texts of the same kind.
 
     \b
     Example:
@@ -140,8 +143,9 @@ def report(
         print(f"Left out: {reason}", file=sys.stderr)
     if warning := doubt(len(examples)):
         print(f"Warning: {warning}", file=sys.stderr)
-    subject = Subject(str(model), str(file), str(corpus or ""), text_style(nlp), n_samples)
-    write_text(output, report_page(subject, list(results.values())))
+    subject = Subject(str(model), str(file), str(corpus or ""), text_style(nlp), n_samples, made_of(nlp))
+    largest = {name: label_groups(nlp, name, WEIGHTS) for name in results}
+    write_text(output, report_page(subject, list(results.values()), largest))
     return list(results.values())
 
 
@@ -183,7 +187,7 @@ def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict
     log = train or (beside if Path(model).is_dir() and beside.is_file() else None)
     curves = {name: [] if log is None else read_log(log, name) for name in names}
     if train is not None and not any(curves.values()):
-        raise ConfigError(f"--train {train} tells nothing of {', '.join(names)}.")
+        raise ConfigError(f"--train {train} has no iterations of {', '.join(names)}.")
     return curves
 
 

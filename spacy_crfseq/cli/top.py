@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..pages.top import Group, NamedWeight, Top
     from ..pipeline.component import CRFComponent
     from ..pipeline.feature_names import BothActive
+    from ..pipeline.texts import Text
     from ..types import Floats
 
 SHOWN, ON_PAGE = 5, 15
@@ -67,8 +68,8 @@ def top_cli(
 ) -> None:
     """Show the largest weights of each label, the transitions, and what each template holds.
 
-    A model stores hashes. Names come from the model if it was trained with keep_names = true; otherwise from the words
-    that the pipeline knows, and those of features over several tokens from the --texts given.
+    A model stores its features as hashes, and the names of those with the largest weights, or of all of them if it was
+    trained with keep_names = true. Other names are found in the vocabulary of the pipeline and in the --texts given.
 
     \b
     Example:
@@ -113,7 +114,7 @@ def top(
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
     from ..evaluation.weights import entries, largest_weights, weights_by_template
-    from ..pages.top import Group, NamedWeight, Top
+    from ..pages.top import Top
     from ..pipeline.labels import numbers_of
 
     nlp = load_pipeline(model)
@@ -130,17 +131,42 @@ def top(
             (title, largest_weights(crf, number, labels=labels, template=place, weights=weights))
             for title, place in _templates_of(pipe, template)
         ]
-    shown = [one for _, signs in found for sign in signs for one in sign]
-    names = _names(nlp, name, shown, texts, format_name)
-
-    def named(sign: list[Weight]) -> list[NamedWeight]:
-        return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", *names[w[:2]], w.weight) for w in sign]
-
-    groups = [Group(title, named(positive), named(negative)) for title, (positive, negative) in found]
+    groups = _named(nlp, name, found, texts, format_name)
     whole = label is None and template is None
     rows = weights_by_template(crf, pipe.method.features.plans()) if whole else []
     steps = _transitions(pipe) if whole else None
     return Top(str(model), name, groups, template is None, tags, steps, rows, texts is not None)
+
+
+def label_groups(nlp: Language, component: str, number: int) -> list[Group]:
+    """Return the largest weights of each label of a CRF, `number` of each sign."""
+    from ..evaluation.weights import entries, largest_weights
+
+    pipe: Any = nlp.get_pipe(component)
+    weights = entries(pipe.crf)
+    each = enumerate(pipe.tags)
+    found = [(tag, largest_weights(pipe.crf, number, labels=[one], weights=weights)) for one, tag in each]
+    return _named(nlp, component, found, None, None)
+
+
+def _named(
+    nlp: Language,
+    component: str,
+    found: Sequence[tuple[str, tuple[list[Weight], list[Weight]]]],
+    texts: Path | None,
+    format_name: str | None,
+) -> list[Group]:
+    """Return weights, by titles of groups, with their names."""
+    from ..pages.top import Group, NamedWeight
+
+    pipe: Any = nlp.get_pipe(component)
+    shown = [one for _, signs in found for sign in signs for one in sign]
+    names, tags = _names(nlp, component, shown, texts, format_name), pipe.tags
+
+    def named(sign: list[Weight]) -> list[NamedWeight]:
+        return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", *names[w[:2]], w.weight) for w in sign]
+
+    return [Group(title, named(positive), named(negative)) for title, (positive, negative) in found]
 
 
 def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:
@@ -169,6 +195,7 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
 def _names(
     nlp: Language, component: str, weights: Sequence[Weight], texts: Path | None, format_name: str | None
 ) -> dict[tuple[int, int], tuple[str, bool]]:
+    given = None if texts is None else read_texts(nlp, texts, format_name)  # a wrong name is an error, needed or not
     pipe: Any = nlp.get_pipe(component)
     keys, needed = pipe.crf.keys, {w[:2] for w in weights}
     if known := pipe.doc_model.feature_names:
@@ -178,14 +205,20 @@ def _names(
         plans = pipe.method.features.plans()
         names = {(b, i): (f"{plans[b].templates[templates[b][i]].name} {NAMELESS}", False) for b, i in needed}
     wanted = np.zeros(len(keys[0]), np.bool_), np.zeros(len(keys[1]), np.bool_)
+    largest = pipe.doc_model.largest_names()
     for block, number in needed:
-        wanted[block][number] = True
+        if name := largest[block].get(int(keys[block][number])):
+            names[block, number] = name, True
+        else:
+            wanted[block][number] = True
+    if not any(missing.any() for missing in wanted):
+        return names
     reader = pipe.doc_model.feature_reader()
 
     def sources() -> Iterator[BothActive]:
         yield from reader.active_strings()
-        if texts is not None:
-            for batch in _batches(nlp, component, texts, format_name):
+        if texts is not None and given is not None:
+            for batch in _batches(nlp, component, given, texts.name):
                 yield reader.active(batch)
 
     for block, number, name in reader.find(sources(), wanted):
@@ -193,9 +226,9 @@ def _names(
     return names
 
 
-def _batches(nlp: Language, component: str, texts: Path, format_name: str | None) -> Iterator[list[Any]]:
-    docs = (text.doc for text in read_texts(nlp, texts, format_name))
-    with tqdm(unit=" texts", disable=None, leave=False, delay=2, desc=f"Names from {texts.name}") as bar:
+def _batches(nlp: Language, component: str, texts: Iterator[Text], file: str) -> Iterator[list[Any]]:
+    docs = (text.doc for text in texts)
+    with tqdm(unit=" texts", disable=None, leave=False, delay=2, desc=f"Names from {file}") as bar:
         for batch in in_batches(docs, BATCH):
             yield run_between(nlp, batch, None, component)
             bar.update(len(batch))

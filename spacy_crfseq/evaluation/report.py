@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,13 +13,15 @@ from ..prf import accuracy, rates_by_label
 from ..schemes import Span
 from .bootstrap import Interval, interval
 from .calibration import Certainty
-from .errors import FAMILIAR, NOTHING, Familiarity, kinds_by_label, span_confusion, span_counts
+from .errors import FAMILIAR, NOTHING, Familiarity, kinds_by_label, pair_spans, span_confusion, span_counts
 from .judged import Judged, Tokens, moved, shown_part, within
 
 if TYPE_CHECKING:
     from ..evaluation.weights import TemplateWeights
 
 MOST_CONFUSIONS = 30
+EXAMPLES = 3
+"""Sentences that are kept of each confusion."""
 
 
 class Estimate(NamedTuple):
@@ -48,7 +50,7 @@ class Row(NamedTuple):
 class Sentence(NamedTuple):
     """A sentence with mistakes.
 
-    text: Which text of the file it is in, from 1.
+    text: Which text of the file it is in, from 1; `same`: Those of equal sentences with the same mistakes.
     tokens, cut: Its tokens, or some of them, and whether these are some.
     gold, found: Spans, of a tagger the tokens that are wrong; those found each with its probability, if there are any.
     wrong: Gold spans not found, and found ones that are not right.
@@ -62,11 +64,18 @@ class Sentence(NamedTuple):
     found: list[tuple[Span, float | None]]
     wrong: int
     probability: float | None
+    same: list[int]
+
+    @property
+    def odd(self) -> set[Span]:
+        """The spans that are missed or wrong."""
+        return set(self.gold) ^ {span for span, _ in self.found}
 
     def as_json(self) -> dict[str, Any]:
         """Return the words and the spans for JSON."""
         spans = {"gold": [list(span) for span in self.gold], "found": [[*span, p] for span, p in self.found]}
-        return {"text": self.text, "words": self.tokens.words, **spans, "probability": self.probability}
+        names = {"text": self.text, "same": self.same, "words": self.tokens.words}
+        return {**names, **spans, "probability": self.probability}
 
 
 class Findings(NamedTuple):
@@ -79,12 +88,13 @@ class Findings(NamedTuple):
     kinds: Of each label, how many spans are of each kind; empty for taggers.
     tag_confusion: Gold tags (rows) predicted as tags (columns).
     confusions: Most frequent ones: gold label, predicted label ("" for nothing), how often.
+    examples: Some sentences with each of the most frequent confusions.
     familiar: Of what was seen in training, and of what was not; None if that is not known.
     certainty: None without probabilities.
     transitions: Names of labels, weights from each (rows, then the start) to each (columns, then the end); nan where
         the scheme forbids it.
     curve: Iterations of the training log.
-    worst: Sentences with most mistakes.
+    worst: Sentences with most mistakes, equal ones once.
     """
 
     name: str
@@ -98,6 +108,7 @@ class Findings(NamedTuple):
     tags: list[str]
     tag_confusion: NDArray[np.int64]
     confusions: list[tuple[str, str, int]]
+    examples: dict[tuple[str, str], list[Sentence]]
     familiar: dict[str, Row] | None
     certainty: Certainty | None
     templates: list[TemplateWeights]
@@ -121,7 +132,10 @@ class Findings(NamedTuple):
             "errors": self.kinds,
             "tags": self.tags,
             "tag_confusion": self.tag_confusion.tolist(),
-            "confusions": [{"gold": a or None, "found": b or None, "count": n} for a, b, n in self.confusions],
+            "confusions": [
+                {"gold": a or None, "found": b or None, "count": n, "texts": [one.text for one in self.examples[a, b]]}
+                for a, b, n in self.confusions
+            ],
             "familiar": self.familiar and {name: row.as_json() for name, row in self.familiar.items()},
             "calibration": self.certainty and self.certainty.as_json(),
             "templates": [row._asdict() for row in self.templates],
@@ -170,6 +184,7 @@ def findings(
     tags, table = judged.tag_confusion()
     by_tag = Counter({(tags[i], tags[j]): n for i, row in enumerate(table.tolist()) for j, n in enumerate(row)})
     pairs = judged.pairs()
+    confusions = _confusions(by_tag if judged.plain else span_confusion(pairs), MOST_CONFUSIONS)
     (whole,) = _rows(judged.counts.sum(1, keepdims=True), n_samples)
     return Findings(
         name=name,
@@ -182,7 +197,8 @@ def findings(
         kinds={} if judged.plain else {label: dict(found) for label, found in kinds_by_label(pairs).items()},
         tags=tags,
         tag_confusion=table,
-        confusions=_confusions(by_tag, MOST_CONFUSIONS) if judged.plain else _confusions(span_confusion(pairs)),
+        confusions=confusions,
+        examples=_examples(judged, sequences, confusions),
         familiar=None if known is None else _familiar(judged, known, n_samples),
         certainty=judged.certainty(),
         templates=weights.templates,
@@ -215,7 +231,7 @@ def _rows(counts: NDArray[np.int64], n_samples: int) -> list[Row]:
     return [Row(gold, found, right, *estimates[3 * i : 3 * i + 3]) for i, (right, found, gold) in enumerate(totals)]
 
 
-def _confusions(table: Counter[tuple[str, str]], most: int | None = None) -> list[tuple[str, str, int]]:
+def _confusions(table: Counter[tuple[str, str]], most: int) -> list[tuple[str, str, int]]:
     wrong = ((a, b, n) for (a, b), n in table.items() if a != b and n)
     return sorted(wrong, key=lambda row: (-row[2], *row[:2]))[:most]
 
@@ -228,42 +244,102 @@ def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, R
     return dict(zip(FAMILIAR, _rows(counts, n_samples), strict=True))
 
 
+class _Places:
+    """The sequences of the judged texts, which become sentences to show."""
+
+    def __init__(self, judged: Judged, sequences: Sequences) -> None:
+        self._judged, self._log_probabilities = judged, sequences.log_probabilities
+        offsets, starts = sequences.offsets, sequences.text_offsets
+        self._offsets, self._starts = offsets, starts
+        homes = np.searchsorted(starts, offsets[:-1], side="right") - 1
+        firsts = starts[homes]
+        each = homes.tolist(), (offsets[:-1] - firsts).tolist(), (offsets[1:] - firsts).tolist()
+        self.all = list(zip(*each, strict=True))
+
+    def of(self, text: int, token: int) -> int:
+        """Return the number of the sequence that holds a token of a text."""
+        return int(np.searchsorted(self._offsets, self._starts[text] + token, side="right")) - 1
+
+    def mistakes(self, number: int) -> int:
+        """Return how many spans only one side has; of a tagger, the wrong tokens."""
+        return self._judged.mistakes(*self.all[number])
+
+    def cost(self, number: int) -> float:
+        """Return minus the log-probability of the predicted labels."""
+        return -float(self._log_probabilities[number])
+
+    def content(self, number: int) -> tuple[Any, ...]:
+        """Return what equal sentences with equal annotation and predictions share."""
+        text, begin, end = self.all[number]
+        sides = (self._judged.gold[text], self._judged.found[text])
+        spans = (tuple(moved(span, begin) for span in within(side, begin, end)) for side in sides)
+        return (tuple(self._judged.texts[text].words[begin:end]), *spans)
+
+    def sentence(self, number: int, same: Sequence[int] = (), shown: Span | None = None) -> Sentence:
+        """Return a sequence to show: of a long one, the part around a span of its text, or its first mistake.
+
+        same (Sequence[int]): The sequences that are like it.
+        """
+        judged, (home, begin, end) = self._judged, self.all[number]
+        gold, found = judged.gold[home], judged.found[home]
+        odd = set(within(gold, begin, end)) ^ set(within(found, begin, end))
+        first, last = shown_part(begin, end, shown.start if shown else min(span.start for span in odd))
+        sure = judged.temperature is not None
+        p_of = dict(zip(found, judged.probabilities[home], strict=True)) if sure else {}
+
+        def part(spans: Sequence[Span]) -> list[tuple[Span, float | None]]:
+            here = [span for span in within(spans, first, last) if not judged.plain or span in odd]
+            return [(moved(span, first), p_of.get(span)) for span in here]
+
+        return Sentence(
+            text=home + 1,
+            tokens=judged.texts[home].part(first, last),
+            cut=last - first < end - begin,
+            gold=[span for span, _ in part(gold)],
+            found=part(found),
+            wrong=self.mistakes(number),
+            probability=float(np.exp(-self.cost(number))) if sure else None,
+            same=sorted({self.all[other][0] + 1 for other in same} - {home + 1}),
+        )
+
+
 def _worst(judged: Judged, sequences: Sequences, number: int) -> list[Sentence]:
     # first those that the model was surest of
-    offsets, starts = sequences.offsets, sequences.text_offsets
-    homes = np.searchsorted(starts, offsets[:-1], side="right") - 1
-    firsts = starts[homes]
-    places = zip(homes.tolist(), (offsets[:-1] - firsts).tolist(), (offsets[1:] - firsts).tolist(), strict=True)
-    ranked = [
-        (-wrong, -float(log_p), home, begin, end)
-        for (home, begin, end), log_p in zip(places, sequences.log_probabilities, strict=True)
-        if (wrong := judged.mistakes(home, begin, end))
-    ]
-    return [
-        _sentence(judged, home, begin, end, -wrong, None if judged.temperature is None else float(np.exp(-cost)))
-        for wrong, cost, home, begin, end in sorted(ranked)[:number]
-    ]
+    places = _Places(judged, sequences)
+    wrong = {i: n for i in range(len(places.all)) if (n := places.mistakes(i))}
+    ranked = sorted(wrong, key=lambda i: (-wrong[i], places.cost(i), places.all[i]))
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for i in ranked:
+        alike.setdefault(places.content(i), []).append(i)
+    return [places.sentence(first, same) for first, *same in list(alike.values())[:number]]
 
 
-def _sentence(judged: Judged, home: int, begin: int, end: int, wrong: int, probability: float | None) -> Sentence:
-    gold, found = judged.gold[home], judged.found[home]
-    odd = set(within(gold, begin, end)) ^ set(within(found, begin, end))
-    first, last = shown_part(begin, end, min(span.start for span in odd))
-    p_of = {} if judged.temperature is None else dict(zip(found, judged.probabilities[home], strict=True))
+def _examples(
+    judged: Judged, sequences: Sequences, confusions: Sequence[tuple[str, str, int]]
+) -> dict[tuple[str, str], list[Sentence]]:
+    places = _Places(judged, sequences)
+    found: dict[tuple[str, str], dict[tuple[Any, ...], Sentence]] = {(a, b): {} for a, b, _ in confusions}
+    for text, pairs in enumerate(_confused(judged)):
+        for key, span in pairs:
+            if len(found.get(key, ())) < EXAMPLES and key in found:
+                number = places.of(text, span.start)
+                found[key].setdefault(places.content(number), places.sentence(number, shown=span))
+    return {key: list(sentences.values()) for key, sentences in found.items()}
 
-    def shown(spans: Sequence[Span]) -> list[tuple[Span, float | None]]:
-        here = [span for span in within(spans, first, last) if not judged.plain or span in odd]
-        return [(moved(span, first), p_of.get(span)) for span in here]
 
-    return Sentence(
-        text=home + 1,
-        tokens=judged.texts[home].part(first, last),
-        cut=last - first < end - begin,
-        gold=[span for span, _ in shown(gold)],
-        found=shown(found),
-        wrong=wrong,
-        probability=probability,
-    )
+def _confused(judged: Judged) -> Iterator[list[tuple[tuple[str, str], Span]]]:
+    """Yield the confusions in each text: gold and predicted label, and where."""
+    for gold, found, tags in zip(judged.gold, judged.found, judged.tags, strict=True):
+        if judged.plain:
+            tokens = ((span, tags[span.start]) for span in gold)
+            yield [((span.label, tag), span) for span, tag in tokens if span.label != tag]
+            continue
+        pairs = ((a or b, a, b) for _, a, b in pair_spans(gold, found))
+        yield [
+            ((a.label if a else NOTHING, b.label if b else NOTHING), span)
+            for span, a, b in pairs
+            if span and (a is None or b is None or a.label != b.label)
+        ]
 
 
 def kind_totals(kinds: dict[str, dict[str, int]]) -> Counter[str]:

@@ -151,6 +151,26 @@ def largest_weights(
     return _first(parts, number, n, 1), _first(parts, number, n, -1)
 
 
+NAMED_OF_LABEL, NAMED_OF_TEMPLATE = 15, 5
+"""Of each sign, the largest weights of a label and of a template whose features `features_with_largest_weights` has."""
+MOST_NAMED = 5_000
+"""About as many features at most, where there are very many labels."""
+
+
+def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets]:
+    """Return the features, in order, of the largest weights of every label and template: unigram, then bigram block."""
+    n, weights = crf.layout.n_labels, entries(crf)
+    number = max(1, min(NAMED_OF_LABEL, MOST_NAMED // (2 * n)))
+    found = [largest_weights(crf, number, labels=[label], weights=weights) for label in range(n)]
+    templates = ((block, one) for block, owners in enumerate(crf.templates or ()) for one in np.unique(owners).tolist())
+    found += [largest_weights(crf, NAMED_OF_TEMPLATE, template=one, weights=weights) for one in templates]
+    pairs = {(one.block, one.feature) for signs in found for sign in signs for one in sign}
+    unigrams, bigrams = (
+        np.array(sorted(feature for home, feature in pairs if home == block), np.int64) for block in (0, 1)
+    )
+    return unigrams, bigrams
+
+
 def _first(parts: list[tuple[int, Offsets, Entries]], number: int, n_labels: int, sign: int) -> list[Weight]:
     """Return the weights of one sign that are largest, largest first."""
     found = []

@@ -93,6 +93,14 @@ def number(value: float, digits: int = 4, *, least: int = 0) -> str:
     return _minus(_trimmed(f"{value:,.{max(least, digits - 1 - size, 0)}f}", least))
 
 
+def brief(value: float, most: float) -> str:
+    """Return a number in about three characters, with as many decimals as all of a table up to `most`."""
+    if not 0.1 <= most < 1e4:
+        return number(value, 2)
+    decimals = 0 if most >= 100 else 1 if most >= 1 else 2
+    return _minus(f"{round(value, decimals) + 0.0:.{decimals}f}")
+
+
 def _trimmed(written: str, least: int) -> str:
     whole, _, decimals = written.partition(".")
     decimals = decimals[:least] + decimals[least:].rstrip("0")

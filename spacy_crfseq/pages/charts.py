@@ -1,4 +1,4 @@
-"""Charts as SVG inside a page: they are as wide as there is room, and tell exact values where the pointer rests.
+"""Charts as SVG inside a page: they are as wide as there is room, and show exact values where the pointer rests.
 
 Their colours are those of the page's stylesheet (`frame.STYLE`), which has a dark set, too; no chart needs colour alone
 to be read: curves and bars are named where they stand, and negative cells of a heat map show their sign.
@@ -6,14 +6,15 @@ to be read: curves and bars are named where they stand, and negative cells of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from math import isfinite, sqrt
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..evaluation.calibration import Bin
-from ._axes import EM, Scale, number, scale, shortened, width
+from ._axes import EM, Scale, brief, number, scale, shortened, width
 from .frame import Markup
 
 WIDTH = 420.0
@@ -27,6 +28,10 @@ MOST_POINTS = 150
 """Points of a curve that tell their value."""
 FEW_POINTS = 30
 """Up to so many points of a curve are drawn."""
+FEW_COLUMNS, MOST_WITH_VALUES = 12, 60
+"""Columns of a heat map up to which its cells are large, and up to which they show values."""
+SMALL = 10 / EM
+"""Size of the letters in small cells, relative to others."""
 Z = 1.96
 """Of the 95 % intervals of a reliability diagram."""
 
@@ -191,21 +196,28 @@ def heat_map(
     row: str = "",
     column: str = "",
     shown: Sequence[Sequence[str]] | None = None,
+    links: Mapping[tuple[int, int], str] = MappingProxyType({}),
 ) -> Markup:
-    """Return a table of coloured cells; where there are few, with their values, or what is `shown` instead.
+    """Return a table of coloured cells with their values, or what is `shown` instead; very wide ones have only colours.
 
     values (Floats): [R, C]; what is not finite leaves its cell without colour.
     diverging (bool): Values above and below zero in two colours, else all in one, from zero on.
+    links (Mapping): Anchors on the page that cells, by row and column, lead to.
     """
-    few = len(columns) <= 12
-    cell_width, cell_height = (44.0, 26.0) if few else (18.0, 18.0)
+    finite = [abs(float(v)) for line in values for v in line if isfinite(v)]
+    most = max(finite, default=0.0) or 1.0
+    if shown is None:
+        shown = [[brief(float(v), most) if isfinite(v) else "" for v in line] for line in values]
+    few = len(columns) <= FEW_COLUMNS
+    widest = max((width(words) for line in shown for words in line), default=0) * (1 if few else SMALL)
+    cell_width, cell_height = (44.0, 26.0) if few else (max(18.0, widest + 4), 18.0)
+    if len(columns) > MOST_WITH_VALUES:
+        cell_width = 18.0
     x0 = min(150.0, max(map(width, rows), default=0)) + 8
     head = min(110.0, max(map(width, columns), default=0))
     upright = not few or head > cell_width - 4
     y0 = (head if upright else LINE) + 8 + (LINE + 4 if column else 0)
     across, down = x0 + cell_width * len(columns), y0 + cell_height * len(rows)
-    finite = [abs(float(v)) for line in values for v in line if isfinite(v)]
-    most = max(finite, default=0.0) or 1.0
     parts = []
     for j, name in enumerate(columns):
         x, words = x0 + cell_width * (j + 0.5), shortened(name, 110)
@@ -216,26 +228,29 @@ def heat_map(
         parts.append(_text(x0 - 8, y + cell_height / 2 + 4, shortened(name, 150), "end"))
         for j, other in enumerate(columns):
             value = float(values[i][j])
-            words = shown[i][j] if shown is not None else number(value, 2) if isfinite(value) else ""
-            tip = f"{row} {name}, {column} {other}: {words or 'none'}".strip()
+            tip = f"{row} {name}, {column} {other}: {shown[i][j] or 'none'}".strip()
             box = (x0 + cell_width * j, y, cell_width - 1, cell_height - 1)
-            parts.append(_cell(box, value / most, diverging, words if few else "", tip))
+            words = shown[i][j] if len(columns) <= MOST_WITH_VALUES else ""
+            cell = _cell(box, value / most, diverging, (words, "" if few else " small"), tip)
+            parts.append(f'<a href="#{escape(links[i, j])}">{cell}</a>' if (i, j) in links else cell)
     parts.append(_text(x0 - 8, y0 - 6, shortened(row, x0), "soft end") if row else "")
     parts.append(_text(x0, 11, column, "soft") if column else "")
     parts.append(_scale_legend(most, diverging, down, x0))
     return _svg(max(across, x0 + 190), down + 28, f"{row} by {column}".strip(), parts, fits=across <= WIDTH)
 
 
-def _cell(box: tuple[float, float, float, float], share: float, diverging: bool, words: str, tip: str) -> str:
-    """Return a cell; share (float): Of the largest value, which its colour shows."""
+def _cell(
+    box: tuple[float, float, float, float], share: float, diverging: bool, label: tuple[str, str], tip: str
+) -> str:
+    """Return a cell; share (float): Of the largest value, which its colour shows; label: Words and more classes."""
     x, y, wide, high = box
-    label = _text(x + wide / 2, y + high / 2 + 4, words, "mid on" if abs(share) > 0.55 else "mid") if words else ""
+    words = _text(x + wide / 2, y + high / 2 + 4, label[0], f"mid{label[1]}") if label[0] else ""
     back, color, opacity = "", "hit", ""
     if isfinite(share):
         back, opacity = _rect(x, x + wide, y, high, "void"), f' fill-opacity="{abs(share):.3f}"'
-        color = "f2" if diverging and share < 0 else "f1"
+        color = "heat f2" if diverging and share < 0 else "heat f1"
     shape = _rect(x, x + wide, y, high, color, opacity)
-    return f'<g class="cell">{back}{shape}{label}<title>{escape(tip)}</title></g>'
+    return f'<g class="cell">{back}{shape}{words}<title>{escape(tip)}</title></g>'
 
 
 def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
@@ -243,7 +258,9 @@ def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
     low, high = number(shares[0] * most, 3), number(most, 3)
     start = x + width(low) + 6
     boxes = "".join(
-        _rect(start + 16 * i, start + 16 * i + 15, y + 10, 10, f"f{2 if s < 0 else 1}", f' fill-opacity="{abs(s)}"')
+        _rect(
+            start + 16 * i, start + 16 * i + 15, y + 10, 10, f"heat f{2 if s < 0 else 1}", f' fill-opacity="{abs(s)}"'
+        )
         for i, s in enumerate(shares)
     )
     ground = _rect(start, start + 79, y + 10, 10, "void")

@@ -10,21 +10,24 @@ from typing import Any, NamedTuple, Protocol
 from . import frame
 from .marks import TextStyle, strength
 
+SURE = 0.95
+"""From this probability on, tokens are folded away."""
 MOST_UNKNOWN = 6
-"""Attributes that are named of those that the model does not know."""
+"""Features that are named of those that the model does not know."""
 
 STYLE = """
 .line { line-height: 1; margin: 0 0 1rem; max-width: none; display: flex; flex-wrap: wrap; gap: .375rem; }
 .token { display: inline-flex; flex-direction: column; gap: .25rem; padding: .375rem .5rem; border-radius: .3rem;
   color: inherit; text-decoration: none; border: 1px solid var(--line);
-  background: color-mix(in srgb, var(--s1) var(--shade), transparent); }
+  background: color-mix(in srgb, var(--s1) calc(var(--p) * var(--tint)), var(--paper)); }
 a.token:hover, a.token:focus { border-color: var(--ink); } .token small { font-size: .6875rem; white-space: nowrap; }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem;
+  align-items: start; }
 .card { border: 1px solid var(--line); border-radius: .4rem; padding: .75rem .875rem; min-width: 0; }
 .card:target { border-color: var(--s1); box-shadow: 0 0 0 1px var(--s1); }
 .card h3 { margin: 0; display: flex; flex-wrap: wrap; gap: .5rem; align-items: baseline; }
 .card h3 b { font-weight: 500; font-size: .8125rem; padding: .05rem .375rem; border-radius: .25rem;
-  background: color-mix(in srgb, var(--s1) var(--shade), transparent); }
+  background: color-mix(in srgb, var(--s1) calc(var(--p) * var(--tint)), var(--paper)); }
 .card p { margin: .25rem 0 .5rem; font-size: .8125rem; color: var(--soft); overflow-wrap: anywhere; }
 .parts { list-style: none; margin: 0; padding: 0; font-size: .8125rem; }
 .parts li { display: grid; grid-template-columns: minmax(0, 1fr) 5.5rem 3.25rem; gap: .5rem; align-items: center;
@@ -109,13 +112,14 @@ class ExplainedText(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """What has been explained."""
+    """What has been explained; `folds`: Whether a page folds away tokens whose label is sure."""
 
     model: str
     component: str
     style: TextStyle
     texts: list[ExplainedText]
     more: bool
+    folds: bool = True
 
     def in_words(self) -> str:
         """Return how many texts there are."""
@@ -162,29 +166,42 @@ def explain_page(found: Explained, number: int) -> str:
     """Return the page as HTML, with `number` contributions to each label."""
     language = f' lang="{escape(found.style.lang)}" dir="{escape(found.style.direction)}"'
     sections = [
-        _section(f"t{i}", f"Line {one.line}" if len(found.texts) > 1 else "The text", one.explanation, number, language)
+        _section(
+            f"t{i}",
+            f"Line {one.line}" if len(found.texts) > 1 else "The text",
+            one.explanation,
+            (number, language, SURE if found.folds else inf),
+        )
         for i, one in enumerate(found.texts)
     ]
     return frame.page(
-        f"Why {found.component} says so",
+        f"Why {found.component} predicts these labels",
         "".join(sections),
-        about=f"{found.model}: {found.in_words()}. The fuller the colour, the more "
-        "probable the label. A card says how a label beats its rival: the bars are what each feature and transition "
-        "adds to the margin, to the right for the label, to the left for the rival.",
+        about=f"{found.model}: {found.in_words()}. The stronger the colour, the more "
+        "probable the label. A card compares a label with its rival: the bars show what each feature and transition "
+        "adds to the margin, to the right for the label, to the left for the rival."
+        + (f" Tokens whose label has a probability of at least {SURE} are folded away." if found.folds else ""),
         style=STYLE,
     )
 
 
-def _section(anchor: str, title: str, explanation: Explanation, number: int, language: str) -> str:
+def _section(anchor: str, title: str, explanation: Explanation, how: tuple[int, str, float]) -> str:
+    number, language, sure = how
     explained = {one.token for one in explanation.tokens}
     each = enumerate(zip(explanation.words, explanation.labels, explanation.probabilities, strict=True))
     tokens = "".join(_token(f"{anchor}-{i}" if i in explained else "", *of_token) for i, of_token in each)
-    cards = "".join(_card(f"{anchor}-{one.token}", one, explanation.words, number) for one in explanation.tokens)
-    sure = probability_words(explanation.probability)
+    groups: tuple[list[str], list[str]] = [], []
+    for one in explanation.tokens:
+        groups[one.probability >= sure].append(_card(f"{anchor}-{one.token}", one, explanation.words, number))
+    shown, rest = (f'<div class="cards"{language}>{"".join(cards)}</div>' if cards else "" for cards in groups)
+    if rest:
+        n = len(groups[1])
+        rest = frame.folded(f"{n} token{'' if n == 1 else 's'} with a probability of at least {sure}", rest)
     return frame.section(
         title,
-        f'<p class="line"{language}>{tokens}</p><div class="cards"{language}>{cards}</div>',
-        f"Score of the labelling {explanation.score:.2f}, its probability {sure}.",
+        f'<p class="line"{language}>{tokens}</p>{shown}{rest}',
+        f"Score of the labelling: {explanation.score:.2f}. Its probability: "
+        f"{probability_words(explanation.probability)}.",
     )
 
 
@@ -197,7 +214,7 @@ def _token(anchor: str, word: str, label: str, probability: float) -> str:
 
 
 def _shade(probability: float) -> str:
-    return f"--shade: {60 * strength(probability):.0f}%"
+    return f"--p: {100 * strength(probability):.0f}%"
 
 
 def _card(anchor: str, one: TokenExplanation, words: Sequence[str], number: int) -> str:

@@ -1,4 +1,9 @@
-"""The frame of a page: one document with its stylesheet, sections, tables; all that is no `Markup` is escaped."""
+"""The frame of a page: one document with its stylesheet, sections and tables; what is not `Markup` is escaped.
+
+Shades mean the same in light and dark: the larger the value, the further its colour is from the paper.  `--full`,
+`--tint` and `--heat` are the shares of a colour at the largest value: of a mark, of a token and of a cell.  They are
+low enough for the ink to be read on it (WCAG AA), which tests check for both schemes.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,11 @@ from html import escape
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f26; --soft: #59616d; --line: #d5d9df; --grid: #e8eaee;
   --band: #f6f7f9; --s1: #0a66a8; --s2: #c2500a; --s3: #0c7c5c; --s4: #93518f; --s5: #8a6900; --s6: #4a5563;
-  --pale: #b7cfe2; }
+  --pale: #b7cfe2; --wrong: #b3261e; --edge: rgb(0 0 0 / .3); --full: 1; --tint: .6; --heat: .7; }
 @media (prefers-color-scheme: dark) { :root { --paper: #14171c; --ink: #e6e8ec; --soft: #9aa3af; --line: #3a414b;
   --grid: #282d35; --band: #1b1f26; --s1: #6cb1ea; --s2: #f09257; --s3: #4fc09b; --s4: #d39bd0; --s5: #d4b043;
-  --s6: #aab3bf; --pale: #2b4a63; } } * { box-sizing: border-box; } html { -webkit-text-size-adjust: 100%; }
+  --s6: #aab3bf; --pale: #2b4a63; --wrong: #ff9d94; --edge: rgb(170 190 215 / .5); --full: .35; --tint: .4;
+  --heat: .45; } } * { box-sizing: border-box; } html { -webkit-text-size-adjust: 100%; }
 body { margin: 0 auto; max-width: 64rem; padding: 2rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
   font-variant-numeric: tabular-nums; overflow-wrap: break-word; }
@@ -23,7 +29,12 @@ header { margin-bottom: 1.5rem; } .about, figcaption, .note { color: var(--soft)
 section { border-top: 1px solid var(--line); padding: 1.25rem 0 .75rem; margin-top: 1rem; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 1rem 2.5rem;
   align-items: start; } .columns > * { min-width: 0; } figure { margin: .75rem 0; }
-figcaption { margin-bottom: .25rem; max-width: 46rem; } .scroll { overflow-x: auto; margin: .5rem 0; }
+figcaption { margin-bottom: .25rem; max-width: 46rem; }
+.scroll { overflow-x: auto; margin: .5rem 0; scrollbar-width: thin; background-repeat: no-repeat;
+  background-size: 2rem 100%, 2rem 100%, .75rem 100%, .75rem 100%; background-position: 0 0, 100% 0, 0 0, 100% 0;
+  background-attachment: local, local, scroll, scroll; background-image:
+  linear-gradient(90deg, var(--paper) 40%, transparent), linear-gradient(270deg, var(--paper) 40%, transparent),
+  linear-gradient(90deg, var(--edge), transparent), linear-gradient(270deg, var(--edge), transparent); }
 table { border-collapse: collapse; font-size: .875rem; line-height: 1.35; }
 th, td { text-align: start; padding: .25rem .75rem; white-space: nowrap; }
 th:first-child, td:first-child { padding-inline-start: 0; }
@@ -35,6 +46,11 @@ td.prose { white-space: normal; min-width: 14rem; }
 .facts dd { margin: 0; font-size: 1.375rem; line-height: 1.25; font-weight: 600; letter-spacing: -.01em; }
 .facts dd small { display: block; font-size: .8125rem; font-weight: 400; letter-spacing: 0; color: var(--soft); }
 details > summary { cursor: pointer; color: var(--soft); font-size: .875rem; padding: .25rem 0; }
+details:target > summary { color: var(--ink); font-weight: 600; }
+details:target::details-content { content-visibility: visible; block-size: auto; }
+nav ul { display: flex; flex-wrap: wrap; gap: .125rem 1rem; list-style: none; margin: 0 0 .5rem; padding: 0;
+  font-size: .875rem; } nav li.name { color: var(--soft); min-width: 6rem; }
+footer { border-top: 1px solid var(--line); margin-top: 1rem; padding-top: .75rem; }
 svg.chart { display: block; width: 100%; height: auto; direction: ltr; overflow: visible;
   font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
   font-variant-numeric: tabular-nums; } svg.chart text { fill: var(--ink); } svg.chart .soft { fill: var(--soft); }
@@ -46,7 +62,8 @@ svg.chart .curve { fill: none; stroke-width: 1.75; stroke-linejoin: round; strok
 svg.chart .dash { stroke-dasharray: 5 3; } svg.chart .hit { fill: transparent; }
 svg.chart .faint circle:last-of-type { opacity: 0; } svg.chart .faint:hover circle:last-of-type { opacity: 1; }
 svg.chart .whole { fill: var(--pale); } svg.chart .void { fill: var(--band); }
-svg.chart text.on { fill: var(--paper); } svg.chart .cell:hover rect { stroke: var(--ink); stroke-width: 1.25; }
+svg.chart .heat { opacity: var(--heat); } svg.chart text.small { font-size: 10px; }
+svg.chart .cell:hover rect { stroke: var(--ink); stroke-width: 1.25; } svg.chart a text { text-decoration: underline; }
 """ + "".join(
     f"svg.chart .l{i} {{ stroke: var(--s{i}); }}\nsvg.chart .f{i}, svg.chart text.f{i} {{ fill: var(--s{i}); }}\n"
     for i in range(1, 7)
@@ -68,6 +85,7 @@ PAGE = """<!DOCTYPE html>
 <main>
 {body}
 </main>
+{note}
 </body>
 </html>
 """
@@ -84,16 +102,36 @@ def text(value: str) -> Markup:
     return value if isinstance(value, Markup) else Markup(escape(value))
 
 
-def page(title: str, body: str, *, about: str = "", lang: str = "en", direction: str = "ltr", style: str = "") -> str:
-    """Return a whole document, in one file, that asks nothing of the net."""
+def page(
+    title: str,
+    body: str,
+    *,
+    about: str = "",
+    note: str = "",
+    lang: str = "en",
+    direction: str = "ltr",
+    style: str = "",
+) -> str:
+    """Return a whole document in one file without external requests; the note stands at its end."""
     head = {"lang": escape(lang), "direction": escape(direction), "title": escape(title), "style": STYLE + style}
-    return PAGE.format(**head, about=_about(about), body=body)
+    end = f"<footer>{_about(note)}</footer>" if note else ""
+    return PAGE.format(**head, about=_about(about), body=body, note=end)
 
 
 def section(title: str, body: str, about: str = "", *, anchor: str = "") -> Markup:
     """Return a part of a page under a heading, which says in a sentence how to read it."""
     name = f' id="{escape(anchor)}"' if anchor else ""
     return Markup(f"<section{name}>\n<h2>{text(title)}</h2>\n{_about(about)}\n{body}\n</section>\n")
+
+
+def contents(rows: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> Markup:
+    """Return links to parts of the page, in rows with a name each, empty for none; a link is its words and anchor."""
+    lists = []
+    for name, links in rows:
+        items = [f'<li class="name">{text(name)}</li>'] if name else []
+        items += [f'<li><a href="#{escape(anchor)}">{text(words)}</a></li>' for words, anchor in links]
+        lists.append(f"<ul>{''.join(items)}</ul>")
+    return Markup(f"<nav>{''.join(lists)}</nav>\n")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()) -> Markup:
@@ -126,9 +164,10 @@ def columns(*parts: str) -> Markup:
     return Markup(f'<div class="columns">{"".join(f"<div>{part}</div>" for part in parts)}</div>\n')
 
 
-def folded(summary: str, body: str) -> Markup:
+def folded(summary: str, body: str, *, anchor: str = "") -> Markup:
     """Return a part, which is HTML, that opens when its line is clicked."""
-    return Markup(f"<details><summary>{text(summary)}</summary>\n{body}\n</details>\n")
+    name = f' id="{escape(anchor)}"' if anchor else ""
+    return Markup(f"<details{name}><summary>{text(summary)}</summary>\n{body}\n</details>\n")
 
 
 def _about(words: str) -> str:

@@ -1,9 +1,10 @@
-"""Texts with marked spans as displaCy shows them: a colour for each label, the fuller the more probable."""
+"""Texts with marked spans as displaCy shows them: a colour for each label, stronger the more probable the span is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..evaluation.judged import Tokens
@@ -19,20 +20,26 @@ LEGEND = (0.3, 0.5, 0.7, 0.9, 0.99, 1.0)
 
 STYLE = """
 ul.key { display: flex; flex-wrap: wrap; gap: .375rem; list-style: none; margin: 0 0 .5rem; padding: 0; }
-ul.key li { border: 1px solid rgba(0, 0, 0, .18); border-radius: .3rem; padding: .05rem .5rem; font-size: .8125rem;
-  color: #1d2129; }
-ul.key li.name { border-color: transparent; padding-inline-start: 0; color: var(--soft); min-width: 5.5rem; }
+ul.key li { border-radius: .3rem; padding: .05rem .5rem; font-size: .8125rem; }
+ul.key li.name { padding-inline-start: 0; color: var(--soft); min-width: 5.5rem; }
 @media (max-width: 30rem) { ul.key li.name { flex-basis: 100%; } }
 article { padding: .5rem 0; border-bottom: 1px solid var(--grid); }
 article small { color: var(--soft); font-size: .75rem; }
 .entities { line-height: 2.1 !important; overflow-wrap: anywhere; }
 .side { display: grid; grid-template-columns: 5.5rem 1fr; align-items: baseline; }
 @media (max-width: 30rem) { .side { display: block; } }
-mark { color: #1d2129; padding: .2em .3em; border-radius: .3em; outline: 1px solid rgba(0, 0, 0, .18);
-  outline-offset: -1px; -webkit-box-decoration-break: clone; box-decoration-break: clone; }
+mark, .shade { color: var(--ink); outline: 1px solid color-mix(in srgb, var(--c) 60%, var(--line));
+  outline-offset: -1px; background: color-mix(in srgb, var(--c) calc(var(--p) * var(--full)), var(--paper)); }
+mark { padding: .2em .3em; border-radius: .3em; -webkit-box-decoration-break: clone; box-decoration-break: clone; }
+.wrong { outline: 2px solid var(--wrong); outline-offset: 0; }
+.articles { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 32rem), 1fr)); gap: 0 2.5rem; }
 mark b { font-size: .6875em; margin-inline-start: .5em; white-space: nowrap; letter-spacing: .02em; }
 mark i { font-style: normal; font-weight: 400; }
 """
+
+
+WRONG = "\N{BALLOT X}"
+"""Stands before the label of a span that is wrong or missed; colour alone says nothing to some."""
 
 
 class TextStyle(NamedTuple):
@@ -49,39 +56,48 @@ class Marker:
     def __init__(self, labels: Iterable[str], style: TextStyle) -> None:
         self.colors, self.direction = _colors(style.colors, labels), style.direction
 
-    def marked(self, tokens: Tokens, spans: Iterable[tuple[int, int, str, float | None]]) -> Markup:
-        """Return a text with spans marked: start, end, label, and the probability, None for what is certain."""
+    def marked(
+        self,
+        tokens: Tokens,
+        spans: Iterable[tuple[int, int, str, float | None]],
+        wrong: Mapping[tuple[int, int, str], str] = MappingProxyType({}),
+    ) -> Markup:
+        """Return a text with spans marked: start, end, label, and the probability, None for what is certain.
+
+        wrong (Mapping): What is to be said of spans (start, end, label) that are marked as wrong.
+        """
         parts, done = [], 0
         for start, end, label, p in spans:
             gap = " " if tokens.spaces[end - 1] else ""
             words = _text(tokens, start, end).removesuffix(gap)
-            parts += [_lines(_text(tokens, done, start)), self._mark(words, label, p), gap]
+            fault = wrong.get((start, end, label), "")
+            parts += [_lines(_text(tokens, done, start)), self._mark(words, label, p, fault), gap]
             done = end
         parts.append(_lines(_text(tokens, done, len(tokens.words))))
         return Markup(
             f'<div class="entities" style="line-height: 2.5; direction: {self.direction}">{"".join(parts)}</div>'
         )
 
-    def _mark(self, words: str, label: str, p: float | None) -> str:
-        # the veil lets the colour through as far as the model is sure
-        tip = label if p is None else f"{label}, probability {p:.4f}"
+    def _mark(self, words: str, label: str, p: float | None, fault: str) -> str:
+        tip = ", ".join(filter(None, [label, "" if p is None else f"probability {p:.4f}", fault]))
         score = "" if p is None else f" <i>{rounded(p)}</i>"
+        kind, sign = (' class="wrong"', f"{WRONG} ") if fault else ("", "")
         return (
-            f'<mark style="{_background(self.colors[label], 1.0 if p is None else p)}" title="{text(tip)}">'
-            f"{text(words)}<b>{text(label)}{score}</b></mark>"
+            f'<mark{kind} style="{_shade(self.colors[label], 1.0 if p is None else p)}" title="{text(tip)}">'
+            f"{text(words)}<b>{sign}{text(label)}{score}</b></mark>"
         )
 
-    def key(self, counts: Mapping[str, int]) -> Markup:
-        """Return what the colours mean, with the number of spans of each label."""
-        shades = "".join(f'<li style="{_background("#8d99a6", p)}">{p:g}</li>' for p in LEGEND)
+    def key(self, counts: Mapping[str, int], *, wrong: str = "") -> Markup:
+        """Return what the colours mean, with the number of spans of each label, and what `WRONG` means."""
+        shades = "".join(f'<li class="shade" style="{_shade("#a9b8c9", p)}">{p:g}</li>' for p in LEGEND)
         labels = "".join(
-            f'<li style="background: {self.colors[label]}">{text(label)} {counts[label]:,}</li>'
+            f'<li class="shade" style="{_shade(self.colors[label], 1.0)}">{text(label)} {counts[label]:,}</li>'
             for label in sorted(counts)
         )
-        return Markup(
-            f'<ul class="key"><li class="name">Probability</li>{shades}</ul>\n'
-            f'<ul class="key"><li class="name">Labels</li>{labels}</ul>\n'
-        )
+        rows = [("Probability", shades), ("Labels", labels)]
+        if wrong:
+            rows.append(("Outlined", f'<li class="wrong">{WRONG} {text(wrong)}</li>'))
+        return Markup("".join(f'<ul class="key"><li class="name">{name}</li>{row}</ul>\n' for name, row in rows))
 
 
 def _text(tokens: Tokens, begin: int, end: int) -> str:
@@ -91,6 +107,11 @@ def _text(tokens: Tokens, begin: int, end: int) -> str:
 
 def _lines(words: str) -> str:
     return text(words).replace("\n", "<br>")
+
+
+def articles(parts: Iterable[str]) -> Markup:
+    """Return articles, in columns where the window is wide."""
+    return Markup(f'<div class="articles">{"".join(parts)}</div>')
 
 
 def article(about: str, *texts: str) -> Markup:
@@ -121,5 +142,5 @@ def _colors(known: Mapping[str, str], labels: Iterable[str]) -> dict[str, str]:
     return {**colors, **{label: free[i % len(free)] for i, label in enumerate(others)}}
 
 
-def _background(color: str, probability: float) -> str:
-    return f"background: linear-gradient(rgba(255,255,255,{1 - strength(probability):.3f}) 0 0), {color}"
+def _shade(color: str, probability: float) -> str:
+    return f"--c: {color}; --p: {100 * strength(probability):.1f}%"

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..evaluation.errors import BOTH, BOUNDARY, KINDS, LABEL, MISSED, NOTHING, RIGHT, SPURIOUS
-from ..evaluation.report import Estimate, Findings, Row, Sentence, kind_totals, shown_label
+from ..evaluation.report import EXAMPLES, Estimate, Findings, Row, Sentence, kind_totals, shown_label
 from . import charts, frame
 from .charts import Bar, Series
 from .frame import Markup
-from .marks import STYLE, Marker, TextStyle, article, rounded, side
-from .top import GROUPS
+from .marks import STYLE, Marker, TextStyle, article, articles, rounded, side
+from .top import GROUPS, Group, weights_of
 
 MOST_LABELS = 30
 """Labels that a chart or a table shows."""
-MANY_LABELS = 12
-"""Labels from which on a table of their scores is folded, since a chart has them."""
 MOST_TEMPLATES = 40
 MOST_CONFUSIONS = 12
+MOST_SAME = 8
+"""Numbers of texts that are named of those with the same sentence."""
 MOST_BESIDE = 20
 """Columns of a heat map that has a place beside something else."""
 NO_SCORE = "\u2013"
+
+REPORT_STYLE = """
+body { max-width: 80rem; } th, td { padding-inline: .4rem; } .columns { column-gap: 1.5rem; }
+td small { color: var(--soft); margin-inline-start: .4em; font-size: .75rem; }
+@media (max-width: 40rem) { td small { display: block; margin: 0; }
+  td:first-child { white-space: normal; min-width: 4.5rem; } }
+"""
 
 KIND_WORDS = {
     RIGHT: "right", LABEL: "wrong label", BOUNDARY: "wrong boundary", BOTH: "both wrong", MISSED: "missed",
@@ -37,47 +45,60 @@ NONE = ("", "", "")
 
 
 class Subject(NamedTuple):
-    """What a page is about."""
+    """What a page is about; `made`: When, and with which versions."""
 
     model: str
     file: str
     corpus: str
     style: TextStyle
     n_samples: int
+    made: str = ""
 
 
-def report_page(subject: Subject, components: Sequence[Findings]) -> str:
-    """Return the page as HTML."""
+def report_page(
+    subject: Subject, components: Sequence[Findings], largest: Mapping[str, Sequence[Group]] = MappingProxyType({})
+) -> str:
+    """Return the page as HTML; `largest` are the largest weights of components by label."""
     several = len(components) > 1
-    body = "".join(_component(found, subject, f"{found.name}: " if several else "") for found in components)
+    parts = {found.name: _parts(found, subject, largest.get(found.name, ())) for found in components}
+    links = frame.contents(
+        [
+            (name if several else "", [(title, _anchor(name, title)) for title, _, _ in of_one])
+            for name, of_one in parts.items()
+        ]
+    )
+    body = "".join(
+        frame.section(f"{name}: {title}" if several else title, html, about, anchor=_anchor(name, title))
+        for name, of_one in parts.items()
+        for title, html, about in of_one
+    )
     names = ", ".join(found.name for found in components)
     texts, tokens = components[0].texts, max(found.tokens for found in components)
-    links = [frame.text(found.name) for found in components]
-    rows = [
-        (Markup(f'<a href="#{link}">{link}</a>'), found.main_score[1], _cell(found.main_score[0]))
-        for link, found in zip(links, components, strict=True)
-    ]
+    rows = [(found.name, found.main_score[1], _cell(found.main_score[0])) for found in components]
     overview = frame.table(("Component", "Score", ""), rows, {2}) if several else ""
     return frame.page(
-        f"How good {names} {'are' if several else 'is'}",
-        overview + body,
-        about=f"{subject.model} on {subject.file}: {texts:,} texts, {tokens:,} tokens. Behind a score: the middle 95 % "
-        f"of {subject.n_samples:,} samples of the texts, drawn with replacement.",
+        f"Report on {names}",
+        overview + links + body,
+        about=f"{subject.model} on {subject.file}: {texts:,} texts, {tokens:,} tokens. Beside a score: its interval, "
+        f"the middle 95 % of {subject.n_samples:,} samples of the texts, drawn with replacement.",
+        note=subject.made,
         lang=subject.style.lang,
         direction=subject.style.direction,
-        style=STYLE + "td small { color: var(--soft); margin-inline-start: .4em; }\n"
-        "@media (max-width: 40rem) { td small { display: block; margin: 0; } "
-        "th, td { padding-inline: .4rem; } td:first-child { white-space: normal; min-width: 4.5rem; } }\n",
+        style=STYLE + REPORT_STYLE,
     )
 
 
-def _component(found: Findings, subject: Subject, prefix: str) -> str:
+def _parts(found: Findings, subject: Subject, largest: Sequence[Group]) -> list[Section]:
+    """Return the sections about a component: title, HTML, how to read it."""
     sections = (
-        _errors(found), _confusions(found), _familiar(found, subject), _certainty(found), _curve(found),
-        _weights(found), _worst(found, subject),
+        ("Scores", _scores(found), ""), _errors(found), _confusions(found, subject), _familiar(found, subject),
+        _certainty(found), _curve(found), _weights(found, largest), _worst(found, subject),
     )  # fmt: skip
-    parts = [frame.section(f"{prefix}{title}", body, about) for title, body, about in sections if title]
-    return frame.section(f"{prefix}Scores", _scores(found), anchor=found.name) + "".join(parts)
+    return [one for one in sections if one[0]]
+
+
+def _anchor(component: str, title: str) -> str:
+    return f"{component}-{title.lower().replace(' ', '-')}"
 
 
 def _scores(found: Findings) -> str:
@@ -91,10 +112,8 @@ def _scores(found: Findings) -> str:
     few, more = rows[:MOST_LABELS], len(rows) - MOST_LABELS
     chart = charts.bar_chart([_bar(name, row.f1) for name, row in few], unit="%")
     caption = "F1 by label, the most frequent first" + (f"; {more} rarer ones are left out" if more > 0 else "")
-    table: str = _score_table("Label", [*few, ("all", whole)])
-    if len(rows) > MANY_LABELS:
-        table = frame.folded("As a table", table)
-    return frame.facts(entries) + frame.figure(chart, caption) + table
+    table = _score_table("Label", [*few, ("all", whole)])
+    return frame.facts(entries) + frame.columns(frame.figure(chart, caption), table)
 
 
 def _bar(name: str, score: Estimate) -> Bar:
@@ -121,7 +140,7 @@ def _percent(value: float | None) -> str:
 
 
 def _interval(score: Estimate) -> str:
-    return "" if score.low is None else f"{_percent(score.low)} to {_percent(score.high)}"
+    return "" if score.low is None else f"{_percent(score.low)}\u2013{_percent(score.high)}"
 
 
 def _errors(found: Findings) -> Section:
@@ -134,64 +153,82 @@ def _errors(found: Findings) -> Section:
     table = frame.table(("Label", *(KIND_WORDS[kind].capitalize() for kind in KINDS)), rows, range(1, 7))
     return (
         "Kinds of errors",
-        frame.figure(chart) + table,
-        "Each gold span is paired with at most one that was found: with the same stretch and label (right), the same "
-        "stretch (wrong label), an overlapping one of the same label (wrong boundary) or of another (both wrong), or "
-        "none (missed). What was found and is in no pair is spurious. After Manning (2006).",
+        frame.columns(frame.figure(chart), table),
+        "Each gold span is paired with at most one predicted span: one with the same tokens and label (right), with "
+        "these tokens (wrong label), an overlapping one with the same label (wrong boundary) or another (both wrong), "
+        "or none (missed). Predicted spans without a partner are spurious. After Manning (2006).",
     )
 
 
-def _confusions(found: Findings) -> Section:
+def _confusions(found: Findings, subject: Subject) -> Section:
     if not found.confusions:
         return NONE
-    left = ""
-    if found.unit == "spans":
+    anchors = {(a, b): f"{found.name}-confusion-{i}" for i, (a, b, _) in enumerate(found.confusions)}
+    spans, maps = found.unit == "spans", []
+    if spans:
         labels = [*found.labels, NOTHING]
         counts = Counter({(a, b): n for a, b, n in found.confusions})
         table = np.array([[counts[a, b] for b in labels] for a in labels])
         # those with this label and other boundaries count as right
         right = [row.right + found.kinds.get(label, {}).get(BOUNDARY, 0) for label, row in found.labels.items()]
         np.fill_diagonal(table, [*right, 0])
-        left = frame.figure(_confusion_map([shown_label(label) for label in labels], table), "Of spans")
+        maps.append(frame.figure(_confusion_map(labels, table, anchors), "Of spans"))
     kept = _strongest(found.tag_confusion.sum(0) + found.tag_confusion.sum(1) - 2 * np.diag(found.tag_confusion))
     left_out = len(found.tags) - len(kept)
     caption = "Of the tags of tokens" + (f", without {left_out} that are mistaken less often" if left_out else "")
-    tags = _confusion_map([found.tags[i] for i in kept], found.tag_confusion[np.ix_(kept, kept)])
-    heat = frame.figure(tags, caption)
-    rows = [(shown_label(a), shown_label(b), f"{n:,}") for a, b, n in found.confusions[:MOST_CONFUSIONS]]
-    frequent = frame.table(("Gold", "Predicted", "Times"), rows, {2})
-    left += frame.figure(frequent, "The most frequent confusions")
+    few = found.tag_confusion[np.ix_(kept, kept)]
+    tags = _confusion_map([found.tags[i] for i in kept], few, {} if spans else anchors)
+    maps.append(frame.figure(tags, caption))
+    listed, wide = _confused(found, subject, anchors), "" if spans or len(kept) <= MOST_BESIDE else maps.pop()
     return (
         "Confusion",
-        frame.columns(left, heat) if len(kept) <= MOST_BESIDE else left + heat,
-        "How often a gold label (row) was predicted as another (column). The diagonal has no colour"
-        + ("; of spans, it counts those with wrong boundaries, too." if found.kinds else "."),
+        wide + frame.columns(*maps[:1], listed) + "".join(maps[1:]),
+        "How often a gold label (row) was predicted as another (column); a cell leads to its sentences. The diagonal "
+        "has no colour" + ("; of spans, it includes those with wrong boundaries." if found.kinds else "."),
     )
+
+
+def _confused(found: Findings, subject: Subject, anchors: Mapping[tuple[str, str], str]) -> Markup:
+    """Return the most frequent confusions, each with some sentences to unfold."""
+    items = []
+    for a, b, n in found.confusions:
+        sentences = found.examples[a, b]
+        marker = _marker(sentences, subject)
+        words = f"{a} predicted as {b}" if a and b else f"{a} not found" if a else f"{b} found where there is nothing"
+        body = "".join(_article(marker, one, found.unit) for one in sentences)
+        items.append(frame.folded(f"{words}: {n:,}", body, anchor=anchors[a, b]))
+    some, rest = "".join(items[:MOST_CONFUSIONS]), "".join(items[MOST_CONFUSIONS:])
+    more = frame.folded(f"{len(items) - MOST_CONFUSIONS} more", rest) if rest else ""
+    return frame.figure(some + more, f"The most frequent confusions, with up to {EXAMPLES} sentences each")
 
 
 def _strongest(strength: NDArray[Any]) -> list[int]:
     return sorted(np.argsort(-strength, kind="stable")[:MOST_LABELS].tolist())
 
 
-def _confusion_map(names: Sequence[str], table: NDArray[np.int64]) -> Markup:
-    colors = table.astype(np.float64)
+def _confusion_map(labels: Sequence[str], table: NDArray[np.int64], anchors: Mapping[tuple[str, str], str]) -> Markup:
+    names, colors = [shown_label(label) for label in labels], table.astype(np.float64)
     np.fill_diagonal(colors, np.nan)
     shown = [[f"{n:,}" if n else "" for n in row] for row in table.tolist()]
-    return charts.heat_map(names, names, colors, diverging=False, row="gold", column="predicted", shown=shown)
+    places = {(i, j): (a, b) for i, a in enumerate(labels) for j, b in enumerate(labels)}
+    links = {place: anchors[pair] for place, pair in places.items() if pair in anchors}
+    return charts.heat_map(
+        names, names, colors, diverging=False, row="gold", column="predicted", shown=shown, links=links
+    )
 
 
 def _familiar(found: Findings, subject: Subject) -> Section:
     what = "spans" if found.unit == "spans" else "words"
     title = f"Seen and unseen {what}"
     if found.familiar is None:
-        about = f"Which {what} the model met in training is shown where the training corpus is given by --corpus."
+        about = f"Give the training corpus by --corpus to see which {what} the model met in training."
         return title, "", about
     shared = sum(row.gold for row in found.familiar.values())
     each = found.familiar.items()
     rows = [(f"{name} ({row.gold / shared:.0%} of gold)" if shared else name, row) for name, row in each]
     chart = charts.bar_chart([_bar(name, row.recall) for name, row in each], unit="%")
-    about = f"By the text of {what} in {subject.corpus}, letter by letter."
-    return title, frame.figure(chart, "Recall") + _score_table("", rows), about
+    about = f"By the exact text of {what} in {subject.corpus}."
+    return title, frame.columns(frame.figure(chart, "Recall"), _score_table("", rows)), about
 
 
 def _certainty(found: Findings) -> Section:
@@ -200,7 +237,7 @@ def _certainty(found: Findings) -> Section:
         return title, "", "The model is normalised at each token and has none of spans and sentences."
     whole = certainty.whole
     if not whole.total:
-        return title, "", "Nothing is found in the file, so nothing says how good they are."
+        return title, "", "Nothing is predicted in the file, so they cannot be judged."
     values = {
         "Mean probability": whole.predicted,
         "Share that is right": whole.correct,
@@ -218,15 +255,15 @@ def _certainty(found: Findings) -> Section:
     return (
         title,
         facts + frame.columns(charts.reliability(certainty.bins), bins),
-        f"Of the {what} found with probability 0.8, eight in ten should be right: on the dashed line they are. "
-        "Below it the model is too sure of itself, above it not sure enough; crfseq calibrate corrects both.",
+        f"Of the {what} predicted with probability 0.8, eight in ten should be right: on the dashed line they are. "
+        "Below it the model is overconfident, above it underconfident; crfseq calibrate corrects both.",
     )
 
 
 def _curve(found: Findings) -> Section:
     title, log = "Training", found.curve
     if not log:
-        return title, "", "The learning curve is shown where the log.jsonl of fit is given by --train."
+        return title, "", "Give the log.jsonl of fit by --train to see the learning curve."
     scores = [{**entry, "score": 100 * entry["score"]} for entry in log if entry.get("score") is not None]
     dev = [Series("dev score", _points(scores, "iteration", "score"), right=True)] if scores else []
     objective = Series("objective", _points(log, "iteration", "objective"))
@@ -243,7 +280,7 @@ def _curve(found: Findings) -> Section:
         entries.append(("Seconds", f"{last['seconds']:.1f}"))
     if best and scores:
         entries.append(("Best iteration", f"{best[-1]['iteration']:,}"))
-        about = "model-best holds the weights of the best iteration, by the score on the dev corpus of the training."
+        about = "model-best has the weights of the iteration with the best score on the dev corpus of the training."
     return title, frame.facts(entries) + frame.columns(*map(frame.figure, figures)), about
 
 
@@ -251,7 +288,7 @@ def _points(log: Sequence[dict[str, float]], x: str, y: str) -> list[tuple[float
     return [(entry[x], entry[y]) for entry in log if entry.get(x) is not None and entry.get(y) is not None]
 
 
-def _weights(found: Findings) -> Section:
+def _weights(found: Findings, largest: Sequence[Group]) -> Section:
     rows = sorted(found.templates, key=lambda row: -row.weights)
     bars = [
         Bar(row.template or GROUPS.get(row.kind, row.kind), row.weights, row.nonzero)
@@ -262,41 +299,60 @@ def _weights(found: Findings) -> Section:
     share = f"{nonzero:,} of {total:,} weights are not zero ({nonzero / total:.1%})" if total else "No weights"
     more = len(rows) - MOST_TEMPLATES
     caption = f"{share}. By template, the largest first{f'; {more} are left out' if more > 0 else ''}"
-    names, weights = found.transitions
+    tags, weights = found.transitions
     size = np.abs(weights[:-1, :-1])
     kept = _strongest(np.nansum(size, axis=0) + np.nansum(size, axis=1))
-    around, few = [*kept, len(names)], [names[i] for i in kept]
+    around, few = [*kept, len(tags)], [tags[i] for i in kept]
     table = weights[np.ix_(around, around)]
     heat = charts.heat_map([*few, "start"], [*few, "end"], table, diverging=True, row="from", column="to")
-    note = f", {len(names) - len(kept)} weaker labels left out" if len(kept) < len(names) else ""
-    left = frame.figure(charts.bar_chart(bars, unit="weights"), caption)
-    right = frame.figure(heat, f"Of one label after another; empty cells are forbidden{note}")
-    return "Weights", frame.columns(left, right) if len(around) <= MOST_BESIDE else left + right, ""
+    note = f", {len(tags) - len(kept)} weaker labels left out" if len(kept) < len(tags) else ""
+    parts = [frame.figure(charts.bar_chart(bars, unit="weights"), caption)]
+    labels = "".join(frame.folded(group.title, weights_of(group, with_label=False)) for group in largest)
+    if labels:
+        parts.append(frame.figure(labels, "The largest weights for and against each label"))
+    steps = frame.figure(heat, f"Of transitions between labels; empty cells are forbidden{note}")
+    return "Weights", frame.columns(*parts) + steps, ""
 
 
 def _worst(found: Findings, subject: Subject) -> Section:
     if not found.worst:
         return "Sentences", "", "There is no mistake."
-    counts = Counter(span.label for one in found.worst for span in one.gold)
-    counts.update(span.label for one in found.worst for span, _ in one.found)
-    marker = Marker(counts, subject.style)
+    counts = _label_counts(found.worst)
+    marker = _marker(found.worst, subject)
     what, marked = "spans", "gold above predicted"
     if found.unit == "tokens":
         what, marked = "tags", "of wrong tokens, the gold tag above, the predicted one below"
-    order = ", then those that the model was surest of" if found.certainty is not None else ""
+    order = ", then those whose labelling has the highest probability" if found.certainty is not None else ""
     return (
         "Sentences",
-        marker.key(counts) + "\n".join(_article(marker, one, what) for one in found.worst),
-        f"The {len(found.worst)} with most wrong {what}{order}: {marked}; the fuller the colour, the more probable.",
+        marker.key(counts, wrong="wrong or missed" if found.unit == "spans" else "")
+        + articles(_article(marker, one, found.unit) for one in found.worst),
+        f"The {len(found.worst)} with most wrong {what}{order}; equal ones are shown once: {marked}. The stronger the "
+        "colour, the more probable.",
     )
 
 
-def _article(marker: Marker, one: Sentence, what: str) -> Markup:
+def _label_counts(sentences: Sequence[Sentence]) -> Counter[str]:
+    counts = Counter(span.label for one in sentences for span in one.gold)
+    counts.update(span.label for one in sentences for span, _ in one.found)
+    return counts
+
+
+def _marker(sentences: Sequence[Sentence], subject: Subject) -> Marker:
+    return Marker(_label_counts(sentences), subject.style)
+
+
+def _article(marker: Marker, one: Sentence, unit: str) -> Markup:
+    spans = unit == "spans"
     sure = f", probability {rounded(one.probability)}" if one.probability is not None else ""
     part = ", in part" if one.cut else ""
+    same = f"; the same in {', '.join(f'{n:,}' for n in one.same[:MOST_SAME])}" if one.same else ""
+    more = f" and {len(one.same) - MOST_SAME:,} more" if len(one.same) > MOST_SAME else ""
+    odd = one.odd if spans else set()  # of a tagger, only wrong tokens are marked
     found = [(*span, p) for span, p in one.found]
+    gold = marker.marked(one.tokens, [(*span, None) for span in one.gold], dict.fromkeys(odd, "missed"))
     return article(
-        Markup(f"text {one.text:,}, {one.wrong} wrong {what}{sure}{part}"),
-        side("gold", marker.marked(one.tokens, [(*span, None) for span in one.gold])),
-        side("predicted", marker.marked(one.tokens, found)),
+        Markup(f"text {one.text:,}, {one.wrong} wrong {'spans' if spans else 'tags'}{sure}{part}{same}{more}"),
+        side("gold", gold),
+        side("predicted", marker.marked(one.tokens, found, dict.fromkeys(odd, "wrong"))),
     )

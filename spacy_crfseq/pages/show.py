@@ -32,11 +32,11 @@ def show_page(model: str, component: str, entries: Sequence[Entry], style: TextS
         for entry in entries
     )
     return frame.page(
-        f"How sure {component} is",
+        f"Predictions of {component} and their probabilities",
         "\n".join([marker.key(counts), *articles]),
-        about=f"{model}: {len(entries):,} texts, {sum(counts.values()):,} predictions. The fuller the colour, "
-        "the more probable. Beside a label: the probability of exactly this stretch and label; above a text: that its "
-        "whole labelling is right.",
+        about=f"{model}: {len(entries):,} texts, {sum(counts.values()):,} predictions. The stronger the colour, "
+        "the more probable. Beside a label: the probability of exactly this span and label; above a text: that of "
+        "the whole labelling.",
         lang=style.lang,
         direction=style.direction,
         style=STYLE + "body { max-width: 52rem; }\n",

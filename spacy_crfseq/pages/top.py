@@ -72,8 +72,8 @@ class Top(NamedTuple):
         if self.has_texts:
             what = "They do not occur in the texts given: give the training corpus by --texts"
         return (
-            f"{nameless:,} of the {len(weights):,} weights shown have no name: the model holds hashes only. {what}, "
-            "or train with keep_names = true."
+            f"{nameless:,} of the {len(weights):,} weights shown have no name: the model keeps those of its largest "
+            f"weights. {what}, or train with keep_names = true."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -106,18 +106,23 @@ def top_page(found: Top) -> str:
     parts = []
     if found.transitions is not None:
         chart = heat_map(*found.steps, found.transitions, diverging=True, row="from", column="to")
-        about = "What a step from the label of the row to that of the column adds to the score."
+        about = "What the transition from the label of the row to that of the column adds to the score."
         parts.append(frame.section("Transitions", chart, about))
     if found.templates:
         header = ("template", "attributes", "weights", "nonzero", "%", "sum of squares")
         table = frame.table(header, [template_cells(row) for row in found.templates], range(1, 6))
-        about = "How many values each template has in the model, and what is left of their weights."
+        about = "How many features each template has in the model, and how many of their weights are not zero."
         parts.append(frame.section("Weights by template", table, about))
-    for group in found.groups:
-        sides = [
-            frame.table(("weight", title), [(f"{w.weight:+.3f}", w.words(not found.by_label)) for w in weights], (0,))
+    parts += [frame.section(one.title, weights_of(one, with_label=not found.by_label)) for one in found.groups]
+    about = f"{found.model}. {found.advice()}".strip()
+    return frame.page(f"The largest weights of {found.component}", "".join(parts), about=about)
+
+
+def weights_of(group: Group, *, with_label: bool) -> frame.Markup:
+    """Return the largest weights for and against a label, or of a template, side by side."""
+    return frame.columns(
+        *(
+            frame.table(("weight", title), [(f"{w.weight:+.3f}", w.words(with_label)) for w in weights], (0,))
             for title, weights in (("for", group.positive), ("against", group.negative))
-        ]
-        parts.append(frame.section(group.title, frame.columns(*sides)))
-    about = f"{found.model}: the largest weights of its features. {found.advice()}".strip()
-    return frame.page(f"What {found.component} has learnt", "".join(parts), about=about)
+        )
+    )

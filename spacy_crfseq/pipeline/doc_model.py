@@ -16,7 +16,7 @@ from thinc.api import Model
 
 from .. import threads
 from ..errors import ConfigError
-from ..features.encoder import Encoded, Encoder, feature_names
+from ..features.encoder import Encoded, Encoder
 from ..features.plan import lexical_names
 from ..features.sets import columns_read
 from ..inference.posterior import make_posterior
@@ -30,7 +30,7 @@ from .doc_posterior import DocPosterior
 from .encode import sequence_weights
 from .evidence import DocEvidence
 from .extract import DocColumns, lexeme_reader, read_docs
-from .feature_names import FeatureReader, text_of
+from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
 from .gold import gold_tags
 from .labels import LabelSet, PartialTable, known_of
 from .session import Session
@@ -61,7 +61,7 @@ class DocModel:
 
     cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
     partials (PartialTable): What is known in part of gold tokens of the present run.
-    feature_names (list[str]): Readable names of both blocks' features, empty where they were not kept.
+    feature_names (list[str]): Readable names of both blocks' features, empty unless all were to be kept.
     session (Session): The training run that spaCy drives; its parameters may be ahead.
     show (Callable): Takes the thinc model that spaCy's tools see: a view of the weights, made anew with their sizes.
     lock (RLock): Held where tables that threads share grow.
@@ -79,6 +79,8 @@ class DocModel:
         self.vocab, self.name, self.annotation, self.method, self.cfg = vocab, name, annotation, method, cfg
         self.labels, self.partials = LabelSet(annotation, name), PartialTable(annotation)
         self.feature_names: list[str] = []
+        self._largest: LargestNames | None = None  # to be found, for the present weights
+        self._origins: Origins | None = None
         self.session = Session(method.optimizer)
         self._show = show
         self._make_thinc()
@@ -151,12 +153,22 @@ class DocModel:
             self.session.restart()
             self.session.seen_all = False
 
-    def start(self, crf: LinearChainCRF, encoder: Encoder, session: Session, names: list[str] | None = None) -> None:
+    def start(
+        self,
+        crf: LinearChainCRF,
+        encoder: Encoder,
+        session: Session,
+        names: list[str] | None = None,
+        largest: LargestNames | None = None,
+    ) -> None:
         """Begin with new weights, of the tags that were set; `names` of None are those that the encoder has kept."""
         self._encoder, self.session = encoder, session
         self._use(crf)
-        self.feature_names = self._kept_names(encoder) if names is None else names
-        self._strings = None
+        self._origins, self._largest = None, largest
+        if names is None:
+            self._origins = Origins(encoder, self._strings or {}, self._words)
+            names = self._origins.all_names() if self.method.keep_names else []
+        self.feature_names, self._strings = names, None
 
     def _use(self, crf: LinearChainCRF) -> None:
         if self._crf is not None and any(x.shape != y.shape for x, y in zip(crf.views, self._crf.views, strict=True)):
@@ -197,6 +209,8 @@ class DocModel:
         self.cfg["temperature"] = 1.0
         crf.set_theta(theta)
         self._show_parameters(crf)
+        if self._origins is not None:
+            self._largest = None
 
     def prune(self, threshold: float) -> Pruned:
         """Do what `CRFComponent.prune` says."""
@@ -211,17 +225,16 @@ class DocModel:
                 )
             names = storage.names_left(self.feature_names, crf, compact)
             session = Session(self.method.optimizer, n_total=self.n_sequences, seen_all=True)
-            self.start(compact, self._encoder_of(compact), session, names)
+            self.start(compact, self._encoder_of(compact), session, names, self.largest_names())
             return Pruned(before, self.size)
 
     # Docs as numbers
 
     def new_encoder(self) -> Encoder:
-        """Return an encoder whose features grow, with what the settings want to be kept."""
-        self._strings = {} if self.method.keep_names else None
+        """Return an encoder whose features grow and remember where they come from."""
+        self._strings = {}
         encoder = self._encoder_of(None, self._strings)
-        if self.method.keep_names:
-            encoder.keep_names()
+        encoder.keep_names()
         encoder.pinned = True
         return encoder
 
@@ -234,11 +247,16 @@ class DocModel:
             encoder.words = crf.dictionary.word_index()
         return encoder
 
-    def _kept_names(self, encoder: Encoder) -> list[str]:
-        if self._strings is None:
-            return []
-        name = partial(text_of, strings=self._strings, vocab=self._words)
-        return feature_names(encoder.unigrams, name) + feature_names(encoder.bigrams, name)
+    def largest_names(self) -> LargestNames:
+        """Return the names of the features with the largest weights, as far as they are known.
+
+        After training these are names of the present weights; of a loaded model, those that its file has.
+        """
+        crf = self.crf
+        if self._largest is None:
+            known = None if self.feature_names else self._origins
+            self._largest = ({}, {}) if known is None else known.largest_names(crf)
+        return self._largest
 
     def feature_reader(self, crf: LinearChainCRF | None = None) -> FeatureReader:
         """Return a reader of the features of texts, by name and by number in a model, this one if None."""
@@ -249,7 +267,10 @@ class DocModel:
     def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
         """Return the columns of Docs."""
         functions, potentials = self.method.features.token_functions, self.method.potentials
-        found = read_docs(docs, columns, self.annotation.reads, functions, self._strings)
+        strings = self._strings
+        if strings is not None and len(strings) > MAX_STRINGS and not self.method.keep_names:
+            strings = None
+        found = read_docs(docs, columns, self.annotation.reads, functions, strings)
         if not potentials:
             return found
         inputs = tuple(potential.read(docs) for potential in potentials.values())
@@ -338,16 +359,18 @@ class DocModel:
         """Return the bytes of the model's file, None if there is no model."""
         if self._crf is None:
             return None
-        model = storage.Packed(self.crf, self.feature_names, self.n_sequences, self.session.seen_all)
+        model = storage.Packed(
+            self.crf, self.feature_names, self.n_sequences, self.session.seen_all, self.largest_names()
+        )
         return storage.pack(model, self.method.features)
 
     def unpack(self, data: bytes, source: str) -> None:
         """Load what `pack` returned; `source` is what an error calls the data."""
-        crf, names, n_sequences, seen_all = storage.unpack(data, self.method, self.name, source)
+        crf, names, n_sequences, seen_all, largest = storage.unpack(data, self.method, self.name, source)
         self.set_tags(crf.labels)
         self.partials = PartialTable(self.annotation)
         session = Session(self.method.optimizer, n_total=n_sequences, seen_all=seen_all)
-        self.start(crf, self._encoder_of(crf), session, names)
+        self.start(crf, self._encoder_of(crf), session, names, largest)
 
     def settings(self) -> dict[str, Any]:
         """Return what is stored beside the weights, as JSON can hold it."""

@@ -1,4 +1,8 @@
-"""Readable names of features, of which a model has hashes only: found by hashing texts again."""
+"""Readable names of features, of which a model has hashes only.
+
+Training remembers where features came from (`Origins`), which names those with the largest weights, or all of them,
+when the model is stored.  Other names are found by hashing texts again (`FeatureReader`).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,11 @@ import numpy as np
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from ..evaluation.weights import features_with_largest_weights
 from ..features.encoder import Active, Columns, Encoder, names_of
 from ..features.token_sets import make_token_sets
-from ..types import Bools, TokenFunction
+from ..model import LinearChainCRF
+from ..types import Bools, Offsets, TokenFunction
 from .extract import read_docs
 
 N_FLAGS = 64
@@ -20,6 +26,11 @@ CODES = (1, 2, 3)
 PART = 5_000
 """Strings of a vocab that are looked at together."""
 
+MAX_STRINGS = 1 << 18
+"""Values of token functions whose texts are remembered in training, unless the names of all features are kept."""
+
+LargestNames = tuple[dict[int, str], dict[int, str]]
+"""The names of some features of the unigram and of the bigram block, by their keys in the model."""
 BothActive = tuple[list[Active], list[Active]]
 """What the templates of the unigram and of the bigram block switch on in a text."""
 
@@ -29,6 +40,55 @@ def text_of(value: int, strings: Mapping[int, str], vocab: Vocab) -> str:
     if value < N_FLAGS:
         return str(value)
     return strings.get(value) or str(vocab.strings[value])
+
+
+class Origins:
+    """Where the features of a model in training came from: the template and the values of each.
+
+    encoder (Encoder): One that has remembered them (`Encoder.keep_names`); they move here.
+    strings (dict[int, str]): The texts of values that the vocab need not have.
+    vocab (Vocab): That of the training texts.
+    """
+
+    def __init__(self, encoder: Encoder, strings: dict[int, str], vocab: Vocab) -> None:
+        blocks = encoder.unigrams, encoder.bigrams
+        self._plans = [block.plan for block in blocks]
+        self._parts = [block.origins or [] for block in blocks]
+        self._ends = [np.cumsum([values.shape[1] for _, values in parts], dtype=np.int64) for parts in self._parts]
+        self._strings, self._vocab = strings, vocab
+        for block in blocks:
+            block.origins = None
+
+    def all_names(self) -> list[str]:
+        """Return the names of all features, those of the unigram block first."""
+        sizes = [int(ends[-1]) if len(ends) else 0 for ends in self._ends]
+        return [name or "" for block, size in enumerate(sizes) for name in self.names(block, np.arange(size))]
+
+    def largest_names(self, crf: LinearChainCRF) -> LargestNames:
+        """Return the names of features with the largest weights of a model; `evaluation.weights` says which."""
+        found: LargestNames = ({}, {})
+        for block, numbers in enumerate(features_with_largest_weights(crf)):
+            keys = crf.keys[block][numbers].tolist()
+            names = zip(keys, self.names(block, numbers), strict=True)
+            found[block].update((key, name) for key, name in names if name is not None)
+        return found
+
+    def names(self, block: int, numbers: Offsets) -> list[str | None]:
+        """Return the names of features of a block, which are in order; None where the vocab has forgotten a text."""
+        parts, ends = self._parts[block], self._ends[block]
+        homes = np.searchsorted(ends, numbers, side="right")
+        names: list[str | None] = []
+        for home in np.unique(homes).tolist():
+            template, values = parts[home]
+            mine = values[:, numbers[homes == home] - ends[home] + values.shape[1]]
+            try:
+                names += names_of(self._plans[block], template, mine, self._text_of)
+            except KeyError:  # of a word of a memory zone that has ended
+                names += [None] * mine.shape[1]
+        return names
+
+    def _text_of(self, value: int) -> str:
+        return text_of(value, self._strings, self._vocab)
 
 
 class FeatureReader:

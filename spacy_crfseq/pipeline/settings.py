@@ -45,7 +45,8 @@ class Method(NamedTuple):
     precision (str): "float32" or "float64".
     inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
         example in every step, which for batch optimizers costs as much as the iteration itself.
-    keep_names (bool): Keep readable feature names in the model; it grows by about the size of the names.
+    keep_names (bool): Keep the readable names of all features in the model, which grows by about their size; otherwise
+        those of the largest weights are kept, 15 of each sign for each label.
     potentials (dict): Blocks that name functions of the registry ``crf_potentials``, each under a name: scores that are
         added to those of the features.
     n_threads (int): Threads that training and tagging of many texts use; 0 for as many as there are cores.  Results

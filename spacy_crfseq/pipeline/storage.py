@@ -14,6 +14,7 @@ from ..errors import ModelFileError
 from ..features.template_file import Features, TemplateFile
 from ..files import replacing
 from ..model import LinearChainCRF
+from .feature_names import LargestNames
 from .settings import Method
 
 
@@ -23,12 +24,14 @@ class Packed(NamedTuple):
     names (list[str]): Readable names of both blocks' features, empty where they were not kept.
     n_sequences (int): Of the training set, with which online training goes on.
     seen_all (bool): See `Session`.
+    largest (LargestNames): Names of the features with the largest weights, where not all are kept.
     """
 
     crf: LinearChainCRF
     names: list[str]
     n_sequences: int
     seen_all: bool = True
+    largest: LargestNames = ({}, {})
 
 
 def pack(model: Packed, features: Features) -> bytes:
@@ -36,7 +39,7 @@ def pack(model: Packed, features: Features) -> bytes:
 
     Features whose weights are all zero are left out, unless the optimizer may have to visit them yet.
     """
-    crf, names, n_sequences, seen_all = model
+    crf, names, n_sequences, seen_all, largest = model
     if seen_all and any(part.any() for part in crf.views[:2]):
         crf = crf.without_unused()
         names = names_left(names, model.crf, crf)
@@ -46,6 +49,7 @@ def pack(model: Packed, features: Features) -> bytes:
         "bigram_templates": list(features.bigram_templates),
         "functions": {name: f.to_state() for name, f in _functions(features).items() if hasattr(f, "to_state")},
         "names": names,
+        "largest": [{key: one[key] for key in sorted(one)} for one in largest],
         "n_sequences": n_sequences,
         "seen_all": seen_all,
         "model": crf.to_bytes(),
@@ -78,6 +82,9 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
         templates = list(head["templates"]), list(head["bigram_templates"])
         names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
         seen_all = bool(head.get("seen_all", True))
+        unigrams, bigrams = (
+            {int(key): str(name) for key, name in one.items()} for one in head.get("largest", ({}, {}))
+        )
         functions = dict(head["functions"])
         lines = head.get("template_file")
     except Exception as error:  # msgpack raises many kinds on foreign bytes
@@ -99,7 +106,7 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
-    return Packed(crf, names, n_sequences, seen_all)
+    return Packed(crf, names, n_sequences, seen_all, (unigrams, bigrams))
 
 
 def read_settings(file: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from spacy.tokens import DocBin
 from spacy_crfseq.cli import explain
 from spacy_crfseq.cli._console import cut_name
 from spacy_crfseq.cli.explain import _lines
-from spacy_crfseq.pages.explain import against_rival, explain_page
+from spacy_crfseq.pages.explain import SURE, against_rival, explain_page
 from tests.cli.conftest import Run, refused, worked
 from tests.html import Page
 from tests.terminal import run_on_terminal
@@ -105,6 +105,22 @@ def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
     sizes = [float(size) for size in re.findall(r"--size: ([0-9.]+)%", html)]
     assert max(sizes) == 50.0
     assert min(sizes) >= 0
+
+
+def test_sure_tokens_are_folded(run: Run, trained: Path, tmp_path: Path) -> None:
+    """Their cards are in a part to unfold, unless they were asked for."""
+    out = tmp_path / "page.html"
+    (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
+    sure = [one.probability >= SURE for one in found.explanation.tokens]
+    assert set(sure) == {True, False}
+    worked(run("explain", trained / "model-best", TEXT, "-p crf_ner -o", out))
+    html = out.read_text(encoding="utf8")
+    assert Page(html).seen.count("details") == 1
+    shown, folded = html.split("<details>")
+    assert f"{sum(sure)} tokens with a probability of at least 0.95" in folded
+    assert (shown.count("<article"), folded.count("<article")) == (len(sure) - sum(sure), sum(sure))
+    worked(run("explain", trained / "model-best", TEXT, "-p crf_ner -t Ada -t Oslo -o", out))
+    assert "<details>" not in out.read_text(encoding="utf8")
 
 
 def test_what_is_surely_outside_is_only_named_on_a_terminal(trained: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
+import spacy_crfseq
 from spacy_crfseq.cli import calibrate, compare, evaluate
 from spacy_crfseq.cli._judging import judge
 from spacy_crfseq.cli.report import Sources
@@ -119,8 +121,10 @@ def test_worst_sentences_have_most_mistakes(made: Any, trained: Path, corpus: Co
         spans = [{(ent.start, ent.end, ent.label_) for ent in one.ents} for one in (gold, doc)]
         wrong.append(len(spans[0] ^ spans[1]))
     worst = made[0]["crf_ner"].worst
-    assert [one.wrong for one in worst] == sorted((n for n in wrong if n), reverse=True)[:30]
-    assert all(wrong[one.text - 1] == one.wrong for one in worst)
+    shown = [(one.wrong, text) for one in worst for text in (one.text, *one.same)]
+    assert sorted(shown) == sorted((n, text) for text, n in enumerate(wrong, 1) if n)
+    assert [one.wrong for one in worst] == sorted((one.wrong for one in worst), reverse=True)
+    assert len(worst) <= 30
     assert all(0 < one.probability <= 1 for one in worst)
     alike = [one.probability for one in worst if one.wrong == worst[0].wrong]
     assert alike == sorted(alike, reverse=True)
@@ -166,12 +170,53 @@ def test_the_page_is_whole_by_itself(made: Any) -> None:
         ET.fromstring(svg)
     for title in ("Scores", "Kinds of errors", "Confusion", "Seen and unseen", "Probabilities", "Training", "Weights"):
         assert f"crf_ner: {title}" in page
-    assert page.count('href="#crf_') == 3
+    anchors = re.findall(r'href="#([^"]+)"', page)
+    assert set(anchors) <= set(re.findall(r' id="([^"]+)"', page))
+    contents = page[page.index("<nav>") : page.index("</nav>")]
+    assert contents.count("<a href=") == page.count("<section") == page.count("<h2>")
+    footer = page[page.index("<footer>") :]
+    for words in (date.today().isoformat(), f"spacy_crfseq {spacy_crfseq.__version__}", f"spaCy {spacy.__version__}"):
+        assert words in footer
     assert len(page) < 3_000_000
     part = page[page.index("crf_ner: Sentences") :]
     assert part.count("<article>") == len(found["crf_ner"].worst)
-    marks = sum(len(one.gold) + len(one.found) for one in found["crf_ner"].worst)
-    assert part.count("<mark") == marks > 0
+    worst = found["crf_ner"].worst
+    assert part.count("<mark") == sum(len(one.gold) + len(one.found) for one in worst) > 0
+    assert part.count('<mark class="wrong"') == sum(one.wrong for one in worst)
+    assert page.count("<b>\N{BALLOT X} ") == page.count('<mark class="wrong"')
+    names = page[page.index('id="crf_ner-weights"') : page.index('id="crf_ner-sentences"')]
+    assert "The largest weights for and against each label" in names
+    assert "(no name)" not in names
+
+
+def test_confusions_lead_to_their_sentences(made: Any) -> None:
+    """Cells of both kinds of heat map link to a part of the page with up to three sentences that have the confusion."""
+    found, page = made
+    for name, one in found.items():
+        for i, (gold, label, n) in enumerate(one.confusions):
+            anchor = f"{name}-confusion-{i}"
+            assert page.count(f'<a href="#{anchor}"><g class="cell">') == (0 if not one.kinds and n == 0 else 1)
+            body = page.split(f'<details id="{anchor}">')[1].split("</details>")[0]
+            sentences = one.examples[gold, label]
+            assert body.count("<article>") == len(sentences)
+            assert 1 <= len(sentences) <= min(3, n)
+            for sentence in sentences:
+                sides = ({span.label for span in sentence.odd & set(side)} for side in (
+                    sentence.gold, (span for span, _ in sentence.found),
+                ))  # fmt: skip
+                assert all(not wanted or wanted in labels for wanted, labels in zip((gold, label), sides, strict=True))
+
+
+def test_equal_sentences_are_shown_once(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    text = corpus.dev.read_text(encoding="utf8")
+    (tmp_path / "twice.conll").write_text(2 * text, encoding="utf8")
+    options = {"components": ["crf_ner"], "n_samples": 5}
+    (once,) = report(trained / "model-best", corpus.dev, tmp_path / "p.html", "conll2003", **options)
+    (twice,) = report(trained / "model-best", tmp_path / "twice.conll", tmp_path / "p.html", "conll2003", **options)
+    assert [one.text for one in twice.worst] == [one.text for one in once.worst]
+    for one, both in zip(once.worst, twice.worst, strict=True):
+        assert both.same == sorted([*one.same, *(n + once.texts for n in (one.text, *one.same))])
+    assert f"; the same in {twice.worst[0].same[0]}" in (tmp_path / "p.html").read_text(encoding="utf8")
 
 
 def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Path) -> None:
@@ -213,7 +258,7 @@ def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None
     ("dev.conll", [], "Give --format"),
     ("dev.conll", ["-f", "conll2003", "-p", "none"], "no CRF component 'none'"),
     ("dev.conll", ["-f", "conll2003", "--train", "dev.conll"], "--train takes the log.jsonl that fit writes"),
-    ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "tells nothing of"),
+    ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "has no iterations of"),
     ("dev.conll", ["-f", "conll2003", "--corpus", "none.conll"], "no such file"),
     ("blind.conll", ["-f", "conll2002", "-p", "crf_ner"], "no gold annotation"),
 ])  # fmt: skip

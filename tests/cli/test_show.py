@@ -73,8 +73,8 @@ def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
         assert label == span.label
         assert mark["title"] == f"{label}, probability {span.probability:.4f}"
         assert score == (">0.99" if span.probability >= 0.995 else f"{span.probability:.2f}")
-        veil = float(re.findall(r"255,([0-9.]+)\)", mark["style"])[0])
-        assert veil == pytest.approx(1 - strength(span.probability), abs=1e-3)
+        share = float(re.findall(r"--p: ([0-9.]+)%", mark["style"])[0])
+        assert share == pytest.approx(100 * strength(span.probability), abs=0.1)
     assert " ".join(found.texts[0].split()) == TEXT
 
 
@@ -127,7 +127,7 @@ def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
     spans = [(i, i + 1, label, 1.0) for i, label in enumerate(labels)]
     entry = Entry(1, Tokens(labels, [True] * len(labels)), spans, 1.0)
     html = show_page("model", "ner", [entry], text_style(nlp))
-    colors = [mark["style"].rsplit(",", 1)[1] for mark in Marked(html).marks]
+    colors = [re.findall("--c: (#[0-9a-f]+);", mark["style"])[0] for mark in Marked(html).marks]
     assert len(set(colors)) == len(labels)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import spacy
 from spacy.language import Language
 
 from spacy_crfseq.cli import top
@@ -182,6 +183,7 @@ def test_json(run: Run, model: Path, tmp_path: Path) -> None:
 def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> None:
     nlp = helpers.trained("crf_ner")
     helpers.pipe_of(nlp).crf.templates = None
+    helpers.pipe_of(nlp).doc_model._origins = None  # nor names
     nlp.to_disk(tmp_path / "model")
     found = top(tmp_path / "model")
     assert [row.template for row in found.templates] == ["unknown", "", ""]
@@ -209,3 +211,35 @@ def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
     crf.templates[0][0] = 200
     nlp.to_disk(tmp_path / "model")
     refused(run("top", tmp_path / "model"), "attributes of templates that are not there")
+
+
+def test_a_model_keeps_the_names_of_its_largest_weights(run: Run, trained: Path) -> None:
+    """With nothing said, all weights that the page and the terminal show have names, and the file stays small."""
+    model = trained / "model-best"
+    for name in ("crf_tagger", "crf_chunker", "crf_ner"):
+        found = top(model, component=name, number=15)
+        assert any("|" in one.attribute for one in weights_of(found))
+        assert found.advice() == ""
+        assert "have no name" not in worked(run("top", model, "-p", name)).stdout
+    pipe = helpers.pipe_of(spacy.load(model), "crf_ner")
+    names = pipe.doc_model.largest_names()
+    assert 0 < sum(map(len, names)) <= 2 * 15 * len(pipe.tags) + 2 * 5 * len(pipe.method.features.plans()[0].templates)
+    for template in pipe.method.features.plans()[0].templates:
+        assert top(model, component="crf_ner", template=template.name, number=5).advice() == ""
+
+
+def test_names_of_the_largest_weights_are_true_and_survive(named: tuple[Path, Language], tmp_path: Path) -> None:
+    """They are those of a model that keeps all, after training, storing and pruning."""
+    nlp = helpers.trained("crf_chunker", features=PAIRS, support="all")
+    pipe, whole = helpers.pipe_of(nlp), helpers.pipe_of(named[1])
+    truth = dict(zip(np.concatenate(whole.crf.keys).tolist(), whole.doc_model.feature_names, strict=True))
+    kept = pipe.doc_model.largest_names()
+    assert len(kept[0]) > 50
+    assert len(kept[1]) > 1
+    assert {key: truth[key] for block in kept for key in block} == {**kept[0], **kept[1]}
+    nlp.to_disk(tmp_path / "model")
+    assert helpers.pipe_of(spacy.load(tmp_path / "model")).doc_model.largest_names() == kept
+    pipe.prune(0.01)
+    assert pipe.doc_model.largest_names() == kept
+    pipe.set_parameters(-pipe.crf.theta)
+    assert pipe.doc_model.largest_names() == kept

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.pages._axes import number, scale, shortened, tick_labels, width
+from spacy_crfseq.pages._axes import brief, number, scale, shortened, tick_labels, width
 from spacy_crfseq.pages.charts import Bar, Series, _apart, _wilson, bar_chart, heat_map, line_chart, reliability
 
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
@@ -147,19 +147,31 @@ def test_cells_are_coloured_by_value():
     root = drawing(heat_map(["a", "b"], ["c", "d"], values, diverging=True, row="from", column="to"))
     cells = [g for g in root.iter("g") if g.get("class") == "cell"]
     colors = [(g.findall("rect")[-1].get("class"), g.findall("rect")[-1].get("fill-opacity")) for g in cells]
-    assert colors == [("f1", "0.500"), ("f2", "1.000"), ("f1", "0.000"), ("hit", None)]
-    assert titles(root)[:2] == ["from a, to c: 2", "from a, to d: \u22124"]
+    assert colors == [("heat f1", "0.500"), ("heat f2", "1.000"), ("heat f1", "0.000"), ("hit", None)]
+    assert titles(root)[:2] == ["from a, to c: 2.0", "from a, to d: \u22124.0"]
+    assert {"2.0", "\u22124.0", "0.0"} <= set(texts(root))
     assert titles(root)[3] == "from b, to d: none"
 
 
-def test_many_cells_scroll_and_have_no_words():
-    names = [f"T{i}" for i in range(40)]
-    markup = heat_map(names, names, np.eye(40), diverging=False)
+def test_cells_show_their_values():
+    names = [f"T{i}" for i in range(61)]
+    markup = heat_map(names[:40], names[:40], -1.23 * np.eye(40), diverging=True)
     assert markup.startswith('<div class="scroll">')
-    assert len(texts(drawing(markup))) == 80 + 2
+    assert texts(drawing(markup)).count("\u22121.2") == 40
+    assert len(texts(drawing(heat_map(names, names, np.eye(61), diverging=False)))) == 2 * 61 + 2  # only colours
     assert not heat_map(names[:3], names[:3], np.eye(3), diverging=False).startswith("<div")
-    shown = heat_map(["r"], ["c"], [[0.5]], diverging=False, shown=[["5 of 10"]])
-    assert "5 of 10" in texts(drawing(shown))
+    shown = heat_map(["r"], ["c"], [[0.5]], diverging=False, shown=[["5 of 10"]], links={(0, 0): 'a"b'})
+    root = drawing(shown)
+    assert "5 of 10" in texts(root)
+    assert [one.get("href") for one in root.iter("a")] == ['#a"b']
+
+
+@pytest.mark.parametrize(("value", "most", "written"), [
+    (-0.04, 3, "0.0"), (12.3, 45, "12.3"), (1234.5, 2000, "1234"), (0.123, 0.5, "0.12"), (3e5, 3e5, "300,000"),
+    (0.001, 0.002, "0.001"),
+])  # fmt: skip
+def test_numbers_of_a_table_are_brief(value, most, written):
+    assert brief(value, most) == written
 
 
 def test_a_reliability_diagram_places_its_bins():
