@@ -78,7 +78,7 @@ def judge(
         scored = [[(Span(start, end, label), p) for start, end, label, p in spans] for spans in answers.spans()]
     else:
         scored = [[(span, float("nan")) for span in spans_of_tags(of_doc, plain=plain)] for of_doc in tags]
-    temperature = answers.posterior.temperature if sure else None
+    temperature = answers.distribution.temperature if sure else None
     return Judged([tokens_of(doc) for doc in docs], gold, tags, scored, plain, temperature), answers
 
 

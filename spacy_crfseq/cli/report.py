@@ -152,7 +152,7 @@ def report(
 def _sequences(judged: Judged, answers: DocPosterior) -> Sequences:
     sure = np.zeros(len(answers.offsets) - 1)
     if judged.temperature is not None:
-        sure = answers.posterior.log_probabilities(answers.all_labels)
+        sure = answers.distribution.log_probabilities(answers.all_labels)
     return Sequences(answers.offsets, answers.doc_offsets, sure)
 
 

@@ -22,7 +22,7 @@ from ..training.compatibility import check_global
 from ..training.fit import FitResult, Progress
 from ..types import Floats
 from . import evidence, storage
-from .confidence import register
+from .confidence import register, remember
 from .doc_model import DocModel, Pruned
 from .doc_posterior import Alternative, DocPosterior
 from .explanation import Explainer, Explanation
@@ -131,6 +131,10 @@ class CRFComponent(TrainablePipe):
 
     # Prediction
 
+    def works_on(self, vocab: Vocab) -> bool:
+        """Whether the component has this vocab, or read Docs of it last, as one from another pipeline does."""
+        return vocab in (self.vocab, self.doc_model.words)
+
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate a stream of Docs, at most `batch_size` at a time and no more than stay in the processor's cache."""
         handle_error = self.get_error_handler()
@@ -156,6 +160,7 @@ class CRFComponent(TrainablePipe):
     def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
         """Write predictions to `docs`."""
         self.annotation.write(docs := list(docs), scores, self.tags)
+        remember(self, docs)
         for number, doc in enumerate(docs):
             if number in scores.preset or evidence.KEY in doc.user_data:
                 preset = scores.preset.get(number, evidence.NO_EVIDENCE)

@@ -1,13 +1,14 @@
 """Scores in spaCy's places: ``doc.spans[key].attrs["scores"]``, ``span._.crf_score`` and ``token._.crf_score``.
 
-Components store them, if asked to, with the Doc; else the extension attributes ask a component of the same vocab.
+If asked to, components store scores with the Doc.  Otherwise the extension attributes ask the component that annotated
+the Doc; for a Doc that none has annotated in this process, a component that works on Docs of the same vocab.
 """
 
 from __future__ import annotations
 
-from math import nan
+from collections.abc import Callable, Iterable
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import numpy as np
 from spacy.tokens import Doc, Span, Token
@@ -19,13 +20,14 @@ from .evidence import crosses_sentences
 KEY = "spacy_crfseq.scores"
 """Key in ``doc.user_data`` of a dictionary with the token scores [tokens] of each tagger."""
 
-
 _alive: WeakSet[Any] = WeakSet()
-"""Components, which import this module."""
+"""All components in use; their module imports this one, hence no type."""
+_annotated: WeakKeyDictionary[Doc, tuple[ref[Any], ...]] = WeakKeyDictionary()
+"""The components that have annotated each Doc."""
 
 
 def register(component: Any) -> None:
-    """Let the extension attributes ask a component about Docs of its vocab, as long as it is in use."""
+    """Let the extension attributes ask a component, as long as it is in use."""
     _alive.add(component)
     kinds: tuple[tuple[Any, Any], ...] = ((Span, span_score), (Token, token_score))
     for kind, getter in kinds:
@@ -33,27 +35,38 @@ def register(component: Any) -> None:
             kind.set_extension("crf_score", getter=getter)
 
 
+def remember(component: Any, docs: Iterable[Doc]) -> None:
+    """Remember that a component has annotated Docs: the extension attributes will ask it about them."""
+    me = ref(component)
+    for doc in docs:
+        earlier = _annotated.get(doc, ())
+        if me not in earlier:
+            _annotated[doc] = (*earlier, me)
+
+
 def store_token_scores(doc: Doc, component: str, scores: Floats) -> None:
     """Write the probabilities of a tagger's tags [tokens] to the Doc, nan where a token keeps a tag of others."""
     doc.user_data[KEY] = {**doc.user_data.get(KEY, {}), component: scores}
 
 
-def span_score(span: Span) -> float:
+def span_score(span: Span) -> float | None:
     """Return the probability that a span is there, with its boundaries and label, as ``span._.crf_score``.
 
-    It is the one stored, else that of the entity recognizer or chunker whose span it is, else of one that knows the
-    label, for which the model runs over the whole Doc; nan where none knows it, such as a label of a ruler alone.
-    RAISES ConfigError: If no trained crf_ner or crf_chunker uses the vocab of the Doc.
+    It is the stored score if there is one.  Otherwise a component computes it, for which the model runs over the whole
+    Doc.  None means that no component has the label, as with spans of an entity ruler.
+    RAISES ConfigError: If no trained crf_ner or crf_chunker works on this Doc, or if several could be meant.
     """
     doc, wanted = span.doc, (span.start, span.end, span.label)
     if (stored := _stored_score(span)) is not None:
         return stored
-    loaded = [pipe for pipe in _with_vocab(doc) if pipe.annotation.scheme]
-    if not loaded:
-        raise ConfigError("span._.crf_score: no trained crf_ner or crf_chunker is loaded for this document.")
-    knowing = [pipe for pipe in loaded if span.label_ in pipe.labels]
+    if not _components_of(doc, lambda pipe: pipe.annotation.scheme):
+        raise ConfigError(_missing("span", "crf_ner or crf_chunker"))
+    knowing = _components_of(doc, lambda pipe: pipe.annotation.scheme and span.label_ in pipe.labels)
     home = [pipe for pipe in knowing if any((s.start, s.end, s.label) == wanted for s in pipe.annotation.spans_in(doc))]
-    return span_probability((*home, *knowing)[0], span) if knowing else nan
+    meant = home or knowing
+    if len(meant) > 1:
+        raise ConfigError(_ambiguous("span", meant, f"have the label {span.label_!r}"))
+    return span_probability(meant[0], span) if meant else None
 
 
 def span_probability(pipe: Any, span: Span) -> float:
@@ -81,23 +94,43 @@ def _stored_score(span: Span) -> float | None:
     return None
 
 
-def token_score(token: Token) -> float:
-    """Return the probability of a token's tag, stored or asked.  RAISES ConfigError: If not one tagger can say."""
+def token_score(token: Token) -> float | None:
+    """Return the probability of a token's tag, as ``token._.crf_score``: stored, or computed by the tagger.
+
+    None means that the tagger does not have the tag.
+    RAISES ConfigError: If no trained crf_tagger works on this Doc, or if several do.
+    """
     stored: dict[str, Any] = token.doc.user_data.get(KEY, {})
     if stored:
         scores = next(reversed(list(stored.values())))
         if len(scores) == len(token.doc) and not np.isnan(scores[token.i]):
             return float(scores[token.i])
-    taggers = [pipe for pipe in _with_vocab(token.doc) if pipe.annotation.scheme is None]
-    if len(taggers) != 1:
-        raise ConfigError(
-            f"token._.crf_score: {len(taggers)} taggers are loaded for this document. "
-            + ("Set scores = true in the one that is meant." if taggers else "Load a pipeline with a crf_tagger.")
-        )
-    tagger = taggers[0]
-    return float(tagger.posterior([token.doc]).probability(token.i, [tagger.annotation.tag_of(token)]))
+    taggers = _components_of(token.doc, lambda pipe: pipe.annotation.scheme is None)
+    if not taggers:
+        raise ConfigError(_missing("token", "crf_tagger"))
+    if len(taggers) > 1:
+        raise ConfigError(_ambiguous("token", taggers, "tag this document"))
+    tag = taggers[0].annotation.tag_of(token)
+    return float(taggers[0].posterior([token.doc]).probability(token.i, [tag])) if tag in taggers[0].tags else None
 
 
-def _with_vocab(doc: Doc) -> list[Any]:
-    found = [pipe for pipe in list(_alive) if pipe.vocab is doc.vocab and pipe.tags]
-    return sorted(found, key=lambda pipe: pipe.name)
+def _components_of(doc: Doc, suits: Callable[[Any], Any]) -> list[Any]:
+    """Return the trained components that suit and have annotated a Doc; if there are none, those that use its vocab."""
+    found = [pipe for each in _annotated.get(doc, ()) if (pipe := each()) is not None and pipe.tags and suits(pipe)]
+    return found or [pipe for pipe in list(_alive) if pipe.works_on(doc.vocab) and pipe.tags and suits(pipe)]
+
+
+def _missing(kind: str, factories: str) -> str:
+    return (
+        f"{kind}._.crf_score: no trained {factories} has annotated this document or uses its vocab. Load a pipeline "
+        "with one and call it on the document; or set scores = true in the component's config, so that scores are "
+        "stored with the document."
+    )
+
+
+def _ambiguous(kind: str, components: list[Any], why: str) -> str:
+    names = ", ".join(sorted(repr(pipe.name) for pipe in components))
+    return (
+        f"{kind}._.crf_score: the components {names} {why}, so it is not clear which one to ask. Ask one of them by "
+        'nlp.get_pipe("...").posterior([doc]), or set scores = true in the config of the one you mean.'
+    )

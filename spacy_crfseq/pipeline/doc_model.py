@@ -60,6 +60,7 @@ class DocModel:
     """The model of a component; without features and weights until it is trained or loaded.
 
     cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
+    words (Vocab): That of the Docs read last, where new words are looked up.
     partials (PartialTable): What is known in part of gold tokens of the present run.
     feature_names (list[str]): Readable names of both blocks' features, empty unless all were to be kept.
     session (Session): The training run that spaCy drives; its parameters may be ahead.
@@ -87,7 +88,7 @@ class DocModel:
         self.lock = RLock()
         self._crf: LinearChainCRF | None = None
         self._encoder: Encoder | None = None
-        self._words = vocab  # of the Docs read last, where new words are looked up
+        self.words = vocab
         self._strings: dict[int, str] | None = None
 
     @property
@@ -241,7 +242,7 @@ class DocModel:
     def _encoder_of(self, crf: LinearChainCRF | None, strings: dict[int, str] | None = None) -> Encoder:
         unigrams, bigrams = self.method.features.plans()
         functions = self.method.features.functions
-        read = lexeme_reader(lambda: self._words, lexical_names(unigrams, bigrams), functions, strings)
+        read = lexeme_reader(lambda: self.words, lexical_names(unigrams, bigrams), functions, strings)
         encoder = Encoder(unigrams, bigrams, read, None if crf is None else crf.keys)
         if crf is not None and crf.dictionary is not None:
             encoder.words = crf.dictionary.word_index()
@@ -262,7 +263,7 @@ class DocModel:
         """Return a reader of the features of texts, by name and by number in a model, this one if None."""
         strings: dict[int, str] = {}
         encoder = self._encoder_of(self.crf if crf is None else crf, strings)
-        return FeatureReader(encoder, strings, self.method.features.token_functions, lambda: self._words)
+        return FeatureReader(encoder, strings, self.method.features.token_functions, lambda: self.words)
 
     def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
         """Return the columns of Docs."""
@@ -284,7 +285,7 @@ class DocModel:
 
     def read(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
         """Return the columns of Docs that will be encoded next; their vocab need not be the component's."""
-        self._words = docs[0].vocab if docs else self._words
+        self.words = docs[0].vocab if docs else self.words
         return self.columns_of(docs, columns)
 
     def encode(self, docs: list[Doc]) -> tuple[Encoded, DocColumns]:
@@ -339,8 +340,8 @@ class DocModel:
         columns = self.columns_of(docs, self.encoder.columns)
         with self.lock:  # words and sums met for the first time are added to shared tables
             crf, encoder, labels = self.crf, self.encoder, self.labels
-            vocab: Any = docs[0].vocab if docs else self._words
-            self._words = vocab
+            vocab: Any = docs[0].vocab if docs else self.words
+            self.words = vocab
             if vocab.in_memory_zone:
                 encoder.trim(ZONE_BYTES, crf.cached_bytes)
             source = crf.source(encoder.encode(columns.text))

@@ -65,8 +65,8 @@ class DocPosterior:
         self._scheme, self._decode, self._check = labels.annotation.scheme, decode, check
 
     @property
-    def posterior(self) -> Posterior:
-        """The distribution of all labels.  RAISES ConfigError: If the model is normalised at each token."""
+    def distribution(self) -> Posterior:
+        """P(labels | texts) of all Docs together.  RAISES ConfigError: If the model is normalised at each token."""
         self._check()
         return self._posterior
 
@@ -101,11 +101,11 @@ class DocPosterior:
 
     def probabilities_at(self, temperature: float) -> NDArray[np.float64]:
         """Return the probabilities of `all_spans` [S] at another temperature; which spans there are stays the same."""
-        posterior = self.posterior._replace(temperature=temperature)
+        distribution = self.distribution._replace(temperature=temperature)
         if self._scheme is None:
-            return posterior.label_probabilities(self.all_labels)
+            return distribution.label_probabilities(self.all_labels)
         spans = self.all_spans
-        return posterior.span_probabilities(self.all_labels, spans.start, spans.end)
+        return distribution.span_probabilities(self.all_labels, spans.start, spans.end)
 
     # Doc by Doc
 
@@ -125,19 +125,19 @@ class DocPosterior:
 
     def marginals(self) -> list[Floats]:
         """Return P(tag of token t | text) as [tokens, L]."""
-        return self._by_doc(self.posterior.marginals())
+        return self._by_doc(self.distribution.marginals())
 
     def log_probabilities(self) -> NDArray[np.float64]:
         """Return the log-probability of each Doc's predicted labels [docs]."""
-        return self._sums(self.posterior.log_probabilities(self.all_labels))
+        return self._sums(self.distribution.log_probabilities(self.all_labels))
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each Doc's labels [docs], in nats."""
-        return self._sums(self.posterior.entropies())
+        return self._sums(self.distribution.entropies())
 
     def nbest(self, k: int) -> list[list[Labelling]]:
         """Return the k best labellings of each Doc, or all there are.  RAISES ConfigError: If k is less than 1."""
-        labels, scores = self.posterior.nbest(k).merged(self.offsets, self._sequence_bounds)
+        labels, scores = self.distribution.nbest(k).merged(self.offsets, self._sequence_bounds)
         return [
             [Labelling(labels[i, first:last], score) for i, score in enumerate(of_doc) if score > -np.inf]
             for (first, last), of_doc in zip(pairwise(self.doc_offsets.tolist()), scores.T.tolist(), strict=True)
@@ -157,15 +157,15 @@ class DocPosterior:
         """Return the probability of a span with these tags from token `start` of all Docs on; 0 for unknown tags."""
         if not set(tags) <= set(self.tags):
             return 0.0
-        labels, end = np.zeros(self.posterior.n_tokens, np.int32), start + len(tags)
+        labels, end = np.zeros(self.distribution.n_tokens, np.int32), start + len(tags)
         labels[start:end] = [self.tags.index(tag) for tag in tags]
-        return float(self.posterior.span_probabilities(labels, np.array([start]), np.array([end]))[0])
+        return float(self.distribution.span_probabilities(labels, np.array([start]), np.array([end]))[0])
 
     def sample(self, n: int, seed: int = 0) -> list[Ints]:
         """Return n labellings of each Doc [n, tokens], by their probability.  RAISES ConfigError: If n is negative."""
         if n < 0:
             raise ConfigError(f"The number of samples must be 0 or more, but {n} was given.")
-        drawn = self.posterior.sample(n, np.random.default_rng(seed))
+        drawn = self.distribution.sample(n, np.random.default_rng(seed))
         return np.split(drawn, self.doc_offsets[1:-1], axis=1)
 
     @property

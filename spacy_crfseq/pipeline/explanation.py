@@ -118,17 +118,17 @@ class Explanation(NamedTuple):
 
 
 class Explainer:
-    """Explains the predictions of a component with its present weights; `posterior` is `CRFComponent.posterior`."""
+    """Explains the predictions of a component with its present weights; `posterior_of` is `CRFComponent.posterior`."""
 
     def __init__(
         self,
         name: str,
-        ask: Callable[..., DocPosterior],
+        posterior_of: Callable[..., DocPosterior],
         annotation: Annotation,
         crf: LinearChainCRF,
         reader: FeatureReader,
     ) -> None:
-        self._name, self._ask, self._annotation = name, ask, annotation
+        self._name, self._posterior_of, self._annotation = name, posterior_of, annotation
         self._crf, self._reader, self._weights = crf, reader, entries(crf)
 
     def explain(
@@ -145,7 +145,7 @@ class Explainer:
         missing = [token for token in tokens or () if not 0 <= token < len(doc)]
         if missing:
             raise DataError(f"There is no token {missing[0]}: the document has {len(doc)} tokens, counted from 0.")
-        answers = self._ask([doc], preset=preset)
+        answers = self._posterior_of([doc], preset=preset)
         rivals = None if against is None else numbers_of([against], self._annotation, answers.tags)
         text = _Text(self, doc, answers)
         wanted = range(len(doc)) if tokens is None else sorted(set(tokens))
@@ -166,18 +166,18 @@ class _Text:
 
     def __init__(self, explainer: Explainer, doc: Doc, answers: DocPosterior) -> None:
         crf, reader = explainer._crf, explainer._reader
-        self.posterior: Posterior = answers.posterior
+        self.distribution: Posterior = answers.distribution
         self.crf, self.doc, self.tags, self.labels = crf, doc, answers.tags, answers.all_labels
-        self.marginals = self.posterior.marginals()
+        self.marginals = self.distribution.marginals()
         active = reader.active([doc])
-        source, offsets = self.posterior.source, self.posterior.offsets
+        source, offsets = self.distribution.source, self.distribution.offsets
         self.words = source.words if isinstance(source, MaskedSource) else None
         whole = (0, len(offsets) - 1)
         bare = source.source if isinstance(source, MaskedSource) else source
         added = bare.rest(whole) if isinstance(bare, SumSource) else None
         self.addends = Addends(crf, active, offsets, self.words, explainer._weights, added)
         scores, _ = source.forward(whole)
-        self.best = BestThrough(scores.constrained(self.posterior.constraints, self.posterior.allowed), offsets)
+        self.best = BestThrough(scores.constrained(self.distribution.constraints, self.distribution.allowed), offsets)
         self.names: dict[tuple[int, int], list[str]] = {}
         self.unknown: list[list[str]] = [[] for _ in doc]
         for block, (kind, found) in enumerate(zip((UNIGRAM, BIGRAM), active, strict=True)):
@@ -223,7 +223,7 @@ class _Text:
     def _objection(self, token: int, rival: int) -> str:
         if self.best.scores[token, rival] > -inf:
             return ""
-        allowed, words = self.posterior.allowed, self.words
+        allowed, words = self.distribution.allowed, self.words
         if allowed is not None and not allowed[token, rival]:
             return "ruled out by what is known of the text beforehand"
         dictionary = self.crf.dictionary

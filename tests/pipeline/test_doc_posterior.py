@@ -6,6 +6,7 @@ import itertools
 import pickle
 import re
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -117,16 +118,83 @@ def test_a_span_that_was_not_predicted_has_a_score() -> None:
     assert Span(doc, 2, 4, "ORG")._.crf_score == pytest.approx(wanted, abs=1e-9)
     doc[3].is_sent_start = True
     assert Span(doc, 2, 4, "ORG")._.crf_score == 0.0
-    assert np.isnan(Span(doc, 0, 1, "SHIP")._.crf_score), "a label that no component knows"
+    assert Span(doc, 0, 1, "SHIP")._.crf_score is None, "a label that no component has"
 
 
 def test_extension_attributes_without_a_component() -> None:
     trained("crf_ner")
     doc = bare_doc(spacy.blank("xx"), WORDS)
-    with pytest.raises(ConfigError, match="no trained crf_ner or crf_chunker is loaded"):
+    with pytest.raises(ConfigError, match="no trained crf_ner or crf_chunker has annotated this document"):
         _ = Span(doc, 0, 1, "PER")._.crf_score
-    with pytest.raises(ConfigError, match="0 taggers"):
+    with pytest.raises(ConfigError, match="no trained crf_tagger has annotated this document"):
         _ = doc[0]._.crf_score
+
+
+def scores_of(doc: Doc) -> list[float | None]:
+    spans = [*doc.ents, *doc.spans.get("chunks", ())]
+    return [span._.crf_score for span in spans] or [token._.crf_score for token in doc]
+
+
+def moved(nlp: Language, how: str, tmp_path: Path) -> Language:
+    """Return a pipeline whose only component came there in some way."""
+    other, [name] = spacy.blank("xx"), nlp.pipe_names
+    if how == "pickled":
+        return pickle.loads(pickle.dumps(nlp))
+    if how == "copied":
+        other = deepcopy(nlp)
+    elif how == "loaded":
+        nlp.to_disk(tmp_path)
+        other = spacy.load(tmp_path)
+    elif how == "replaced":
+        other.add_pipe(name)
+        other.remove_pipe(name)
+        other.add_pipe(name, source=nlp)
+    else:
+        other.add_pipe(name, source=nlp)
+        if how == "renamed":
+            other.rename_pipe(name, "mine")
+    return other
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("how", ["sourced", "renamed", "replaced", "pickled", "copied", "loaded"])
+def test_scores_from_a_component_that_came_from_elsewhere(factory: str, how: str, tmp_path: Path) -> None:
+    nlp = trained(factory, **WEAK)
+    expected = [scores_of(nlp(doc)) for doc in inputs(nlp, factory)[:3]]
+    other = moved(nlp, how, tmp_path)
+    found = [scores_of(other(doc)) for doc in inputs(other, factory)[:3]]
+    for these, those in zip(found, expected, strict=True):
+        assert these == pytest.approx(those)
+
+
+def test_pipelines_that_share_a_vocab_score_their_own_docs() -> None:
+    sure, weak = trained("crf_ner"), trained("crf_ner", **WEAK)
+    shared = spacy.blank("xx", vocab=sure.vocab)
+    shared.add_pipe("crf_ner", source=weak)
+    text = " ".join(WORDS)
+    for nlp in (sure, shared):
+        for ent in (doc := nlp(text)).ents:
+            assert ent._.crf_score == pytest.approx(span_probability(pipe_of(nlp), ent))
+        assert doc.ents
+    assert sure(text).ents[0]._.crf_score > shared(text).ents[0]._.crf_score + 0.01
+    untouched = sure.make_doc(text)
+    with pytest.raises(ConfigError, match=r"'crf_ner', 'crf_ner' have the label 'PER'"):
+        _ = Span(untouched, 0, 1, "PER")._.crf_score
+
+
+def test_two_components_that_could_be_meant_are_named() -> None:
+    nlp = trained("crf_ner")
+    nlp.add_pipe("crf_ner", name="second", source=trained("crf_ner", **WEAK))
+    [first, *_] = nlp(" ".join(WORDS)).ents
+    with pytest.raises(ConfigError, match=r"'crf_ner', 'second' have the label"):
+        _ = first._.crf_score
+
+
+def test_the_label_of_a_ruler_has_no_score() -> None:
+    nlp = trained("crf_ner")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "SHIP", "pattern": "Titanic"}])
+    [ship] = nlp("the Titanic").ents
+    assert (ship.label_, ship._.crf_score) == ("SHIP", None)
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
@@ -415,7 +483,7 @@ def test_the_score_of_a_tag_that_was_there() -> None:
     pipe = pipe_of(nlp)
     marginals = pipe.marginals(pipe(doc))
     assert [token.tag_ for token in doc[:2]] == ["unheard", "NNP"]
-    assert doc[0]._.crf_score == 0
+    assert doc[0]._.crf_score is None, "a tag that the tagger does not have"
     expected = [marginals[i, pipe.tags.index(doc[i].tag_)] for i in (1, 2, 3)]
     assert [token._.crf_score for token in doc[1:]] == pytest.approx(expected)
 

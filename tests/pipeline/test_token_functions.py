@@ -120,7 +120,7 @@ def test_explanations(features: dict[str, Any]) -> None:
     assert {"F[0]=word.lower()=bob", "F[0]=BOS", "SHAPE[0]=Xxx"} <= {one.name for one in first.contributions}
     assert "F[0]=word.lower()=quux" in explanation.tokens[2].unknown
     assert "F[-1]=BOS" in {one.name for one in explanation.tokens[1].contributions if one.token == 1}
-    scores = pipe_of(nlp).posterior([doc]).posterior.source.forward((0, 1))[0]
+    scores = pipe_of(nlp).posterior([doc]).distribution.source.forward((0, 1))[0]
     labels = [pipe_of(nlp).tags.index(label) for label in explanation.labels]
     total = reference.path_score(reference.sequence(scores, 0, len(doc)), labels)
     assert explanation.score == pytest.approx(total, abs=1e-4)
