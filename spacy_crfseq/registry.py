@@ -7,12 +7,74 @@ Importing this module costs a millisecond and imports neither spaCy nor numba.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import signature
+from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 import catalogue
 
+from .errors import ConfigError
+
 KINDS = ("losses", "regularizers", "optimizers", "decoders", "features", "potentials", "costs")
 NAMES = tuple(f"crf_{kind}" for kind in KINDS)
 
-ALL: dict[str, Any] = {name: catalogue.create("spacy", name, entry_points=True) for name in NAMES}
+
+def _is(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+
+
+def _is_int(value: Any) -> bool:
+    return _is(Integral)(value) and abs(value) < 2**63
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
+
+
+_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "int": (_is_int, "a whole number of 64 bits"),
+    "float": (_is(Real), "a number"),
+    "bool": (_is(bool), "true or false"),
+    "str": (_is(str), "a text"),
+    "Path | str": (_is(str, PathLike), "the name of a file"),
+    "list[str] | tuple[str, ...]": (_are_texts, "a list of texts"),
+}
+"""For an annotation, whether a value fits, and what it must be in words."""
+
+
+class Registry(catalogue.Registry):  # type: ignore[misc]
+    """Functions that check the types of their settings: spaCy's own check lets "1" pass for a number, for instance."""
+
+    def get(self, name: str) -> Any:
+        """Return the function of a name; RAISES RegistryError: If there is none."""
+        function = super().get(name)
+        annotations = {each.name: each.annotation for each in signature(function).parameters.values()}
+
+        @wraps(function, updated=())
+        def checked(*args: Any, **settings: Any) -> Any:
+            check_types(name, annotations, settings)
+            return function(*args, **settings)
+
+        return checked
+
+    def find(self, name: str) -> dict[str, Any]:
+        """Return where the function of a name is written, not where it is checked."""
+        found: dict[str, Any] = catalogue.Registry(self.namespace, self.entry_points).find(name)
+        return found
+
+
+def check_types(where: str, annotations: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a setting that is annotated as one of Python's plain types and has a value of another."""
+    for name, value in settings.items():
+        annotation = annotations.get(name)
+        key = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+        fits, words = _TYPES.get(key, (_is(object, bool), ""))
+        if not fits(value):
+            raise ConfigError(f"{where}: {name} must be {words}, but {value!r} was given.")
+
+
+ALL: dict[str, Any] = {name: Registry(("spacy", name), entry_points=True) for name in NAMES}
 losses, regularizers, optimizers, decoders, features, potentials, costs = ALL.values()

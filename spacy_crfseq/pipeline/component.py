@@ -18,6 +18,7 @@ from spacy.vocab import Vocab
 from ..errors import ConfigError
 from ..features.plan import column_names
 from ..model import LinearChainCRF
+from ..registry import check_types
 from ..training.compatibility import check_global
 from ..training.fit import FitResult, Progress
 from ..types import Floats
@@ -54,6 +55,8 @@ class CRFComponent(TrainablePipe):
         scorer: Callable[..., Any] | None = None,
     ) -> None:
         method.check(name)
+        own = {"threshold": threshold, "scores": scores}
+        check_types(f"[components.{name}]", {"threshold": "float", "scores": "bool"}, own)
         if not 0 <= threshold <= 1:
             raise ConfigError(f"[components.{name}]: threshold is a probability, 0 to 1, but {threshold} was given.")
         self.vocab, self.name, self.scorer = vocab, name, scorer

@@ -167,7 +167,7 @@ class DocModel:
         self._use(crf)
         self._origins, self._largest = None, largest
         if names is None:
-            self._origins = Origins(encoder, self._strings or {}, self._words)
+            self._origins = Origins(encoder, self._strings or {}, self.words)
             names = self._origins.all_names() if self.method.keep_names else []
         self.feature_names, self._strings = names, None
 

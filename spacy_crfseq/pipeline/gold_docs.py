@@ -20,6 +20,7 @@ from spacy.vocab import Vocab
 
 from ..corpora import UPOS, Sentence, check_scheme
 from ..errors import ConfigError, DataError, FormatError, suggest
+from ..registry import check_types
 from ..schemes import OUTSIDE, Span, decode_lenient, find_invalid, split_tag
 from .evidence import WEIGHT_KEY
 
@@ -52,6 +53,7 @@ class CorpusLayout:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
+        check_types("corpus reader", self.__annotations__, vars(self))
         check_setting("unit", self.unit, _UNITS)
         check_setting("on_invalid", self.on_invalid, _ON_INVALID)
         for name in self.given:

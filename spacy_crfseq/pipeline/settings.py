@@ -75,10 +75,12 @@ class Method(NamedTuple):
         """Refuse settings that cannot work.  RAISES ConfigError: With the setting and what to write instead."""
         from ..features.sets import FeatureSet
         from ..features.template_file import TemplateFile
+        from ..registry import check_types
         from ..training.compatibility import check_plugins
         from ..types import TokenPotential
 
         where = f"[components.{component}]"
+        check_types(where, self.__annotations__, self._asdict())
         if not isinstance(self.features, FeatureSet | TemplateFile):
             raise ConfigError(f"{where}: features must name a feature set, for example spacy_crfseq.Templates.v1.")
         for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):

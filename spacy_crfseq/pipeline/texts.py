@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -144,13 +145,28 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
     """
     from .tasks.ner import begin_stray_entities, describe_stray
 
+    binary, done = _read_docbin(source), 0
     n_stray, first = 0, ""
-    for number, doc in enumerate(_read_docbin(source).get_docs(vocab), start=1):
-        if stray := begin_stray_entities(doc):
-            n_stray, first = n_stray + 1, first or f"{source}, doc {number}: {describe_stray(doc, stray[0])}"
-        yield doc
+    try:
+        for doc in binary.get_docs(vocab):
+            _check_names(doc)
+            if stray := begin_stray_entities(doc):
+                n_stray, first = n_stray + 1, first or f"{source}, doc {done + 1}: {describe_stray(doc, stray[0])}"
+            yield doc
+            done += 1
+    except Exception as error:  # whatever spaCy raises on entries that do not fit each other
+        raise FormatError(source, done + 1, f"this Doc is damaged ({error}). Write the file again.") from error
     if n_stray:
         warnings.warn(f"{first} This file has {n_stray:,} such docs.", stacklevel=2)
+
+
+def _check_names(doc: Doc) -> None:
+    """Raise KeyError where the string of a value is not known, which spaCy does when it is used."""
+    from spacy.attrs import DEP, ENT_TYPE, LEMMA, MORPH, ORTH, TAG
+
+    values: set[Any] = set(doc.to_array([ORTH, TAG, LEMMA, DEP, ENT_TYPE, MORPH]).ravel().tolist())
+    for value in values.union(span.label for span in chain(*doc.spans.values())):
+        doc.vocab.strings[value]
 
 
 def _from_docbin(path: Path, start: Place) -> Iterator[Piece]:
@@ -166,13 +182,16 @@ def _from_docbin(path: Path, start: Place) -> Iterator[Piece]:
         table, place = binary.tokens[number], Place(number + 1, number + 1)
         try:
             words = [text_of[orth] for orth in table[:, words_at].tolist()]
+            spaces = None if binary.flags[number].get("has_unknown_spaces") else binary.spaces[number].ravel().tolist()
+            marks = [] if starts_at is None else table[:, starts_at].tolist()
+            starts: list[bool | None] | None = [{0: None, 1: True}.get(mark, False) for mark in marks]
+            attributes = _noted(binary.user_data[number])
         except KeyError:
             yield FormatError(path, number + 1, "the file lacks the words of this Doc."), place
             continue
-        spaces = None if binary.flags[number].get("has_unknown_spaces") else binary.spaces[number].ravel().tolist()
-        marks = [] if starts_at is None else table[:, starts_at].tolist()
-        starts: list[bool | None] | None = [{0: None, 1: True}.get(mark, False) for mark in marks]
-        attributes = _noted(binary.user_data[number])
+        except Exception as error:  # msgpack raises many kinds on foreign bytes
+            yield FormatError(path, number + 1, f"this Doc is damaged ({error})."), place
+            continue
         yield Record(number + 1, "", words, spaces, starts if any(marks) else None, attributes=attributes), place
 
 
@@ -185,12 +204,20 @@ def _noted(user_data: bytes | None) -> Any:
 
 
 def _read_docbin(source: Path) -> Any:
+    from spacy.attrs import NAMES, ORTH
     from spacy.tokens import DocBin
 
     if not source.is_file():
         raise FormatError(source, 0, f"no such file (looked from {Path.cwd()}).")
     try:
-        return DocBin().from_disk(source)
+        binary = DocBin().from_disk(source)
+        parts = (binary.spaces, binary.cats, binary.flags, binary.span_groups, binary.user_data)
+        if any(not isinstance(part, list) or len(part) != len(binary) for part in (binary.tokens, *parts)):
+            raise ValueError("its entries do not fit each other")
+        attributes: list[Any] = binary.attrs
+        if ORTH not in attributes or not all(type(one) is int and 0 < one < len(NAMES) for one in attributes):
+            raise ValueError("its attributes are not those of tokens")
+        return binary
     except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
         what = "this is no file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
         raise FormatError(source, 0, f"{what}--format (--from of convert): {', '.join(PRESETS)}.") from error
