@@ -7,7 +7,7 @@ at template by template, and its optimizers are tried on samples.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -15,11 +15,13 @@ import typer
 from spacy import util
 
 from ..corpora import CUSTOM, DOCBIN, Preset, Sentence, check_file, get_preset, guess, read_columns, read_conllu
-from ..corpora.layouts import COLUMNS_HELP, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
-from ..corpora.presets import DOCS
+from ..corpora.annotations import Notes, read_annotations
+from ..corpora.layouts import COLUMNS_HELP, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout, told_by_ending
+from ..corpora.presets import ANNOTATIONS, DOCS
 from ..errors import ConfigError, CrfError, DataError, FormatError
-from ..evaluation.corpus import PLAIN, Part, count, overlap
+from ..evaluation.corpus import KEPT, PLAIN, Part, count, overlap
 from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
+from ..pipeline.readers import tokenizer_of
 from ..pipeline.texts import load_docs
 from ..schemes import encode
 from . import _options as options
@@ -90,12 +92,16 @@ class How(NamedTuple):
 
 
 class Source(NamedTuple):
-    """How a config reads a corpus: its layout, whether it refuses invalid tags, columns learnt, the key of chunks."""
+    """How a config reads a corpus: its layout, whether it refuses invalid tags, columns learnt, the key of chunks.
+
+    nlp: The language and the tokenizer of the config.
+    """
 
     layout: Preset | None = None
     strict: bool = False
     labels: tuple[str, ...] | None = None
     key: str = "chunks"
+    nlp: Mapping[str, Any] = {"lang": "xx"}
 
 
 def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> Report:
@@ -106,7 +112,8 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     """
     how = how or How()
     source = _source(how.config) if how.config else Source()
-    explicit = how.format_name or how.columns or source.layout is None
+    told = told_by_ending(file) == ANNOTATIONS.name  # whatever reader the config has
+    explicit = how.format_name or how.columns or source.layout is None or told
     layout = corpus_layout(file, how.format_name, how.columns, how.scheme) if explicit else source.layout
     assert layout is not None
     files = {"train": file, **({"dev": dev} if dev else {})}
@@ -115,7 +122,9 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     for name, path in files.items():
         check_file(path)
         broken[name] = Errors()
-        parts[name] = _count(path, layout, source, broken[name])
+        notes = Notes()
+        parts[name] = _count(_sentences(path, layout, source, broken[name], notes), layout, source)
+        findings += [Finding("warn", text, tuple(places)) for text, places in notes.messages(path, KEPT)]
         findings += _of_errors(path, layout, broken[name])
         if parts[name].lengths:
             between = ", doc " if layout.name == DOCBIN else ":"
@@ -138,21 +147,26 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     return Report(layout, files, parts, broken, components, expense, findings)
 
 
-def _count(path: Path, layout: Preset, source: Source, broken: Errors) -> Part:
+def _count(sentences: Iterator[Sentence], layout: Preset, source: Source) -> Part:
     wanted = source.labels or tuple(name for name in LABELS if name in layout.columns)
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
     schemes = {name: scheme if name in SPANS else PLAIN for name in wanted}
-    part = count(_sentences(path, layout, source.key, broken), schemes)
+    part = count(sentences, schemes)
     used = {name: column for name, column in part.columns.items() if column.labels}
     if source.labels is None and used:  # what a format may hold and this file does not is no mistake
         part.columns = used
     return part
 
 
-def _sentences(path: Path, layout: Preset, key: str, broken: Errors) -> Iterator[Sentence]:
+def _sentences(
+    path: Path, layout: Preset, source: Source, broken: Errors, notes: Notes | None = None
+) -> Iterator[Sentence]:
     try:
         if layout.name == DOCBIN:
-            yield from _of_docs(path, key, broken)
+            yield from _of_docs(path, source.key, broken)
+        elif layout.name == ANNOTATIONS.name:
+            nlp = util.load_model_from_config({"nlp": {**source.nlp, "pipeline": []}}, auto_fill=True)
+            yield from read_annotations(path, tokenizer_of(nlp), notes, broken)
         elif layout.name == "conllu":
             yield from read_conllu(path, broken)
         else:
@@ -176,7 +190,7 @@ def _of_docs(path: Path, key: str, broken: Errors) -> Iterator[Sentence]:
         starts = [i for i, token in enumerate(doc) if i == 0 or token.is_sent_start]
         for start, end in zip(starts, [*starts[1:], len(doc)], strict=True):
             cut = {name: values[start:end] for name, values in columns.items()}
-            yield Sentence(words[start:end], cut, None, number, number, {})
+            yield Sentence(words[start:end], cut, None, number, number, {}, on_one_line=True)
 
 
 def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
@@ -225,7 +239,9 @@ def _source(config_path: Path) -> Source:
     layouts = {
         "spacy_crfseq.ConllReader.v1": Preset(CUSTOM, columns, scheme, encoding, columns[-1]),
         "spacy_crfseq.ConlluReader.v1": get_preset("conllu"),
+        "spacy_crfseq.AnnotationReader.v1": ANNOTATIONS,
         "spacy.Corpus.v1": DOCS,
     }
     strict = block.get("on_invalid", "error") == "error" and "spacy_crfseq.ConllReader" in block.get("@readers", "")
-    return Source(layouts.get(block.get("@readers")), strict, tuple(labels) or None, key)
+    nlp = {name: value for name, value in config.get("nlp", {}).items() if name in ("lang", "tokenizer")}
+    return Source(layouts.get(block.get("@readers")), strict, tuple(labels) or None, key, nlp)
