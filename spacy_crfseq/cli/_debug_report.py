@@ -12,6 +12,7 @@ from ..evaluation.corpus import Part, lengths_of, overlap
 from ..evaluation.corpus_findings import Finding
 from ._console import cut, printer
 from ._prospects import Component, Expense
+from ._suspects import Suspects
 
 SHOWN = 10
 """Errors of a file that are shown."""
@@ -47,6 +48,7 @@ class Report(NamedTuple):
     components: dict[str, Component]
     expense: Expense | None
     findings: list[Finding]
+    suspects: Suspects | None = None
 
     @property
     def failed(self) -> bool:
@@ -62,6 +64,7 @@ class Report(NamedTuple):
             "errors": {name: {"count": one.count, "first": one.first} for name, one in self.errors.items()},
             "components": {name: component.as_json() for name, component in self.components.items()},
             "cost": self.expense and self.expense._asdict(),
+            "label_errors": self.suspects and self.suspects.as_json(),
             "findings": [finding._asdict() for finding in self.findings],
             "ok": not self.failed,
         }
@@ -77,6 +80,8 @@ def print_report(report: Report) -> None:
         _print_component(say, name, component)
     if report.expense is not None:
         _print_cost(say, report)
+    if report.suspects is not None:
+        _print_suspects(say, report.suspects)
     for name, errors in report.errors.items():
         if errors.count > 1:
             say.divider(f"{report.files[name]}: {errors.count:,} lines cannot be read")
@@ -157,3 +162,13 @@ def _print_cost(say: Any, report: Report) -> None:
     memory = "" if report.expense.megabytes is None else f"{report.expense.megabytes:,.0f} MB of memory"
     rows.append(("together", memory, "", f"{report.expense.encoding + report.expense.training:.0f} s"))
     say.table(rows, aligns=("l", "r", "r", "r"))
+
+
+def _print_suspects(say: Any, suspects: Suspects) -> None:
+    for name, found in suspects.worst.items():
+        say.divider(f"{name}: annotation to look at, the most suspicious first")
+        for one in found:
+            odds = f"({one.p_gold:.2g}), predicted {one.predicted} ({one.p_predicted:.2f})"
+            print(f"{one.where}: annotated {one.gold} {odds}", f"    {one.text}", sep="\n")
+        count, took = suspects.counts[name], f"{suspects.folds} trainings, {suspects.seconds:.0f} s"
+        print(f"{len(found):,} of {count:,} places where a model that was not trained on them disagrees; {took}.")

@@ -68,6 +68,14 @@ def look_at_config(
     config: Path, file: Path, dev: Path | None, with_cost: bool
 ) -> tuple[dict[str, Component], Expense | None]:
     """Set a config up on the corpus and look at each of its components."""
+    with aside():
+        setup = set_up_on(config, file, dev)
+        costs, expense = _costs(setup) if with_cost else ({}, None)
+        return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
+
+
+def set_up_on(config: Path, file: Path, dev: Path | None) -> Setup:
+    """Set a config up on a corpus in the place of its own."""
     from .fit import load_config, set_up_from
 
     blocks = util.load_config(config, interpolate=False).get("training", {})
@@ -75,14 +83,11 @@ def look_at_config(
         f"{blocks.get('train_corpus', 'corpora.train')}.path": str(file),
         f"{blocks.get('dev_corpus', 'corpora.dev')}.path": str(dev) if dev else None,
     }
-    with _aside():
-        setup = set_up_from(load_config(config, overrides))
-        costs, expense = _costs(setup) if with_cost else ({}, None)
-        return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
+    return set_up_from(load_config(config, overrides))
 
 
 @contextmanager
-def _aside() -> Iterator[None]:
+def aside() -> Iterator[None]:
     """Keep messages of training out of the report; its warnings are findings here."""
     with open(os.devnull, "w") as nowhere, warnings.catch_warnings():  # noqa: PTH123
         warnings.simplefilter("ignore")

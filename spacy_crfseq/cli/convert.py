@@ -29,6 +29,7 @@ from ..corpora import (
 from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
 from ..corpora.layouts import COLUMNS, SCHEMES, check_choice
 from ..corpora.outputs import check_output_file
+from ..corpora.presets import ANNOTATIONS
 from ..errors import ConfigError, DataError
 from ..files import replacing
 from ..pipeline.texts import load_docs
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 CRFSUITE = "crfsuite"
 CHUNKS_KEY = "chunks"
-_SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE)
+_SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE, ANNOTATIONS.name)
 _TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))
 
 
@@ -57,7 +58,7 @@ def convert_cli(
     target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write")],
     from_: Annotated[str, typer.Option("--from", "-f", help=f"Format of INPUT: {', '.join(_SOURCES)}")],
     to: Annotated[str, typer.Option("--to", "-t", help=f"Format of OUTPUT: {', '.join(_TARGETS)}")],
-    lang: Annotated[str, typer.Option("--lang", "-l", help="Language code, for DocBin files")] = "en",
+    lang: Annotated[str, typer.Option("--lang", "-l", help="Language code, for DocBin and JSONL files")] = "en",
     scheme: Annotated[
         str, typer.Option("--scheme", "-s", help="Tags of spans in OUTPUT: IOB1, IOB2 or BILUO")
     ] = "IOB2",
@@ -77,10 +78,11 @@ def convert_cli(
     word: Annotated[str, typer.Option(help="For --from crfsuite: how the attribute begins that is the word")] = WORD,
     force: options.Force = False,
 ) -> None:
-    """Convert a corpus between CoNLL column files, CoNLL-U, CRFsuite's attribute files and spaCy's binary format.
+    """Convert a corpus: column files, CoNLL-U, CRFsuite's attribute files, exports of annotation tools, DocBin.
 
     conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
-    ent; columns what --columns names, "_" being left out. Columns that OUTPUT has no room for are left out. Docs from
+    ent; columns what --columns names, "_" being left out; jsonl is an export of Prodigy, doccano or Label Studio, whose
+    texts are tokenized with the rules of --lang. Columns that OUTPUT has no room for are left out. Docs from
     attribute files keep their attributes as doc._.crf_attributes. OUTPUT appears only when it is complete.
 
     \b
@@ -93,6 +95,8 @@ def convert_cli(
           --columns word,tag,_,ent --to spacy
       python -m spacy crfseq convert train.crfsuite train.spacy \\
           --from crfsuite --to spacy
+      python -m spacy crfseq convert annotated.jsonl train.spacy \\
+          --from jsonl --to spacy --lang es
     """
     with reported_errors():
         names = tuple(name.strip() for name in columns.split(",")) if columns else ()
@@ -123,7 +127,7 @@ class Settings(NamedTuple):
             return Preset(CUSTOM, self.columns, "IOB2", "utf8", "")
         if self.source == CRFSUITE:
             return Preset(CRFSUITE, ("word", self.labels), "IOB2", "utf8", self.labels)
-        return PRESETS[self.source]
+        return ANNOTATIONS if self.source == ANNOTATIONS.name else PRESETS[self.source]
 
 
 def convert(source: Path, target: Path, settings: Settings, *, force: bool = False) -> int:
@@ -184,8 +188,22 @@ def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
         return read_conllu(source)
     if settings.source == CRFSUITE:
         return (sentence_of(found, settings.labels, settings.word) for found in read_crfsuite(source))
+    if settings.source == ANNOTATIONS.name:
+        return _annotated(source, settings)
     layout = settings.layout
     return read_columns(source, layout.columns, encoding=settings.encoding or layout.encoding)
+
+
+def _annotated(source: Path, settings: Settings) -> Iterator[Sentence]:
+    """Yield the texts of an export without tokens of white space, which columns cannot hold."""
+    import spacy
+
+    from ..pipeline.readers import annotated_sentences
+
+    for sentence in annotated_sentences(spacy.blank(settings.lang), source):
+        kept = [i for i, word in enumerate(sentence.words) if not word.isspace()]
+        tags = [sentence.columns["ent"][i] for i in kept]
+        yield sentence._replace(words=[sentence.words[i] for i in kept], columns={"ent": tags}, spaces=None, document=0)
 
 
 def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) -> Iterator[Sentence]:
@@ -206,12 +224,19 @@ def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) ->
 def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
     import spacy
 
-    from ..pipeline.readers import create_conll_reader, create_conllu_reader, create_crfsuite_reader
+    from ..pipeline.readers import (
+        create_annotation_reader,
+        create_conll_reader,
+        create_conllu_reader,
+        create_crfsuite_reader,
+    )
 
     if settings.source == DOCBIN:
         raise ConfigError("--from spacy --to spacy would only copy the file.")
     if settings.source == "conllu":
         reader: Reader = create_conllu_reader(source, [], settings.unit)
+    elif settings.source == ANNOTATIONS.name:
+        reader = create_annotation_reader(source)
     elif settings.source == CRFSUITE:
         scheme = settings.from_scheme or "IOB2"
         reader = create_crfsuite_reader(source, settings.labels, scheme, settings.word, CHUNKS_KEY, settings.on_invalid)

@@ -7,10 +7,11 @@ the order of the pipeline; the predictions of those in ``[training.annotating_co
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence, Set
-from functools import reduce
+from collections.abc import Callable, Generator, Iterable, Sequence, Set
+from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
+from ..training.folds import folds
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
     from thinc.api import Config
 
     from ..pipeline.component import CRFComponent
+    from ..training.dataset import Dataset
     from ..training.fit import FitResult
+    from ..types import Offsets
 
 BEST, LAST, LOG = "model-best", "model-last", "log.jsonl"
 _SEE = "Use 'python -m spacy train' for pipelines with other trainable components"
@@ -46,11 +50,21 @@ _SEE = "Use 'python -m spacy train' for pipelines with other trainable component
 def fit_cli(
     ctx: typer.Context,
     config_path: options.Config,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for model-best, model-last and log.jsonl")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for model-best, model-last and log.jsonl")
+    ] = None,
     code: options.Code = None,
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
     force: options.Force = False,
+    cross_validate: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="First train K models, each on all but a K-th of the training corpus, and score "
+            "them on the rest; without --output, that is all",
+        ),
+    ] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Train the CRF components of a config.
@@ -58,13 +72,29 @@ def fit_cli(
     Takes the configs of 'spacy train', with the same overrides, and writes the same folders; but works on the whole
     encoded corpus instead of spaCy's batches, which is several times faster. Ctrl-C stops and saves the best so far.
 
+    --cross-validate K prints scores for each fold, their mean and standard deviation. Folds are of whole documents (as
+    the corpus reader makes them), drawn with [training] seed; copies of a text share one. The dev corpus, if any, only
+    decides when training stops. The models of the folds are not saved; --output saves one trained on the whole corpus.
+
     \b
     Example:
       python -m spacy crfseq fit config.cfg --output training/ \\
           --paths.train train.conll --paths.dev dev.conll
+      python -m spacy crfseq fit config.cfg --cross-validate 5 \\
+          --paths.train train.conll
     """
     with training(ctx, config_path, code, verbose) as overrides:
         stopping = {"evaluate_every": evaluate_every, "patience": patience}
+        if cross_validate is not None:
+            setup = set_up_from(load_config(config_path, overrides))
+            found = list(each_fold(setup, cross_validate, evaluate_every, patience))
+            _print_folds(found, cross_validate)
+            if len(found) < cross_validate:
+                raise typer.Exit(INTERRUPTED)
+            if output is None:
+                return
+        if output is None:
+            raise ConfigError("Give --output DIR, the folder for the models, or --cross-validate K to save none.")
         outcome = fit(config_path, output, overrides=overrides, force=force, **stopping)
         _tell(outcome)
     if outcome.interrupted:
@@ -323,6 +353,104 @@ class Trainer(Walk):
         if result.history:
             self.results[name] = result
             printer().text(f"{name}: {len(result.history)} iterations; {result.reason}")
+
+
+class Fold(NamedTuple):
+    """What came of a fold.
+
+    setup (Setup): The pipeline, trained on the other folds; the next fold changes it.
+    held_out (list[Example]): Fresh examples of the documents that it was not trained on.
+    numbers (Offsets): The numbers of these documents in the corpus.
+    scores (dict): Of the pipeline on them, if they were asked for.
+    """
+
+    setup: Setup
+    held_out: list[Example]
+    numbers: Offsets
+    n_documents: int
+    scores: dict[str, Any]
+    seconds: float
+
+
+class _Silent(Walk):
+    """Trains each component without showing its progress."""
+
+    def __init__(self, setup: Setup, every: int | None, patience: int | None) -> None:
+        super().__init__(setup)
+        self._every, self._patience = every, patience
+
+    def _fit(self, name: str, pipe: CRFComponent) -> None:
+        self._fit_one(name, pipe, self._every, self._patience)
+
+
+def each_fold(
+    setup: Setup, k: int, every: int | None = None, patience: int | None = None, *, scored: bool = True
+) -> Generator[Fold, None, None]:
+    """Train the pipeline on all folds but one after another; what it is then is to be used before the next.
+
+    Ctrl-C ends it with the folds so far.  The corpus is held in memory, and encoded once where the features of a
+    document depend on nothing else.
+    RAISES CrfError: If there cannot be k folds, or a component has been trained before.
+    """
+    if setup.resumed:
+        what = ", ".join(map(repr, sorted(setup.resumed)))
+        raise ConfigError(f"--cross-validate trains from zero, but {what} comes from a trained pipeline (source).")
+    examples = list(setup.train)
+    parts = folds([example.reference.text for example in examples], k, setup.training["seed"] or 0)
+    shared: dict[str, Dataset] = {}
+    if can_share(setup):
+        encode(setup._replace(train=Corpus(lambda: examples, False)))
+        shared = {name: pipe.training.data for name, pipe in setup.to_train.items()}
+    for held in parts:
+        started = perf_counter()
+        kept = np.setdiff1d(np.arange(len(examples)), held)
+        fold = setup._replace(train=Corpus(partial(_fresh, examples, kept), setup.train.keeps))
+        if shared and all(data.n_sequences == len(examples) for data in shared.values()):
+            for name, data in shared.items():
+                setup.to_train[name].training.begin_on(data, kept)
+        else:
+            encode(fold)
+        walk = _Silent(fold, every, patience)
+        walk.run()
+        if walk.interrupted:
+            return
+        held_out = _fresh(examples, held)
+        scores = setup.nlp.evaluate(_fresh(examples, held)) if scored else {}
+        yield Fold(fold, held_out, held, len(examples), scores, perf_counter() - started)
+
+
+def can_share(setup: Setup) -> bool:
+    """Whether documents are encoded the same way whatever else is in the corpus."""
+    methods = [pipe.method for pipe in setup.to_train.values()]
+    counted = any(m.min_count > 1 or m.max_features or m.tag_dictionary_size for m in methods)
+    return not (setup.train.keeps or counted)
+
+
+def _fresh(examples: Sequence[Example], numbers: Offsets) -> list[Example]:
+    """Return examples whose predicted Docs may be annotated."""
+    from spacy.training import Example
+
+    return [Example(examples[i].predicted.copy(), examples[i].reference) for i in numbers.tolist()]
+
+
+def _print_folds(found: Sequence[Fold], k: int) -> None:
+    if len(found) < k:
+        printer().warn(f"Interrupted after {len(found)} of {k} folds")
+    if not found:
+        return
+    weighted = found[0].setup.training["score_weights"]
+    names = [name for name in weighted if all(isinstance(fold.scores.get(name), float) for fold in found)]
+    values = 100 * np.array([[fold.scores[name] for name in names] for fold in found])
+    rows = [
+        (str(i + 1), f"{fold.n_documents - len(fold.numbers):,}", f"{len(fold.numbers):,}", *map("{:.2f}".format, row))
+        for i, (fold, row) in enumerate(zip(found, values.tolist(), strict=True))
+    ]
+    rows.append(("mean", "", "", *map("{:.2f}".format, values.mean(0))))
+    if len(found) > 1:
+        rows.append(("sd", "", "", *map("{:.2f}".format, values.std(0, ddof=1))))
+    header, aligns = ("fold", "trained on", "held out", *names), ("l", *"r" * (len(names) + 2))
+    seconds = sum(fold.seconds for fold in found)
+    printer().table(rows, header=header, title=f"{k}-fold cross-validation, {seconds:.0f} s", aligns=aligns)
 
 
 def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:

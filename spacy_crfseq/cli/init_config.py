@@ -18,9 +18,19 @@ from spacy import util
 from thinc.api import Config
 
 from ..corpora import CUSTOM, DOCBIN, Preset, check_file, guess
-from ..corpora.layouts import COLUMNS_HELP, NAMES, SCHEME_HELP, as_options, check_choice, named_layout, told_by_ending
+from ..corpora.annotations import INCORRECT
+from ..corpora.layouts import (
+    COLUMNS_HELP,
+    ENDINGS,
+    NAMES,
+    SCHEME_HELP,
+    as_options,
+    check_choice,
+    named_layout,
+    told_by_ending,
+)
 from ..corpora.outputs import STDOUT, check_output_file
-from ..corpora.presets import DOCS
+from ..corpora.presets import ANNOTATIONS
 from ..errors import ConfigError, FormatError, suggest
 from ..files import replacing
 from . import _options as options
@@ -287,6 +297,8 @@ def _component(task: str, settings: Settings) -> dict[str, Any]:
     named = zip(METHOD_BLOCKS.items(), names, strict=True)
     blocks = {block: {f"@{registry}": f"spacy_crfseq.{name}.v1"} for (block, registry), name in named}
     blocks["optimizer"].update(goal.limits)
+    if settings.layout is ANNOTATIONS:
+        own["ner"]["incorrect_spans_key"] = INCORRECT
     common = {"support": "observed", "inner_iterations": goal.inner_iterations}
     return {"factory": TASKS[task], **own[task], **common, **blocks}
 
@@ -307,6 +319,8 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
     given = _given(settings)
     if layout.name == "conllu":
         return {"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given}
+    if layout is ANNOTATIONS:
+        return {"@readers": "spacy_crfseq.AnnotationReader.v1", "path": path}
     used = {"word", *given, *(column for column, task in TASK_OF.items() if task in settings.tasks)}
     return {
         "@readers": "spacy_crfseq.ConllReader.v1",
@@ -322,7 +336,8 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
 def _head(settings: Settings, output: str) -> str:
     what = {"tagger": "Part-of-speech tags", "chunker": "Chunks", "ner": "Named entities"}
     title = ", then ".join(what[task] if i == 0 else what[task].lower() for i, task in enumerate(settings.tasks))
-    layout = "spaCy's binary format" if settings.layout is DOCS else f"columns {' '.join(settings.layout.columns)}"
+    others = {DOCBIN: "spaCy's binary format", ANNOTATIONS.name: "an annotation tool's export"}
+    layout = others.get(settings.layout.name, f"columns {' '.join(settings.layout.columns)}")
     lines = [f"{title}; {layout}. Goal: {settings.goal}.", "", "Check the corpus, train, score:", ""]
     lines += [f"  {line}" for line in _commands(settings, output)]
     lines += ["", "Every method can be replaced in the call; settings follow the name of their block:", ""]
@@ -334,7 +349,7 @@ def _head(settings: Settings, output: str) -> str:
 
 def _commands(settings: Settings, output: str) -> list[str]:
     config = "config.cfg" if output == STDOUT else shlex.quote(output)
-    ending = f".{DOCBIN}" if settings.layout is DOCS else ".conllu" if settings.layout.name == "conllu" else ".conll"
+    ending = ENDINGS.get(settings.layout.name, ".conll")
     files = settings.train or f"train{ending}", settings.dev or f"dev{ending}"
     train, dev = (shlex.quote(str(file)) for file in files)
     paths = "" if settings.train and settings.dev else f" --paths.train {train} --paths.dev {dev}"
@@ -364,7 +379,7 @@ def _comments(settings: Settings) -> dict[str, str]:
     for name in ("train", "dev") if _given(settings) else ():
         comments[f"corpora.{name}.given"] = "tags are an input of the task: the text to be chunked must have them, too"
     invalid = 'tags that break the scheme are read as the CoNLL scorer does, with a warning; "error" refuses them'
-    if settings.layout.name not in (DOCBIN, "conllu"):
+    if settings.layout.name not in (DOCBIN, "conllu", ANNOTATIONS.name):
         comments.update({f"corpora.{name}.on_invalid": invalid for name in ("train", "dev")})
     for task in settings.tasks:
         texts = _method_comments(task, GOALS[settings.goal])

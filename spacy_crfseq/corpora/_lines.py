@@ -27,6 +27,7 @@ class Sentence(NamedTuple):
     line: 1-based line of the first token.
     document: 0-based number of the document in its file.
     comments: Those of the form ``# key = value``.
+    on_one_line: Whether all tokens are on one line, or in one Doc.
     """
 
     words: list[str]
@@ -35,6 +36,11 @@ class Sentence(NamedTuple):
     line: int
     document: int
     comments: dict[str, str]
+    on_one_line: bool = False
+
+    def line_of(self, token: int) -> int:
+        """Return the line of a token."""
+        return self.line if self.on_one_line else self.line + token
 
 
 def check_file(path: Path | str) -> Path:

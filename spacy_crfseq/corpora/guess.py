@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..schemes import decode_lenient, find_invalid
 from .columns import DOCSTART, IGNORED, WORD
-from .presets import CUSTOM, PRESETS, SPAN_COLUMNS, Preset
+from .presets import ANNOTATIONS, CUSTOM, PRESETS, SPAN_COLUMNS, Preset
 
 LINES = 5000
 """Lines that are read."""
@@ -18,11 +18,14 @@ CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP
 """Chunks of CoNLL-2000; other types of spans are taken for entities."""
 _SPAN_TAG = re.compile(r"O|-|[BILU]-\S+")
 _CONLLU_FIELDS = 10
+_JSON = re.compile(r"""\s*\[?\s*\{\s*"\w+"\s*:""")
 
 
 def guess(path: Path) -> Preset | None:
     """Return the layout that the first lines of a file suggest, if any; columns of unclear use are left out ("_")."""
     lines, encoding = _read(path) or ([], "")
+    if _JSON.match("\n".join(lines[:100])):
+        return ANNOTATIONS
     sentences = _sentences(lines)
     rows = [row for sentence in sentences for row in sentence]
     if not rows:

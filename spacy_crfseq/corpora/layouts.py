@@ -11,10 +11,11 @@ from ..errors import ConfigError, FormatError, suggest
 from ._lines import check_file
 from .columns import check_columns
 from .guess import guess
-from .presets import CUSTOM, DOCBIN, DOCS, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Preset, get_preset
+from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Preset, get_preset
 
-NAMES = (DOCBIN, *PRESETS)
+NAMES = (DOCBIN, *PRESETS, ANNOTATIONS.name)
 """Layouts of annotated files."""
+_OTHERS = {DOCBIN: DOCS, ANNOTATIONS.name: ANNOTATIONS}
 RAW = ("txt", "jsonl", DOCBIN)
 TEXTS = (*RAW, *PRESETS)
 """Layouts of files of texts; of corpora, the words are read."""
@@ -22,7 +23,7 @@ ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conll
 """Layouts that the ending of a file tells."""
 ZIPPED = ".gz"
 STDIN = Path("-")
-FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [what its ending tells: .spacy, .conllu]"
+FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [what its ending tells: .spacy, .conllu, .jsonl]"
 TEXTS_HELP = f"Layout of the file: {', '.join(TEXTS)} [what its ending tells]"
 _FILE = 'File of texts: one a line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy)'
 TEXTS_FILE_HELP = f"{_FILE}, or --format"
@@ -34,6 +35,8 @@ SCHEMES = ("IOB2", "IOB1", "BILUO")
 
 def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
     """Return the layout among those known that the ending of a file stands for, if any."""
+    if path.suffix == ".json" and known is NAMES:  # Label Studio's exports
+        return ANNOTATIONS.name
     return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in known), None)
 
 
@@ -93,7 +96,7 @@ def named_layout(name: str | None, columns: str | None = None, scheme: str | Non
         raise ConfigError("--scheme goes with --columns; a --format has its own.")
     if name is not None:
         check_choice("--format", name, NAMES, " format")
-        return DOCS if name == DOCBIN else PRESETS[name]
+        return _OTHERS[name] if name in _OTHERS else PRESETS[name]
     if columns is None:
         return None
     names = tuple(part.strip() for part in columns.split(","))
@@ -108,7 +111,7 @@ def named_layout(name: str | None, columns: str | None = None, scheme: str | Non
 
 def file_columns(name: str) -> tuple[str, ...]:
     """Return the columns that files of a layout may have beside words."""
-    held = DOCS.columns if name == DOCBIN else get_preset(name).columns
+    held = (_OTHERS[name] if name in _OTHERS else get_preset(name)).columns
     return tuple(column for column in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if column in held)
 
 
@@ -133,7 +136,8 @@ def reader_options(reader: Mapping[str, Any]) -> str | None:
     path, name = reader.get("path"), str(reader.get("@readers", "")).split(".")[1:2]
     if not path:
         return None
-    layout = {"Corpus": DOCBIN, "ConlluReader": "conllu"}.get(name[0] if name else "")
+    others = {"Corpus": DOCBIN, "ConlluReader": "conllu", "AnnotationReader": ANNOTATIONS.name}
+    layout = others.get(name[0] if name else "")
     if name == ["ConllReader"]:
         columns, scheme = reader.get("columns", ()), reader.get("scheme", "IOB2")
         schemes = {"IOB1": ("IOB1",), "IOB2": ("IOB2", "IOB1")}.get(scheme, ())  # what is IOB2 reads the same as IOB1

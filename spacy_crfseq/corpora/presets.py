@@ -47,6 +47,10 @@ DOCS = Preset(DOCBIN, ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS), "BILUO", "", "ent
 """What spaCy's binary files may hold."""
 
 
+ANNOTATIONS = Preset("jsonl", ("word", "ent"), "IOB2", "utf8", "ent")
+"""What exports of annotation tools hold, see `annotations`."""
+
+
 def get_preset(name: str) -> Preset:
     """Return a preset by its name; RAISES ConfigError: Naming the known ones."""
     if name not in PRESETS:

@@ -119,17 +119,28 @@ def _lines(file: Iterable[bytes], path: Path, start: Place) -> _Lines:
 
 def _entry(path: Path, number: int, line: str) -> Record | FormatError:
     try:
+        entry = parse_object(path, number, line)
+    except FormatError as error:
+        return error
+    if not isinstance(entry.get("text"), str):
+        return FormatError(path, number, 'expected an object with a string under "text".')
+    return Record(number, entry["text"], entry=entry)
+
+
+def parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
+    """Return an object in JSON.  RAISES FormatError: If there is none, or a string that no file can hold."""
+    try:
         entry = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return FormatError(path, number, f"no JSON ({error}). Each line must be an object with a text.")
-    if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
-        return FormatError(path, number, 'expected an object with a string under "text".')
+        raise FormatError(path, number, f"no JSON ({error}). Each line must be an object with a text.") from None
+    if not isinstance(entry, dict):
+        raise FormatError(path, number, 'expected an object with a string under "text".')
     try:
         if _SURROGATE.search(line):
             json.dumps(entry, ensure_ascii=False).encode("utf8")
     except UnicodeEncodeError:
-        return FormatError(path, number, "half a character (\\ud800 to \\udfff, alone); no file can hold it.")
-    return Record(number, entry["text"], entry=entry)
+        raise FormatError(path, number, "half a character (\\ud800 to \\udfff, alone); no file can hold it.") from None
+    return entry
 
 
 def _from_corpus(path: Path, preset: str, given: Sequence[str], lines: _Lines) -> Iterator[Piece]:

@@ -152,7 +152,7 @@ def count(sentences: Iterable[Sentence], schemes: Mapping[str, str]) -> Part:
             part.longest = len(words), line
         for i, word in enumerate(words):
             if odd := _odd(word):
-                part.odd.add(line + i, odd)
+                part.odd.add(sentence.line_of(i), odd)
         for name, column in part.columns.items():
             _add_labels(column, name, sentence)
         _compare(part, sentence)
@@ -177,11 +177,11 @@ def _add_labels(column: Column, name: str, sentence: Sentence) -> None:
     known = [OUTSIDE if tag in MISSING_TAGS else tag for tag in tags]
     index = find_invalid(known, column.scheme)
     if index is not None:
-        column.invalid.add(sentence.line + index, describe_invalid(known, index, column.scheme))
+        column.invalid.add(sentence.line_of(index), describe_invalid(known, index, column.scheme))
     try:
         spans = decode_lenient(known)
     except DataError as error:
-        column.unreadable.add(sentence.line + (index or 0), str(error))
+        column.unreadable.add(sentence.line_of(index or 0), str(error))
         return
     column.labels.update(span.label for span in spans)
     column.spans.update((" ".join(sentence.words[span.start : span.end]), span.label) for span in spans)

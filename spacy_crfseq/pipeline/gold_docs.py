@@ -19,6 +19,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..corpora import UPOS, Sentence, check_scheme
+from ..corpora.annotations import INCORRECT
 from ..errors import ConfigError, DataError, FormatError, suggest
 from ..registry import check_types
 from ..schemes import OUTSIDE, Span, decode_lenient, find_invalid, split_tag
@@ -117,15 +118,18 @@ class DocBuilder:
             starts = {SENT_START: [1 if i == 0 else -1 for s in sentences for i in range(len(s.words))]}
             given.append(starts)
             gold += [starts] if tree is None else []  # the tree sets the same ones
-        chunks = self._chunks(sentences) if "chunk" in layout.columns else None
+        groups = {layout.chunks_key: self._group(sentences, "chunk")} if "chunk" in layout.columns else {}
         known = [sentence.spaces for sentence in sentences if sentence.spaces is not None]
         spaces = [space for each in known for space in each] if len(known) == len(sentences) else None
-        make = partial(_doc, self._vocab, orths, spaces, layout.chunks_key)
-        reference = make(chunks, *_stack([*gold, *([] if tree is None else [tree])]))
+        make = partial(_doc, self._vocab, orths, spaces)
+        given_groups = groups if "chunk" in layout.given else {}
+        if any(INCORRECT in sentence.columns for sentence in sentences):
+            groups = {**groups, INCORRECT: self._group(sentences, INCORRECT)}
+        reference = make(groups, *_stack([*gold, *([] if tree is None else [tree])]))
         weight = layout.weight * self._weight(sentences)
         if weight != 1:
             reference.user_data[WEIGHT_KEY] = weight
-        return Entry(reference, partial(make, chunks if "chunk" in layout.given else None, *_stack(given)))
+        return Entry(reference, partial(make, given_groups, *_stack(given)))
 
     def _weight(self, sentences: list[Sentence]) -> float:
         first = None
@@ -174,10 +178,11 @@ class DocBuilder:
             types[start:end] = [self._strings[label]] * (end - start)
         return iob, types
 
-    def _chunks(self, sentences: list[Sentence]) -> list[Span]:
+    def _group(self, sentences: list[Sentence], column: str) -> list[Span]:
         spans, base = [], 0
         for sentence in sentences:
-            spans += [Span(base + s, base + e, label) for s, e, label in self._spans(sentence, "chunk")]
+            found = self._spans(sentence, column) if column in sentence.columns else []
+            spans += [Span(base + s, base + e, label) for s, e, label in found]
             base += len(sentence.words)
         return spans
 
@@ -213,17 +218,16 @@ def _doc(
     vocab: Vocab,
     orths: Any,
     spaces: list[bool] | None,
-    chunks_key: str,
-    chunks: list[Span] | None,
+    groups: dict[str, list[Span]],
     attributes: list[int],
     values: Any,
 ) -> Doc:
-    """Return a doc of [T] words, attributes [A] with values uint64 [T, A], and chunks; None for those not known."""
+    """Return a doc of [T] words, attributes [A] with values uint64 [T, A], and groups of spans by their keys."""
     doc = Doc(vocab, words=orths, spaces=spaces)
     if attributes:
         doc.from_array([*attributes], values)
-    if chunks is not None:
-        doc.spans[chunks_key] = [DocSpan(doc, *chunk) for chunk in chunks]
+    for key, spans in groups.items():
+        doc.spans[key] = [DocSpan(doc, *span) for span in spans]
     return doc
 
 

@@ -15,7 +15,10 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..corpora import Sentence, check_columns, get_preset, read_columns, read_conllu
+from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
+from ..corpora.layouts import told_by_ending
+from ..corpora.presets import ANNOTATIONS
 from ..errors import ConfigError
 from ..features.noted import KEY
 from ..schemes import READABLE_SCHEMES
@@ -53,10 +56,19 @@ def create_conll_reader(
     limit (int): The most docs to read, 0 for all.
     weight (float): How much each doc counts in training; 2 is like having it twice, 0 like leaving it out.
 
+    A file that ends in .jsonl or .json is read as `create_annotation_reader` does, if columns are word and ent alone.
     Raises ConfigError on settings that cannot work; the reader raises FormatError naming file and line.
     """
     for name in columns:
         check_setting("columns", name, COLUMNS)
+    if path is not None and told_by_ending(Path(path)) == ANNOTATIONS.name:
+        others = [name for name in columns if name not in (*ANNOTATIONS.columns, "_")]
+        if others:
+            raise ConfigError(
+                f"{path}: exports of annotation tools hold entities (ent), but the reader's columns name "
+                f"{', '.join(others)}. Give a column file, or train crf_ner alone."
+            )
+        return create_annotation_reader(path, limit, weight)
     check_columns(columns)
     check_setting("scheme", scheme, READABLE_SCHEMES)
     if scheme == "plain" and not set(SPANS).isdisjoint(columns):
@@ -108,6 +120,36 @@ def create_crfsuite_reader(
     return CRFsuiteReader(layout, word)
 
 
+def create_annotation_reader(path: Path | None, limit: int = 0, weight: float = 1.0) -> "CorpusReader":
+    """Create a reader of an export of Prodigy, doccano or Label Studio (``spacy_crfseq.AnnotationReader.v1``).
+
+    Entities go into doc.ents, spans that Prodigy's users have rejected into doc.spans["incorrect"]: set
+    incorrect_spans_key = "incorrect" in crf_ner to learn from them.  Texts are tokenized by the pipeline; spans that do
+    not match its tokens are missing annotation, with a warning.
+    The settings and the errors are those of `create_conll_reader`.
+    """
+    layout = CorpusLayout(_given(path), ANNOTATIONS.columns, ANNOTATIONS.scheme, limit=limit, weight=weight)
+    return AnnotationReader(layout)
+
+
+def annotated_sentences(nlp: Language, path: Path, *, warn: bool = True) -> Iterator[Sentence]:
+    """Yield the texts of an export as `read_annotations` does, in the pipeline's tokens; warn of what is left out."""
+    notes = Notes()
+    yield from read_annotations(path, tokenizer_of(nlp), notes)
+    for text, places in notes.messages(path) if warn else []:
+        warnings.warn("\n  ".join([text, *places]), stacklevel=4)
+
+
+def tokenizer_of(nlp: Language) -> Tokenize:
+    """Return what a pipeline makes of a text: its tokens, and whether a space follows each."""
+
+    def tokenize(text: str) -> tuple[list[str], list[bool]]:
+        doc = nlp.make_doc(text)
+        return [token.text for token in doc], [bool(token.whitespace_) for token in doc]
+
+    return tokenize
+
+
 def read_examples(
     nlp: Language,
     path: Path,
@@ -120,6 +162,8 @@ def read_examples(
     limit: int = 0,
 ) -> Iterator[Example]:
     """Return examples of a file in the layout of a preset, read as they are taken.  RAISES ConfigError: If unknown."""
+    if preset_name == ANNOTATIONS.name:
+        return create_annotation_reader(path, limit).stream(nlp)
     preset = get_preset(preset_name)
     if preset_name == "conllu":
         return create_conllu_reader(path, list(given), unit, limit).stream(nlp)
@@ -143,26 +187,39 @@ class CorpusReader:
         """Return an iterator over the examples; raises FormatError, at once, on a line that cannot be read."""
         vocab = nlp.vocab
         if id(vocab) not in self._built:
-            self._built[id(vocab)] = vocab, list(self._entries(vocab))
+            self._built[id(vocab)] = vocab, list(self._entries(nlp))
         return map(example_of, self._built[id(vocab)][1])
 
     def stream(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples that reads the file as it goes and keeps none of them."""
-        return map(example_of, self._entries(nlp.vocab))
+        return map(example_of, self._entries(nlp))
 
-    def _entries(self, vocab: Vocab) -> Iterator[Entry]:
+    def _entries(self, nlp: Language) -> Iterator[Entry]:
         """Read the file, and warn of broken tags at its end."""
-        builder = DocBuilder(vocab, self._layout)
-        for group in islice(self._groups(), self._layout.limit or None):
+        builder = DocBuilder(nlp.vocab, self._layout)
+        for group in islice(self._groups(nlp), self._layout.limit or None):
             yield builder.entry(group)
         if builder.invalid and not self._warned:
             self._warned = True
             warnings.warn(builder.warning(), stacklevel=3)
 
-    def _groups(self) -> Iterator[list[Sentence]]:
+    def _groups(self, nlp: Language) -> Iterator[list[Sentence]]:
         if self._layout.unit == "sentence":
             return ([sentence] for sentence in self._read())
         return (list(group) for _, group in groupby(self._read(), key=lambda sentence: sentence.document))
+
+
+class AnnotationReader(CorpusReader):
+    """An export of an annotation tool as examples; warns once of what it leaves out."""
+
+    def __init__(self, layout: CorpusLayout) -> None:
+        super().__init__(lambda: iter(()), layout)
+        self._noted = False
+
+    def _groups(self, nlp: Language) -> Iterator[list[Sentence]]:
+        for sentence in annotated_sentences(nlp, self._layout.path, warn=not self._noted):
+            yield [sentence]
+        self._noted = True
 
 
 class CRFsuiteReader:

@@ -17,13 +17,15 @@ from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder
 from ..features.index import HashIndex
 from ..features.noted import hash_of
+from ..model import LinearChainCRF
 from ..optimizers.seeds import seeded
+from ..potentials.layout import make_layout
 from ..schemes import TagTable, span_f1
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
-from ..types import MISSING, Bools, Floats, Optimizer, StepReport
+from ..types import MISSING, Bools, Floats, Offsets, Optimizer, StepReport
 from .build import build_model
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
@@ -78,6 +80,38 @@ class Training:
         session = Session(self.optimizer(), data, n_examples=found.n_docs, streamed=streamed)
         model.start(crf, encoder, session)
         model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
+
+    @property
+    def data(self) -> Dataset:
+        """The training set that `initialize` has encoded.  RAISES DataError: If training has used it up."""
+        data = self._model.session.initial
+        if data is None:
+            raise DataError(f"Component {self._model.name!r}: nothing is encoded; call initialize just before.")
+        return data
+
+    def begin_on(self, whole: Dataset, sequences: Offsets) -> None:
+        """Begin anew, with zero weights, on some sequences of `whole`: what `initialize` has left in the session.
+
+        Weights are given to what these sequences hold, as if the others had never been read.  That is not so where
+        `Method` counts or selects features, or words: initialize anew then.
+        """
+        model, method = self._model, self._model.method
+        crf, encoder = model.trained()
+        data = whole.take(sequences)
+        observed = data.observed()
+        layout = make_layout(
+            observed.encoded,
+            observed.gold,
+            len(crf.labels),
+            (encoder.unigrams.index.size, encoder.bigrams.index.size),
+            support=method.support,
+            boundaries=method.boundaries,
+            transitions=method.transitions,
+        )
+        theta = np.zeros(layout.size + len(crf.theta) - crf.layout.size, method.precision)
+        new = LinearChainCRF(crf.labels, layout, theta, crf.keys, None, crf.templates, crf.added)
+        model.start(new, encoder, Session(method.optimizer, data), model.feature_names)
+        model.cfg["temperature"] = 1.0
 
     def _encode(self, examples: Iterable[Example], encoder: Encoder) -> EncodedCorpus:
         model = self._model

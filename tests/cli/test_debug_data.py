@@ -128,7 +128,7 @@ def test_docs(tmp_path: Path) -> None:
     assert report.parts["train"].lengths == [2, 2, 3]
     assert report.parts["train"].columns["ent"].labels == {"PER": 2, "LOC": 1}
     assert list(report.parts["train"].columns) == ["ent"]
-    assert "train.spacy, doc 4: a token of white space" in texts(report, "warn")
+    assert "train.spacy, doc 3: a token of white space" in texts(report, "warn")
 
 
 def test_config(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:

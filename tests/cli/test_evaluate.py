@@ -172,7 +172,7 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
 
 
 def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    formats = "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob."
+    formats = "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob, jsonl."
     seems = "It looks like --format conll2003 (word tag chunk ent)."
     result = run("evaluate", trained / "model-best", corpus.dev)
     refused(result, "the ending '.conll' does not tell what this file is", formats, seems)

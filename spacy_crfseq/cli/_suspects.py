@@ -1,0 +1,101 @@
+"""Annotation that cross-validated models contradict, for ``crfseq debug-data``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from ..evaluation.judged import spans_of_tags
+from ..evaluation.label_errors import Stretch, Suspect, context, shown, stretches, worst
+from ._judging import gold_tags_of, in_batches
+from ._prospects import aside, set_up_on
+from .fit import each_fold
+
+if TYPE_CHECKING:
+    from spacy.training import Example
+
+    from ..pipeline.component import CRFComponent
+    from ..pipeline.doc_posterior import DocPosterior
+
+BATCH = 500
+
+
+class Suspects(NamedTuple):
+    """What was found for each component, the most suspicious first; how many there are; the folds; what it took."""
+
+    worst: dict[str, list[Suspect]]
+    counts: dict[str, int]
+    folds: int
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it in a form that JSON knows."""
+        shown = {name: [one.as_json() for one in found] for name, found in self.worst.items()}
+        return {"folds": self.folds, "seconds": self.seconds, "contradicted": self.counts, "worst": shown}
+
+
+def find_suspects(
+    config: Path, file: Path, dev: Path | None, k: int, number: int, places: Sequence[str]
+) -> Suspects | None:
+    """Train on all folds but one after another, and ask each model about the gold annotation of the fold left out.
+
+    number: How many to return for each component.
+    places: Where each token of the corpus is.
+    RAISES CrfError: As `fit.each_fold`; if the models have no probabilities.
+    """
+    started = perf_counter()
+    found: dict[str, list[Suspect]] = {}
+    done = 0
+    with aside():
+        setup = set_up_on(config, file, dev)
+        sizes = [len(example.reference) for example in setup.train]
+        starts = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
+        with closing(each_fold(setup, k, scored=False)) as each:
+            for fold in tqdm(each, total=k, unit=" folds", disable=None, leave=False, file=sys.stderr):
+                done += 1
+                numbered = list(zip(fold.numbers.tolist(), fold.held_out, strict=True))
+                for name, pipe in setup.nlp.pipeline:
+                    if name in setup.to_train:
+                        at = [starts[i] for i, _ in numbered]
+                        found.setdefault(name, []).extend(_of_fold(setup.to_train[name], fold.held_out, at, places))
+                    for _, example in numbered if name in setup.training["annotating_components"] else ():
+                        example.predicted = pipe(example.predicted)
+    counts = {name: sum(one.margin > 0 for one in suspects) for name, suspects in found.items()}
+    return Suspects({name: worst(all_, number) for name, all_ in found.items()}, counts, done, perf_counter() - started)
+
+
+def _of_fold(
+    pipe: CRFComponent, examples: Sequence[Example], starts: Sequence[int], places: Sequence[str]
+) -> Iterator[Suspect]:
+    for batch in in_batches(zip(examples, starts, strict=True), BATCH):
+        docs = [example.predicted for example, _ in batch]
+        yield from _of_batch(pipe, batch, pipe.posterior(docs, preset=True), places)
+
+
+def _of_batch(
+    pipe: CRFComponent, batch: Sequence[tuple[Example, int]], answers: DocPosterior, places: Sequence[str]
+) -> Iterator[Suspect]:
+    plain, number_of = pipe.annotation.scheme is None, {tag: i for i, tag in enumerate(answers.tags)}
+    gold = [gold_tags_of(pipe, example) for example, _ in batch]
+    predicted = [[answers.tags[label] for label in labels.tolist()] for labels in answers.labels]
+    found: list[tuple[int, Stretch]] = []
+    for doc, (right, guessed) in enumerate(zip(gold, predicted, strict=True)):
+        spans = spans_of_tags(right, plain=plain), spans_of_tags(guessed, plain=plain)
+        found += [(doc, one) for one in stretches(*spans, [tag in number_of for tag in right])]
+    begins = np.array([answers.doc_offsets[doc] + one.start for doc, one in found], np.int64)
+    ends = np.array([answers.doc_offsets[doc] + one.end for doc, one in found], np.int64)
+    labels = np.array([number_of.get(str(tag), 0) for tags in gold for tag in tags], np.int32)
+    p_gold = answers.posterior.span_probabilities(labels, begins, ends)
+    p_predicted = answers.posterior.span_probabilities(answers.all_labels, begins, ends)
+    for (doc, one), p, q in zip(found, p_gold.tolist(), p_predicted.tolist(), strict=True):
+        example, start = batch[doc]
+        words = [token.text for token in example.predicted]
+        place = places[min(start + min(one.start, len(example.reference) - 1), len(places) - 1)]
+        yield Suspect(place, context(words, one), shown(one.gold, words), shown(one.predicted, words), p, q)

@@ -1,0 +1,307 @@
+"""Exports of annotation tools: Prodigy, doccano and Label Studio.  Each annotated text becomes a sentence of tokens.
+
+Which tool wrote a record is seen from its keys.  Spans of characters become IOB2 tags of the tokens that the caller's
+tokenizer finds.  A span that does not fit them is never moved: its tokens count as not annotated, and `Notes` says so.
+
+The formats are those of Prodigy's ``db-out`` (https://prodi.gy/docs/api-interfaces), doccano's JSONL with or without
+relations (https://doccano.github.io/doccano/tutorial/) and Label Studio's JSON and JSON-MIN
+(https://labelstud.io/guide/export).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from ..errors import DataError, FormatError
+from ._lines import OnError, Sentence, check_file, read_lines
+from .records import parse_object
+
+INCORRECT = "incorrect"
+"""The column of spans that are known to be wrong, where a file has any."""
+MISSING = "-"
+LISTED = 5
+"""Spans that a warning lists."""
+_BINARY_VIEW = "ner"
+"""Prodigy's interface for one decision about one span; texts of the others are annotated as a whole."""
+_TOOL_KEYS = frozenset({"created_at", "updated_at", "annotator", "unique_id", "lead_time", "file_upload"})
+Tokenize: TypeAlias = Callable[[str], tuple[list[str], list[bool]]]
+"""Returns the tokens of a text, and whether a space follows each; together they are the text."""
+
+
+class CharSpan(NamedTuple):
+    """A labelled span of characters; `text`: what the file says is there, if it does."""
+
+    start: int
+    end: int
+    label: str
+    text: str = ""
+
+
+class Annotated(NamedTuple):
+    """A text of a file.
+
+    spans, wrong (Sequence[CharSpan]): Spans that are there, and spans that are known not to be.
+    complete (bool): Whether there are no other spans; if not, the rest of the text is not annotated.
+    """
+
+    text: str
+    spans: Sequence[CharSpan]
+    wrong: Sequence[CharSpan] = ()
+    complete: bool = True
+
+
+class Notes:
+    """What was left out of a file: texts, counted by the reason, and spans (line, what is wrong)."""
+
+    def __init__(self) -> None:
+        self.skipped, self.spans = Counter[str](), list[tuple[int, str]]()
+
+    def messages(self, path: Path, listed: int = LISTED) -> list[tuple[str, list[str]]]:
+        """Return what there is to say, each with its places."""
+        found: list[tuple[str, list[str]]] = []
+        if self.skipped:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.most_common())
+            found.append((f"{path}: texts left out: {reasons}.", []))
+        if self.spans:
+            text = f"{path}: {len(self.spans):,} spans cannot be used; their tokens count as not annotated."
+            places = [f"{path}:{line}: {what}" for line, what in self.spans[:listed]]
+            found.append((text, [*places, *(["..."] if len(self.spans) > listed else [])]))
+        return found
+
+
+class _SkippedError(Exception):
+    """A text that is not to be learnt from; the reason."""
+
+
+def read_annotations(
+    path: Path | str, tokenize: Tokenize, notes: Notes | None = None, on_error: OnError | None = None
+) -> Iterator[Sentence]:
+    """Yield the annotated texts of an export, with IOB2 tags in the column "ent" and, where known, in `INCORRECT`.
+
+    Tokens that are not annotated have the tag "-".  All tokens of a text are on one line, as `Sentence.line_of` says.
+    notes (Notes | None): Gets what was left out.
+    on_error (OnError | None): Gets what is wrong with a record, which is then left out.
+    RAISES FormatError: On a record that cannot be read, and on a file without an annotated text.
+    """
+    path, notes = check_file(path), notes or Notes()
+    number = errors = 0
+    for line, record in _records(path, on_error):
+        try:
+            if isinstance(record, FormatError):
+                raise record
+            found = _annotated(record)
+            if not found.text.strip():
+                raise _SkippedError("empty")
+            yield _sentence(found, *tokenize(found.text), line, number, notes)
+            number += 1
+        except _SkippedError as reason:
+            notes.skipped[str(reason)] += 1
+        except DataError as error:
+            errors += 1
+            found_error = error if isinstance(error, FormatError) else FormatError(path, line, str(error))
+            if on_error is None:
+                raise found_error from None
+            on_error(found_error)
+    if not number and not errors:
+        said = "; ".join(text for text, _ in notes.messages(path))
+        raise FormatError(path, 0, f"no annotated text in the file. {said}".strip())
+
+
+def _records(path: Path, on_error: OnError | None) -> Iterator[tuple[int, Mapping[str, Any] | FormatError]]:
+    """Yield the objects of JSON Lines, or of one array, and the line on which each begins."""
+    first = True
+    for number, line in read_lines(path, "utf8", on_error):
+        if not line.strip():
+            continue
+        if first and line.lstrip().startswith("["):
+            yield from _of_array(path)
+            return
+        first = False
+        try:
+            yield number, parse_object(path, number, line)
+        except FormatError as error:
+            yield number, error
+
+
+def _of_array(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | FormatError]]:
+    text = path.read_text(encoding="utf-8-sig")
+    decoder, at, line, counted = json.JSONDecoder(), text.index("[") + 1, 1, 0
+    while True:
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        if text[at : at + 1] == "]":
+            return
+        line, counted = line + text.count("\n", counted, at), at
+        try:
+            end = decoder.raw_decode(text, at)[1]
+            yield line, parse_object(path, line, text[at:end])
+            at = end
+        except (ValueError, RecursionError) as error:
+            yield line, error if isinstance(error, FormatError) else FormatError(path, line, f"no JSON ({error}).")
+            return
+
+
+# Records of the tools
+
+
+def _annotated(entry: Mapping[str, Any]) -> Annotated:
+    """Return a record as a text with spans.  Raises DataError if it is none, _SkippedError if it says nothing."""
+    if isinstance(entry.get("data"), dict):
+        return _of_label_studio(entry)
+    if "annotation_id" in entry or "annotator" in entry:
+        return _of_json_min(entry)
+    if "answer" in entry:
+        return _of_prodigy(entry)
+    text = _text_of(entry)
+    for key in ("label", "labels", "entities"):  # tasks that doccano got with "spans" keep these beside its own
+        if key in entry:
+            return Annotated(text, [_of_doccano(item) for item in _listed(entry, key)])
+    meta = entry.get("meta")
+    if "spans" not in entry or (isinstance(meta, dict) and "measure" in meta):  # chosen by `active`, and predicted
+        raise _SkippedError("not annotated")
+    return Annotated(text, [_of_dict(item) for item in _listed(entry, "spans")])
+
+
+def _of_prodigy(entry: Mapping[str, Any]) -> Annotated:
+    text, spans, answer = _text_of(entry), [_of_dict(item) for item in _listed(entry, "spans")], entry["answer"]
+    binary = entry.get("_is_binary") is True or entry.get("_view_id") == _BINARY_VIEW
+    if answer == "accept":
+        return Annotated(text, spans, complete=not binary)
+    if answer == "reject" and binary and len(spans) == 1:
+        return Annotated(text, [], spans, complete=False)
+    raise _SkippedError({"reject": "rejected", "ignore": "ignored"}.get(answer, "not annotated"))
+
+
+def _of_label_studio(task: Mapping[str, Any]) -> Annotated:
+    annotations = [one for one in task.get("annotations", task.get("completions")) or [] if isinstance(one, dict)]
+    kept = [one for one in annotations if not one.get("was_cancelled")]
+    if not kept:
+        raise _SkippedError("cancelled" if annotations else "not annotated")
+    chosen = next((one for one in kept if one.get("ground_truth")), kept[-1])  # of several annotators
+    regions = [one for one in _listed(chosen, "result") if isinstance(one, dict) and isinstance(one.get("value"), dict)]
+    values = [one["value"] for one in regions if "labels" in one["value"] or "hypertextlabels" in one["value"]]
+    return Annotated(_text_of(task["data"]), [span for value in values for span in _of_region(value)])
+
+
+def _of_json_min(entry: Mapping[str, Any]) -> Annotated:
+    lists = [value for value in entry.values() if isinstance(value, list)]
+    regions = [one for value in lists for one in value if isinstance(one, dict) and "labels" in one]
+    return Annotated(_text_of(entry), [span for region in regions for span in _of_region(region)])
+
+
+def _of_region(value: Mapping[str, Any]) -> list[CharSpan]:
+    text = value.get("text")
+    said = text if isinstance(text, str) else ""
+    return [_span(value.get("start"), value.get("end"), label, said) for label in value.get("labels", [None])]
+
+
+def _of_doccano(item: Any) -> CharSpan:
+    if isinstance(item, dict):
+        return _span(item.get("start_offset"), item.get("end_offset"), item.get("label"))
+    if isinstance(item, list) and len(item) >= 3:
+        return _span(*item[:3])
+    raise DataError(f"expected spans [start, end, label], but found {item!r}. Labels of whole texts cannot be learnt.")
+
+
+def _of_dict(item: Any) -> CharSpan:
+    return _span(item.get("start"), item.get("end"), item.get("label")) if isinstance(item, dict) else _span(None, 0, 0)
+
+
+def _span(start: Any, end: Any, label: Any, text: str = "") -> CharSpan:
+    whole = all(isinstance(place, int) and not isinstance(place, bool) for place in (start, end))
+    if not whole or not isinstance(label, str) or not label:
+        raise DataError(
+            f"a span has start {start!r}, end {end!r} and label {label!r}; it must have two numbers of characters and "
+            "a name. Annotate plain text, not HTML, and export spans."
+        )
+    return CharSpan(start, end, label, text)
+
+
+def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:
+    value = entry.get(key) or []
+    if not isinstance(value, list):
+        raise DataError(f'expected a list of spans under "{key}", but found {value!r}.')
+    return value
+
+
+def _text_of(data: Mapping[str, Any]) -> str:
+    if isinstance(data.get("text"), str):
+        return str(data["text"])
+    texts = [value for key, value in data.items() if isinstance(value, str) and key not in _TOOL_KEYS]
+    if len(texts) != 1:
+        raise DataError(f'no string under "text"; there is {", ".join(map(repr, data)) or "nothing"}.')
+    return texts[0]
+
+
+# From characters to tokens
+
+
+def _sentence(found: Annotated, words: list[str], spaces: list[bool], line: int, number: int, notes: Notes) -> Sentence:
+    sizes = [len(word) + space for word, space in zip(words, spaces, strict=True)]
+    starts = [0, *accumulate(sizes)][:-1]
+    tokens = [(start, start + len(word)) for start, word in zip(starts, words, strict=True)]
+    spans = list(dict.fromkeys(_placed(found.text, span) for span in found.spans))
+    tags = ["O" if found.complete else MISSING] * len(words)
+    bad = _overlapping(spans)
+    for span in spans:
+        place, reason = _place(span, tokens, words, found.text)
+        reason = "overlaps another span" if span in bad else reason
+        if reason:
+            notes.spans.append((line, _described(span, found.text, reason)))
+        for i in place:
+            tags[i] = MISSING if reason else f"{'B' if i == place.start else 'I'}-{span.label}"
+    columns = {"ent": tags}
+    for span in found.wrong:
+        place, reason = _place(_placed(found.text, span), tokens, words, found.text)
+        if reason:
+            notes.spans.append((line, _described(span, found.text, reason)))
+        else:
+            marks = [f"{'B' if i == place.start else 'I'}-{span.label}" for i in place]
+            columns[INCORRECT] = ["O"] * place.start + marks + ["O"] * (len(words) - place.stop)
+    return Sentence(words, columns, spaces, line, number, {}, on_one_line=True)
+
+
+def _placed(text: str, span: CharSpan) -> CharSpan:
+    """Return a span in Python's characters: tools in JavaScript count those beyond U+FFFF as two."""
+    if not span.text or text[span.start : span.end] == span.text:
+        return span
+    units = text.encode("utf-16-le")
+    if units[2 * span.start : 2 * span.end].decode("utf-16-le", "replace") != span.text:
+        return span
+    start = len(units[: 2 * span.start].decode("utf-16-le", "replace"))
+    return span._replace(start=start, end=start + len(span.text))
+
+
+def _place(span: CharSpan, tokens: Sequence[tuple[int, int]], words: Sequence[str], text: str) -> tuple[range, str]:
+    """Return the tokens that a span touches, and what is wrong with it, if anything is."""
+    touched = [i for i, (start, end) in enumerate(tokens) if start < span.end and span.start < end]
+    place = range(touched[0], touched[-1] + 1) if touched else range(0)
+    if not 0 <= span.start < span.end <= len(text):
+        return place, f"is not inside of the {len(text)} characters"
+    if span.text and text[span.start : span.end] != span.text:
+        return place, f"should be {span.text!r} by the file"
+    fits = touched and tokens[place.start][0] == span.start and tokens[place.stop - 1][1] == span.end
+    if not fits or words[place.start].isspace() or words[place.stop - 1].isspace():
+        return place, f"does not match the tokens {' '.join(words[i] for i in place)!r}"
+    return place, ""
+
+
+def _overlapping(spans: Sequence[CharSpan]) -> set[CharSpan]:
+    found: set[CharSpan] = set()
+    last: CharSpan | None = None  # the one that reaches farthest
+    for span in sorted(spans):
+        if last is not None and span.start < last.end:
+            found |= {last, span}
+        if last is None or span.end > last.end:
+            last = span
+    return found
+
+
+def _described(span: CharSpan, text: str, reason: str) -> str:
+    context = text[max(0, span.start - 20) : span.end + 20].replace("\n", " ")
+    return f"{text[span.start : span.end]!r} ({span.start}-{span.end}, {span.label}) {reason}, in {context!r}"

@@ -1,0 +1,277 @@
+"""Exports of Prodigy, doccano and Label Studio, as these tools write them, through the commands that read gold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_crfseq.corpora.annotations import Notes, read_annotations
+from spacy_crfseq.errors import ConfigError, FormatError
+from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader
+from tests.cli.conftest import Corpus, Run, refused, worked
+
+TEXT = "Ada met Bo in New York."
+SPANS = [(0, 3, "PER"), (8, 10, "PER"), (14, 22, "LOC")]
+TAGS = ["B-PER", "O", "B-PER", "O", "B-LOC", "I-LOC", "O"]
+Spans = Sequence[tuple[int, int, str]]
+
+
+# A text and its spans, as each tool exports them.
+
+
+def prodigy(text: str, spans: Spans, **keys: Any) -> dict[str, Any]:
+    found = [{"start": s, "end": e, "token_start": 0, "token_end": 0, "label": label} for s, e, label in spans]
+    hashes = {"_input_hash": 1, "_task_hash": -2, "_is_binary": False, "_view_id": "ner_manual", "answer": "accept"}
+    return {"text": text, "meta": {}, "tokens": [], "spans": found, **hashes, **keys}
+
+
+def doccano(text: str, spans: Spans, **keys: Any) -> dict[str, Any]:
+    return {"id": 7, "text": text, "label": [list(span) for span in spans], "Comments": [], **keys}
+
+
+def relations(text: str, spans: Spans) -> dict[str, Any]:
+    found = [{"id": i, "label": label, "start_offset": s, "end_offset": e} for i, (s, e, label) in enumerate(spans)]
+    return {"id": 7, "text": text, "entities": found, "relations": [{"id": 0, "from_id": 0, "to_id": 1, "type": "x"}]}
+
+
+def studio(text: str, spans: Spans, data: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
+    result: list[dict[str, Any]] = [
+        {"value": {"start": s, "end": e, "text": text[s:e], "labels": [label]}, "id": "x", "from_name": "label",
+         "to_name": "text", "type": "labels", "origin": "manual"} for s, e, label in spans
+    ]  # fmt: skip
+    result.append({"type": "choices", "value": {"choices": ["good"]}, "from_name": "c", "to_name": "text"})
+    done = {"id": 9, "completed_by": 1, "result": result, "was_cancelled": False, "ground_truth": False, **keys}
+    return {"id": 1, "annotations": [done], "predictions": [], "data": {"text": text, **(data or {})}, "project": 1}
+
+
+def json_min(text: str, spans: Spans, data: dict[str, Any] | None = None) -> dict[str, Any]:
+    found = [{"start": s, "end": e, "text": text[s:e], "labels": [label]} for s, e, label in spans]
+    fields = {"annotator": 1, "annotation_id": 9, "created_at": "2021-03-09T21:52:49Z", "updated_at": "2021"}
+    return {**(data or {}), "text": text, "id": 1, "label": found, **fields, "lead_time": 4.2}
+
+
+TOOLS: dict[str, Callable[..., dict[str, Any]]] = {
+    "prodigy": prodigy, "doccano": doccano, "relations": relations, "studio": studio, "json_min": json_min,
+}  # fmt: skip
+
+
+def write(folder: Path, *records: Any, array: bool = False, name: str = "a.jsonl") -> Path:
+    path = folder / name
+    lines = [json.dumps(record, ensure_ascii=False) for record in records]
+    path.write_text(json.dumps(records, indent=2) if array else "\n".join(lines), encoding="utf8")
+    return path
+
+
+def tokens(text: str) -> tuple[list[str], list[bool]]:
+    doc = spacy.blank("en")(text)
+    return [token.text for token in doc], [bool(token.whitespace_) for token in doc]
+
+
+def read(folder: Path, *records: Any, notes: Notes | None = None) -> list[list[str]]:
+    return [s.columns["ent"] for s in read_annotations(write(folder, *records), tokens, notes)]
+
+
+@pytest.mark.parametrize("array", [False, True])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_exports_are_known_by_their_content(tool: str, array: bool, tmp_path: Path) -> None:
+    path = write(tmp_path, TOOLS[tool](TEXT, SPANS), TOOLS[tool]("Nobody here", []), array=array)
+    first, second = read_annotations(path, tokens)
+    assert (first.columns["ent"], second.columns["ent"]) == (TAGS, ["O", "O"])
+    assert [first.line_of(3), second.line] != [first.line, first.line]
+    assert first.line_of(3) == first.line
+
+
+def test_answers_of_prodigy(tmp_path: Path) -> None:
+    notes, binary = Notes(), {"_view_id": "ner", "_is_binary": True}
+    path = write(
+        tmp_path,
+        prodigy(TEXT, SPANS[:1], **binary),
+        prodigy(TEXT, SPANS[1:2], answer="reject", **binary),
+        prodigy(TEXT, SPANS, answer="reject"),
+        prodigy(TEXT, SPANS, answer="ignore"),
+        {"text": TEXT, "spans": [], "meta": {"measure": "entropy"}},
+    )
+    accepted, rejected = read_annotations(path, tokens, notes)
+    assert accepted.columns["ent"] == ["B-PER", *"------"]
+    assert rejected.columns == {"ent": [*"-------"], "incorrect": ["O", "O", "B-PER", "O", "O", "O", "O"]}
+    assert notes.skipped == {"rejected": 1, "ignored": 1, "not annotated": 1}
+
+
+def test_one_annotation_of_several_in_label_studio(tmp_path: Path) -> None:
+    task = studio(TEXT, [])
+    cancelled, truth = studio(TEXT, SPANS[:1], was_cancelled=True), studio(TEXT, SPANS, ground_truth=True)
+    task["annotations"] = [*cancelled["annotations"], *truth["annotations"], *task["annotations"]]
+    notes = Notes()
+    assert read(tmp_path, task, cancelled, {"data": {"text": TEXT}}, notes=notes) == [TAGS]
+    assert notes.skipped == {"cancelled": 1, "not annotated": 1}
+    text_elsewhere = studio(TEXT, SPANS)
+    text_elsewhere["data"] = {"body": TEXT, "n": 3}
+    assert read(tmp_path, text_elsewhere) == [TAGS]
+
+
+def test_characters_as_javascript_counts_them(tmp_path: Path) -> None:
+    text = "\U0001f4a9 Ada ran"
+    record = json_min(text, [])
+    record["label"] = [{"start": 3, "end": 6, "text": "Ada", "labels": ["PER"]}]
+    assert read(tmp_path, record) == [["O", "B-PER", "O"]]
+
+
+@pytest.mark.parametrize(
+    ("spans", "tags", "said"),
+    [
+        ([(0, 2, "PER"), SPANS[2]], ["-", "O", "O", "O", "B-LOC", "I-LOC", "O"], "'Ad' (0-2, PER) does not match the"),
+        ([(14, 22, "LOC"), (18, 22, "ORG")], ["O", "O", "O", "O", "-", "-", "O"], "overlaps another span"),
+        ([(0, 4, "PER")], ["-", "O", "O", "O", "O", "O", "O"], "'Ada ' (0-4, PER)"),
+        ([(20, 99, "LOC")], ["O", "O", "O", "O", "O", "-", "-"], "is not inside of the 23 characters"),
+    ],
+)
+def test_spans_that_do_not_fit_are_missing_and_reported(
+    spans: Spans, tags: list[str], said: str, tmp_path: Path
+) -> None:
+    notes = Notes()
+    assert read(tmp_path, doccano(TEXT, spans), notes=notes) == [tags]
+    ((text, places),) = notes.messages(tmp_path / "a.jsonl")
+    assert "spans cannot be used" in text
+    assert said in places[0]
+    assert f"{tmp_path / 'a.jsonl'}:1: " in places[0]
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"text": TEXT, "label": ["good"]}, "Labels of whole texts cannot be learnt"),
+        ({"text": TEXT, "label": "good"}, "expected a list of spans"),
+        ({"text": 3, "label": []}, 'no string under "text"'),
+        (prodigy(TEXT, [("0", 3, "PER")]), "a span has start '0'"),
+        ({"data": {"text": TEXT}, "annotations": [{"result": [{"value": {"hypertextlabels": ["PER"]}}]}]},
+         "Annotate plain text, not HTML"),
+        ([1], "expected an object"),
+        ("{", "no JSON"),
+    ],
+)  # fmt: skip
+def test_records_that_cannot_be_read_are_refused_with_their_line(record: Any, said: str, tmp_path: Path) -> None:
+    path = write(tmp_path, doccano(TEXT, SPANS), record)
+    if record == "{":
+        path.write_text(path.read_text().replace('"{"', "{"))
+    with pytest.raises(FormatError, match=r"a\.jsonl:2: ") as error:
+        list(read_annotations(path, tokens))
+    assert said in str(error.value)
+    errors: list[Any] = []
+    assert len(list(read_annotations(path, tokens, None, errors.append))) == 1
+    assert len(errors) == 1
+
+
+def test_nothing_annotated(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"no annotated text in the file.*1 ignored"):
+        read(tmp_path, prodigy(TEXT, SPANS, answer="ignore"))
+    with pytest.raises(FormatError, match="expected an object"):
+        list(read_annotations(write(tmp_path, "cut", array=True), tokens))
+
+
+def test_docs_keep_their_text_and_wrong_spans(tmp_path: Path) -> None:
+    text = "Ada  met\nBo ."
+    records = prodigy(text, [(0, 3, "PER")]), prodigy(TEXT, SPANS[:1], answer="reject", _view_id="ner")
+    nlp = spacy.blank("en")
+    first, second = create_annotation_reader(write(tmp_path, *records))(nlp)
+    assert first.reference.text == first.predicted.text == text
+    assert [(ent.text, ent.label_) for ent in first.reference.ents] == [("Ada", "PER")]
+    assert "incorrect" not in first.reference.spans
+    assert [span.text for span in second.reference.spans["incorrect"]] == ["Ada"]
+    assert not second.reference.has_annotation("ENT_IOB")
+    with pytest.raises(ConfigError, match="the reader's columns name tag"):
+        create_conll_reader(tmp_path / "a.jsonl", ["word", "tag", "ent"])
+    by_columns = create_conll_reader(tmp_path / "a.jsonl", ["word", "_", "ent"])
+    assert len(list(by_columns(nlp))) == 2
+
+
+# The way there and back: texts that `active` chose, imported into each tool, annotated and exported.
+
+
+def imported(tool: str, task: dict[str, Any], spans: Spans) -> dict[str, Any]:
+    """Return what a tool exports of a task that it was given."""
+    if tool == "prodigy":
+        return {**task, **{k: v for k, v in prodigy(task["text"], spans).items() if k not in ("meta", "tokens")}}
+    if tool == "doccano":  # keys beside text and label become meta data, which the export has at the top
+        return {**{k: v for k, v in task.items() if k != "text"}, **doccano(task["text"], spans)}
+    return TOOLS[tool](task["text"], spans, data=task)
+
+
+@pytest.mark.parametrize("tool", ["prodigy", "doccano", "studio", "json_min"])
+def test_what_active_chooses_comes_back_through_every_command(
+    tool: str, trained: Path, corpus: Corpus, run: Run, tmp_path: Path
+) -> None:
+    texts = tmp_path / "texts.jsonl"
+    model = trained / "model-best"
+    lines = [
+        "Ada sees a dog in Oslo .",
+        "Bo finds an old map in Lima .",
+        "the train paints a dog .",
+        "Ines sold a map .",
+    ]
+    texts.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+    chosen = worked(run("active", model, texts, "-p crf_ner -n 4"))
+    tasks = [json.loads(line) for line in chosen.stdout.splitlines()]
+    assert len(tasks) == 4
+    names = {"Ada": "PER", "Bo": "PER", "Ines": "PER", "Oslo": "LOC", "Lima": "LOC"}
+
+    def spans_of(text: str) -> list[tuple[int, int, str]]:
+        return [(text.index(word), text.index(word) + len(word), names[word]) for word in text.split() if word in names]
+
+    records = [imported(tool, task, spans_of(task["text"])) for task in tasks]
+    array = tool in ("studio", "json_min")
+    gold = write(tmp_path, *records, array=array, name="gold.json" if array else "gold.jsonl")
+    worked(run("evaluate", model, gold), "5 phrases")
+    back = tmp_path / "back.iob"
+    worked(run("convert", gold, back, "--from jsonl --to iob --lang xx"), "Converted 4 sentences")
+    assert (
+        sorted(line.split()[1] for line in back.read_text().splitlines() if "B-" in line)
+        == ["B-LOC"] * 2 + ["B-PER"] * 3
+    )
+    config = tmp_path / "ner.cfg"
+    worked(run("init-config", config, "--lang xx", "--train", gold, "--dev", gold), "jsonl")
+    worked(run("debug-data", gold, "--config", config, "--no-cost"), "PER", "LOC")
+    worked(run("fit", config, "--output", tmp_path / "out"))
+    nlp = spacy.load(tmp_path / "out" / "model-best")
+    assert nlp.get_pipe("crf_ner").cfg is not None
+    assert [ent.text for ent in nlp(lines[0]).ents] == ["Ada", "Oslo"]
+    worked(run("report", model, gold, "-p crf_ner --output", tmp_path / "r.html"))
+
+
+def test_rejected_spans_teach(run: Run, tmp_path: Path) -> None:
+    sure = [prodigy(f"{name} ran home .", [(0, len(name), "PER")]) for name in ("Ada", "Bo", "Ines", "Rome")]
+    wrong = prodigy("Rome ran home .", [(0, 4, "PER")], answer="reject", _view_id="ner")
+    train = write(tmp_path, *sure[:3], *[wrong] * 3)
+    config = tmp_path / "ner.cfg"
+    worked(run("init-config", config, "--lang xx --task ner", "--train", train))
+    worked(run("fit", config, "--output", tmp_path / "out"))
+    nlp = spacy.load(tmp_path / "out" / "model-best")
+    assert [len(nlp(f"{name} ran home .").ents) for name in ("Ada", "Rome")] == [1, 0]
+
+
+def test_debug_data_lists_what_does_not_fit(run: Run, tmp_path: Path) -> None:
+    bad = doccano(TEXT, [(0, 2, "PER"), *SPANS[1:]])
+    path = write(tmp_path, *[doccano(TEXT, SPANS)] * 3, bad, prodigy(TEXT, SPANS, answer="ignore"))
+    shown = worked(run("debug-data", path)).stdout
+    assert "texts left out: 1 ignored" in shown
+    assert f"{path}:4: 'Ad' (0-2, PER) does not match the tokens 'Ada'" in shown
+    path.write_text(path.read_text().replace("[8, 10,", '["8", 10,'))
+    result = run("debug-data", path)
+    assert result.exit_code == 1
+    assert "4 lines cannot be read" in result.stdout
+
+
+def test_a_warning_names_the_spans_once(run: Run, tmp_path: Path) -> None:
+    path = write(tmp_path, doccano(TEXT, [(0, 2, "PER"), *SPANS[1:]]))
+    target = tmp_path / "a.spacy"
+    with pytest.warns(UserWarning, match=r"1 spans cannot be used(.|\n)*:1: 'Ad' \(0-2, PER\)") as caught:
+        worked(run("convert", path, target, "--from jsonl --to spacy"))
+    assert len(caught) == 1
+    (doc,) = DocBin().from_disk(target).get_docs(spacy.blank("en").vocab)
+    assert [token.ent_iob_ for token in doc][:2] == ["", "O"]
+    refused(run("convert", path, tmp_path / "a.iob", "--from jsonl --to conll2000"), "jsonl can become")
