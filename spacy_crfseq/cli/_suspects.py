@@ -92,8 +92,8 @@ def _of_batch(
     begins = np.array([answers.doc_offsets[doc] + one.start for doc, one in found], np.int64)
     ends = np.array([answers.doc_offsets[doc] + one.end for doc, one in found], np.int64)
     labels = np.array([number_of.get(str(tag), 0) for tags in gold for tag in tags], np.int32)
-    p_gold = answers.posterior.span_probabilities(labels, begins, ends)
-    p_predicted = answers.posterior.span_probabilities(answers.all_labels, begins, ends)
+    p_gold = answers.distribution.span_probabilities(labels, begins, ends)
+    p_predicted = answers.distribution.span_probabilities(answers.all_labels, begins, ends)
     for (doc, one), p, q in zip(found, p_gold.tolist(), p_predicted.tolist(), strict=True):
         example, start = batch[doc]
         words = [token.text for token in example.predicted]
