@@ -214,7 +214,7 @@ CONFIGS: Cases = {
     "empty template": (lambda f: templates(""), "cannot read the part ''"),
     "half a conjunction": (lambda f: templates("LOWER|"), "cannot read the part ''"),
     "empty window": (lambda f: templates("LOWER[2..-2]"), r"\[2\.\.-2\] is empty"),
-    "window in a conjunction": (lambda f: templates("LOWER[-1..1]|SHAPE"), "cannot stand in a conjunction"),
+    "window in a conjunction": (lambda f: templates("LOWER[-1..1]|SHAPE"), "cannot be used in a conjunction"),
     "huge offset": (lambda f: templates(f"LOWER[{10**30}]"), "offsets beyond 16"),
     "no templates": (lambda f: templates(), "at least one template"),
     "window of S3": (lambda f: plugin("features", "S3", "crf_features", window=0), "S3: window must be at least 1"),
@@ -271,7 +271,7 @@ CONFIGS: Cases = {
     "wrong type": (lambda f: blank(min_count="many"), "min_count", ConfigValidationError),
     "missing gazetteer": (
         lambda f: gazetteer(f / "no.txt").initialize(lambda: examples(spacy.blank("xx"))),
-        r"no word list .*no\.txt",
+        r"no\.txt does not exist",
     ),
     "gazetteer that is a folder": (lambda f: gazetteer(f), "cannot read the word list"),
     "gazetteer with the name of an attribute": (lambda f: gazetteer(Path(__file__), "SHAPE"), "SHAPE.*rename"),

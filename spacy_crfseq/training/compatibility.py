@@ -23,9 +23,9 @@ _NEEDS = {
     "best_path": ("the score of the best rival of the gold labels", "Perceptron"),
     "margin": ("a loss that asks for a margin around the gold labels", "Hinge"),
 }
-"""For each entry of `Optimizer.needs`, the most demanding ones last, its meaning and an example."""
+"""For each entry of `Optimizer.requires`, with the most demanding ones last, its meaning and an example."""
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
-"""The default of `Loss.gives`."""
+"""The default of `Loss.provides`."""
 
 
 def check_plugins(component: str, *, loss: object, regularizer: object, optimizer: object, decoder: object) -> None:
@@ -43,8 +43,8 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
         )
     if not isinstance(optimizer, Optimizer):
         raise ConfigError(
-            f"[components.{component}.optimizer] is {part_name(optimizer)}, which is no optimizer (it lacks "
-            "needs, penalties, online, max_iterations, start, iterate, export). Use for example spacy_crfseq.LBFGS.v1."
+            f"[components.{component}.optimizer] is {part_name(optimizer)}, which is no optimizer (it lacks requires, "
+            "penalties, online, max_iterations, start, iterate or export). Use for example spacy_crfseq.LBFGS.v1."
         )
     wrong = [_penalty_problem(optimizer, regularizer), _loss_problem(optimizer, loss), _decoder_problem(loss, decoder)]
     if any(wrong):
