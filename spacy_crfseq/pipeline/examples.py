@@ -1,4 +1,4 @@
-"""The examples of `fit`: read anew for each use, or kept where components annotate them for later ones."""
+"""The examples of `fit`: read again for each use, or kept if components annotate them for later ones."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Corpus:
-    """Examples that can be gone through any number of times, read anew by `read` each time or kept.
+    """Examples for repeated iteration, read by `read` each time or kept in memory.
 
-    keep (bool): Hold all examples, so that what is written to their docs stays.
+    keep (bool): Keep all examples, so that annotation on their docs persists.
     tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known.
     """
 
@@ -31,7 +31,7 @@ class Corpus:
             return self._counted()
         if self._kept is None:
             was_on = gc.isenabled()
-            gc.disable()  # the garbage collector would walk over all Docs again and again while they are being read
+            gc.disable()  # the garbage collector would repeatedly visit all Docs during reading
             try:
                 self._kept = list(self._counted())
             finally:
@@ -51,7 +51,7 @@ class Corpus:
 
     @property
     def n_tokens(self) -> int:
-        """Tokens of the whole corpus, which is read if nobody has come to its end yet."""
+        """Number of tokens of the whole corpus, which is read if necessary."""
         if self._n_tokens is None:
             for _ in self:
                 pass
