@@ -33,7 +33,7 @@ def findings_of(part: Part, where: Where, *, strict: bool = False, trainable: bo
     """Return the findings about a part that has sentences.
 
     strict: Whether the corpus reader rejects invalid tags.
-    learnt: Whether it is the training part.
+    trainable: Whether it is the training part.
     """
     found = _of_text(part, where)
     for name, column in part.columns.items():
@@ -80,7 +80,7 @@ def _of_column(name: str, column: Column, where: Where, strict: bool) -> list[Fi
 
 def _of_labels(name: str, column: Column, where: Where) -> list[Finding]:
     if not column.labels:
-        return [Finding("fail", f"{name}: nothing is annotated, so nothing can be learnt. Check the columns.")]
+        return [Finding("fail", f"{name}: nothing is annotated, so nothing can be learned. Check the columns.")]
     found: list[Finding] = []
 
     def warn(text: str, places: tuple[str, ...] = ()) -> None:

@@ -97,7 +97,7 @@ def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | N
 def of_docs(
     docs: Sequence[Doc], spans: Iterable[Span], allowed: Mapping[int, Iterable[str]] | None, component: str
 ) -> dict[int, DocEvidence]:
-    """Return the evidence of a user about Docs, by index.  RAISES DataError: If there are none, or a span is in none."""
+    """Return a user's evidence about Docs, by index.  RAISES DataError: If there are none, or a span is in none."""
     if any(not isinstance(doc, Doc) for doc in docs):
         raise DataError(
             f"{component}: posterior takes a list of Docs, such as [doc]; marginals and nbest take one Doc. Make "

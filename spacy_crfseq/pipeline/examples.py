@@ -15,14 +15,14 @@ class Corpus:
     """Examples for repeated iteration, read by `read` each time or kept in memory.
 
     keep (bool): Keep all examples, so that annotation on their docs persists.
-    tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known.
+    report (Callable | None): Called with the numbers of docs and tokens after the first pass.
     """
 
     def __init__(
-        self, read: Callable[[], Iterable[Example]], keep: bool, tell: Callable[[int, int], None] | None = None
+        self, read: Callable[[], Iterable[Example]], keep: bool, report: Callable[[int, int], None] | None = None
     ) -> None:
         self.keeps = keep
-        self._read, self._tell = read, tell
+        self._read, self._report = read, report
         self._kept: list[Example] | None = None
         self._n_tokens: int | None = None
 
@@ -45,8 +45,8 @@ class Corpus:
             n_docs += 1
             n_tokens += len(example.predicted)
             yield example
-        if self._n_tokens is None and self._tell is not None:
-            self._tell(n_docs, n_tokens)
+        if self._n_tokens is None and self._report is not None:
+            self._report(n_docs, n_tokens)
         self._n_tokens = n_tokens
 
     @property
