@@ -116,7 +116,7 @@ def chunk_attributes(sentence: Sentence) -> list[list[str]]:
 
 
 def chunk_dictionaries(sentence: Sentence) -> list[dict[str, str]]:
-    """Return the same attributes as one dictionary a token, as users of sklearn-crfsuite do."""
+    """Return the same attributes as one dictionary per token, as users of sklearn-crfsuite do."""
     n = len(sentence.words)
     w, p = (["_B-2", "_B-1", *column, "_B+1", "_B+2"] for column in (sentence.words, sentence.tags))
     return [

@@ -1,4 +1,4 @@
-"""Precision, recall and F1, from the numbers of spans that are right, that were found, and that there are."""
+"""Precision, recall and F1 from the numbers of correct, predicted and gold spans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Values = NDArray[np.float64]
 
 
 class PRF(NamedTuple):
-    """Precision, recall and F1; 0.0 where nothing was there to divide by."""
+    """Precision, recall and F1; 0.0 after a division by zero."""
 
     precision: float
     recall: float
@@ -25,9 +25,9 @@ def prf(right: int, found: int, gold: int) -> PRF:
 
 
 def rates(counts: ArrayLike) -> Values:
-    """Return precision, recall and F1 [..., 3] of counts [..., 3]: right, found, in the gold standard.
+    """Return precision, recall and F1 [..., 3] of counts [..., 3]: correct, predicted, gold.
 
-    nan where nothing is found, or there is nothing to find; F1 only where neither is.
+    Precision is nan without predicted spans, recall without gold spans, and F1 without either.
     """
     right, found, gold = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
     return np.stack([share(right, found), share(right, gold), share(2 * right, found + gold)], axis=-1)
@@ -39,19 +39,19 @@ def rates_by_label(counts: Values) -> Values:
 
 
 def accuracy(counts: Values) -> Values:
-    """Return the share of tokens that are right [..., 1], of counts [..., 2]: right tokens, and all."""
+    """Return the accuracy [..., 1] of counts [..., 2]: correct tokens, and all."""
     return share(counts[..., :1], counts[..., 1:])
 
 
 def share(part: Values, whole: Values) -> Values:
-    """Return part / whole, nan where both are 0."""
+    """Return part / whole, nan if both are 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         quotient: Values = np.divide(part, whole)
     return quotient
 
 
 def for_json(row: Any) -> dict[str, Any]:
-    """Return the fields of a NamedTuple by their names, None for nan and infinity, which JSON does not know."""
+    """Return the fields of a NamedTuple by name, with None for nan and infinity, which JSON does not support."""
     return {
         name: None if isinstance(value, float) and not np.isfinite(value) else value
         for name, value in row._asdict().items()
@@ -59,6 +59,6 @@ def for_json(row: Any) -> dict[str, Any]:
 
 
 def f1_of(found: Set[Hashable], gold: Set[Hashable]) -> float:
-    """Return the F1 score of a set; 1.0 if both are empty.  Plain numbers, since losses call it for each labelling."""
+    """Return the F1 score of a set; 1.0 if both are empty.  It uses plain numbers for speed."""
     total = len(found) + len(gold)
     return 2 * len(found & gold) / total if total else 1.0

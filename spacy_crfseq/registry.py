@@ -1,7 +1,7 @@
-"""The registries through which losses, regularizers, optimizers, decoders, features, potentials and costs are found.
+"""The registries of losses, regularizers, optimizers, decoders, features, potentials and costs.
 
-Each is a `catalogue` registry under spaCy's name space, so that a plug-in package needs nothing but an entry point,
-for instance ``[project.entry-points.spacy_crf_losses]``.  The package's own plug-ins come in by the same door.
+Each is a `catalogue` registry under spaCy's name space, so a plug-in package needs only an entry point, for instance
+``[project.entry-points.spacy_crf_losses]``.  The package registers its own plug-ins the same way.
 Importing this module costs a millisecond and imports neither spaCy nor numba.
 """
 

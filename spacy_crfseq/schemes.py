@@ -1,8 +1,8 @@
-"""Tags that mark spans: IOB1, IOB2, BILUO, and plain tags that mark none.
+"""Tag schemes: IOB1, IOB2 and BILUO mark spans, plain tags mark none.
 
-A tag is "O" or a prefix and a type, "B-NP".  A sequence behaves as if an "O" were before and after it, so that every
-rule is one for a pair of neighbours.  Tag sequences that break their scheme are read as conlleval does, the scorer of
-the CoNLL shared tasks (Tjong Kim Sang & Buchholz, 2000).
+A tag is "O" or a prefix and a type, "B-NP".  A sequence behaves as if it had an "O" before and after it, so every rule
+concerns a pair of neighbours.  Tag sequences that break their scheme are read as in conlleval, the scorer of the CoNLL
+shared tasks (Tjong Kim Sang & Buchholz, 2000).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _O, _B, _I, _L, _U = range(5)
 
 
 class Span(NamedTuple):
-    """A labelled stretch of tokens: `start` is its first token, `end` the token after its last."""
+    """A labelled span of tokens: `start` is its first token, `end` the token after its last."""
 
     start: int
     end: int
@@ -57,8 +57,8 @@ class SpanArrays(NamedTuple):
 def split_tag(tag: str) -> tuple[str, str]:
     """Split a tag into its prefix and its type: "B-NP" into ("B", "NP"), "O" into ("O", "").
 
-    Only the first hyphen counts, so a type may hold more.
-    RAISES DataError: Unless the tag is "O" or one of the prefixes B, I, L, U, a hyphen and a type.
+    Only the first hyphen counts, so a type may contain more.
+    RAISES DataError: Unless the tag is "O", or a prefix B, I, L or U with a hyphen and a type.
     """
     if tag == OUTSIDE:
         return OUTSIDE, ""
@@ -70,9 +70,9 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=65536)
 def may_follow(previous: str, tag: str, scheme: str) -> bool:
-    """Whether `tag` may stand right after `previous`; "O" as either is the edge of the sequence, too.
+    """Whether `tag` may directly follow `previous`; "O" also means the start or end of the sequence.
 
-    A tag that the scheme does not know is allowed nowhere.
+    A tag that is not in the scheme is never allowed.
     RAISES ConfigError: On an unknown scheme.
     """
     _check_scheme(scheme)
@@ -84,7 +84,7 @@ def may_follow(previous: str, tag: str, scheme: str) -> bool:
     prefix, label = split_tag(tag)
     inside = before in ("B", "I")
     if scheme == "IOB1":
-        return True  # any B or I tag begins a span or goes on with one
+        return True  # any B or I tag begins or continues a span
     if prefix in ("I", "L"):
         return inside and label == before_type
     return scheme == "IOB2" or not inside
@@ -93,7 +93,7 @@ def may_follow(previous: str, tag: str, scheme: str) -> bool:
 def find_invalid(tags: Sequence[str], scheme: str) -> int | None:
     """Return the index of the first tag that breaks the scheme, or None.
 
-    A span that the sequence's end leaves open (BILUO only) counts against the last tag.
+    If a span is still open at the end of the sequence (BILUO only), the last tag is invalid.
     RAISES ConfigError: On an unknown scheme.
     """
     for i, (previous, tag) in enumerate(pairwise([OUTSIDE, *tags, OUTSIDE])):
@@ -103,7 +103,7 @@ def find_invalid(tags: Sequence[str], scheme: str) -> int | None:
 
 
 def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
-    """Say in a clause what is wrong with the tag at `index`, as found by `find_invalid`."""
+    """Return a clause that describes the error at `index`, as found by `find_invalid`."""
     tag = tags[index]
     if not _is_known(tag, scheme):
         known = ", ".join(p if p == OUTSIDE else f"{p}-TYPE" for p in _PREFIXES.get(scheme, ""))
@@ -132,8 +132,8 @@ def decode_lenient(tags: Sequence[str]) -> list[Span]:
 
     A span begins at every B and U, and at an I or L whose type differs from the tag before or that comes after O, L or
     U (or first).  It ends before the next beginning, before O and at the end of the sequence.  So no tag is ever
-    dropped: ["O", "I-A", "I-B"] holds two spans.
-    RAISES DataError: On a tag that `split_tag` refuses.
+    dropped: ["O", "I-A", "I-B"] contains two spans.
+    RAISES DataError: On a tag that `split_tag` rejects.
     """
     spans: list[Span] = []
     begin, previous = -1, OUTSIDE
@@ -163,7 +163,7 @@ def encode(spans: Iterable[tuple[int, int, str]], length: int, scheme: str) -> l
             raise DataError(f"{Span(*span)} has no label.")
         if start < previous[1]:
             what = f"{Span(*span)} overlaps {Span(*previous)}"
-            raise DataError(f"{what}; a tag sequence holds only spans that do not overlap.")
+            raise DataError(f"{what}; a tag sequence can only represent spans that do not overlap.")
         tags[start:end] = _marks(end - start, label, scheme, start == previous[1] and label == previous[2])
         previous = span
     return tags
@@ -171,7 +171,7 @@ def encode(spans: Iterable[tuple[int, int, str]], length: int, scheme: str) -> l
 
 @lru_cache(maxsize=1024)
 def _marks(length: int, label: str, scheme: str, adjacent: bool) -> tuple[str, ...]:
-    # `adjacent`: a span of the same type ends right before it
+    # `adjacent`: a span of the same type ends directly before it
     if scheme == "BILUO":
         prefixes = "U" if length == 1 else "B" + "I" * (length - 2) + "L"
     else:
@@ -211,7 +211,7 @@ def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
 
 
 class TagTable:
-    """L `labels` taken apart once, so that `spans_of` needs no strings; `types` are in the order of their first label.
+    """L `labels`, parsed once so that `spans_of` needs no strings; `types` are in the order of their first label.
 
     RAISES DataError: Naming a label that is no tag of the scheme.
     RAISES ConfigError: If the scheme is unknown or marks no spans.
@@ -222,7 +222,7 @@ class TagTable:
         for i, label in enumerate(labels):
             if not _is_known(label, scheme):
                 raise DataError(f"Label {describe_invalid(labels, i, scheme)}.")
-        # One row more than there are labels, an "O": MISSING is -1 and indexes it without a special case.
+        # The additional last row is an "O": MISSING is -1 and indexes it without a special case.
         parts = [split_tag(label) for label in [*labels, OUTSIDE]]
         self.labels = list(labels)
         self.types = list(dict.fromkeys(label for _, label in parts if label))
@@ -274,7 +274,7 @@ def span_f1(predicted: IntegerArray, gold: IntegerArray, offsets: IntegerArray, 
     RAISES DataError: If the lengths differ or an id is impossible.
     """
     found, wanted = spans_of(predicted, offsets, table), spans_of(gold, offsets, table)
-    # No two spans of one side share a start, so a start says which gold span to compare with, if any.
+    # No two spans of one side share a start, so a start identifies the gold span to compare with, if any.
     partner = np.full(len(gold), -1, dtype=np.int64)
     partner[wanted.start] = np.arange(len(wanted.start))
     i = np.flatnonzero(partner[found.start] >= 0)

@@ -1,4 +1,4 @@
-"""Running kernels in parallel: they release the interpreter lock, so plain threads suffice.
+"""Run kernels in parallel: they release the GIL, so plain threads suffice.
 
 Each call starts its own threads, so that a forked process never inherits a pool.
 """
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def available() -> int:
-    """Return the cores that this process may use; 1 in workers, as of ``nlp.pipe(n_process=2)``, which share them."""
+    """Return the number of cores for this process; 1 in workers, such as those of ``nlp.pipe(n_process=2)``."""
     if multiprocessing.parent_process() is not None:
         return 1
     if hasattr(os, "sched_getaffinity"):
@@ -26,7 +26,7 @@ def available() -> int:
 
 
 def run(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Call all tasks, the first in this thread and each other in a new one, and return their results in order.
+    """Call all tasks, the first in this thread and each of the others in a new one; return their results in order.
 
     RAISES: The first exception of a task, after all have ended.
     """
@@ -47,9 +47,9 @@ def run(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
             threads.append(Thread(target=call, args=(number,)))
             threads[-1].start()
         call(0)
-    except BaseException as error:  # Ctrl-C on the way
+    except BaseException as error:  # Ctrl-C during the wait
         errors.append(error)
-    for thread in threads:  # wait, whatever happens: they work on arrays that the caller will use again
+    for thread in threads:  # always wait, because the threads use arrays that the caller will reuse
         while thread.is_alive():
             try:
                 thread.join()
@@ -87,6 +87,6 @@ def over(function: Callable[[Item], Result], items: Sequence[Item], n: int) -> l
 
 
 def parts(length: int, n: int) -> list[slice]:
-    """Cut range(length) into at most n slices of about the same size; one that is empty where length is 0."""
+    """Split range(length) into at most n slices of about the same size; one empty slice if length is 0."""
     n = max(1, min(n, length))
     return [slice(length * i // n, length * (i + 1) // n) for i in range(n)]

@@ -22,7 +22,7 @@ Numbers: TypeAlias = NDArray[np.uint16]
 """Small numbers, such as those of templates."""
 
 MISSING = -1
-"""The gold label of a token whose label is not known.  Gold labels below it number candidate sets, see `Candidates`."""
+"""The gold label of a token whose label is unknown.  Gold labels below it number candidate sets, see `Candidates`."""
 
 
 class Constraints(NamedTuple):
@@ -44,8 +44,8 @@ class Scores(NamedTuple):
     """Log-potentials of a batch, or the gradient with respect to them.
 
     emissions (Floats): [T, L].
-    transitions (Floats): [1, L, L] where all positions share them; else [T, L, L], entry t for the step from token
-        t - 1 to token t (unused at the first token of a sequence).  Axis 1 is the label that comes first.
+    transitions (Floats): [1, L, L] if all positions share them; else [T, L, L], where entry t is the step from token
+        t - 1 to token t (unused at the first token of a sequence).  Axis 1 is the earlier label.
     start, end (Floats): [L], added at the first and at the last token of each sequence.
     """
 
@@ -59,7 +59,7 @@ class Scores(NamedTuple):
         return Scores(*(np.zeros_like(array) for array in self))
 
     def constrained(self, constraints: Constraints, allowed: Bools | None = None) -> Scores:
-        """Return the scores with minus infinity wherever `constraints`, or `allowed` [T, L], forbid a label or step."""
+        """Return the scores with minus infinity where `constraints`, or `allowed` [T, L], forbid a label or step."""
         return Scores(
             _masked(self.emissions, allowed),
             _masked(self.transitions, constraints.step),
@@ -76,12 +76,12 @@ def _masked(scores: Floats, allowed: Bools | None) -> Floats:
 
 
 class IncorrectSpan(NamedTuple):
-    """A span that is known to be wrong wherever it begins at a token with a certain candidate set.
+    """A span that is known to be wrong if it begins at a token with a certain candidate set.
 
     number (int): The candidate set, a row of `Candidates.sets`.
     n_tokens (int): Length of the span, which must fit into its sequence.
-    labels (Bools): [n_tokens or n_tokens + 1, L] labels of its tokens; one row more is for the token behind it, if the
-        sequence has one.
+    labels (Bools): [n_tokens or n_tokens + 1, L] labels of its tokens; the additional row is for the token after it, if
+        the sequence has one.
     """
 
     number: int
@@ -90,9 +90,9 @@ class IncorrectSpan(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """What is known about tokens whose gold label is `MISSING` - 1 - s, for each s below S.
+    """The possible labels of tokens whose gold label is `MISSING` - 1 - s, for each s below S.
 
-    sets (Bools): [S, L] the labels one of which is right.
+    sets (Bools): [S, L] the candidate labels; one of them is correct.
     """
 
     sets: Bools
@@ -100,16 +100,17 @@ class Candidates(NamedTuple):
 
 
 NO_CANDIDATES = Candidates(np.zeros((0, 0), np.bool_))
-"""Where every token has a label or none."""
+"""The candidates of a data set in which every token has one label or none."""
 
 
 class Batch(NamedTuple):
-    """What a loss knows about the sequences besides their scores.
+    """The input of a loss in addition to the scores.
 
     offsets (Offsets): [N + 1] token offsets.
-    gold (Ints): [T] gold labels; a loss sums over all labels where one is `MISSING`, over a candidate set below that.
+    gold (Ints): [T] gold labels; a loss sums over all labels of a token if it is `MISSING`, over a candidate set if it
+        is lower.
     weights (NDArray): [N] weight of each sequence in the sum.
-    candidates (Candidates): Given only to losses that give "candidates".
+    candidates (Candidates): Passed only to losses that provide "candidates".
     sequences (Offsets | None): [N] numbers of the sequences in their data set, in mini-batches of grouped sequences.
     """
 
@@ -126,14 +127,14 @@ class Batch(NamedTuple):
 
 
 class StepReport(NamedTuple):
-    """What one iteration of an optimizer did.
+    """The report of one iteration of an optimizer.
 
     value (float): Objective: loss summed over the sequences, plus penalty (an estimate for online methods).
     loss (float): Loss alone.
-    grad_norm (float): Euclidean norm of the objective's gradient, nan where it is not computed.
+    grad_norm (float): Euclidean norm of the objective's gradient, nan if it is not computed.
     evaluations (int): Passes over the data.
-    converged (bool): The method's own stopping rule is met.
-    message (str): Why it stopped, empty while it runs.
+    converged (bool): Whether the method's own stopping rule is met.
+    message (str): The reason for stopping, empty while it runs.
     """
 
     value: float
@@ -147,15 +148,15 @@ class StepReport(NamedTuple):
 class Loss(Protocol):
     """A function of scores, such as the negative log-likelihood.  Never sees features or weights.
 
-    gives (frozenset[str]): What an optimizer may build on, see `Optimizer.needs`.
+    provides (frozenset[str]): What an optimizer may rely on, see `Optimizer.requires`.
         "value_and_grad" and "minibatches": it is differentiable; the default of losses without this attribute.
-        "minibatches" alone: its gradient is a subgradient, on which a line search would fail.
-        "best_path": the score by which the best rival exceeds the gold labels.
+        "minibatches" alone: its gradient is a subgradient, which makes line searches fail.
+        "best_path": it is the score by which the best rival exceeds the gold labels.
         "margin": it is positive until the gold labels win by a margin.
-        "likelihood": a sum of functions of -log P(gold | x), the method `phi`.
-        "log_likelihood": the sum of -log P itself.
-        "local": probabilities are normalised at each token given the label before; the decoder must be, too.
-        "candidates": it is defined where gold labels are candidate sets.
+        "likelihood": it is a sum of functions of -log P(gold | x), the method `phi`.
+        "log_likelihood": it is the sum of -log P itself.
+        "local": probabilities are normalised at each token given the previous label; the decoder must be local as well.
+        "candidates": it supports gold labels that are candidate sets.
     """
 
     @property
@@ -166,7 +167,7 @@ class Loss(Protocol):
 
 
 class LikelihoodLoss(Loss, Protocol):
-    """A loss that gives "likelihood": the sum over sequences of ``weight * phi(-log P(gold | x))``."""
+    """A loss that provides "likelihood": the sum over sequences of ``weight * phi(-log P(gold | x))``."""
 
     def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return phi and its derivative, which is positive, at some negative log-likelihoods [N]."""
@@ -186,10 +187,10 @@ NONE = Strengths(0.0, 0.0)
 class Regularizer(Protocol):
     """A penalty on the weights.
 
-    smooth (bool): Differentiable everywhere.  The smooth part beside a non-smooth one is a quadratic form, such as a
-        multiple of the squared norm.
-    strengths (Strengths | None): Those of a penalty that is exactly an elastic net, a sum over weights: methods may
-        work weight by weight, threads part by part.  None for any other.
+    smooth (bool): Whether it is differentiable everywhere.  In a non-smooth penalty, the smooth part is a quadratic
+        form, such as a multiple of the squared norm.
+    strengths (Strengths | None): Strengths of a penalty that is exactly an elastic net, a sum over weights, so that
+        methods can process single weights and threads separate parts.  None for any other penalty.
     """
 
     @property
@@ -198,7 +199,7 @@ class Regularizer(Protocol):
     def strengths(self) -> Strengths | None: ...  # noqa: D102
 
     def over(self, blocks: Sequence[RowBlock]) -> Regularizer:
-        """Return the penalty for parameters in these groups; itself where groups make no difference."""
+        """Return the penalty for parameters in these groups; the same object if it does not depend on groups."""
 
     def value(self, weights: Floats) -> float:
         """Return the penalty of `weights` [D]."""
@@ -215,7 +216,7 @@ class RowBlock(NamedTuple):
 
     first (int): Number of its first row among the rows of all groups.
     width (int): C, columns of a full row.
-    ptr, cols: [R + 1] where each row begins, [end - begin] the column of each parameter; empty where rows are full.
+    ptr, cols: [R + 1] the start of each row, [end - begin] the column of each parameter; both empty if rows are full.
     """
 
     begin: int
@@ -249,9 +250,9 @@ class RowGradient(NamedTuple):
 
 
 class Occurrences(NamedTuple):
-    """Rows of each token and tokens of each row, for methods that work on one feature after another.
+    """Rows of each token and tokens of each row, for methods that process one feature at a time.
 
-    Token t switches on the rows ``ids[ptr[t]:ptr[t + 1]]``; row r is on at the tokens
+    Token t activates the rows ``ids[ptr[t]:ptr[t + 1]]``; row r is active at the tokens
     ``tokens[row_ptr[r]:row_ptr[r + 1]]``, ascending.
     """
 
@@ -262,13 +263,13 @@ class Occurrences(NamedTuple):
 
 
 class OnlineBatch(Protocol):
-    """A few sequences as an online optimizer sees them."""
+    """A mini-batch of an online optimizer."""
 
     @property
     def n_sequences(self) -> int: ...  # noqa: D102
 
     def loss_and_grad(self, theta: Floats, scale: float = 1.0) -> tuple[float, list[RowGradient]]:
-        """Return the loss at ``scale * theta`` and its gradient, in arrays that the next batch uses again."""
+        """Return the loss at ``scale * theta`` and its gradient, in arrays that the next batch reuses."""
 
 
 class Objective(Protocol):
@@ -280,11 +281,11 @@ class Objective(Protocol):
 
     @property
     def n_sequences(self) -> int:
-        """Sequences in the data at hand."""
+        """Number of sequences in the current data."""
 
     @property
     def n_total(self) -> int:
-        """Sequences in the whole training set; more than `n_sequences` where the data at hand is a part of it."""
+        """Number of sequences in the whole training set, of which the current data may be a part."""
 
     def value(self, theta: Floats) -> float:
         """Return the objective."""
@@ -294,7 +295,7 @@ class Objective(Protocol):
 
 
 class OnlineObjective(Objective, Protocol):
-    """What online methods need besides."""
+    """An objective for online methods."""
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[OnlineBatch]:
         """Yield all sequences once, `size` at a time, shuffled by `rng`."""
@@ -304,11 +305,11 @@ class OnlineObjective(Objective, Protocol):
 
 
 class IndexedObjective(Objective, Protocol):
-    """What methods need besides that work on one feature after another and compute scores themselves."""
+    """An objective for methods that process one feature at a time and compute scores themselves."""
 
     @property
     def trainable(self) -> Bools:
-        """Which parameters of the last group, the scores that all positions share, are learnt; the others stay zero."""
+        """Which parameters of the last group, the shared scores, are learned; the others stay zero."""
 
     @property
     def loss(self) -> Loss:
@@ -316,14 +317,14 @@ class IndexedObjective(Objective, Protocol):
 
     @property
     def batch(self) -> Batch:
-        """All sequences of the data at hand."""
+        """All sequences of the current data."""
 
     @property
     def allowed(self) -> Bools | None:
-        """Labels that each token may have [T, L], gold ones included, as a method must respect; None for all."""
+        """The labels that each token may have [T, L], including gold labels; None for all.  Methods must respect it."""
 
     def occurrences(self, block: int) -> Occurrences:
-        """Return which rows of a group (0 unigrams, 1 bigrams) each token switches on, and which tokens each row."""
+        """Return the active rows of each token, and the tokens of each row, in a group (0 unigrams, 1 bigrams)."""
 
     def under(self, regularizer: Regularizer, loss: Loss | None = None) -> IndexedObjective:
         """Return the objective with another penalty, and another loss if one is given."""
@@ -331,15 +332,15 @@ class IndexedObjective(Objective, Protocol):
 
 @runtime_checkable
 class Optimizer(Protocol):
-    """A method that lowers an objective, one iteration at a time.
+    """A method that minimises an objective, one iteration at a time.
 
-    A report with `converged` ends a run.  Only an online method still learns after it, since callers that feed it part
-    by part decide themselves when to stop.
+    A report with `converged` ends a run.  An online method can continue after it, because callers that pass the data in
+    parts decide when to stop.
 
-    needs (frozenset[str]): What it requires of the loss, see `Loss.gives`.
+    requires (frozenset[str]): Required properties of the loss, see `Loss.provides`.
     penalties (frozenset[str]): Kinds of regularizer it can minimise: "none", "l2", "elastic" (see `Strengths`; each
-        contains the one before), "smooth", "prox" (any).
-    online (bool): Whether an iteration on part of the data makes sense.
+        contains the previous one), "smooth", "prox" (any).
+    online (bool): Whether it can run an iteration on part of the data.
     """
 
     @property
@@ -358,11 +359,11 @@ class Optimizer(Protocol):
         """Run one iteration on all data of `objective`."""
 
     def export(self, state: Any, theta: Floats) -> None:
-        """Write the parameters to predict with into `theta` [D]."""
+        """Write the parameters for prediction into `theta` [D]."""
 
 
 class Decoder(Protocol):
-    """Chooses one label a token; a decoder for losses that give "local" has an attribute ``local = True``."""
+    """Chooses one label per token; a decoder for losses that provide "local" has an attribute ``local = True``."""
 
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
@@ -374,12 +375,12 @@ class Decoder(Protocol):
 
 
 class Evidence(NamedTuple):
-    """What a data set holds about a text of T tokens, for costs.
+    """The information of a data set about a text of T tokens, for costs.
 
-    gold (Sequence[str | None]): [T] gold labels, in the component's own tags ("B-PER"); None where not known.
-    reference (Any): The gold Doc, for whatever else it holds, such as dependencies; its tokens are `words`.
-    annotated (Callable): Maps a component's name to a function from labels [T] to the Doc that this component makes of
-        a text with these labels.  Raises ConfigError if the pipeline has no such component.
+    gold (Sequence[str | None]): [T] gold labels, in the component's own tags ("B-PER"); None if unknown.
+    reference (Any): The gold Doc, for further annotation such as dependencies; its tokens are `words`.
+    annotated (Callable): Maps a component's name to a function.  The function maps labels [T] to the Doc that this
+        component returns for a text with these labels.  Raises ConfigError if the pipeline has no such component.
     """
 
     words: Sequence[str]
@@ -389,19 +390,19 @@ class Evidence(NamedTuple):
 
 
 CostFunction: TypeAlias = Callable[[Sequence[str]], float]
-"""What labels [T] of a text cost, 0 or more."""
+"""A function that returns the cost of labels [T] of a text, 0 or more."""
 
 
 class Cost(Protocol):
-    """A cost of predicted labels against whatever a data set holds; it need not be a sum over tokens or spans."""
+    """A cost of predicted labels given the evidence of a data set; it need not be a sum over tokens or spans."""
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
         """Raise ConfigError if the cost does not fit a component with these labels, tags of a scheme or "plain"."""
 
     def __call__(self, evidence: Evidence) -> CostFunction | None:
-        """Return the cost of labels of a text; None where the evidence cannot distinguish good labels from bad ones.
+        """Return the cost of labels of a text; None if the evidence cannot distinguish good labels from bad ones.
 
-        Gold labels that are all known cost 0, unless the judge errs.
+        If all gold labels are known, they cost 0, unless the component that judges them makes an error.
         """
 
 
@@ -410,7 +411,7 @@ class TokenPotential(Protocol):
     """A plug-in of ``crf_potentials``: scores of tokens that are added to those of the linear potential."""
 
     def read(self, docs: Sequence[Any]) -> NDArray[Any]:
-        """Return the array [T, ...] that `forward` reads of the tokens of some Docs."""
+        """Return the input of `forward` [T, ...] for the tokens of some Docs."""
 
     def size(self, n_labels: int) -> int:
         """Return the number of parameters."""
@@ -418,9 +419,9 @@ class TokenPotential(Protocol):
     def forward(
         self, theta: Floats, inputs: NDArray[Any], offsets: Offsets, n_labels: int
     ) -> tuple[Scores, Callable[[Scores], Floats]]:
-        """Return scores of sequences (new arrays of theta's type), and what maps their gradient to that of theta [D].
+        """Return scores of sequences (new arrays of theta's type), and a function from their gradient to that of theta.
 
-        inputs (NDArray): [T, ...] what `read` returned for their tokens; `offsets` [N + 1] begins at 0.
+        inputs (NDArray): [T, ...] the result of `read` for their tokens; `offsets` [N + 1] begins at 0.
         """
 
 

@@ -1,7 +1,7 @@
-"""Column files of the CoNLL shared tasks: a token a line, a blank line after each sentence.
+"""Column files of the CoNLL shared tasks: one token per line, a blank line after each sentence.
 
-The names of the columns come from the caller, since the files do not hold them.  Every line must have every column; a
-file read with the wrong columns is refused at its first line instead of training on its part-of-speech tags.
+The caller passes the names of the columns, because the files do not contain them.  Every line must have every column,
+so a file read with the wrong columns is rejected at its first line.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def read_columns(
     """Yield the sentences of a column file.
 
     columns (Sequence[str]): The name of each column; one is "word", "_" leaves a column out.
-    separator (str | None): What is between columns; None is any run of spaces and tabs.
-    on_error (OnError | None): Gets what is wrong with a sentence, which is then left out.
-    A line whose first column is ``-DOCSTART-`` begins a document and is no sentence.
-    RAISES ConfigError: On impossible column names or an empty separator.
-    RAISES FormatError: While sentences are taken, on a line with another number of columns, on bytes that are not in
-        the encoding and on a file without a sentence.
+    separator (str | None): Separator of columns; None: any run of spaces and tabs.
+    on_error (OnError | None): Receives the error in a sentence, which is then skipped.
+    A line whose first column is ``-DOCSTART-`` starts a document and is not a sentence.
+    RAISES ConfigError: On invalid column names or an empty separator.
+    RAISES FormatError: During iteration, on a line with a different number of columns, on bytes that are not in the
+        encoding, and on a file without sentences.
     """
     check_columns(columns)
     if separator == "":
@@ -55,11 +55,11 @@ def parse_columns(
     columns: Sequence[str],
     separator: str | None = None,
 ) -> Iterator[Sentence]:
-    """Yield the sentences of numbered lines of a column file; arguments and errors as `read_columns` has them."""
+    """Yield the sentences of numbered lines of a column file; arguments and errors as in `read_columns`."""
     rows: list[list[str]] = []
     number = document = 0
     in_document = spoilt = False
-    # the blank line behind the last one ends a sentence that the file leaves open
+    # the additional blank line ends a sentence that is open at the end of the file
     for at, line in chain(lines, [(0, "")]):
         number, fields = at or number + 1, _split(line, separator)
         if fields and fields[0] != DOCSTART:
@@ -84,9 +84,9 @@ def write_columns(
 ) -> int:
     """Write sentences as a UTF-8 column file, all of them or none, and return how many there are.
 
-    columns (Sequence[str]): The columns to write, "word" among them; "_" writes an underscore.
-    RAISES DataError: On a value that is empty, would break its line, or is not there.
-    RAISES ConfigError: On impossible column names.
+    columns (Sequence[str]): The columns to write, including "word"; "_" writes an underscore.
+    RAISES DataError: On a value that is empty, missing, or would break its line.
+    RAISES ConfigError: On invalid column names.
     """
     check_columns(columns)
     n_sentences = document = 0
@@ -101,7 +101,7 @@ def write_columns(
 
 
 def sentence_lines(sentence: Sentence, columns: Sequence[str], *, separator: str = " ") -> Iterator[str]:
-    """Yield the lines of a sentence in a column file, a blank one last; RAISES DataError: As `write_columns` does."""
+    """Yield the lines of a sentence in a column file and a blank line; RAISES DataError: As `write_columns`."""
     for fields in zip(*(_values(sentence, name) for name in columns), strict=True):
         _check_values(fields, columns, separator)
         yield separator.join(fields) + "\n"
@@ -121,7 +121,7 @@ def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str)
 def _split(line: str, separator: str | None) -> list[str]:
     if separator is not None:
         return line.split(separator) if line.strip(" \t") else []
-    # str.split() without an argument would also split at U+00A0, which words may hold.
+    # str.split() without an argument would also split at U+00A0, which words may contain.
     fields = line.replace("\t", " ").split(" ")
     return [field for field in fields if field] if "" in fields else fields
 
@@ -146,7 +146,7 @@ def _values(sentence: Sentence, name: str) -> Sequence[str]:
 
 
 def check_columns(columns: Sequence[str]) -> None:
-    """Raise ConfigError unless the names are different and hold "word"."""
+    """Raise ConfigError unless the names are distinct and include "word"."""
     named = [name for name in columns if name != IGNORED]
     if isinstance(columns, str) or len(set(named)) != len(named) or WORD not in named:
         raise ConfigError(
@@ -162,7 +162,7 @@ def _wrong_number(path: Path, number: int, fields: list[str], columns: Sequence[
 
 
 def _check_values(fields: tuple[str, ...], columns: Sequence[str], separator: str) -> None:
-    # a value that would not be read back
+    # a value that could not be read back
     for name, value in zip(columns, fields, strict=True):
         if not value or separator in value or not _BLANKS.isdisjoint(value):
             raise DataError(f"Column {name!r}: {value!r} cannot be written: empty or with white space.")

@@ -1,15 +1,15 @@
 """Template files of CRF++ (Kudo 2005) and pattern files of Wapiti (Lavergne, Cappe & Yvon 2010).
 
-A line is one template: a letter for what it scores, then text with macros in it::
+A line is one template: a letter that says what it scores, then text with macros::
 
-    U05:%x[-1,0]/%x[0,0]         CRF++: scores a label; the words before and at the token
-    B                            scores a label and the one before it; without macros, transitions
+    U05:%x[-1,0]/%x[0,0]         CRF++: scores a label; the previous and the current word
+    B                            scores a label and the previous one; without macros, transitions
     *:Pos=%x[0,1]                Wapiti: both; column 1
     u:Suf=%m[0,0,".?.?$"]        Wapiti: the part of the word that the regular expression matches
     u:Caps=%t[0,0,"^\\u"]        Wapiti: whether it matches
 
 Offsets count tokens from the current one, columns from 0.  A macro with a capital letter lower-cases its result.
-A ``#`` at the beginning of a line or after white space begins a comment.
+A ``#`` at the start of a line or after white space starts a comment.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _CLASSES = {
     "a": "A-Za-z", "d": "0-9", "l": "a-z", "u": "A-Z", "w": "0-9A-Za-z",
     "s": r"\ \t\n\r\f\v", "p": r"!-/:-@\[-`{-~",
 }  # fmt: skip
-"""What Wapiti's letters stand for in its regular expressions: the classes of the C locale."""
+"""The meaning of Wapiti's letters in regular expressions: the classes of the C locale."""
 
 
 class Macro(NamedTuple):
-    """A value at one place of the text.
+    """A value at one position of the text.
 
     command: "x" the value itself, "t" whether the pattern matches it, "m" the part that the pattern matches.
-    row, column: Its token, counted from the current one, and its column in the file.
+    row, column: Its token, relative to the current one, and its column in the file.
     pattern: A regular expression in Wapiti's notation; empty for "x".
     """
 
@@ -57,7 +57,7 @@ class TemplateLine(NamedTuple):
 
     number: Its line in the file, counted from 1.
     kind: "U" for labels, "B" for pairs of labels, "*" for both.
-    pieces: What follows that letter: text and macros; no empty text, and no two texts side by side.
+    pieces: The rest of the line: text and macros, without empty or adjacent texts.
     """
 
     number: int
@@ -78,7 +78,7 @@ class TemplateLine(NamedTuple):
 def read_template_file(path: Path | str) -> list[TemplateLine]:
     """Return the templates of a file, in UTF-8.
 
-    RAISES FormatError: With its line where one cannot be read, and on a file without templates.
+    RAISES FormatError: With the line of an invalid template, and on a file without templates.
     """
     path = check_file(path)
     return parse_template_lines((line for _, line in read_lines(path, "utf8")), path)
@@ -95,15 +95,15 @@ def parse_template_lines(lines: Iterable[str], path: Path | str) -> list[Templat
 
 
 def format_template_line(line: TemplateLine) -> str:
-    """Return the text that is read as this template."""
+    """Return the text of this template."""
     return line.kind + "".join(piece if isinstance(piece, str) else _format(piece) for piece in line.pieces)
 
 
 def python_pattern(pattern: str) -> str:
     r"""Return a regular expression of Wapiti's in Python's notation.
 
-    Its letters are \a \d \l \u \w \s \p, and capital ones for everything else; ``*`` matches as little as it can, as
-    there, and ``?`` as much.
+    Its letters are \a \d \l \u \w \s \p, and capital letters for the complements.  As in Wapiti, ``*`` is non-greedy
+    and ``?`` is greedy.
     RAISES ValueError: If * or ? follows nothing.
     """
     parts: list[str] = []
@@ -177,7 +177,7 @@ def _wrong_macro(text: str) -> str:
 
 
 def _check_shared(path: Path | str, lines: list[TemplateLine]) -> None:
-    # templates whose attributes would have one name, which gives them common weights there
+    # templates whose attributes would have the same name; CRF++ shares their weights
     seen: dict[tuple[bool, tuple[str, ...]], int] = {}
     for line in lines:
         for pair in (False, True):

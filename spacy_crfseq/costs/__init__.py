@@ -1,1 +1,1 @@
-"""Costs of labellings for augmented training, one a file.  See `types.Cost` for the contract."""
+"""Costs of labellings for augmented training, one per file.  See `types.Cost` for the contract."""

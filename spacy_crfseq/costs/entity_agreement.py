@@ -1,6 +1,6 @@
-"""What tags cost the entity recognizer that reads them: errors of its entity tags, and one less its F1.
+"""The cost of tags for the entity recognizer that reads them: its errors, and 1 - F1.
 
-A tagger is judged by what comes next, as in Hall, McDonald & Petrov (2011),
+A downstream component judges the tagger, as in Hall, McDonald & Petrov (2011),
 "Training structured prediction models with extrinsic loss functions", table 2.
 """
 
@@ -19,13 +19,13 @@ from ..types import CostFunction, Evidence
 class EntityAgreement:
     """Errors of a recognizer that reads the tags (registered as ``spacy_crfseq.EntityAgreement.v1``).
 
-    The cost is the number of tokens whose entity tag, with the beginnings of entities told from their insides, is not
-    the gold one.  Gold tags may cost something, too, where the recognizer errs.  The recognizer runs for every
-    labelling that is judged, which takes up to a millisecond each time.
+    The cost is the number of tokens with a wrong entity tag; entity starts and insides are different tags.  Gold tags
+    also have a cost if the recognizer makes errors with them.  The recognizer runs for every judged labelling, which
+    takes up to a millisecond each time.
 
     component (str): The recognizer's name in the pipeline; it must read what the tagger writes, and write doc.ents.
     f1 (bool): Add ``1 - F1`` of the entities.
-    RAISES ConfigError: If there is no such component, or the one that is trained is no tagger.
+    RAISES ConfigError: If there is no such component, or the trained component is not a tagger.
     """
 
     component: str
@@ -33,7 +33,7 @@ class EntityAgreement:
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
         if scheme != "plain":
-            raise ConfigError("EntityAgreement: it judges the tags of a tagger. Use F1 or Hamming for spans.")
+            raise ConfigError("EntityAgreement applies to taggers only. Use F1 or Hamming for spans.")
 
     def __call__(self, evidence: Evidence) -> CostFunction | None:
         known = [t for t, token in enumerate(evidence.reference) if token.ent_iob]

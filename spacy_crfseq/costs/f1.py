@@ -1,4 +1,4 @@
-"""One less the F1 score of a text's spans, which is no sum over its tokens."""
+"""1 - F1 of a text's spans, which is not a sum over its tokens."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..types import CostFunction, Evidence
 class F1:
     """``1 - F1`` of predicted spans against gold ones (registered as ``spacy_crfseq.F1.v1``).
 
-    A span counts where type and both ends are right.  Tokens whose gold label is not known are read as outside all
-    spans, in both.  Where there are no spans, predicting none costs 0 and predicting any 1.
-    RAISES ConfigError: If the component predicts no spans.
+    A span is correct if its type and both ends are.  Tokens with an unknown gold label count as outside all spans, in
+    both gold and prediction.  Without gold spans, predicting none costs 0 and predicting any costs 1.
+    RAISES ConfigError: If the component does not predict spans.
     """
 
     def check(self, labels: Sequence[str], scheme: str) -> None:

@@ -1,7 +1,7 @@
-"""Wrong labels among the tokens whose gold label is known, which may be few of them.
+"""The number of wrong labels among the tokens with a known gold label.
 
-Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions" learn from
-partly annotated sentences so.
+Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions", use it
+to learn from partially annotated sentences.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..types import CostFunction, Evidence
 
 
 def check_labels(cost: str, wanted: Iterable[str], labels: Sequence[str]) -> None:
-    """Raise ConfigError unless the component has all labels that a cost wants."""
+    """Raise ConfigError unless the component has all labels that a cost requires."""
     for label in wanted:
         if label not in labels:
             raise ConfigError(f"{cost}: labels: {label!r} is no label of the component. {suggest(label, labels)}")
@@ -24,8 +24,8 @@ def check_labels(cost: str, wanted: Iterable[str], labels: Sequence[str]) -> Non
 class Hamming:
     """Number of wrong labels on a subset of the tokens (registered as ``spacy_crfseq.Hamming.v1``).
 
-    labels (list[str]): Count tokens with these gold labels only, as the component names them ("B-PER"); none for all.
-    words (list[str]): Count these words only, whatever their case; none for all.
+    labels (list[str]): Count only tokens with these gold labels, as the component names them ("B-PER"); empty for all.
+    words (list[str]): Count only these words, ignoring case; empty for all.
     RAISES ConfigError: If the component has no such label.
     """
 

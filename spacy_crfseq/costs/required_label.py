@@ -1,7 +1,7 @@
-"""One given token must carry one of some labels, and nothing else is known: the main verb of a question is a verb.
+"""One given token must have one of some labels, and nothing else is known: the main verb of a question is a verb.
 
-Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions" adapt a
-tagger to questions so.
+Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions", use it
+to adapt a tagger to questions.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .hamming import check_labels
 class RequiredLabel:
     """1 unless the given token has one of the labels (registered as ``spacy_crfseq.RequiredLabel.v1``).
 
-    labels (list[str]): What it may carry, as the component names its labels.
-    dep (str): The token is the first with this dependency in the gold Doc, whatever the case; for a main verb the root.
-        If its gold label is known and not among `labels`, as where the root is a noun, the text is no evidence.
+    labels (list[str]): The labels it may have, as the component names them.
+    dep (str): The token is the first with this dependency in the gold Doc, ignoring case; for a main verb, the root.
+        If its gold label is known and not among `labels`, for example if the root is a noun, the text is ignored.
     RAISES ConfigError: If there are no labels, or the component lacks one, or there is no dependency.
     """
 
@@ -29,9 +29,11 @@ class RequiredLabel:
 
     def __post_init__(self) -> None:
         if not self.labels:
-            raise ConfigError('RequiredLabel: labels is empty; say what the token may carry, such as ["VB", "VBZ"].')
+            raise ConfigError(
+                'RequiredLabel: labels is empty; list the labels that the token may have, such as ["VB", "VBZ"].'
+            )
         if not self.dep:
-            raise ConfigError('RequiredLabel: dep is empty; say which token is meant, such as dep = "root".')
+            raise ConfigError('RequiredLabel: dep is empty; set the dependency of the token, such as dep = "root".')
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
         check_labels("RequiredLabel", self.labels, labels)

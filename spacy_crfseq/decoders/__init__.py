@@ -1,1 +1,1 @@
-"""Decoders: from scores to one label a token, one a file.  See `types.Decoder` for the contract."""
+"""Decoders: from scores to one label per token, one per file.  See `types.Decoder` for the contract."""

@@ -1,4 +1,4 @@
-"""What decoders and posteriors say where no labelling is left."""
+"""The error of decoders and posteriors if the constraints leave no labelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The most probable label sequence of a chain that is normalised at each token (McCallum, Freitag & Pereira 2000)."""
+"""The most probable label sequence of a locally normalised chain (McCallum, Freitag & Pereira 2000)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .viterbi import Viterbi
 class LocalViterbi:
     """Best path over log P(y_t | y_{t-1}, x) (registered as ``spacy_crfseq.LocalViterbi.v1``); for the loss LocalLog.
 
-    Constraints choose among the paths; the probabilities are those of the free model.
+    Constraints restrict the paths; the probabilities are those of the unconstrained model.
     """
 
-    local: ClassVar[bool] = True  # it reads scores as those of a locally normalised model
+    local: ClassVar[bool] = True  # it treats scores as those of a locally normalised model
 
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None

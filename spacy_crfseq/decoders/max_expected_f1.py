@@ -1,9 +1,9 @@
-"""The spans of maximum expected F-measure, the score by which chunkers and entity recognizers are judged.
+"""The spans with the maximum expected F-measure, the score of chunkers and entity recognizers.
 
-For spans chosen from N sequences, the expected F-measure is, but for a difference that vanishes as N grows, the ratio
-``F = (1 + beta^2) sum_s P(s | x) / (n_chosen + beta^2 E[n_true])``.  Its maximum is reached by the spans that maximise
-``sum_s [(1 + beta^2) P(s | x) - F]``, F being the maximum itself (Dinkelbach 1967); Jansche (2007) and Lipton, Elkan &
-Naryanaswamy (2014) found the threshold F/2 on probabilities that follows.
+For spans chosen from N sequences, the expected F-measure is, up to a difference that vanishes for large N, the ratio
+``F = (1 + beta^2) sum_s P(s | x) / (n_chosen + beta^2 E[n_true])``.  The spans that maximise it also maximise
+``sum_s [(1 + beta^2) P(s | x) - F]``, where F is the maximum itself (Dinkelbach 1967).  Jansche (2007) and Lipton,
+Elkan & Naryanaswamy (2014) derived the resulting threshold F/2 on probabilities.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from ._possible import check_possible
 
 @dataclass(frozen=True)
 class MaxExpectedF1:
-    """Spans that are worth their risk of being wrong (registered as ``spacy_crfseq.MaxExpectedF1.v1``).
+    """Spans with the highest expected F-measure (registered as ``spacy_crfseq.MaxExpectedF1.v1``).
 
-    Among all labellings that keep the constraints, the one with the largest sum over its spans of
-    ``(1 + beta^2) P(span | x) - expected_f``: it takes a span that is more probable than ``expected_f / (1 + beta^2)``,
-    unless it is in the way of better ones.  For plain labels, where each token is a span, it decodes as `Posterior`.
+    It chooses the labelling under the constraints with the largest sum over its spans of
+    ``(1 + beta^2) P(span | x) - expected_f``: a span is chosen if its probability exceeds
+    ``expected_f / (1 + beta^2)``, unless it excludes better ones.  For plain labels, where each token is a span, it is
+    the same as `Posterior`.
 
-    expected_f (float): The F-measure that one expects to reach, above 0 and up to 1; 0.8 unless it is known better.
-        A dev set tells; the labels depend on it little.
-    beta (float): How much recall weighs, above 0: 2 as much as four times the precision, 0.5 as a quarter; 1 gives F1.
+    expected_f (float): The F-measure that you expect, above 0 and at most 1; use the score on the development data.
+        The labels depend on it only slightly.
+    beta (float): Weight of recall, above 0.  With 1, the measure is F1; with 2, recall has four times the weight of
+        precision, with 0.5 a quarter.
 
     RAISES ConfigError: If a setting is out of range.
     """

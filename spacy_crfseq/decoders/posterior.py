@@ -1,7 +1,7 @@
-"""Symbol by symbol: the labels that are expected to be right most often, ``max_y sum_t P(y_t | x)``.
+"""The labels with the highest expected number of correct tokens, ``max_y sum_t P(y_t | x)``.
 
-Rabiner (1989), eq. 41; Bahl et al. (1974).  It minimises the expected number of wrong labels, where Viterbi minimises
-the probability that any is wrong.
+Rabiner (1989), eq. 41; Bahl et al. (1974).  It minimises the expected number of wrong labels; Viterbi minimises the
+probability that any label is wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .viterbi import Viterbi
 class Posterior:
     """Allowed labels with the largest sum of marginals (registered as ``spacy_crfseq.Posterior.v1``).
 
-    The marginals are those under the constraints, and the labels are the best path over them that keeps all
-    constraints; without constraints, the most probable label of each token.
+    The marginals are conditional on the constraints, and the labels are the best path over them that respects all
+    constraints.  Without constraints, each token gets its most probable label.
     """
 
     def __call__(

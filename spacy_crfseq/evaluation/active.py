@@ -1,4 +1,4 @@
-"""Measures of a model's doubt for active learning, larger where there is more to learn; entropies are in nats.
+"""Measures of a model's uncertainty for active learning, larger for more informative texts; entropies are in nats.
 
 Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling tasks", section 3.1.
 """
@@ -20,7 +20,7 @@ def least_confidence(log_probability: ArrayLike) -> Values:
 def margin(log_probabilities: ArrayLike) -> float:
     """Return 1 - (P(y1) - P(y2)) of the two best labellings (Scheffer et al. 2001).
 
-    log_probabilities: [k] of the most probable labellings, best first; one where there is no other.
+    log_probabilities: [k] of the most probable labellings, best first; one if there is no other.
     """
     best = np.exp(np.asarray(log_probabilities, np.float64)[:2])
     return float(1 - best[0] + best[1:].sum())

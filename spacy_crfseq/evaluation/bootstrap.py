@@ -1,13 +1,13 @@
-"""How far scores would move with other texts: the bootstrap over sentences or documents.
+"""Variation of scores between samples of texts: the bootstrap over sentences or documents.
 
-A sample of N texts is drawn from the N texts with replacement, many times, and the score computed of each; the middle
-95 % of these scores are the percentile interval (Efron & Tibshirani 1993, section 13.3).  Two systems are compared on
+Many samples of N texts are drawn from the N texts with replacement, and each is scored.  The middle 95 % of these
+scores are the percentile interval (Efron & Tibshirani 1993, section 13.3).  Two systems are compared on
 the same samples (Koehn 2004, "Statistical significance tests for machine translation evaluation").  The p value is that
 of Berg-Kirkpatrick, Burkett & Klein (2012, "An empirical investigation of statistical significance in NLP", section
-2.2) in both directions: the share of samples whose difference lies as far from the one observed, d, as 0 does,
+2.2) in both directions: the share of samples whose difference is as far from the observed one, d, as 0 is,
 p = (1 + #{|d* - d| >= |d|}) / (1 + samples), with 1 added so that it is never 0 (Davison & Hinkley 1997, section 4.2).
 
-N texts, K counts, R samples; nan where nothing was there to divide by.
+N texts, K counts, R samples; nan after a division by zero.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ..errors import ConfigError, DataError
 from ..prf import Values
 
 Score = Callable[[Values], Values]
-"""Maps counts [..., K] to scores, whose shape begins like that of the counts."""
+"""Maps counts [..., K] to scores with the same leading dimensions."""
 
 SAMPLES = 1000
 LEVEL = 0.95
 TEXTS = 2
-"""With fewer texts all samples are alike: no interval, and p values of 1."""
+"""With fewer texts, all samples are equal: no interval, and p values of 1."""
 FEW = 20
-"""Below this number of texts, samples are too much alike for intervals and p values to be relied on."""
+"""Below this number of texts, samples are too similar for reliable intervals and p values."""
 AT_A_TIME = 2_000_000
-"""Numbers drawn at a time, so that memory does not grow with the data."""
+"""Number of random numbers drawn at a time, so that memory does not grow with the data."""
 
 
 class Interval(NamedTuple):
@@ -43,7 +43,7 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What the second of two systems has more than the first, with its interval and p value, all of one shape."""
+    """Advantage of the second of two systems over the first, with its interval and p value, all of one shape."""
 
     value: Values
     low: Values
@@ -85,7 +85,7 @@ def interval(
 def compare(
     first: ArrayLike, second: ArrayLike, score: Score, n_samples: int = SAMPLES, *, seed: int = 0
 ) -> Difference:
-    """Return how much higher the second of two systems scores on the same texts; counts [N, K] of each text.
+    """Return the advantage of the second of two systems on the same texts; counts [N, K] of each text.
 
     RAISES DataError: If the counts are not of the same texts, or there are none.
     """
@@ -98,13 +98,13 @@ def compare(
     moved = score(sums[:, a.shape[1] :]) - score(sums[:, : a.shape[1]])
     observed = score(b.sum(0)) - score(a.sum(0))
     low, high = _percentiles(moved, LEVEL, len(a))
-    # differences of equal scores are equal only up to rounding; a sample without a score says nothing against chance
+    # differences of equal scores are equal only up to rounding; a sample without a score is no evidence against chance
     far = ~(np.abs(moved - observed) < np.abs(observed) - 1e-12) | (len(a) < TEXTS)
     return Difference(observed, low, high, (1 + far.sum(0)) / (1 + n_samples))
 
 
 def doubt(n_texts: int) -> str:
-    """Return a sentence on how little so few texts say; empty where they are enough."""
+    """Return a warning about too few texts, or an empty string."""
     if n_texts >= FEW:
         return ""
     how_many = "there is 1 text" if n_texts == 1 else f"there are {n_texts} texts"

@@ -1,4 +1,4 @@
-"""Calibration: whether predictions of probability p are right in a share p of the cases, and a temperature for it.
+"""Calibration: whether a share p of predictions with probability p is correct, and a temperature that improves it.
 
 The expected calibration error is the sum over bins b of n_b / n |share correct_b - mean probability_b| (Naeini, Cooper
 & Hauskrecht 2015; Guo, Pleiss, Sun & Weinberger 2017, equation 3).  A temperature divides the scores of a trained
@@ -18,25 +18,25 @@ from ..errors import ConfigError, DataError
 Values = NDArray[np.float64]
 
 SPREAD = 1.0
-"""Standard deviation of the normal prior on log T: worth less than one prediction, it keeps the temperature of a small
-sample finite where all is right, or all is wrong."""
+"""Standard deviation of the normal prior on log T.  It has less weight than one prediction, and keeps the temperature
+of a small sample finite if all predictions are correct or all are wrong."""
 HOTTEST = 3.0
-"""Temperatures lie between exp(-3) and exp(3)."""
+"""Temperatures are between exp(-3) and exp(3)."""
 GRID = 13
-"""Temperatures, equally far apart in log T, to begin the search with: the loss may have several minima."""
+"""Number of initial temperatures, equidistant in log T, because the loss may have several minima."""
 TOLERANCE = 1e-3
 """Tolerance of log T."""
 SMALLEST = 1e-7
-"""The distance of probabilities from 0 and 1 in logarithms: scores have single precision."""
+"""Minimum distance of probabilities from 0 and 1 in logarithms, because scores have single precision."""
 SLACK = 1e-4
-"""The distance by which rounding in single precision may carry a probability beyond 0 and 1."""
+"""Maximum rounding error of a probability beyond 0 and 1 in single precision."""
 
 
 class Bin(NamedTuple):
-    """Predictions, at least 1, of probability low < p <= high; the first bin contains its low end, too.
+    """Predictions, at least 1, of probability low < p <= high; the first bin also contains its low end.
 
     predicted (float): Mean probability.
-    correct (float): Share that is right.
+    correct (float): Share of correct predictions.
     """
 
     low: float
@@ -47,11 +47,11 @@ class Bin(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """How well the probabilities of `total` predictions fit; the other fields are nan where there is none.
+    """Calibration of `total` predictions; the other fields are nan if there is none.
 
-    predicted, correct (float): Mean probability, and the share that is right.
+    predicted, correct (float): Mean probability, and the share of correct predictions.
     error (float): Expected calibration error.
-    brier (float): Mean squared distance of the probability from 1 where right, from 0 where wrong.
+    brier (float): Mean squared distance of the probability from 1 if correct, from 0 if wrong.
     log_loss (float): Mean log loss in nats.
     """
 
@@ -64,11 +64,11 @@ class Calibration(NamedTuple):
 
 
 class Certainty(NamedTuple):
-    """How far probabilities at a temperature can be believed.
+    """Reliability of probabilities at a temperature.
 
     bins (list[Bin]): The reliability table.
-    whole (Calibration): Of all predictions.
-    labels (dict[str, Calibration]): Of the predictions of each label.
+    whole (Calibration): Calibration of all predictions.
+    labels (dict[str, Calibration]): Calibration of each label.
     """
 
     temperature: float
@@ -77,7 +77,7 @@ class Certainty(NamedTuple):
     labels: dict[str, Calibration]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures in a form that JSON knows, without those of single labels."""
+        """Return the figures for JSON, without those of single labels."""
         whole = {name: None if value != value else value for name, value in self.whole._asdict().items()}
         return {"temperature": self.temperature, **whole, "bins": [part._asdict() for part in self.bins]}
 
@@ -87,10 +87,10 @@ def reliability(
 ) -> list[Bin]:
     """Return the bins with predictions, in ascending order.
 
-    probabilities, correct: [S] of S predictions, between 0 and 1, and whether they are right.
+    probabilities, correct: [S] of S predictions, between 0 and 1, and whether they are correct.
     equal_mass (bool): Bins of about S / n_bins predictions each, equal probabilities together; else of equal width.
     RAISES ConfigError: If `n_bins` is not positive.
-    RAISES DataError: If the arrays do not fit, or hold something else.
+    RAISES DataError: If the arrays do not match or have invalid values.
     """
     if n_bins < 1:
         raise ConfigError(f"A reliability table needs at least 1 bin, but {n_bins} was given.")
@@ -122,7 +122,7 @@ def calibration_error(bins: Sequence[Bin]) -> float:
 def calibration(
     probabilities: ArrayLike, correct: ArrayLike, n_bins: int = 10, *, equal_mass: bool = False
 ) -> Calibration:
-    """Return how well probabilities fit; parameters as in `reliability`."""
+    """Return the calibration of probabilities; parameters as in `reliability`."""
     error = calibration_error(reliability(probabilities, correct, n_bins, equal_mass=equal_mass))
     p, right = _checked(probabilities, correct)
     if not len(p):
@@ -132,7 +132,7 @@ def calibration(
 
 
 def log_losses(probabilities: ArrayLike, correct: ArrayLike) -> Values:
-    """Return the log loss [S] of each prediction: -log p where right, -log(1 - p) where wrong."""
+    """Return the log loss [S] of each prediction: -log p if correct, -log(1 - p) if wrong."""
     p, right = _checked(probabilities, correct)
     p = np.clip(p, SMALLEST, 1 - SMALLEST)
     losses: Values = -np.log(np.where(right > 0, p, 1 - p))
@@ -143,7 +143,7 @@ def fit_temperature(probabilities_at: Callable[[float], ArrayLike], correct: Arr
     """Return the temperature that minimises the log loss of S predictions.
 
     probabilities_at (Callable): Maps a temperature to their probabilities [S].
-    correct: [S] whether they are right.
+    correct: [S] whether they are correct.
     RAISES DataError: If there are no predictions.
     """
     if not np.size(correct):

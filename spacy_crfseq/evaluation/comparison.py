@@ -1,4 +1,4 @@
-"""Two predictions for the same texts: scores side by side, and the texts that one of them labels better."""
+"""Two predictions for the same texts: a comparison of scores, and the texts that one of them labels better."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .errors import span_counts
 from .judged import Judged, Tokens
 
 MOST_LABELS = 30
-"""Labels that a table shows."""
+"""Number of labels in a table."""
 NUMBERS = ("unit", "score", "texts", "only_first", "only_second", "texts_first", "texts_second")
 
 
 class Line(NamedTuple):
-    """Two scores of the same spans and their difference, in shares; nan where there is nothing to score.
+    """Two scores of the same spans and their difference, as shares; nan if there is nothing to score.
 
-    p: How often chance makes a difference as large.
+    p: Probability of a difference as large by chance.
     """
 
     first: float
@@ -33,7 +33,7 @@ class Line(NamedTuple):
     p: float
 
     def cells(self) -> list[str]:
-        """Return A, B, their difference, its interval, and p, in words; scores in per cent."""
+        """Return A, B, their difference, its interval, and p as text; scores in per cent."""
         a, b = (_percent(score, "") for score in (self.first, self.second))
         if not np.isfinite(self.difference):
             return [a, b, "-", "-", "-"]
@@ -48,9 +48,9 @@ def _percent(share: float, sign: str) -> str:
 class Change(NamedTuple):
     """A text that one of the two labels better.
 
-    number: Of the text in the file, from 1.
-    fewer: How many mistakes less the second makes.
-    odd: Spans that not all of gold, first and second have.
+    number: Index of the text in the file, from 1.
+    fewer: Number of mistakes that the second avoids.
+    odd: Spans that gold, first and second do not share.
     """
 
     number: int
@@ -62,7 +62,7 @@ class Change(NamedTuple):
     odd: frozenset[Span]
 
     def sides(self) -> list[tuple[str, list[Span]]]:
-        """Return who has which of the spans that not all have."""
+        """Return the spans that are not shared, with their owners."""
         sides = (("gold", self.gold), ("A", self.first), ("B", self.second))
         return [(name, [span for span in spans if span in self.odd]) for name, spans in sides]
 
@@ -73,14 +73,14 @@ class Change(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What compares a component of two pipelines.
+    """The comparison of a component of two pipelines.
 
     unit: "spans" or "tokens".
-    score: What is compared of all labels together: "F1", or "accuracy" of a tagger.
-    whole, labels, gold: Of all labels together; F1 of each; gold spans of each.
+    score: Score of all labels together: "F1", or "accuracy" for a tagger.
+    whole, labels, gold: Scores of all labels together; F1 of each; gold spans of each.
     only_first, only_second: Gold spans that one found and the other did not.
-    texts_first, texts_second: Texts without mistake of one, and with a mistake of the other.
-    better, worse: Texts in which the second makes fewer mistakes, and more; largest changes first.
+    texts_first, texts_second: Number of texts without mistakes in one and with mistakes in the other.
+    better, worse: Texts in which the second makes fewer mistakes, and more; with the largest changes first.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Comparison(NamedTuple):
         return [(f"{self.score}, all", "", self.whole), *of_labels]
 
     def changes(self, n_shown: int) -> list[tuple[str, str, list[Change]]]:
-        """Return the texts to show that got better, and worse: which, how many there are, and some of them."""
+        """Return improved and worsened texts to show: the kind, their number, and some of them."""
         return [
             (title, f"{len(changes):,} of {self.texts:,} texts, the largest changes first", changes[:n_shown])
             for title, changes in (("better", self.better), ("worse", self.worse))
@@ -112,7 +112,7 @@ class Comparison(NamedTuple):
         ]
 
     def in_words(self) -> str:
-        """Return how many examples one got right that the other did not."""
+        """Return the number of examples that only one labelled correctly."""
         return (
             f"Gold {self.unit} that only A got right: {self.only_first:,}; only B: {self.only_second:,}. "
             f"Texts that only A got right as a whole: {self.texts_first:,}; only B: {self.texts_second:,}."
@@ -132,7 +132,7 @@ class Comparison(NamedTuple):
 
 
 def compare(name: str, first: Judged, second: Judged, n_samples: int) -> Comparison:
-    """Return what compares two predictions; `n_samples` for the intervals."""
+    """Return the comparison of two predictions, with `n_samples` for the intervals."""
 
     def f1_by_label(counts: Values) -> Values:
         return rates_by_label(counts)[..., 2::3]

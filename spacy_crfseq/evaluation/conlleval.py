@@ -15,9 +15,9 @@ from ..schemes import OUTSIDE, Span
 
 @dataclass
 class SpanCounts:
-    """What conlleval counts.
+    """The counts of conlleval.
 
-    tokens, right: Tokens whose gold annotation is known, and those among them with the right tag.
+    tokens, right: Tokens with known gold annotation, and those with the correct tag.
     gold, found, correct: Spans by type: in the gold standard, predicted, and both.
     """
 
@@ -39,11 +39,11 @@ class SpanCounts:
 
     @property
     def accuracy(self) -> float:
-        """The share of tokens with the right tag."""
+        """The share of tokens with the correct tag."""
         return self.right / self.tokens if self.tokens else 0.0
 
     def report(self, *, spans: bool = True) -> str:
-        """Return the text that conlleval prints; without spans, how many tags are right."""
+        """Return the report of conlleval; without spans, the accuracy of tags."""
         if not spans:
             return f"processed {self.tokens} tokens; correct: {self.right}.\naccuracy: {100 * self.accuracy:6.2f}%"
         gold, found, correct = (sum(counts.values()) for counts in (self.gold, self.found, self.correct))
@@ -62,7 +62,7 @@ def _scores(gold: int, found: int, correct: int) -> str:
 
 
 def _tags(spans: Iterable[Span], length: int) -> list[str]:
-    """Return IOB2 tags; of spans that overlap, which `schemes.encode` refuses, the last one wins."""
+    """Return IOB2 tags; of overlapping spans, which `schemes.encode` rejects, the last one wins."""
     tags = [OUTSIDE] * length
     for start, end, label in spans:
         tags[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]

@@ -1,8 +1,8 @@
-"""The score of a labelling as the sum of its addends: what each feature, transition and boundary contributes.
+"""The score of a labelling as a sum: the contribution of each feature, transition and boundary.
 
 The addends of a token are the weights of its features for its label, those of its bigram features and the transition
-for its label after the one before, start and end scores, minus infinity where a tag dictionary forbids the label, and
-the scores of added potentials.
+from the previous label, start and end scores, minus infinity if a tag dictionary forbids the label, and the scores of
+added potentials.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .weights import Entries, entries
 
 UNIGRAM, BIGRAM, TRANSITION, START, END, DICTIONARY, ADDED = range(7)
 KINDS = ("unigram", "bigram", "transition", "start", "end", "dictionary", "added")
-"""Names of the kinds of addends, by their numbers."""
+"""Names of the kinds of addends, by index."""
 
 
 class _Group(NamedTuple):
@@ -39,8 +39,8 @@ def _bare(kind: int, tokens: Offsets) -> _Group:
 class Addends:
     """The M addends of the scores of all labellings of one text with T tokens, sorted by token.
 
-    tokens (Offsets): [M] the token whose score each is a part of.
-    kinds (NDArray[np.int64]): [M] numbers of `KINDS`.
+    tokens (Offsets): [M] the token to whose score each one belongs.
+    kinds (NDArray[np.int64]): [M] indices into `KINDS`.
     templates, places (NDArray[np.int64]): [M] the template in its block, -1 for none, and the entry in its `Active`.
     """
 
@@ -53,7 +53,7 @@ class Addends:
         weights: tuple[Entries, Entries] | None = None,
         added: Scores | None = None,
     ) -> None:
-        """Lay out the addends.
+        """List the addends.
 
         active (tuple): The features of the text, for each template of both blocks.
         offsets (Offsets): [N + 1] its sequences.
@@ -63,7 +63,7 @@ class Addends:
         """
         self._crf, self._words, self._added = crf, words, added
         self._weights = entries(crf) if weights is None else weights
-        self._before = np.arange(-1, int(offsets[-1]) - 1)  # the token before each, -1 at a beginning
+        self._before = np.arange(-1, int(offsets[-1]) - 1)  # the previous token of each, -1 at the start
         long = np.diff(offsets) > 0
         self._before[offsets[:-1][long]] = -1
         inner = np.flatnonzero(self._before >= 0)
@@ -87,14 +87,14 @@ class Addends:
         self._attributes = np.concatenate([group.features for group in groups])[order]
 
     def of_tokens(self, first: int, last: int) -> slice:
-        """Return the places of the addends of the tokens first..last-1."""
+        """Return the indices of the addends of the tokens first..last-1."""
         return slice(*np.searchsorted(self.tokens, [first, last]).tolist())
 
     def amounts(self, labels: Ints, which: slice = slice(None)) -> NDArray[np.float64]:
         """Return the amounts of some addends in the score of labels [T]."""
         tokens, kinds, features = self.tokens[which], self.kinds[which], self._attributes[which]
         here, views = labels[tokens].astype(np.int64), self._crf.views
-        before = labels[self._before[tokens]].astype(np.int64)  # unused at a beginning
+        before = labels[self._before[tokens]].astype(np.int64)  # unused at the start
         out = np.zeros(len(tokens))
         columns = (here, before * self._crf.layout.n_labels + here)
         for kind, weights, column in zip((UNIGRAM, BIGRAM), self._weights, columns, strict=True):
@@ -116,7 +116,7 @@ class Addends:
         return out
 
     def _amounts_added(self, labels: Ints, tokens: Offsets, scores: Scores) -> NDArray[np.float64]:
-        """Return the added potentials' scores of some tokens, with the step that leads there and the ends."""
+        """Return the added potentials' scores of some tokens, including the transition to each and the boundaries."""
         here, before = labels[tokens], self._before[tokens]
         step = scores.transitions[tokens if len(scores.transitions) > 1 else 0, labels[before], here]
         amounts = scores.emissions[tokens, here] + np.where(before >= 0, step, scores.start[here])
@@ -128,9 +128,9 @@ class Addends:
 
 
 class BestThrough:
-    """The best labelling with any given label of any given token, by a Viterbi pass from either side.
+    """The best labelling with any given label of any given token, by Viterbi passes from both sides.
 
-    scores (Scores): Of T tokens, minus infinity where something is forbidden.
+    scores (Scores): Scores of T tokens, minus infinity for forbidden labels.
     offsets (Offsets): [N + 1] the sequences.
     """
 
@@ -164,7 +164,7 @@ class BestThrough:
         return self._left + self._right
 
     def labelling(self, token: int, label: int, labels: Ints) -> Ints:
-        """Return labels [T], those of the token's sequence replaced by its best labelling with that label."""
+        """Return labels [T], in which the token's sequence has its best labelling with that label."""
         sequence = int(np.searchsorted(self._offsets, token, side="right")) - 1
         first, last = self._offsets[sequence : sequence + 2].tolist()
         out = labels.copy()

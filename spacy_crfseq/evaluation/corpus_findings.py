@@ -1,4 +1,4 @@
-"""What in a corpus will make trouble in training, from its counts."""
+"""Problems of a corpus for training, from its counts."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Literal, NamedTuple
 from .corpus import COMPARED, PLAIN, Column, Overlap, Part, Places, lengths_of
 
 RARE = 5
-"""Labels on fewer tokens, or spans, are rare: about as many as it takes to be met in both parts."""
+"""Labels on fewer tokens or spans are rare: they may be missing in one of the parts."""
 LONG_SEQUENCE = 200
-"""Tokens; longer sequences are mostly documents whose sentences were lost."""
+"""Number of tokens; longer sequences are mostly documents without sentence boundaries."""
 LEAK = 0.01
-"""Share of development sentences that are in the training part, from which scores cannot be trusted."""
+"""Share of development sentences in the training part from which scores are unreliable."""
 INVALID = 0.05
-"""Share of sentences with invalid tags, from which the scheme is the wrong one."""
+"""Share of sentences with invalid tags from which the scheme is probably wrong."""
 
 Where = Callable[[int], str]
-"""Names a place in a file: "train.conll:12"."""
+"""Formats a position in a file: "train.conll:12"."""
 
 
 class Finding(NamedTuple):
-    """Something to know or to correct: "warn" where training works, "fail" where it cannot; the first few places."""
+    """A finding: "warn" if training works, "fail" if it cannot; with the first few positions."""
 
     severity: Literal["good", "warn", "fail"]
     text: str
@@ -30,10 +30,10 @@ class Finding(NamedTuple):
 
 
 def findings_of(part: Part, where: Where, *, strict: bool = False, trainable: bool = True) -> list[Finding]:
-    """Return what is to be known and corrected about a part that holds sentences.
+    """Return the findings about a part that has sentences.
 
-    strict: Whether the corpus reader refuses invalid tags.
-    learnt: Whether it is the one that is trained on.
+    strict: Whether the corpus reader rejects invalid tags.
+    trainable: Whether it is the training part.
     """
     found = _of_text(part, where)
     for name, column in part.columns.items():
@@ -80,7 +80,7 @@ def _of_column(name: str, column: Column, where: Where, strict: bool) -> list[Fi
 
 def _of_labels(name: str, column: Column, where: Where) -> list[Finding]:
     if not column.labels:
-        return [Finding("fail", f"{name}: nothing is annotated, so nothing can be learnt. Check the columns.")]
+        return [Finding("fail", f"{name}: nothing is annotated, so nothing can be learned. Check the columns.")]
     found: list[Finding] = []
 
     def warn(text: str, places: tuple[str, ...] = ()) -> None:
@@ -102,7 +102,7 @@ def _of_labels(name: str, column: Column, where: Where) -> list[Finding]:
 
 
 def overlap_findings(shared: Overlap) -> list[Finding]:
-    """Return what is to be known about the two parts together."""
+    """Return the findings about the two parts together."""
     share = shared.same / max(1, shared.compared)
     text = f"{shared.same:,} of {shared.compared:,} dev sentences of {COMPARED} tokens or more are in train, too"
     if share > LEAK:

@@ -1,10 +1,10 @@
-"""What kind of mistakes predictions make: gold and predicted spans in pairs, and tables of what was taken for what.
+"""Kinds of errors: pairs of gold and predicted spans, and confusion tables.
 
 The kinds are those of Manning (2006, "Doing named entity recognition? Don't optimize for F1"), refined from MUC-5
-(Chinchor & Sundheim 1993): right; labelling error (the stretch is right, its label is not); boundary error (the label
-is right, the stretch overlaps); both at once; missed, and spurious.  Each span, gold or predicted, is in one pair at
-most: first the right ones pair, then labelling errors, boundary errors and errors of both, of each kind those with the
-largest overlap first; what is left is missed or spurious.
+(Chinchor & Sundheim 1993): correct; labelling error (correct boundaries, wrong label); boundary error (correct label,
+overlapping boundaries); both; missed; spurious.  Each span, gold or predicted, is in at most one pair.  Correct spans
+are paired first, then labelling errors, boundary errors and errors of both kinds, each with the largest overlap first.
+The remaining spans are missed or spurious.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..schemes import Span
 RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS = "right", "label", "boundary", "both", "missed", "spurious"
 KINDS = (RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS)
 NOTHING = ""
-"""In tables of spans: the label of what is not there."""
+"""The label of a missing span in tables."""
 
 SEEN, OTHER, NEW = "seen with this label", "seen with another label", "never seen"
 FAMILIAR = (SEEN, OTHER, NEW)
 
 
 class Pair(NamedTuple):
-    """One of `KINDS`; a gold span and the predicted one that it pairs with, None where there is none."""
+    """One of `KINDS`; a gold span and the predicted one that it pairs with, None if there is none."""
 
     kind: str
     gold: Span | None
@@ -41,7 +41,7 @@ def pair_spans(gold: Sequence[Span], found: Sequence[Span]) -> list[Pair]:
     pairs = [Pair(RIGHT, span, span) for span in dict.fromkeys(gold) if span in there]
     left = [span for span in dict.fromkeys(gold) if span not in there]
     free = [span for span in dict.fromkeys(found) if span not in same]
-    at: dict[int, list[int]] = {}  # by token, so that a long text takes no longer than its sentences
+    at: dict[int, list[int]] = {}  # by token, so that the time for a long text is linear
     for j, other in enumerate(free):
         for token in range(other.start, other.end):
             at.setdefault(token, []).append(j)
@@ -51,7 +51,7 @@ def pair_spans(gold: Sequence[Span], found: Sequence[Span]) -> list[Pair]:
         for token in range(one.start, one.end)
         for j in at.get(token, ())
     }
-    rows, columns = set(range(len(left))), set(range(len(free)))  # what is in no pair
+    rows, columns = set(range(len(left))), set(range(len(free)))  # unpaired spans
     for rank, _, i, j in sorted(candidates):
         if i in rows and j in columns:
             rows.remove(i)
@@ -62,7 +62,7 @@ def pair_spans(gold: Sequence[Span], found: Sequence[Span]) -> list[Pair]:
 
 
 def _distance(gold: Span, found: Span) -> tuple[int, int]:
-    # the number of the kind of two spans that overlap, and minus the tokens that they share
+    # the index of the kind of two overlapping spans, and minus the number of shared tokens
     if (gold.start, gold.end) == (found.start, found.end):
         return KINDS.index(LABEL), 0
     shared = min(gold.end, found.end) - max(gold.start, found.start)
@@ -75,9 +75,9 @@ def span_counts(
     labels: Sequence[str],
     label_of: Callable[[int, Span], str] = lambda _, span: span.label,
 ) -> NDArray[np.int64]:
-    """Return for each of N texts and L labels how many spans are right, found, and in the gold standard [N, L, 3].
+    """Return for each of N texts and L labels the numbers of correct, predicted and gold spans [N, L, 3].
 
-    label_of (Callable): Maps the number of a text and a span in it to the label under which the span counts.
+    label_of (Callable): Maps the index of a text and a span in it to the label of the span.
     """
     counts = np.zeros((len(gold), len(labels), 3), np.int64)
     number = {label: i for i, label in enumerate(labels)}
@@ -89,7 +89,7 @@ def span_counts(
 
 
 def kinds_by_label(pairs: Iterable[Pair]) -> dict[str, Counter[str]]:
-    """Return how many spans of each label are of each kind: by the gold label, spurious ones by their own."""
+    """Return the counts of each kind by label: the gold label, for spurious spans their own."""
     table: dict[str, Counter[str]] = {}
     for kind, *spans in pairs:
         label = next(span.label for span in spans if span)
@@ -98,12 +98,12 @@ def kinds_by_label(pairs: Iterable[Pair]) -> dict[str, Counter[str]]:
 
 
 def span_confusion(pairs: Iterable[Pair]) -> Counter[tuple[str, str]]:
-    """Return how often spans of a gold label (first) were found with a label (second); `NOTHING` for no span."""
+    """Return the counts of gold labels (first) predicted as labels (second); `NOTHING` for no span."""
     return Counter((gold.label if gold else NOTHING, found.label if found else NOTHING) for _, gold, found in pairs)
 
 
 def confusion(gold: ArrayLike, found: ArrayLike, n_labels: int) -> NDArray[np.int64]:
-    """Return how often a gold label (row) was predicted as a label (column) [L, L]; none below 0 in `gold` [T]."""
+    """Return the counts of gold labels (row) predicted as labels (column) [L, L]; gold labels below 0 are ignored."""
     known = np.asarray(gold) >= 0
     a, b = np.asarray(gold, np.int64)[known], np.asarray(found, np.int64)[known]
     counts: NDArray[np.int64] = np.bincount(a * n_labels + b, minlength=n_labels * n_labels)
@@ -111,7 +111,7 @@ def confusion(gold: ArrayLike, found: ArrayLike, n_labels: int) -> NDArray[np.in
 
 
 class Familiarity(NamedTuple):
-    """The labels that each text, a word or that of a span, has in a training corpus."""
+    """The labels of each word or span text in a training corpus."""
 
     labels: Mapping[str, frozenset[str]]
 
@@ -124,6 +124,6 @@ class Familiarity(NamedTuple):
         return cls({text: frozenset(found) for text, found in labels.items()})
 
     def status(self, text: str, label: str) -> str:
-        """Return which of `FAMILIAR` a text with a label is."""
+        """Return which of `FAMILIAR` applies to a text with a label."""
         found = self.labels.get(text)
         return NEW if found is None else SEEN if label in found else OTHER

@@ -1,4 +1,4 @@
-"""Predicted spans beside the gold annotation of the same texts."""
+"""Predicted spans with the gold annotation of the same texts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .calibration import Calibration, Certainty, calibration, reliability
 from .errors import Pair, confusion, pair_spans, span_counts
 
 LONGEST = 80
-"""Tokens of a text that are shown."""
+"""Maximum number of tokens shown of a text."""
 BEFORE = 10
-"""Of a longer one, tokens shown before the first mistake."""
+"""Number of tokens shown before the first mistake of a longer text."""
 
 
 class Tokens(NamedTuple):
@@ -33,14 +33,14 @@ class Tokens(NamedTuple):
 
 @dataclass
 class Judged:
-    """What a component predicts for N texts, and what is right.
+    """Predictions of a component for N texts, and the gold annotation.
 
-    Whatever touches a token whose gold tag is not known is left out.  A tagger's spans are its tokens.
+    Spans that touch a token with an unknown gold tag are left out.  A tagger's spans are its tokens.
 
     scored: The predicted spans of each text with their probabilities, nan without.
-    plain: Whether labels are tags of tokens and make up no spans.
-    temperature: That of the probabilities; None where there are none.
-    known [S]: Which of all predicted spans are judged.
+    plain: Whether labels are tags of tokens that do not form spans.
+    temperature: Temperature of the probabilities; None without probabilities.
+    known [S]: Which of the predicted spans are judged.
     gold, found: Spans of each text; `probabilities` are those of `found`.
     """
 
@@ -66,7 +66,7 @@ class Judged:
 
     @property
     def unit(self) -> str:
-        """What is counted: "spans" or "tokens"."""
+        """The unit of counts: "spans" or "tokens"."""
         return "tokens" if self.plain else "spans"
 
     @cached_property
@@ -76,12 +76,12 @@ class Judged:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Of each text and label, how many spans are right, found, and gold [N, L, 3]."""
+        """Numbers of correct, predicted and gold spans of each text and label [N, L, 3]."""
         return span_counts(self.gold, self.found, self.labels)
 
     @cached_property
     def token_counts(self) -> NDArray[np.int64]:
-        """Of each text, the tokens with the right tag, and all whose gold tag is known [N, 2]."""
+        """Numbers of correct tokens, and of tokens with a known gold tag, of each text [N, 2]."""
         each = [list(zip(gold, tags, strict=True)) for gold, tags in zip(self.gold_tags, self.tags, strict=True)]
         return np.array([(sum(a == b for a, b in text), sum(a is not None for a, _ in text)) for text in each])
 
@@ -90,7 +90,7 @@ class Judged:
         return [pair for texts in zip(self.gold, self.found, strict=True) for pair in pair_spans(*texts)]
 
     def tag_confusion(self) -> tuple[list[str], NDArray[np.int64]]:
-        """Return all tags, and how often a gold one (row) was predicted as one (column)."""
+        """Return all tags, and the counts of gold tags (row) predicted as tags (column)."""
         gold = [tag for tags in self.gold_tags for tag in tags]
         found = [tag for tags in self.tags for tag in tags]
         names = sorted({*(tag for tag in gold if tag is not None), *found})
@@ -98,12 +98,12 @@ class Judged:
         return names, confusion([number[tag] for tag in gold], [number[tag] for tag in found], len(names))
 
     def certainties(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the probability of each found span of all texts, and whether it is right."""
+        """Return the probability of each found span of all texts, and whether it is correct."""
         right = [span in gold for gold, found in zip(map(set, self.gold), self.found, strict=True) for span in found]
         return np.array([p for each in self.probabilities for p in each]), np.array(right, np.bool_)
 
     def certainty(self, n_bins: int = 10, *, equal_mass: bool = False) -> Certainty | None:
-        """Return how far the probabilities can be believed, None where there are none; options of `reliability`."""
+        """Return the reliability of the probabilities, None without probabilities; options of `reliability`."""
         if self.temperature is None:
             return None
         p, right = self.certainties()
@@ -120,31 +120,31 @@ class Judged:
         )
 
     def mistakes(self, text: int, begin: int = 0, end: int | None = None) -> int:
-        """Return how many spans of a text, or a stretch of it, only one side has; of a tagger, the wrong tokens."""
+        """Return the number of spans of a text, or a part of it, on only one side; for a tagger, of wrong tokens."""
         end = len(self.tags[text]) if end is None else end
         gold, found = (set(within(spans[text], begin, end)) for spans in (self.gold, self.found))
         return len(gold - found) if self.plain else len(gold ^ found)
 
 
 def spans_of_tags(tags: Sequence[str | None], *, plain: bool) -> list[Span]:
-    """Return the spans that the tags of a text make up; of plain tags, its tokens."""
+    """Return the spans that the tags of a text form; for plain tags, its tokens."""
     if plain:
         return [Span(i, i + 1, tag) for i, tag in enumerate(tags) if tag is not None]
     return decode_lenient([tag or OUTSIDE for tag in tags])
 
 
 def within(spans: Sequence[Span], begin: int, end: int) -> list[Span]:
-    """Return the spans that lie in a stretch of a text."""
+    """Return the spans within a part of a text."""
     return [span for span in spans if begin <= span.start and span.end <= end]
 
 
 def moved(span: Span, begin: int) -> Span:
-    """Return a span as counted from token `begin` on."""
+    """Return a span relative to token `begin`."""
     return Span(span.start - begin, span.end - begin, span.label)
 
 
 def shown_part(begin: int, end: int, first: int) -> tuple[int, int]:
-    """Return the ends of the tokens to show of those from `begin` to `end`: of many, those around token `first`."""
+    """Return the bounds of the tokens to show from `begin` to `end`: if there are many, those around token `first`."""
     if end - begin <= LONGEST:
         return begin, end
     begin = max(begin, first - BEFORE)

@@ -1,4 +1,4 @@
-"""The results of a sweep: on disk, and as a table."""
+"""The results of a sweep, on disk and as a table."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .search import show, varying
 
 
 class Result(NamedTuple):
-    """What came of one combination.
+    """The result of one combination.
 
-    key, settings: A hash of everything that the result depends on; the combination, as the grid has it.
-    error: Why there is no score.
+    key, settings: A hash of everything that the result depends on; the combination, as in the grid.
+    error: The reason for a missing score.
     score: The best dev score; the other figures are those of its parameters.
-    objective, loss: Of the training set, summed over its sequences.
-    active, weights, n_bytes: Weights other than zero, and all; the size of the model's file without the zeros.
-    iterations, seconds, reason: Of the whole run, scores included; why it ended.
+    objective, loss: Values on the training set, summed over its sequences.
+    active, weights, n_bytes: Number of non-zero weights, and of all; the size of the model's file without zeros.
+    iterations, seconds, reason: Figures of the whole run, including scores; why it ended.
     """
 
     key: str
@@ -39,18 +39,18 @@ class Result(NamedTuple):
 
 
 class Journal:
-    """The results of a sweep in a file, one JSON object a line, written one by one.
+    """The results of a sweep in a file, one JSON object per line, written incrementally.
 
-    A line that a crash has cut short is dropped.
+    A line that was truncated by a crash is dropped.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def read(self) -> dict[str, Result]:
-        """Return all results by their keys.
+        """Return all results by key.
 
-        RAISES FormatError: If the file is something else.
+        RAISES FormatError: If the file has other contents.
         """
         if not self._file.exists():
             return {}
@@ -66,7 +66,7 @@ class Journal:
         return results
 
     def add(self, result: Result) -> None:
-        """Write a result down, so that nothing but the loss of the disk can take it."""
+        """Append a result and flush it to disk."""
         with self._file.open("a", encoding="utf8") as file:
             file.write(json.dumps(result._asdict(), allow_nan=False) + "\n")
             file.flush()

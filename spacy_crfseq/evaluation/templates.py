@@ -1,4 +1,4 @@
-"""What each template of a feature set gives on a text: how many features, and how often."""
+"""The use of each template of a feature set on a text: its number of features, and their frequency."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..features.encoder import Block, Ids
 
 
 class TemplateUse(NamedTuple):
-    """What a template, such as "LOWER[-1]", does on a text.
+    """The use of a template, such as "LOWER[-1]", on a text.
 
-    features (int): Its features.
-    once (int): Those that only one token has.
-    tokens (int): Tokens that have any.
+    features (int): Number of features.
+    once (int): Number of features that only one token has.
+    tokens (int): Number of tokens with a feature.
     """
 
     name: str
@@ -24,16 +24,16 @@ class TemplateUse(NamedTuple):
     tokens: int
 
     def is_dead(self, n_tokens: int) -> bool:
-        """Whether it distinguishes no tokens: it gives none, or all the same, a feature."""
+        """Whether it distinguishes no tokens: none has a feature, or all have the same one."""
         return self.tokens == 0 or (self.features == 1 and self.tokens == n_tokens)
 
 
 def template_uses(block: Block, ids: Ids) -> list[TemplateUse]:
     """Return the use of each template of a block, in their order.
 
-    block (Block): One that kept names (`Encoder.keep_names`) and is not frozen.
-    ids (Ids): The whole text that it was grown on.
-    RAISES DataError: If the block kept no names.
+    block (Block): A block with names (`Encoder.keep_names`) that is not frozen.
+    ids (Ids): The whole text that it was built from.
+    RAISES DataError: If the block has no names.
     """
     if block.origins is None:
         raise DataError("The encoder must keep names to tell which template a feature is of.")
@@ -42,7 +42,7 @@ def template_uses(block: Block, ids: Ids) -> list[TemplateUse]:
     features = np.bincount(origins, minlength=n)
     once = np.bincount(origins[counts == 1], minlength=n)
     tokens = np.bincount(origins, counts, n)
-    sets = block.plan.set_slots  # of these a token may have many features; their bags are the last ones
+    sets = block.plan.set_slots  # a token can have many features of these; their bags are the last ones
     for number, bags in zip(sets, ids.bags.T[ids.bags.shape[1] - len(sets) :], strict=True):
         tokens[number] = np.count_nonzero(bags)
     return [

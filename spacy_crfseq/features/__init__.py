@@ -1,5 +1,5 @@
 """Features: from columns of token hashes to sets of feature ids.
 
 `templates` defines the language, `attributes` its built-in names, `plan` groups templates into slots, `lexicon` keeps
-the values of each distinct word, `encoder` turns columns into ids, `sets` holds ready-made lists of templates.
+the values of each distinct word, `encoder` turns columns into ids, `sets` has ready-made lists of templates.
 """

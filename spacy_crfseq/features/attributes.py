@@ -1,6 +1,6 @@
 """The attributes that templates may name: of spaCy's lexemes, of a word's text, and of tokens in their Doc.
 
-An attribute without a value at a token (a false flag, an affix longer than the word, a tag not set) is absent there.
+An attribute without a value at a token is absent: a false flag, an affix longer than the word, a tag not set.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LEXEME_FLAGS = (
     "IS_QUOTE", "IS_RIGHT_PUNCT", "IS_SPACE", "IS_STOP", "IS_TITLE", "IS_UPPER", "IS_OOV",
     "LIKE_EMAIL", "LIKE_NUM", "LIKE_URL",
 )  # fmt: skip
-"""spaCy's lexical flags, present where they are true."""
+"""spaCy's lexical flags, present if true."""
 
 TOKEN_COLUMNS = ("NORM", "TAG", "POS", "LEMMA", "MORPH", "DEP", "ENT_TYPE", "ENT_IOB", "SPACY")
 """Attributes of a token in its Doc, set by the tokenizer or by earlier components."""
@@ -56,7 +56,7 @@ TEXT_FUNCTIONS: dict[str, LexemeFunction] = {
     "HAS_HYPHEN": lambda text: _fires("-" in text),
     "HAS_DIGIT": lambda text: _fires(any(char.isdigit() for char in text)),
 }
-"""Functions of a word's text.  Affixes are lower-cased, and absent where the word is shorter."""
+"""Functions of a word's text.  Affixes are lower-cased, and absent if the word is shorter."""
 
 SPELLING = (
     "INITIAL_LOWER", "INITIAL_UPPER", "INITIAL_DIGIT", "ALL_CAPS", "CAP_WITH_DOT", "HAS_HYPHEN", "HAS_DIGIT",

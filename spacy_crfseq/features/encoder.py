@@ -1,7 +1,7 @@
-"""From columns of hashes to ids: the one place where features are computed, in training and in prediction.
+"""Compute features, from columns of hashes to ids, in training and in prediction.
 
-A *growing* encoder gives every feature an id; `freeze` applies the frequency cut-off, after which unknown features
-are dropped.  Bags are added to the store in both phases: they are a cache, which `forget` may empty.
+A *growing* encoder assigns an id to every feature.  `freeze` applies the frequency cut-off; after it, unknown features
+are dropped.  Bags are added to the store in both phases.  They are a cache, which `forget` can empty.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .token_sets import TokenSets
 UNKNOWN = -2
 Tokens: TypeAlias = Ints | Offsets | slice
 BLOCK_TOKENS = 1 << 16
-"""Tokens whose ids are changed at a time, which bounds temporary arrays."""
+"""Number of tokens whose ids are changed at a time, to limit the size of temporary arrays."""
 
 
 class Columns(NamedTuple):
-    """What the encoder reads of a text.
+    """The input of the encoder for a text.
 
     orths (Hashes): [T] word hashes.
-    context (Hashes): [T, C] token columns, in the order of `Encoder.columns`; 0 where not set.
-    offsets (Offsets): [N + 1] where sequences begin.
+    context (Hashes): [T, C] token columns, in the order of `Encoder.columns`; 0 if not set.
+    offsets (Offsets): [N + 1] starts of the sequences.
     sets (Mapping[str, TokenSets]): Results of the token functions, by their names.
-    inputs (tuple[NDArray, ...]): [T, ...] inputs of added potentials, passed on as they are.
+    inputs (tuple[NDArray, ...]): [T, ...] inputs of added potentials, passed on unchanged.
     """
 
     orths: Hashes
@@ -59,7 +59,7 @@ class Ids(NamedTuple):
 class Encoded(NamedTuple):
     """A text ready for the model: ids that score labels, ids that score label pairs, and the sequences.
 
-    words (Ints | None): [T] numbers of the words in the tag dictionary, -1 for others; None without a dictionary.
+    words (Ints | None): [T] indices of the words in the tag dictionary, -1 for others; None without a dictionary.
     inputs (tuple[NDArray, ...]): [T, ...] inputs of the added potentials.
     """
 
@@ -87,11 +87,11 @@ class Encoded(NamedTuple):
 
 
 class Active(NamedTuple):
-    """The M features that one template, a place in ``plan.templates``, gives to the tokens of a text.
+    """The M features of one template (an index into ``plan.templates``) in a text.
 
     tokens (Offsets): [M] the tokens.
     features (Ints): [M] ids, -1 for features that the model does not have.
-    values (Hashes): [parts, M] the values behind them, for `names_of`.
+    values (Hashes): [parts, M] their values, for `names_of`.
     """
 
     template: int
@@ -103,12 +103,12 @@ class Active(NamedTuple):
 def concatenate(parts: Sequence[Encoded]) -> Encoded:
     """Join encoded texts.
 
-    RAISES ValueError: If they do not share their stores, so that their ids mean different things.
+    RAISES ValueError: If they do not share their stores, because their ids would not be comparable.
     """
     if len(parts) == 1:
         return parts[0]
     if any(part.unigrams.store is not parts[0].unigrams.store for part in parts):
-        raise ValueError("Encoded texts can only be joined where they come from one encoder with the same caches.")
+        raise ValueError("Encoded texts can only be joined if they come from one encoder with the same caches.")
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     unigrams, bigrams = (
@@ -198,7 +198,7 @@ class Block:
             unknown()
 
     def _meet(self, rows: Ints, offsets: Offsets) -> None:
-        """Give ids to words that are new in a slot."""
+        """Assign ids to words that are new in a slot."""
         for i, slot in enumerate(self.plan.lexeme_slots):
             words = self._lexicon.shifted(rows, offsets, slot.offset)
             new = np.unique(words[self._table.array[words, i] == UNKNOWN])
@@ -208,7 +208,7 @@ class Block:
                 self._table.array[new, i] = found
 
     def _encode_columns(self, slot: ColumnSlot, index: HashIndex, numbers: Growable, rows: Ints, text: Columns) -> Ints:
-        keys = self._keys(slot.key, rows, text, plus=1)  # absent parts too make bags differ
+        keys = self._keys(slot.key, rows, text, plus=1)  # absent parts also distinguish bags
         found, unknown = index.find(keys)
         if unknown:
             found, new = index.add(keys)
@@ -230,7 +230,7 @@ class Block:
         return bags
 
     def _set_keys(self, number: int, text: Columns) -> tuple[Hashes, TokenSets, int]:
-        """Return the keys [T] of the sets that a template looks at, all sets, and its offset."""
+        """Return the keys [T] of the sets that a template uses, all sets, and its offset."""
         name, offset = self.plan.templates[number].parts[0]
         sets = text.sets[name]
         keys = np.empty(len(sets.keys), np.uint64)
@@ -286,15 +286,15 @@ class Block:
 
     @property
     def template_of(self) -> Numbers:
-        """[F] places in ``plan.templates`` of the features collected here."""
+        """[F] indices into ``plan.templates`` of the features collected here."""
         return self._template_of.array
 
     def _attributes(self, number: int, keys: Hashes, values: Callable[[], Hashes]) -> Ints:
-        """Return the feature ids [T] of a template's keys [T]; `values` returns the values [parts, T] behind them."""
+        """Return the feature ids [T] of a template's keys [T]; `values` returns their values [parts, T]."""
         if self.frozen:
             return self.index.find(keys)[0]
         ids, new = self.index.add(keys)
-        self._template_of.resize(self.index.size, number)  # new ids follow each other
+        self._template_of.resize(self.index.size, number)  # new ids are consecutive
         if self.origins is not None and new.any():
             self.origins.append((number, values()[:, new]))
         return ids
@@ -329,12 +329,12 @@ class Block:
         return counts
 
     def freeze(self, ids: Ids, min_count: int) -> Ids:
-        """Drop features of fewer than `min_count` tokens and take no new ones from now on; see `renumbered`."""
+        """Drop features of fewer than `min_count` tokens and accept no new ones; see `renumbered`."""
         self.frozen = True
         return ids if min_count <= 1 else self.keep(ids, self.count(ids) >= min_count)
 
     def keep(self, ids: Ids, kept: Bools) -> Ids:
-        """Drop the features that kept [F] does not mark; see `renumbered`."""
+        """Drop the features for which kept [F] is false; see `renumbered`."""
         new_ids = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)  # -1 stays -1
         self.index = HashIndex(self.index.keys[kept])
         templates, self._template_of = self.template_of[kept], Growable(np.uint16)
@@ -352,7 +352,7 @@ class Block:
         return self.renumbered(ids)
 
     def renumbered(self, ids: Ids) -> Ids:
-        """Replace the ids of before the last `freeze` or `keep` by the present ones, in place."""
+        """Replace the ids from before the last `freeze` or `keep` by the current ones, in place."""
         if self._new_ids is not None:
             for first in range(0, len(ids.attrs), BLOCK_TOKENS):
                 part = ids.attrs[first : first + BLOCK_TOKENS]
@@ -364,12 +364,12 @@ class Encoder:
     """Both blocks of a model's features over one lexicon.
 
     values_of (LexemeValues): Maps a word's hash to the values of `lexical_names(unigrams, bigrams)`, in that order.
-    words (HashIndex | None): Words to be numbered for a tag dictionary; new ones get numbers until `freeze`.
-    pinned (bool): Keep the caches whatever their size; set while encoded texts are to be joined.
+    words (HashIndex | None): Words of a tag dictionary; new ones get indices until `freeze`.
+    pinned (bool): Keep the caches regardless of their size; set while encoded texts will be joined.
     """
 
     MAX_CACHED = 1 << 19
-    """Words, and distinct bags of a block, at which the caches are emptied."""
+    """Number of words, and of distinct bags of a block, at which the caches are emptied."""
 
     def __init__(
         self, unigrams: Plan, bigrams: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
@@ -394,8 +394,8 @@ class Encoder:
     def trim(self, limit: int, sums: int) -> None:
         """Empty the cache of bags, or of words and bags, if they take more than `limit` bytes.
 
-        Texts encoded before stay as they are; nothing is done while they are still to be joined.
-        sums (int): Bytes that a model keeps for the bags, and frees with them.
+        Texts encoded before do not change.  Nothing happens while encoded texts will be joined.
+        sums (int): Number of bytes that a model uses for the bags, and frees with them.
         """
         if not self.frozen or self.pinned:
             return
@@ -406,7 +406,7 @@ class Encoder:
             self.bigrams.forget(self._lexicon)
 
     def keep_names(self) -> None:
-        """Remember where each new feature came from, for `feature_names`."""
+        """Record the origin of each new feature, for `feature_names`."""
         self.unigrams.origins, self.bigrams.origins = [], []
 
     def encode(self, text: Columns) -> Encoded:
@@ -420,13 +420,13 @@ class Encoder:
             if self.words is not None:
                 words = (self.words.find(text.orths) if self.frozen else self.words.add(text.orths))[0]
             return Encoded(unigrams, bigrams, text.offsets, words, text.inputs)
-        except BaseException:  # such as Ctrl-C between two tables that belong together
+        except BaseException:  # for example Ctrl-C between updates of two related tables
             if self.frozen:
                 self._forget()
             raise
 
     def active(self, text: Columns) -> tuple[list[Active], list[Active]]:
-        """Return the features of each template of the unigram and of the bigram block: slow, for display.
+        """Return the features of each template of the unigram and of the bigram block.  This is slow, for display only.
 
         This adds to the lexicon, but not to the caches of `encode`.
         """
@@ -458,7 +458,7 @@ class Encoder:
 
 
 def feature_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
-    """Return the names, such as ``LOWER[-1]=the``, of all features of a block that kept their origins."""
+    """Return the names, such as ``LOWER[-1]=the``, of all features of a block with recorded origins."""
     return [name for number, values in block.origins or [] for name in names_of(block.plan, number, values, text_of)]
 
 

@@ -1,4 +1,4 @@
-"""An attribute of the words in a file, one word a line, under the name that templates use::
+"""An attribute that fires on the words of a file, with one word per line.  Templates use the name of its block::
 
     [components.crf_ner.features]
     @crf_features = "spacy_crfseq.Templates.v1"
@@ -10,7 +10,7 @@
     @crf_features = "spacy_crfseq.Gazetteer.v1"
     path = "assets/cities.txt"
 
-A trained pipeline stores the words; the file is read only to train.
+A trained pipeline contains the words and does not need the file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from ..errors import ConfigError
 
 
 class Gazetteer:
-    """Function of a word's text: "1" where the word is listed, else None.
+    """Function of a word's text: "1" if the word is listed, else None.
 
-    path (Path | str): UTF-8 file, one word a line; blank lines are skipped.
+    path (Path | str): UTF-8 file, one word per line; blank lines are skipped.
     lower (bool): Compare lower-cased.
-    RAISES ConfigError: If the file is there but cannot be read; if it is not, when the words are first needed.
+    RAISES ConfigError: If the file exists but cannot be read.  A missing file is an error when the words are first
+        needed.
     """
 
     def __init__(self, path: Path | str, lower: bool = True) -> None:
@@ -43,15 +44,15 @@ class Gazetteer:
     def words(self) -> frozenset[str]:
         """The listed words; ConfigError if there is no file."""
         if self._words is None:
-            raise ConfigError(f"Gazetteer: there is no word list {self.path} (looked from {Path.cwd()}).")
+            raise ConfigError(f"Gazetteer: the word list {self.path} does not exist (current folder: {Path.cwd()}).")
         return self._words
 
     def to_state(self) -> list[str]:
-        """Return what a model stores of the gazetteer."""
+        """Return the data that a model stores."""
         return sorted(self.words)
 
     def from_state(self, state: list[str]) -> None:
-        """Use the words a model has stored."""
+        """Use the words that a model has stored."""
         self._words = frozenset(state)
 
     def _key(self, word: str) -> str:

@@ -21,16 +21,16 @@ class Growable:
 
     @property
     def array(self) -> NDArray[Any]:
-        """The used part, a view that later growth may leave stale."""
+        """The used part; a view that becomes stale when the array grows."""
         return self._array[: self.size]
 
     @property
     def n_bytes(self) -> int:
-        """Memory, room to grow included."""
+        """Number of bytes, including reserved space."""
         return self._array.nbytes
 
     def reserve(self, size: int) -> NDArray[Any]:
-        """Return the whole array, with room for at least `size` entries."""
+        """Return the whole array, with space for at least `size` entries."""
         capacity = len(self._array)
         if size > capacity:
             self._reallocate(max(size, capacity + max(capacity >> 3, 16)))
@@ -43,7 +43,7 @@ class Growable:
         return self.array
 
     def append(self, values: NDArray[Any]) -> None:
-        """Add `values` at the end."""
+        """Append `values`."""
         end = self.size + len(values)
         self.reserve(end)[self.size : end] = values
         self.size = end
@@ -56,7 +56,7 @@ class Growable:
     def _reallocate(self, capacity: int) -> None:
         try:  # large arrays move without a copy
             self._array.resize((capacity, *self._array.shape[1:]))
-        except ValueError:  # there is a view of the array
+        except ValueError:  # a view of the array exists
             other = np.zeros((capacity, *self._array.shape[1:]), self._array.dtype)
             used = min(self.size, capacity, len(self._array))
             other[:used] = self._array[:used]
@@ -67,7 +67,7 @@ class HashIndex:
     """Numbers distinct non-zero uint64 keys 0, 1, 2, ... in the order of their first appearance.
 
     keys (Hashes | None): Distinct keys to begin with.  They are hashed at the first use, so that loading a model does
-        not start numba.
+        not import numba.
     """
 
     def __init__(self, keys: Hashes | None = None) -> None:
@@ -88,13 +88,13 @@ class HashIndex:
 
     @property
     def keys(self) -> Hashes:
-        """The key of every id, a view that later growth may leave stale."""
+        """The key of every id; a view that becomes stale when the index grows."""
         return self._keys.array
 
     def add(self, keys: Hashes) -> tuple[Ints, Bools]:
-        """Return the ids of `keys` [T], -1 for key 0 and new ones as needed, and where [T] a key was new."""
+        """Return the ids of `keys` [T], -1 for key 0 and new ids as needed, and a mask [T] of new keys."""
         ids, new = np.empty(len(keys), np.int32), np.empty(len(keys), np.bool_)
-        chunk = 1 << 16  # bounds what must be reserved ahead of time
+        chunk = 1 << 16  # limits the reserved memory
         for start in range(0, len(keys), chunk):
             part = slice(start, start + chunk)
             room = self._reserve(self.size + len(keys[part]))
@@ -102,15 +102,15 @@ class HashIndex:
         return ids, new
 
     def find(self, keys: Hashes) -> tuple[Ints, int]:
-        """Return the ids of `keys` [T], -1 where unknown, and the number of unknown non-zero keys."""
+        """Return the ids of `keys` [T], -1 if unknown, and the number of unknown non-zero keys."""
         ids = np.empty(len(keys), np.int32)
         return ids, kernels.hashing.look_up(keys, self._reserve(self.size), self._slots, ids)
 
     def _reserve(self, size: int) -> Hashes:
-        """Return the keys with room for `size`, and keep at most half of the slots taken."""
+        """Return the keys with space for `size`, with at most half of the slots in use."""
         room = self._keys.reserve(size)
         if 2 * max(size, 1) > len(self._slots):
-            self._slots = np.zeros(0, np.int32)  # the old ones go before the new ones come
+            self._slots = np.zeros(0, np.int32)  # free the old slots before allocating new ones
             slots = np.zeros(max(64, 1 << (2 * size).bit_length()), np.int32)
             kernels.hashing.rehash(room, self.size, slots)
             self._slots = slots
@@ -136,20 +136,20 @@ class BagStore:
 
     @property
     def ptr(self) -> Offsets:
-        """[bags + 1] where each bag's ids begin."""
+        """[bags + 1] the start of each bag's ids."""
         return self._ptr.array
 
     @property
     def ids(self) -> Ints:
-        """Feature ids of all bags, one after another."""
+        """Concatenated feature ids of all bags."""
         return self._ids.array
 
     def add(self, members: Ints) -> Ints:
-        """Add one bag for each row of `members` [B, S] (-1 for nothing) and return the new bags' numbers [B]."""
+        """Add one bag for each row of `members` [B, S] (-1 for none) and return the indices [B] of the new bags."""
         return self.add_ragged(members.ravel(), np.full(len(members), members.shape[1], np.int64))
 
     def add_ragged(self, members: Ints, sizes: Offsets) -> Ints:
-        """Add bags of these sizes [B], whose members (-1 for nothing) are given one bag after another; see `add`."""
+        """Add bags of these sizes [B], with concatenated members (-1 for none); see `add`."""
         ends = np.append(0, np.cumsum(members >= 0))[np.cumsum(sizes)] + self._ids.size
         first = self.size
         self._ids.append(members[members >= 0])
@@ -157,7 +157,7 @@ class BagStore:
         return np.arange(first, self.size, dtype=np.int32)
 
     def renumber(self, new_ids: Ints) -> None:
-        """Replace every feature id a by ``new_ids[a]``, dropping it where that is negative."""
+        """Replace every feature id a by ``new_ids[a]``, or drop it if that is negative."""
         replaced = new_ids[self.ids]
         kept = np.concatenate([[0], np.cumsum(replaced >= 0)])
         ptr = kept[self.ptr]

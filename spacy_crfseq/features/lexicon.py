@@ -1,7 +1,7 @@
 """One row of attribute values per distinct word, known by its spaCy hash (ORTH).
 
-The first rows are padding: with width K, rows 0..K-1 are 1..K positions before the beginning of a sequence and rows
-K..2K-1 as many after its end.
+The first rows are padding: with width K, rows 0..K-1 are 1..K positions before the start of a sequence, and rows
+K..2K-1 are 1..K positions after its end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .attributes import PADDED
 from .index import Growable, HashIndex
 
 LexemeValues = Callable[[int], Sequence[int]]
-"""Maps a word's hash to the values of the lexical attributes, 0 where one has no value."""
+"""Maps a word's hash to the values of the lexical attributes, 0 for attributes without a value."""
 
 
 def pad_names(width: int) -> list[str]:
@@ -65,7 +65,7 @@ class Lexicon:
     def _add(self, orths: Hashes) -> None:
         try:
             rows = [self._values_of(orth) for orth in orths.tolist()]
-        except BaseException:  # a user's function may raise: words must not be ahead of their values
+        except BaseException:  # if a user's function raises, words and values must stay in step
             self._orths = HashIndex(self._orths.keys[: self.size - 2 * self.width])
             raise
         table = np.array(rows, np.uint64).reshape(len(rows), len(self.attributes))
@@ -74,7 +74,7 @@ class Lexicon:
         self.size += len(rows)
 
     def shifted(self, rows: Ints, offsets: Offsets, distance: int) -> Ints:
-        """Return the rows [T] of the words `distance` tokens further on, padding included."""
+        """Return the rows [T] of the words `distance` tokens later, including padding."""
         out = np.empty_like(rows)
         kernels.hashing.shift_ids(rows, offsets, distance, 0, self.width, out)
         return out

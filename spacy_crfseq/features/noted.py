@@ -1,7 +1,7 @@
-"""Attributes that come with a text instead of being computed from it, as in files of CRFsuite.
+"""Attributes that are stored with a text instead of computed from it, as in files of CRFsuite.
 
-``doc._.crf_attributes``, set by the reader of such files or by any code, holds a list of strings for each token; the
-token function `noted_attributes` makes attributes of them::
+The extension attribute ``doc._.crf_attributes`` is a list of strings for each token.  The reader of such files sets it,
+or your own code.  The token function `noted_attributes` turns the strings into attributes::
 
     [components.crf_tagger.features]
     @crf_features = "spacy_crfseq.Templates.v1"
@@ -27,7 +27,7 @@ KEY: Any = ("._.", EXTENSION, None, None)
 
 
 def noted(doc: Any) -> Sequence[Sequence[str]] | None:
-    """Return the attributes of each token of a Doc (tuples in a stored Doc), None where it has none."""
+    """Return the attributes of each token of a Doc (tuples in a stored Doc), None if it has none."""
     attributes: Sequence[Sequence[str]] | None = doc.user_data.get(KEY)
     return attributes
 
@@ -38,7 +38,7 @@ def hash_of(doc: Any) -> int:
 
 
 def noted_attributes(sequence: Sequence[Any], i: int) -> Sequence[str]:
-    """Return the attributes of a token; DataError if its Doc does not have some for each token."""
+    """Return the attributes of a token; DataError if its Doc does not have a list for each token."""
     token = sequence[i]
     attributes = noted(token.doc)
     if not isinstance(attributes, Sequence) or len(attributes) != len(token.doc):
@@ -51,5 +51,5 @@ def noted_attributes(sequence: Sequence[Any], i: int) -> Sequence[str]:
 
 
 def create_attributes() -> TokenFunction:
-    """Return the token function that gives the attributes noted on a Doc (``spacy_crfseq.Attributes.v1``)."""
+    """Return the token function for the attributes stored on a Doc (``spacy_crfseq.Attributes.v1``)."""
     return noted_attributes

@@ -1,9 +1,9 @@
-"""Grouping templates into slots, so that tokens share work: weights are summed once per distinct set of attributes.
+"""Group templates into slots, so that weights are summed only once per distinct set of attributes.
 
-Templates about the word at one offset form a *lexeme slot*: the word's number determines their attributes, a *bag*.
-Templates over token columns alone (tags, say) whose parts all occur in a larger one share a *column slot*, whose bag
-the larger one's key determines.  A token function is a *set slot*, whose bag the whole set of names determines.  Other
-templates are *single slots*, with one attribute a token.
+Templates of the word at one offset form a *lexeme slot*: the word determines their attributes, a *bag*.  Templates that
+use only token columns, such as tags, share a *column slot* if their parts all occur in a larger template, whose key
+determines the bag.  A token function is a *set slot*: the whole set of names determines its bag.  Other templates are
+*single slots* with one attribute per token.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .templates import Template
 
 
 class LexemeSlot(NamedTuple):
-    """Templates about the word at `offset`."""
+    """Templates of the word at `offset`."""
 
     offset: int
     templates: tuple[int, ...]
@@ -31,7 +31,7 @@ class ColumnSlot(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Slots of a list of templates; templates are numbered by their positions in the list."""
+    """Slots of a list of templates; a template is identified by its position in the list."""
 
     templates: tuple[Template, ...]
     lexeme_slots: tuple[LexemeSlot, ...]
@@ -41,17 +41,17 @@ class Plan(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """The token columns that are used."""
+        """The token columns in use."""
         return [name for name in TOKEN_COLUMNS if name in self._attributes()]
 
     @property
     def lexical(self) -> list[str]:
-        """The attributes of words that are used, sorted."""
+        """The attributes of words in use, sorted."""
         return sorted(self._attributes() - set(TOKEN_COLUMNS) - self.functions)
 
     @property
     def functions(self) -> set[str]:
-        """The token functions that are used."""
+        """The token functions in use."""
         return {self.templates[number].parts[0].attribute for number in self.set_slots}
 
     @property
@@ -86,8 +86,8 @@ def make_plan(templates: Iterable[Template], functions: Collection[str] = ()) ->
         if any(part.attribute in functions for part in template.parts):
             if len(template.parts) > 1:
                 raise ConfigError(
-                    f"Template {template.name!r}: a token function gives many values at a token and cannot stand in a "
-                    "conjunction. Let the function itself return the joint value, for example "
+                    f"Template {template.name!r}: a token function returns several values for a token and cannot be "
+                    "used in a conjunction. Let the function return the joint value, for example "
                     '"word+tag=" + sentence[i].text + "/" + sentence[i].tag_.'
                 )
             sets.append(number)

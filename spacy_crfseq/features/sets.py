@@ -1,4 +1,4 @@
-"""Named lists of templates: the papers' feature sets and one good default for each task."""
+"""Ready-made lists of templates: the papers' feature sets and a default for each task."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class FeatureSet:
     """Templates of a component.
 
     templates (tuple[str, ...]): Templates whose attributes score a label.
-    bigram_templates (tuple[str, ...]): Templates whose attributes score a label and the one before it together, the
-        features lambda_{y',y,x} of Sokolovska (2010), section 3.1, beside the transitions.
-    functions (Mapping[str, LexemeFunction]): Attributes of your own by their names: functions of a word's text.
-    token_functions (Mapping[str, TokenFunction]): Sets of attributes of your own by their names: functions of a token
-        in its sequence.  One that reads columns of earlier components has an attribute ``reads = ("TAG",)``.
+    bigram_templates (tuple[str, ...]): Templates whose attributes score a label together with the previous one: the
+        features lambda_{y',y,x} of Sokolovska (2010), section 3.1.  The plain transitions remain.
+    functions (Mapping[str, LexemeFunction]): Your own attributes by name: functions of a word's text.
+    token_functions (Mapping[str, TokenFunction]): Your own sets of attributes by name: functions of a token in its
+        sequence.  A function that reads columns of earlier components has an attribute ``reads = ("TAG",)``.
     RAISES ConfigError: If a template cannot be read, a function has the name of a built-in attribute, or no template
         names a token function.
     """
@@ -48,7 +48,7 @@ class FeatureSet:
             unknown = sorted(set(columns_read(function)) - set(TOKEN_COLUMNS))
             if unknown:
                 raise ConfigError(
-                    f"Token function {name!r} says that it reads {unknown[0]!r}. {suggest(unknown[0], TOKEN_COLUMNS)}"
+                    f"Token function {name!r} declares reading {unknown[0]!r}. {suggest(unknown[0], TOKEN_COLUMNS)}"
                 )
         unused = sorted(set(self.token_functions) - set().union(*(plan.functions for plan in self.plans())))
         if unused:
@@ -71,16 +71,16 @@ def columns_read(function: TokenFunction) -> tuple[str, ...]:
 def custom(
     templates: list[str],
     bigram_templates: list[str] | None = None,
-    functions: dict[str, Any] | None = None,  # checked by FeatureSet: confection would check before resolving
+    functions: dict[str, Any] | None = None,  # FeatureSet checks it, because confection would check before resolving
     token_functions: dict[str, Any] | None = None,
 ) -> FeatureSet:
     """Return exactly the given templates (registered as ``spacy_crfseq.Templates.v1``).
 
     templates (list[str]): Templates whose attributes score a label.
-    bigram_templates (list[str] | None): Templates whose attributes score a label and the one before it together.
-    functions (dict | None): Attributes of your own: their names, and blocks that name functions of a word's text.
-    token_functions (dict | None): Sets of attributes of your own: their names, and blocks that name functions of a
-        token in its sequence.
+    bigram_templates (list[str] | None): Templates whose attributes score a label together with the previous one.
+    functions (dict | None): Your own attributes: their names, and blocks of functions of a word's text.
+    token_functions (dict | None): Your own sets of attributes: their names, and blocks of functions of a token in
+        its sequence.
     """
     return FeatureSet(tuple(templates), tuple(bigram_templates or ()), functions or {}, token_functions or {})
 
@@ -94,7 +94,7 @@ def _at(offset: int, names: list[str] | tuple[str, ...]) -> list[str]:
 
 
 def _grams(name: str, n: int, first: int) -> list[str]:
-    """Return the conjunctions of n neighbours in the window from `first` to as far on the other side."""
+    """Return the conjunctions of n neighbours in the symmetric window that starts at `first`."""
     return ["|".join(f"{name}[{i + k}]" for k in range(n)) for i in range(first, -first - n + 2)]
 
 
@@ -106,7 +106,7 @@ def tagging() -> FeatureSet:
 
 
 def chunking() -> FeatureSet:
-    """Return the default of `crf_chunker`: words and tags around the token; tags must be set before."""
+    """Return the default of `crf_chunker`: words and tags around the token; an earlier component must set the tags."""
     tags = ("TAG[-2..2]", *_grams("TAG", 2, -2), *_grams("TAG", 3, -2))
     return FeatureSet(("LOWER[-2..2]", *tags, *_grams("LOWER", 2, -1), "SUFFIX3[0]", "SHAPE[0]"))
 
@@ -120,7 +120,7 @@ def entities() -> FeatureSet:
 
 
 def crfpp_chunking() -> FeatureSet:
-    """Return the template file that CRF++ ships for CoNLL-2000: 19 attributes a token."""
+    """Return the template file that CRF++ ships for CoNLL-2000: 19 attributes per token."""
     tags = ("TAG[-2..2]", *_grams("TAG", 2, -2), *_grams("TAG", 3, -2))
     return FeatureSet(("ORTH[-2..2]", *_grams("ORTH", 2, -1), *tags))
 

@@ -1,4 +1,4 @@
-"""A feature set that is a template file of CRF++ or a pattern file of Wapiti.
+"""A feature set from a template file of CRF++ or a pattern file of Wapiti.
 
 In a config::
 
@@ -7,7 +7,7 @@ In a config::
     path = "template"
     columns = ["word", "tag"]
 
-A trained pipeline stores the lines; the file is read only to train.
+A trained pipeline contains the lines and does not need the file.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ UNUSED = "_"
 ALWAYS = "ALWAYS"
 """The attribute of templates without macros, present at every token."""
 NO_MATCH = "(none)"
-"""The value of a macro %m where nothing matches, since an empty one would be no attribute."""
+"""The value of a macro %m without a match, because an empty value would be no attribute."""
 
 
 class Imported(NamedTuple):
-    """The templates of a file, and whether a line scores pairs of labels alone, whatever the text."""
+    """The templates of a file, and whether a line scores pairs of labels independently of the text."""
 
     features: FeatureSet
     transitions: bool
@@ -51,10 +51,10 @@ class TemplateFile:
     """The feature set in a template file (registered as ``spacy_crfseq.TemplateFile.v1``).
 
     path (Path | str): The file, in UTF-8.
-    columns (list[str]): What the columns of the training files of CRF++ or Wapiti hold, from column 0: "word", the
-        lower-cased name of any other attribute of a template, such as "tag", "pos", "lemma" or "suffix3", or "_" for
-        one that the templates do not use.
-    RAISES ConfigError: On an unknown name of a column.  An error in the file is a FormatError at its first use.
+    columns (list[str]): Content of the columns in the training files of CRF++ or Wapiti, from column 0: "word"; the
+        lower-cased name of another attribute, such as "tag", "pos", "lemma" or "suffix3"; or "_" for a column that
+        the templates do not use.
+    RAISES ConfigError: If a column name is unknown.  An error in the file raises a FormatError at its first use.
     """
 
     def __init__(self, path: Path | str, columns: list[str] | tuple[str, ...] = ("word", "tag")) -> None:
@@ -66,12 +66,12 @@ class TemplateFile:
 
     @cached_property
     def lines(self) -> list[TemplateLine]:
-        """The templates of the file, or those that a model has stored."""
+        """The templates of the file, or those stored in a model."""
         return read_template_file(self.path)
 
     @cached_property
     def imported(self) -> Imported:
-        """The templates of this package; FormatError with its line if the file has one that cannot be used."""
+        """The templates in the syntax of this package; FormatError with the line of an unsupported template."""
         return import_templates(self.lines, self.columns, self.path)
 
     @property
@@ -81,17 +81,17 @@ class TemplateFile:
 
     @property
     def bigram_templates(self) -> tuple[str, ...]:
-        """Templates whose attributes score a label and the one before it."""
+        """Templates whose attributes score a label together with the previous one."""
         return self.imported.features.bigram_templates
 
     @property
     def functions(self) -> Mapping[str, LexemeFunction]:
-        """Tests and matches by regular expressions."""
+        """Tests and matches of regular expressions."""
         return self.imported.features.functions
 
     @property
     def token_functions(self) -> Mapping[str, TokenFunction]:
-        """Empty: a file has none."""
+        """Empty, because a file cannot define them."""
         return {}
 
     def plans(self) -> tuple[Plan, Plan]:
@@ -104,16 +104,16 @@ class TemplateFile:
             return
         if transitions:
             raise ConfigError(
-                f"[components.{component}]: {self.path} has no line B, so that CRF++ and Wapiti would learn no "
+                f"[components.{component}]: {self.path} has no line B, so CRF++ and Wapiti would learn no "
                 "transitions. Write transitions = false for the same, or add a line B to the file to learn them."
             )
         raise ConfigError(
-            f"[components.{component}]: {self.path} has a line B, which asks for transitions. Write transitions = "
+            f"[components.{component}]: {self.path} has a line B, which requires transitions. Write transitions = "
             "true, or take the line out."
         )
 
     def to_state(self) -> list[str]:
-        """Return what a model stores: the templates, one a line."""
+        """Return the data that a model stores: the templates, one per line."""
         return [format_template_line(line) for line in self.lines]
 
     def from_state(self, state: list[str]) -> None:
@@ -126,14 +126,14 @@ Features: TypeAlias = FeatureSet | TemplateFile
 
 
 class RegexTest:
-    """Function of a word's text: macro "t" gives "true" or "false", macro "m" the matching part or `NO_MATCH`."""
+    """Function of a word's text: macro "t" returns "true" or "false", macro "m" the matching part or `NO_MATCH`."""
 
     def __init__(self, macro: Macro) -> None:
         self.macro = macro
         self._pattern = re.compile(python_pattern(macro.pattern), re.DOTALL)
 
     def __call__(self, text: str) -> str:
-        """Return the value at a word."""
+        """Return the value for a word."""
         match = self._pattern.search(text)
         if self.macro.command == "t":
             return "false" if match is None else "true"
@@ -142,15 +142,15 @@ class RegexTest:
 
 
 def always(text: str) -> str:
-    """Return "1", whatever the word."""
+    """Return "1" for every word."""
     return "1"
 
 
 def import_templates(lines: list[TemplateLine], columns: tuple[str, ...], path: Path) -> Imported:
-    """Return the templates of a file as those of this package.
+    """Return the templates of a file in the syntax of this package.
 
-    RAISES FormatError: With its line, if a macro names an unknown column, has an offset beyond `MAX_OFFSET`, or applies
-        a regular expression to another column than the word.
+    RAISES FormatError: With the line of a macro that names an unknown column, has an offset beyond `MAX_OFFSET`, or
+        applies a regular expression to a column other than the word.
     """
     state: list[str] = []
     pair: list[str] = []
@@ -169,7 +169,7 @@ def import_templates(lines: list[TemplateLine], columns: tuple[str, ...], path: 
         if line.kind in "U*":
             state.append(template or f"{ALWAYS}[0]")
     if not state and not pair:
-        raise FormatError(path, 0, "no template looks at the text; add one, such as U00:%x[0,0].")
+        raise FormatError(path, 0, "no template uses the text; add one, such as U00:%x[0,0].")
     return Imported(FeatureSet(tuple(state), tuple(pair), functions), transitions)
 
 
@@ -196,10 +196,10 @@ def _part(
         attribute = column.upper() if column != "word" else "LOWER" if macro.lower else "ORTH"
     elif column != "word":
         raise FormatError(
-            path, number, f"column {macro.column} is {column!r}, but regular expressions can look at the word only."
+            path, number, f"column {macro.column} is {column!r}, but regular expressions apply to the word only."
         )
     else:
-        lower = macro.lower and macro.command == "m"  # true and false are lower-case as they are
+        lower = macro.lower and macro.command == "m"  # true and false are lower-case already
         kind = "TEST" if macro.command == "t" else "MATCH"
         attribute = names.setdefault((kind, lower, macro.pattern), f"{kind}{len(names) + 1}")
         functions.setdefault(attribute, RegexTest(macro))

@@ -3,12 +3,12 @@
 A template is one or more parts joined by ``|``; a part is an attribute and an offset from the current token::
 
     LOWER[0]                 the word itself, lower-cased
-    ORTH[-2..2]              a window: five templates, one an offset
-    TAG[-1]|TAG[0]           a conjunction: one attribute for each pair of values seen
+    ORTH[-2..2]              a window: five templates, one for each offset
+    TAG[-1]|TAG[0]           a conjunction: one attribute for each pair of values that occurs
     PREFIX3[0]|SHAPE[-1]     parts may differ in attribute and offset
 
-``[0]`` may be left out.  Beyond the ends of a sequence a part has the value ``_B-1``, ``_B-2``, ... before the
-beginning and ``_B+1``, ``_B+2``, ... after the end, as in CRF++.
+You can omit ``[0]``.  Beyond the ends of a sequence, a part has the value ``_B-1``, ``_B-2``, ... before the
+start and ``_B+1``, ``_B+2``, ... after the end, as in CRF++.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A conjunction of parts: one attribute a token, or none where a part has no value."""
+    """A conjunction of parts: one attribute per token, or none if a part has no value."""
 
     parts: tuple[Part, ...]
 
@@ -48,7 +48,7 @@ class Template(NamedTuple):
 
 
 def parse(texts: Iterable[str], known: Collection[str]) -> list[Template]:
-    """Return the templates of all `texts`, windows expanded, in order and without repetition.
+    """Return the templates of all `texts`, with expanded windows, in order and without repetition.
 
     known (Collection[str]): Attribute names that may be used.
     RAISES ConfigError: On a syntax error, an unknown attribute or an offset beyond `MAX_OFFSET`.
@@ -64,7 +64,7 @@ def _parse_one(text: str, known: Collection[str]) -> list[Template]:
         return [Template((part,)) for part in windows[0]]
     if any(len(window) > 1 for window in windows):
         raise ConfigError(
-            f"Template {text!r}: a window such as [-1..1] cannot stand in a conjunction. "
+            f"Template {text!r}: a window such as [-1..1] cannot be used in a conjunction. "
             "Write one conjunction for each offset."
         )
     return [Template(tuple(window[0] for window in windows))]

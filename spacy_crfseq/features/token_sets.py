@@ -1,7 +1,7 @@
 """Results of token functions as sets of hashes.
 
-Such a function, ``word2features(sentence, i)`` to users of sklearn-crfsuite, returns a list of feature names or a
-dictionary, which is read as by python-crfsuite.
+Such a function, ``word2features(sentence, i)`` in sklearn-crfsuite, returns a list of feature names or a dictionary.
+The dictionary is interpreted as in python-crfsuite.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TokenSets(NamedTuple):
     values: Hashes
 
     def take(self, tokens: Offsets) -> tuple[Offsets, Hashes]:
-        """Return the sizes of some tokens' sets, and their values one set after another."""
+        """Return the sizes of some tokens' sets, and their concatenated values."""
         sizes = np.diff(self.ptr)[tokens]
         first = np.cumsum(sizes) - sizes
         places = np.arange(sizes.sum()) + np.repeat(self.ptr[:-1][tokens] - first, sizes)
@@ -35,7 +35,7 @@ class TokenSets(NamedTuple):
 
 
 def make_token_sets(sizes: Sequence[int], values: Sequence[int] | array[int]) -> TokenSets:
-    """Return sets of these sizes [T] of distinct 64-bit hashes, given one set after another.
+    """Return sets of these sizes [T] from concatenated distinct 64-bit hashes.
 
     The key of a set is the sum of its values, so that their order does not matter.
     """
@@ -48,12 +48,12 @@ def make_token_sets(sizes: Sequence[int], values: Sequence[int] | array[int]) ->
 
 
 def names_in(returned: Any) -> list[str]:
-    """Return the names, perhaps with repetitions, in what a token function has returned.
+    """Return the names, possibly repeated, in the result of a token function.
 
-    A list, tuple or set holds names.  Of a dictionary, text under "word" becomes ``word=text``, True or 1 the name
-    alone, and False, 0 and None nothing; a list under "shapes" becomes ``shapes:a``, ``shapes:b`` and so on, a
-    dictionary the same with its own entries.
-    RAISES DataError: On anything else, saying what to write.
+    A list, tuple or set contains names.  In a dictionary, text under "word" becomes ``word=text``; True or 1 become the
+    name alone; False, 0 and None become nothing; a list under "shapes" becomes ``shapes:a``, ``shapes:b`` and so on;
+    a nested dictionary is treated the same way.
+    RAISES DataError: On anything else, with advice.
     """
     if type(returned) is dict or isinstance(returned, Mapping):
         return _names_of(returned)
@@ -90,17 +90,17 @@ def _names_of(entries: Mapping[Any, Any]) -> list[str]:
 
 
 def _weighs(name: str, value: Any) -> bool:
-    """Return whether a number is 1, not 0; DataError for any other."""
+    """Return whether a number is 1; DataError if it is neither 0 nor 1."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         raise DataError(
-            f"{name!r} has the value {_shown(value)}, but must have a string, True, False, None, a list of strings or "
+            f"{name!r} has the value {_shown(value)}, but must be a string, True, False, None, a list of strings or "
             "a dictionary."
         ) from None
     if number not in (0.0, 1.0):
         raise DataError(
-            f"{name!r} has the value {value!r}, but features are there or are not; they have no weights. Give a "
+            f"{name!r} has the value {value!r}, but a feature is present or absent; it has no value. Give a "
             f"number as text, such as {{{name!r}: str({value!r})}}, or put it into one of a few ranges first, such as "
             f"{{{name!r}: 'over 10'}}."
         )
@@ -111,7 +111,7 @@ def _check_strings(values: Iterable[Any], name: str) -> None:
     for value in values:
         if not isinstance(value, str):
             where = f"under {name!r} " if name else ""
-            raise DataError(f"it returned a list {where}with {_shown(value)} in it; lists must hold strings.")
+            raise DataError(f"it returned a list {where}with {_shown(value)} in it; lists must contain strings.")
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The distribution P(y | x) of a text's labels given constraints: decoding, probabilities, alternatives, samples."""
+"""The distribution P(y | x) of a text's labels under constraints: decoding, probabilities, alternatives, samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..kernels.chain import Chain
 
 THREAD_TOKENS = 1 << 12
-"""Tokens for which decoding is worth a thread."""
+"""Number of tokens that justify a thread for decoding."""
 COLDEST = 1e-6
 """The lowest temperature for scores in single precision; the highest is one over it."""
 
@@ -27,7 +27,7 @@ COLDEST = 1e-6
 class NBest(NamedTuple):
     """The k best labellings of N sequences with T tokens, best first.
 
-    labels (Ints): [k, T] labels; -1 where a sequence has fewer labellings.
+    labels (Ints): [k, T] labels; -1 if a sequence has fewer labellings.
     log_probabilities (NDArray): [k, N] log P; minus infinity there.
     """
 
@@ -37,9 +37,10 @@ class NBest(NamedTuple):
     def merged(self, offsets: Offsets, groups: Offsets) -> NBest:
         """Return the exact k best labellings of groups of sequences, such as the sentences of each document.
 
-        They are combinations of k best ones, since sequences are independent.
+        Sequences are independent, so the result combines their k best labellings.
         offsets (Offsets): [N + 1] token offsets of the sequences.
-        groups (Offsets): [G + 1], group g consists of the sequences ``groups[g]:groups[g + 1]``; together they are all.
+        groups (Offsets): [G + 1], group g consists of the sequences ``groups[g]:groups[g + 1]``; the groups cover all
+            sequences.
         """
         labels, values = np.empty_like(self.labels), np.empty((len(self.labels), len(groups) - 1))
         kernels.kbest.best_combinations(*self, offsets, groups, labels, values)
@@ -110,7 +111,7 @@ class Posterior(NamedTuple):
         return np.flatnonzero(bounds[:-1] & within), np.flatnonzero(bounds[1:] & within) + 1
 
     def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
-        """Return the exact probabilities of spans [S] as labelled in `labels` [T], with both their ends.
+        """Return the exact probabilities of spans [S] with these boundaries and their labels in `labels` [T].
 
         starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
         Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
@@ -144,7 +145,7 @@ class Posterior(NamedTuple):
         return NBest(labels, values)
 
     def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
-        """Return log P(labels | x) of each sequence [N], minus infinity where `labels` [T] break a constraint."""
+        """Return log P(labels | x) of each sequence [N], minus infinity if its `labels` [T] break a constraint."""
         out = np.empty(len(self.offsets) - 1)
         for model, tokens, sequences in self._chains():
             kernels.chain.log_probabilities(model, labels[tokens], out[sequences])
@@ -158,7 +159,7 @@ class Posterior(NamedTuple):
         return out
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
-        """Return n independent labellings [n, T], token by token given the one before."""
+        """Return n independent labellings [n, T], drawn token by token given the previous label."""
         out = np.empty((n, self.n_tokens), np.int32)
         for model, tokens, _ in self._chains():
             part = np.empty((n, len(model.ahead)), np.int32)
@@ -170,7 +171,7 @@ class Posterior(NamedTuple):
         """Return the expected F-measure of the spans of `labels` [T] in all sequences together.
 
         That is ``(1 + beta^2) sum_s P(s | x) / (n + beta^2 E[n_true])`` over their n spans s, the ratio of expectations
-        in place of the expectation of the ratio; zero where no span is chosen or expected.  beta = 2 prefers recall,
+        instead of the expectation of the ratio; zero if no span is chosen or expected.  beta = 2 prefers recall,
         0.5 precision.  A plain label is a span of one token.
         """
         expected = 0.0
@@ -209,7 +210,7 @@ class Posterior(NamedTuple):
 def make_posterior(
     source: Source, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
 ) -> Posterior:
-    """Return the distribution of a text's labels; ConfigError on a temperature that is out of range or no number."""
+    """Return the distribution of a text's labels; ConfigError if the temperature is out of range or not a number."""
     if not isinstance(temperature, (int, float, np.floating)) or not COLDEST <= temperature <= 1 / COLDEST:
         raise ConfigError(
             f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."

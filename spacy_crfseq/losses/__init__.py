@@ -1,5 +1,4 @@
-"""Losses: functions of scores, one a file.  See `types.Loss` for the contract.
+"""Losses: functions of scores, one per file.  See `types.Loss` for the contract.
 
-`_sums` is no loss: it adds up those that are functions of likelihoods; `_candidates` does where labels are candidate
-sets.
+The module `_sums` computes losses that are functions of likelihoods; `_candidates` does so for candidate sets.
 """

@@ -1,10 +1,10 @@
-"""Likelihoods of sequences of which candidate sets, or spans that are not there, are known.
+"""Likelihoods of sequences with candidate sets, or with spans that are known to be wrong.
 
-With C the labellings that agree with known labels and candidate sets, and s a span known to be wrong, the loss is
--log P(C) - sum_s log P(not s | C).  The labellings of C without s are those that part with it at its first token, at
-its second one after the first has agreed, and so on: disjoint sets, each again a set of labels at each token.  So
-everything is made of log-sums over such *views* of a sequence, by forward-backward on masked emissions, with expected
-counts weighted by the derivatives of the loss; no probability is ever subtracted from another.
+Let C be the labellings that agree with known labels and candidate sets, and s a span known to be wrong.  The loss is
+-log P(C) - sum_s log P(not s | C).  The labellings of C without s deviate from it at its first token, or at its second
+token after agreeing at the first, and so on.  These sets are disjoint, and each is again a set of labels at each token.
+The loss is therefore a function of log-sums over such *views* of a sequence, computed by forward-backward on masked
+emissions.  The expected counts are weighted by the derivatives of the loss; no probability is subtracted from another.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Phi: TypeAlias = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDAr
 
 
 class _Views(NamedTuple):
-    """Sequences again and again, each time with other labels.
+    """Views: repeated sequences with different labels.
 
-    tokens [V], allowed [V, L]: Tokens of the batch, and the labels that count.
+    tokens [V], allowed [V, L]: Tokens of the batch, and the allowed labels.
     offsets [M + 1]: Bounds of the views.
-    runs: Parts of `tokens` none of which has a token twice.
+    runs: Parts of `tokens`, each without repeated tokens.
     group [M]: Views of one group make up a set of labellings.
-    owner, factor [G]: The sequence of a group, among those partly known, and its factor in the loss.
+    owner, factor [G]: The sequence of a group, among the partially known ones, and its factor in the loss.
     """
 
     tokens: Offsets
@@ -61,7 +61,7 @@ def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scor
     views, weights = _make_views(batch, numbers), batch.weights[numbers]
     n_groups = len(views.factor)
     known = weights[views.owner] * views.factor
-    if phi is None and len(views.group) == n_groups:  # the derivatives are known beforehand
+    if phi is None and len(views.group) == n_groups:  # the derivatives are known in advance
         log_sums = _expectations(scores, views, known, grad)
         return float(weights @ _losses(views, log_sums, len(weights)))
     log_sums = _expectations(scores, views, np.ones(len(views.group)), None)
@@ -103,7 +103,7 @@ def _expectations(
 
 
 def _make_views(batch: Batch, numbers: Offsets) -> _Views:
-    """Return what the losses of some sequences are made of: all labellings, C, and C without each incorrect span."""
+    """Return the views of some sequences: all labellings, C, and C without each incorrect span."""
     n_labels = batch.candidates.sets.shape[1]
     begins, lengths = batch.offsets[numbers], np.diff(batch.offsets)[numbers]
     bounds = np.concatenate([[0], np.cumsum(lengths)])
@@ -130,7 +130,7 @@ def _make_views(batch: Batch, numbers: Offsets) -> _Views:
             if partings:
                 owners.append(number)
                 n_spans[number] += 1
-    kept = np.flatnonzero(n_spans != 1)  # of a single span, log P(C) drops out
+    kept = np.flatnonzero(n_spans != 1)  # with a single span, log P(C) cancels
     inner = np.repeat(n_spans, lengths) != 1
     runs = np.cumsum([0, len(tokens), inner.sum(), *(len(part) for part, _ in parts)]).tolist()
     return _Views(
@@ -145,8 +145,8 @@ def _make_views(batch: Batch, numbers: Offsets) -> _Views:
 
 
 def _partings(known: Bools, span: IncorrectSpan, begin: int) -> list[Bools]:
-    # the labels [n, L] of labellings that part with a span at its first token, at its second and so on: none where the
-    # sequence is too short for the span, or where what is known leaves it no other labelling
+    # the labels [n, L] of labellings that deviate from a span at its first token, at its second and so on: none if the
+    # sequence is too short for the span, or if the known labels allow no other labelling
     if begin + span.n_tokens > len(known):
         return []
     found, agreeing = [], known.copy()

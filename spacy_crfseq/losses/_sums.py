@@ -1,7 +1,7 @@
-"""The losses that are sums over sequences or positions of a function of negative log-likelihoods.
+"""Losses that are sums of a function of negative log-likelihoods, over sequences or positions.
 
-With u = -log P it is phi(u) = e^u - 1 up to a cap and its tangent beyond; with a cap of 0 that is u itself.  Kernels
-work on blocks of sequences of like length first, and on the others one by one.
+With u = -log P, the function is phi(u) = e^u - 1 up to a cap and its tangent beyond; with a cap of 0, it is u itself.
+Kernels process blocks of sequences with similar lengths first, and the others individually.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ..types import Batch, Ints, Scores
 from ._candidates import over_partly_known, partly_known
 
 MANY = 16
-"""From this many sequences on, blocks of them are faster than one after another."""
+"""The number of sequences from which blocks are faster than single sequences."""
 HIGHEST = 30.0
-"""A slope of e^30 leaves float32 room for a gradient over millions of sequences, and for its square."""
+"""With a slope of e^30, float32 can represent a gradient over millions of sequences and its square."""
 _ALL_KNOWN: Ints = np.zeros(0, np.int32)
 
 
@@ -44,7 +44,7 @@ class _Capped:
 
 
 class Sequential(_Capped):
-    """The weighted sum over sequences of phi(-log P(y_n | x_n)), y_n whatever is known of the labels."""
+    """The weighted sum over sequences of phi(-log P(y_n | x_n)), y_n being the known labels."""
 
     provides: ClassVar[frozenset[str]] = _Capped.provides | {"likelihood", "candidates"}
 
@@ -80,9 +80,9 @@ def _add_up(
     grad: Scores,
     cap: float,
 ) -> float:
-    """Return the sum of two kernels, one for blocks of sequences, one for those that are `left`; add to `grad`.
+    """Return the sum of two kernels, one for blocks of sequences, one for the rest, `left`; add to `grad`.
 
-    known [T]: Gold labels, of which blocks allow none to be missing; empty where that makes no difference.
+    known [T]: Gold labels; blocks require all of them.  Empty if missing labels make no difference.
     """
     weights, loss = batch.weights, 0.0
     if len(weights) >= MANY and len(scores.transitions) == 1:

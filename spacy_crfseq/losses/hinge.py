@@ -16,11 +16,11 @@ from ..types import Batch, Scores
 
 @dataclass(frozen=True)
 class Hinge:
-    """The gold labels must win by a margin that grows with the errors (registered as ``spacy_crfseq.Hinge.v1``).
+    """Loss that requires a margin proportional to the errors (registered as ``spacy_crfseq.Hinge.v1``).
 
     cost (float): Margin for each wrong label.
-    Where gold labels are missing, nothing is an error there, and the best of all labellings that agree with the known
-    ones stands for the gold labels (a latent structured SVM, Yu & Joachims 2009).
+    If gold labels are missing, no label is an error there.  The best labelling that agrees with the known labels
+    replaces the gold labels (a latent structured SVM, Yu & Joachims 2009).
     RAISES ConfigError: If the cost is not positive.
     """
 

@@ -1,4 +1,5 @@
-"""The perceptron's loss: ``sum_n max_y score(y, x_n) - score(y_n, x_n)``, the Viterbi assumption in place of log Z.
+"""The perceptron's loss: ``sum_n max_y score(y, x_n) - score(y_n, x_n)``, with the Viterbi approximation instead of log
+Z.
 
 Collins (2002), "Discriminative training methods for hidden Markov models"; a stochastic subgradient step of size 1 on
 it is his algorithm.
@@ -15,11 +16,11 @@ from ..types import Batch, Scores
 
 @dataclass(frozen=True)
 class Perceptron:
-    """By how much the best labels exceed the gold ones (registered as ``spacy_crfseq.Perceptron.v1``).
+    """Difference in score between the best labels and the gold labels (registered as ``spacy_crfseq.Perceptron.v1``).
 
-    Where gold labels are missing, the best of all labellings that agree with the known ones takes their place (a latent
-    perceptron, Sun et al. 2009); a sequence without any gold label contributes nothing.  Zero weights have no loss, but
-    a gradient all the same, since some labels win the tie: minimise it with a method that takes every mistake as one.
+    If gold labels are missing, the best labelling that agrees with the known labels replaces them (a latent perceptron,
+    Sun et al. 2009).  A sequence without any gold label contributes nothing.  With zero weights, the loss is zero but
+    the gradient is not, because ties are broken.  Minimise the loss with a method that updates on every mistake.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})

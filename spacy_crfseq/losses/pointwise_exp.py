@@ -17,9 +17,9 @@ from ._sums import Pointwise
 class PointwiseExp(Pointwise):
     """Exponential loss of single labels (registered as ``spacy_crfseq.PointwiseExp.v1``).
 
-    With u = -log P of a label, its loss is e^u for u <= cap and the tangent e^cap (1 + u - cap) beyond, so that a label
-    that the model thinks impossible, perhaps a mistake in the corpus, weighs no more than e^cap.  The loss is not
-    convex: a run may end in a local optimum.  A position has the weight of its sequence; one without a gold label
+    With u = -log P of a label, the loss is e^u for u <= cap and the tangent e^cap (1 + u - cap) beyond.  A label that
+    the model considers impossible, perhaps an annotation error, has a weight of at most e^cap.  The loss is not convex,
+    so a run may end in a local optimum.  A position has the weight of its sequence; one without a gold label
     contributes nothing.
 
     cap (float): In nats, from 0 (the log-loss plus one) to 30.
@@ -29,5 +29,5 @@ class PointwiseExp(Pointwise):
     cap: float = 2.0
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        known = np.concatenate([[0], np.cumsum(batch.gold >= 0)])[batch.offsets]  # P^-1 - 1 is what kernels add up
+        known = np.concatenate([[0], np.cumsum(batch.gold >= 0)])[batch.offsets]  # kernels sum P^-1 - 1
         return super().__call__(scores, batch, grad) + float(batch.weights @ np.diff(known))

@@ -1,4 +1,4 @@
-"""Pointwise log-loss: ``sum_n sum_t -log P(y_nt | x_n)``, of the label at each position whatever the others are.
+"""Pointwise log-loss: ``sum_n sum_t -log P(y_nt | x_n)``, of the label at each position, with the others summed out.
 
 Kakade, Teh & Roweis (2002); F3 of Altun, Johnson & Hofmann (2003), eq. 3.
 """
@@ -14,6 +14,6 @@ from ._sums import Pointwise
 class PointwiseLog(Pointwise):
     """Negative log-likelihood of single labels (registered as ``spacy_crfseq.PointwiseLog.v1``).
 
-    It asks for good labels one by one, as scores of single labels do, not for good sequences.  It is not convex: a run
-    may end in a local optimum.  A position has the weight of its sequence; without a gold label it adds nothing.
+    It optimizes single labels, like scores of single labels, and not whole sequences.  It is not convex, so a run may
+    end in a local optimum.  A position has the weight of its sequence; one without a gold label contributes nothing.
     """

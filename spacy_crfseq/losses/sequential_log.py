@@ -15,11 +15,11 @@ from ._sums import Sequential
 class SequentialLog(Sequential):
     """Negative log-likelihood of whole sequences (registered as ``spacy_crfseq.SequentialLog.v1``).
 
-    Where gold labels are missing, the likelihood of the sequence is the sum over all labellings that agree with the
-    known ones (Tsuboi et al. 2008); a sequence without any gold label contributes nothing.  Where candidate sets are
-    known instead, those labellings count that have one of the candidates at each such token.  Of spans known to be
-    wrong, each adds -log(1 - P(span | what else is known)): with one of them in a sequence, the whole is -log P of all
-    that is known, exactly; with several, as if they were independent of each other.
+    If gold labels are missing, the likelihood of the sequence is the sum over all labellings that agree with the known
+    labels (Tsuboi et al. 2008); a sequence without any gold label contributes nothing.  With candidate sets, the sum is
+    over the labellings with one of the candidates at each such token.  Each span known to be wrong adds
+    -log(1 - P(span | other known labels)).  With one such span in a sequence, the loss is exactly -log P of all known
+    facts; with several, it treats them as independent.
     """
 
     provides: ClassVar[frozenset[str]] = Sequential.provides | {"log_likelihood"}

@@ -1,7 +1,7 @@
 """Softmax-margin: ``sum_n log sum_y exp(score(y, x_n) + cost * Hamming(y, y_n)) - score(y_n, x_n)``.
 
-Gimpel & Smith (2010), "Softmax-margin CRFs", eq. 6: the log-loss of a model whose wrong labels score `cost` more, so
-that likely errors are pushed down before certain ones; differentiable and convex, an upper bound of hinge and log-loss.
+Gimpel & Smith (2010), "Softmax-margin CRFs", eq. 6: the log-loss of a model whose wrong labels score `cost` more.
+It is differentiable and convex, and an upper bound of hinge and log-loss.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .sequential_log import SequentialLog
 class SoftmaxMargin:
     """Log-loss with a margin for each wrong label (registered as ``spacy_crfseq.SoftmaxMargin.v1``).
 
-    cost (float): What a wrong label's score is raised by; 0 is the log-loss.
-    Where gold labels are missing, no label is wrong, and the likelihood is that of all labellings that agree with the
-    known ones; of a candidate set the labels outside are wrong.
+    cost (float): Added to the score of each wrong label; 0 is the log-loss.
+    If a gold label is missing, no label is wrong there, and the likelihood is that of all labellings that agree with
+    the known labels.  With a candidate set, the labels outside the set are wrong.
     RAISES ConfigError: If the cost is negative.
     """
 

@@ -1,4 +1,4 @@
-"""What boosting keeps of the training set between its rounds, and the steps that promise most."""
+"""State of the training set between the rounds of boosting, and the steps with the largest guarantee."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..kernels import bounds, memory
 from ..types import IndexedObjective, LikelihoodLoss, Occurrences, Offsets, RowBlock
 
 CANDIDATES = 4
-"""Features among which a line search chooses."""
+"""Number of features that a line search compares."""
 CHUNK_TOKENS = 1 << 13
-"""Tokens of sequences that are computed anew before the loss is asked for their slopes."""
+"""Number of recomputed tokens before the slopes of the loss are computed."""
 NEWTON_STEPS, NEWTON_CLOSE = 8, 1e-3
-"""The search for a likely step ends after so many steps, or with one below this fraction of the longest step."""
+"""Maximum number of steps in the search for a likely step, and the fraction of the longest step that ends it."""
 GROUPS = 1.25
-"""Sequences are of like length if they differ by less than this factor."""
+"""Sequences have similar lengths if they differ by less than this factor."""
 SHARED = -1
 
 
@@ -38,11 +38,11 @@ class Step(NamedTuple):
 class Memory:
     """Scores, probabilities and sums of the text: see `kernels.boosting`.
 
-    `nll`, `slopes`, `masses` and `values` are of each sequence -log P(gold), weight * phi', the same times
-    1 - P(gold), and weight * phi.
+    For each sequence, `nll` is -log P(gold), `slopes` is weight * phi', `masses` is that times 1 - P(gold), and
+    `values` is weight * phi.
 
-    theta: [D] the state's weights, which are changed in place.
-    by_sequence: Keep the sums that bounds on whole sequences need.
+    theta: [D] the state's weights, changed in place.
+    by_sequence: Keep the sums for bounds on whole sequences.
     """
 
     nll: NDArray[np.float64]
@@ -60,7 +60,7 @@ class Memory:
         self.alive = np.unique(self.owners[0][self.owners[0] >= 0]).astype(np.int64)
         rows = memory.Rows(*_places(blocks), blocks[1].first)
         n_rows, n_shared, n_labels = len(rows.begin) - 1, self.n_labels * (self.n_labels + 2), self.n_labels
-        # what `kernels.bounds.reach` finds
+        # the result of `kernels.bounds.reach`
         self.low, self.high, self.lengths = np.zeros(len(theta)), np.zeros(len(theta)), np.zeros(n_rows)
         for block, on, owner, column in zip(blocks, self.occurrences, self.owners, columns, strict=False):
             bounds.reach(block.first, on.row_ptr, on.tokens, column, owner, rows, self.low, self.high, self.lengths)
@@ -92,7 +92,7 @@ class Memory:
         self.begin(objective)
 
     def begin(self, objective: IndexedObjective) -> None:
-        """Compute everything anew."""
+        """Recompute everything."""
         n, (theta, rows, text, local, _, changed) = self.n_labels, self.data
         start, end = theta[self.shared][n * n :].reshape(2, n)
         kernels.local_scores(theta, rows, text, start, end, local)
@@ -130,7 +130,7 @@ class Memory:
         self.data.changed[positions] = False
 
     def take_longer(self, objective: IndexedObjective, step: Step, limit: float) -> None:
-        """Make the likely step in place of a guaranteed one, unless the loss falls by less than that promised."""
+        """Take the likely step instead of a guaranteed one, unless the loss decreases by less than guaranteed."""
         if step.row == SHARED:
             self.take(objective, step)
             return
@@ -140,7 +140,7 @@ class Memory:
             self.take(objective, step._replace(by=step.by - likely))
 
     def best_step(self, bound: str, limit: float) -> Step:
-        """Return the step with the largest guaranteed decrease among a few that look best."""
+        """Return the step with the largest guaranteed decrease among a few promising ones."""
         rows = self.promising(bound == "position", limit, 1 if bound == "loose" else CANDIDATES)
         steps = [self.step(row, bound, limit) for row in rows]
         best = max(steps, key=lambda step: step.gain, default=Step(SHARED, 0.0, 0.0))
@@ -150,14 +150,14 @@ class Memory:
         return together if together.gain > best.gain else best
 
     def _positions(self, row: int) -> tuple[NDArray[np.int32], bool, NDArray[np.int32]]:
-        """Return the positions where a row is on, whether it scores pairs, and the sequences of positions."""
+        """Return the positions with an active row, whether it scores pairs, and the sequences of the positions."""
         pair = row >= self.data.rows.pair
         index, at = self.occurrences[pair], row - (self.data.rows.pair if pair else 0)
         tokens, owner = index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], self.owners[pair]
         return tokens[owner[tokens] >= 0], pair, owner
 
     def _renew(self, objective: IndexedObjective, sequences: NDArray[np.int64], change: memory.Change) -> None:
-        """Compute some sequences anew after a change."""
+        """Recompute some sequences after a change."""
         loss: LikelihoodLoss = objective.loss  # type: ignore[assignment]
         for part in self._chunks(sequences):
             nll = np.empty(len(part))
@@ -174,7 +174,7 @@ class Memory:
         self.value = float(self.values.sum())
 
     def _chunks(self, sequences: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Cut a list of sequences into parts of about `CHUNK_TOKENS` tokens."""
+        """Split a list of sequences into parts of about `CHUNK_TOKENS` tokens."""
         offsets = self.data.text.offsets
         numbers = np.cumsum(offsets[sequences + 1] - offsets[sequences]) // CHUNK_TOKENS
         for part in np.split(sequences, np.flatnonzero(np.diff(numbers)) + 1):
@@ -182,7 +182,7 @@ class Memory:
                 yield part
 
     def promising(self, by_position: bool, limit: float, n: int) -> list[int]:
-        """Return the rows whose best features look best, at most n."""
+        """Return at most n rows with the most promising features."""
         reach = self.low, self.high, self.lengths
         bounds.rank(by_position, limit, self.data.rows, self.sums, reach, self.gains, self.best)
         if n == 1:
@@ -193,7 +193,7 @@ class Memory:
         return [int(row) for row in rows if self.gains[row] > 0]
 
     def step(self, row: int, bound: str, limit: float) -> Step:
-        """Return the best step of a row's best feature and what it promises, from the probabilities of now."""
+        """Return the best step of a row's best feature and its guarantee, from the current probabilities."""
         of_positions, p, q = self._probabilities(row)
         starts = np.flatnonzero(np.diff(of_positions, prepend=-1))
         sequences = of_positions[starts]
@@ -213,7 +213,7 @@ class Memory:
         return Step(row, by, gain)
 
     def likely_step(self, row: int, limit: float) -> float:
-        """Return the step that would be best if positions did not depend on each other and slopes stayed as they are.
+        """Return the best step if positions were independent and slopes constant.
 
         It minimises ``sum_t slope (log(1 + p (e^x - 1)) - q x)``, by Newton's method with steps of at most `limit`.
         """
@@ -236,7 +236,7 @@ class Memory:
         return owner[positions], found[0], found[1]
 
     def shared_estimate(self) -> float:
-        """Return about how much a step of all shared scores would promise."""
+        """Return an estimate of the guarantee of a step of all shared scores."""
         sums = np.maximum(self.sums.shared[:, self.trainable], 0)
         both = sums.sum(0)
         lengths = 2 * np.einsum("g,gkp->k", self.group_sizes, sums) / np.maximum(both.sum(1), 1e-300)
@@ -244,7 +244,7 @@ class Memory:
         return float(np.sum((roots[:, 0] - roots[:, 1]) ** 2 / np.maximum(lengths, 1)))
 
     def shared_step(self, limit: float) -> Step:
-        """Return a step of all shared scores and what it promises."""
+        """Return a step of all shared scores and its guarantee."""
         by, gain = np.zeros(len(self.trainable)), 0.0
         lengths = np.maximum(2 * self.group_sizes, 1)
         sums = np.maximum(self.sums.shared, 0) / lengths[:, None, None]
@@ -264,11 +264,12 @@ class Memory:
 def _labels(
     objective: IndexedObjective,
 ) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]], NDArray[np.bool_]]:
-    """Return what is known of the labels.
+    """Return the known labels.
 
-    RETURNS: For each group of rows, [T] the sequence of a position, -1 for a token that is none: a sequence that does
-        not contribute to the loss, and for label pairs the first token of one; for each group, [T] the gold column of a
-        position, -1 where a label is missing; [N] whether some labels of a sequence are known and some missing.
+    RETURNS: For each group of rows, [T] the sequence of a position, -1 for a token that is not a position (in a
+        sequence that does not contribute to the loss or, for label pairs, the first of a sequence); for each group, [T]
+        the gold column of a position, -1 if a label is missing; [N] whether a sequence has both known and missing
+        labels.
     """
     batch, n_labels = objective.batch, objective.blocks[0].width
     lengths, gold = np.diff(batch.offsets), np.ascontiguousarray(batch.gold)
@@ -303,7 +304,7 @@ def _text(
 
 
 def _groups(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Put sequences [N] of like size together; return the group of each, and the largest size in each group."""
+    """Group sequences [N] of similar sizes; return the group of each, and the largest size in each group."""
     groups = np.ceil(np.log(sizes) / np.log(GROUPS)).astype(np.int32)
     largest = np.zeros(int(groups.max(initial=0)) + 1)
     np.maximum.at(largest, groups, sizes)
@@ -311,7 +312,7 @@ def _groups(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.flo
 
 
 def _places(blocks: list[RowBlock]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return where the rows of all groups begin [R + 1], and the column of each parameter [D]."""
+    """Return the starts of the rows of all groups [R + 1], and the column of each parameter [D]."""
     begins, cols = [], []
     for block in blocks:
         sparse = len(block.ptr) > 0
@@ -324,7 +325,7 @@ def _places(blocks: list[RowBlock]) -> tuple[NDArray[np.int64], NDArray[np.int32
 def _held(
     occurrences: list[Occurrences], blocks: list[RowBlock], offsets: Offsets
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the rows that each sequence holds, each once: where they begin [N + 1], and their numbers."""
+    """Return the distinct rows of each sequence: their starts [N + 1], and their indices."""
     n_sequences, n_rows = len(offsets) - 1, sum(block.n_rows for block in blocks)
     owner = np.repeat(np.arange(n_sequences), np.diff(offsets))
     keys = [

@@ -1,4 +1,4 @@
-"""Indices and scores of a training set for coordinate descent, as its kernels want them."""
+"""Indices and scores of a training set for the kernels of coordinate descent."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..kernels import coordinate, sparse_chains
 from ..types import MISSING, Batch, Bools, Floats, IndexedObjective, Ints, Occurrences, Offsets, RowBlock, Strengths
 
 MATRIX_BYTES = 512 << 20
-"""Memory that the matrices of all sets of label-pair features may take."""
+"""Maximum memory for the matrices of all sets of label-pair features."""
 SPARSE_SHARE = 0.15
-"""Share of the entries up to which the sparse product is faster than the dense one."""
+"""Share of non-zero entries up to which the sparse product is faster than the dense one."""
 CHUNK_TOKENS = 1 << 14
-"""A kernel is called for rows that are on at about so many tokens, so that Ctrl-C does not wait for a whole sweep."""
+"""Approximate number of tokens per kernel call, so that Ctrl-C does not have to wait for a whole sweep."""
 
 NOWHERE = Occurrences(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32))
 Chunk = tuple[sparse_chains.Rows, Offsets, int, int]
-"""All rows of a kind, the numbers of some, first and last column + 1."""
+"""All rows of a kind, the indices of some, first and last column + 1."""
 
 
 class Work:
@@ -29,7 +29,7 @@ class Work:
 
     def __init__(self, objective: IndexedObjective) -> None:
         self.objective, self.allowed = objective, objective.allowed
-        trainable = objective.trainable  # refused first where scores are not linear
+        trainable = objective.trainable  # rejected earlier if scores are not linear
         state, pair, shared = objective.blocks
         batch, n = objective.batch, state.width
         lengths = np.diff(batch.offsets)
@@ -50,7 +50,7 @@ class Work:
         self.lattices = _lattices(batch.n_tokens, len(lengths), n, members, pair.n_rows)
 
     def begin(self, theta: NDArray[np.float64]) -> float:
-        """Compute all scores from theta, free of the rounding of earlier sweeps; return the loss."""
+        """Recompute all scores from theta, without the rounding errors of earlier sweeps; return the loss."""
         self.lattices.emissions.fill(0)
         if self.allowed is not None:
             self.lattices.emissions[~self.allowed] = -np.inf
@@ -62,7 +62,7 @@ class Work:
     def sweep(
         self, chunk: Chunk, single: bool, full: bool, theta: NDArray[np.float64], factors: Floats, strengths: Strengths
     ) -> tuple[float, int]:
-        """Visit the rows of a chunk, if `full` zeros too; return what `kernels.coordinate.sweep` does."""
+        """Visit the rows of a chunk, including zeros if `full`; return the result of `kernels.coordinate.sweep`."""
         rows, order, low, high = chunk
         if rows.pairs and not single:
             factors = factors[self.n_state_rows :]
@@ -74,7 +74,7 @@ class Work:
         return coordinate.loss(self.chains, self.lattices)
 
     def subgradient_norm(self, theta: NDArray[np.float64], strengths: Strengths) -> float:
-        """Return the norm of the objective's smallest subgradient at theta [D], for which the scores stand."""
+        """Return the norm of the objective's smallest subgradient at theta [D], which must match the scores."""
         gradient, curvature = np.zeros_like(theta), np.zeros_like(theta)
         for rows in (self.state, self.pair):
             coordinate.differentiate(self.chains, self.lattices, rows, theta, gradient, curvature)
@@ -83,7 +83,7 @@ class Work:
         return float(np.linalg.norm(np.where(theta == 0, shrunk, gradient)))
 
     def chunks(self, rng: np.random.Generator | None, single: bool) -> Iterator[Chunk]:
-        """Yield what is visited by one kernel call each."""
+        """Yield the chunks of single kernel calls."""
         for rows in (self.state, self.pair):
             costs = np.diff(rows.row_ptr) * (rows.width if single else 1)
             order = np.arange(len(costs)) if rng is None else rng.permutation(len(costs))
@@ -95,7 +95,7 @@ class Work:
 
 
 def _kinds(batch: Batch) -> NDArray[np.int8]:
-    """Return of each sequence how much of its gold labels is known, or that it has no weight."""
+    """Return for each sequence how many gold labels are known, or that it has no weight."""
     known = np.concatenate([[0], np.cumsum(batch.gold != MISSING)])
     known, lengths = np.diff(known[batch.offsets]), np.diff(batch.offsets)
     kinds = np.where(known == lengths, sparse_chains.LABELLED, sparse_chains.PARTLY)
@@ -104,7 +104,7 @@ def _kinds(batch: Batch) -> NDArray[np.int8]:
 
 
 class _More(NamedTuple):
-    """A row that no feature switches on: its tokens, the place of column 0, and which columns are learnt."""
+    """A row without a feature: its tokens, the position of column 0, and its trainable columns."""
 
     tokens: Offsets
     begin: int
@@ -112,7 +112,7 @@ class _More(NamedTuple):
 
 
 def _rows(block: RowBlock, on: Occurrences, more: list[_More], wanted: Bools | None) -> sparse_chains.Rows:
-    """Return the rows of a group, at those of their tokens that are wanted [T], and some more."""
+    """Return the rows of a group at their selected tokens [T], and additional rows."""
     keep = np.ones(len(on.tokens), np.bool_) if wanted is None else wanted[on.tokens]
     sizes = np.diff(_pointers(keep)[on.row_ptr])
     cols = [np.flatnonzero(row.trainable) for row in more]
@@ -128,15 +128,15 @@ def _rows(block: RowBlock, on: Occurrences, more: list[_More], wanted: Bools | N
 
 
 def _pointers(sizes: Any) -> Offsets:
-    """Return where lists of these sizes begin and end in their concatenation."""
+    """Return the bounds of lists with these sizes in their concatenation."""
     pointers: Offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     return pointers
 
 
 def _sets(on: Occurrences, inner: Bools) -> tuple[Offsets, list[Ints]]:
-    """Return the number of the set of label-pair features of each token [T], and the features of each set.
+    """Return the set of label-pair features of each token [T], as an index, and the features of each set.
 
-    Only tokens that are not the first of a sequence count.
+    The first tokens of sequences are ignored.
     """
     sets, members = np.zeros(len(inner), np.int64), list[Ints]()
     sizes = np.diff(on.ptr) if len(on.ptr) > 1 else np.zeros(len(inner), np.int64)
@@ -153,7 +153,7 @@ def _sets(on: Occurrences, inner: Bools) -> tuple[Offsets, list[Ints]]:
 
 
 def _lattices(n_tokens: int, n_sequences: int, n: int, members: list[Ints], n_pair_rows: int) -> sparse_chains.Lattices:
-    """Return empty scores for sequences whose steps have one of the given sets of features each.
+    """Return empty scores for sequences with one of the given sets of features at each step.
 
     RAISES ConfigError: If their matrices take too much memory.
     """

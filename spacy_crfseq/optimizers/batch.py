@@ -1,6 +1,6 @@
-"""What the methods have in common that work on all data in every iteration: settings, states, stopping, long vectors.
+"""Shared parts of methods that use all data in every iteration: settings, states, stopping rules, long vectors.
 
-Arrays are as long as there are parameters, so they are used again, and threads share the passes over them.
+Arrays have the length of the parameters, so they are reused, and threads share the passes over them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..types import NONE, Floats, Objective, StepReport
 
 Result = TypeVar("Result")
 OPTIMUM = "no step lowers the objective: the optimum is reached to working precision"
-"""Why a run ends that can do no better."""
+"""The reason for the end of a run without further improvement."""
 
 
 class Point(NamedTuple):
@@ -38,8 +38,8 @@ class BatchState:
     point (Point | None): The parameters theta [D] with value and gradient; None before the first evaluation.
     gradient_norm (float): Norm of the objective's gradient, or of its subgradient of least norm.
     values (list[float]): Objective at the start and after each iteration.
-    free (list[Floats]): Arrays [D] that are not needed any more.
-    done (str): Why the run has ended; empty before.
+    free (list[Floats]): Arrays [D] for reuse.
+    done (str): The reason for the end of the run; empty before.
     """
 
     theta: Floats
@@ -50,11 +50,11 @@ class BatchState:
     done: str = ""
 
     def take(self) -> Floats:
-        """Return an array [D] with any content."""
+        """Return an uninitialised array [D]."""
         return self.free.pop() if self.free else np.empty_like(self.theta)
 
     def give(self, point: Point) -> None:
-        """Let the arrays of a point be used again."""
+        """Release the arrays of a point."""
         self.free += [point.theta, point.gradient]
 
     @property
@@ -70,11 +70,11 @@ class BatchState:
         return point
 
     def leave(self) -> None:
-        """Let the arrays of the current point be used again."""
+        """Release the arrays of the current point."""
         self.give(self.current)
 
     def move(self, point: Point) -> None:
-        """Go on from another point, whose objective is no higher."""
+        """Continue from another point, with no higher objective."""
         self.leave()
         self.point, self.theta = point, point.theta
         self.values.append(point.value)
@@ -89,10 +89,10 @@ State = TypeVar("State", bound=BatchState)
 
 @dataclass(frozen=True)
 class BatchMethod(Generic[State]):
-    """A method that works on all data in every iteration: its settings, and the rules by which it stops.
+    """A method that uses all data in every iteration: its settings and stopping rules.
 
-    max_iterations (int): Upper bound on the iterations of a run.
-    tolerance (float): Stop when the objective fell by less than this fraction over the last `period` iterations.
+    max_iterations (int): Maximum number of iterations of a run.
+    tolerance (float): Stop when the objective decreased by less than this fraction over the last `period` iterations.
     period (int): See `tolerance`.
     gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||).
     """
@@ -131,14 +131,14 @@ class BatchMethod(Generic[State]):
         state.begin(evaluate(objective, state.theta, state.take()))
 
     def _step(self, objective: Objective, state: State) -> tuple[Point | None, int]:
-        """Return the next point, None if there is none that is better, and how often the objective was computed.
+        """Return the next point, None if there is no better one, and the number of evaluations of the objective.
 
-        The gradient norm becomes that of the next point.  Where no further step can help, `state.done` says so.
+        The gradient norm becomes that of the next point.  If no further step can help, `state.done` says so.
         """
         raise NotImplementedError
 
     def reason_to_stop(self, state: BatchState, n_threads: int) -> str:
-        """Return why the run ends after this iteration, nothing if it goes on."""
+        """Return why the run ends after this iteration, or an empty string if it continues."""
         values = state.values
         if len(values) > self.period and values[-self.period - 1] - values[-1] < self.tolerance * abs(values[-1]):
             return f"the objective fell by no more than {self.tolerance:g} of its value in {self.period} iterations"
@@ -156,12 +156,12 @@ def evaluate(objective: Objective, theta: Floats, gradient: Floats) -> Point:
 
 
 def shared(function: Callable[[slice], Result], length: int, n_threads: int) -> list[Result]:
-    """Return what `function` makes of each part of a long range, threads working side by side."""
+    """Return the results of `function` for the parts of a long range, computed in threads."""
     return run([partial(function, part) for part in parts(length, n_threads)])
 
 
 def elementwise(kernel: Callable[..., Result], n_threads: int, first: Floats, *others: Floats | float) -> list[Result]:
-    """Return what a kernel makes of each part of arrays [D], threads working side by side; numbers are for all."""
+    """Return the results of a kernel for the parts of arrays [D], computed in threads; numbers are passed to all."""
 
     def call(part: slice) -> Result:
         return kernel(first[part], *(each[part] if isinstance(each, np.ndarray) else each for each in others))

@@ -1,16 +1,16 @@
-"""Sequence boosting: in every round one feature, chosen by a bound on the loss, gets a step of its own size.
+"""Sequence boosting: each round updates one feature, chosen by a bound on the loss.
 
 Altun, Hofmann & Johnson (2002), "Discriminative learning for label sequences via boosting"; Altun, Johnson & Hofmann
 (2003), algorithm 2.  The loss is ``sum_n w_n phi(u_n)`` with u_n = -log P(y_n | x_n) and phi convex and increasing: the
-identity, or their exp(u) - 1.  Let the weight of feature k grow by x.  A label sequence y of n has the feature
-v(y) = count_k(y) - count_k(y_n) times more often than the gold one, and 1 / P(y_n) is multiplied by::
+identity, or their exp(u) - 1.  Let the weight of feature k increase by x.  A label sequence y of n has the feature
+v(y) = count_k(y) - count_k(y_n) times more often than the gold sequence, and 1 / P(y_n) is multiplied by::
 
     z_n(x) = sum_y P(y) exp(x v(y))         phi(u + log z) <= phi(u) + phi'(u) (z - 1)
 
-The second line holds for the identity since log z <= z - 1, for exp(u) - 1 with equality, and for its tangent beyond
-a cap c: there phi' is e^c, and ``e^c log z <= e^c (z - 1)``; where u + log z comes to lie under the cap, s being u - c,
-it says ``e^s z <= s + z``, which follows from z < e^-s and 1 - e^-s <= s.  So the sum over n of s_n (z_n - 1), where
-s_n = w_n phi'(u_n), bounds what the loss gains, and is itself bounded by a function of few sums:
+The inequality is true for the identity because log z <= z - 1, and for exp(u) - 1 with equality.  Beyond a cap c, phi
+is a tangent with slope e^c, and ``e^c log z <= e^c (z - 1)``.  If u + log z is below the cap, with s = u - c, the
+inequality is ``e^s z <= s + z``, which follows from z < e^-s and 1 - e^-s <= s.  The sum over n of s_n (z_n - 1), with
+s_n = w_n phi'(u_n), therefore bounds the change of the loss, and is itself bounded by a function of few sums:
 
 * *By sequence* (2002): a sequence other than the gold one has v in [-l, h].  The chord of the exponential gives
   ``z - 1 <= sum_{y != y_n} P(y) ((h - v) e^{-x l} + (v + l) e^{x h}) / (l + h) - (1 - P(y_n))``.  With one interval for
@@ -20,20 +20,20 @@ s_n = w_n phi'(u_n), bounds what the loss gains, and is itself bounded by a func
 
   With an interval for each n a line search finds it (the tight bound).  If gold labels are missing, Q = P(. | known
   labels) and v(y) = count_k(y) - E_Q[count_k]: sequences that agree with the known labels contribute the same to both
-  sides, and ``1 / E_Q[exp(x count)] <= exp(-x E_Q[count])`` for the others, so that the same formulas hold.
-* *By position*: let the feature be possible at m positions t of n, on with the probability p_t, and q_t given the known
-  labels.  As the exponential is convex, ``exp(x v) <= sum_t exp(x m v_t) / m`` with v_t = 1[on at t] - q_t, and
+  sides, and ``1 / E_Q[exp(x count)] <= exp(-x E_Q[count])`` for the others, so the same formulas apply.
+* *By position*: let the feature be possible at m positions t of n, with the probability p_t, and q_t given the known
+  labels.  Because the exponential is convex, ``exp(x v) <= sum_t exp(x m v_t) / m`` with v_t = 1[on at t] - q_t, and
   ``exp(x m v_t) - 1`` is at most ``v_t (e^{xm} - 1)`` for v_t >= 0 and ``-v_t (e^{-xm} - 1)`` below.  So::
 
       z - 1 <= A (e^{-xm} - 1) / m + B (e^{xm} - 1) / m       A = sum_t q_t (1 - p_t)      B = sum_t (1 - q_t) p_t
 
-  A position that is predicted well adds nothing, even if its sequence has errors elsewhere.  The guarantee is still
-  weak for features of many positions, so the step that would be best if positions did not depend on each other is
-  tried first, and kept unless the loss falls by less than the bound promises.
+  A position that is predicted correctly adds nothing, even if its sequence has errors elsewhere.  The guarantee is weak
+  for features of many positions.  Boosting therefore first tries the step that would be best for independent positions,
+  and keeps it unless the loss decreases by less than the bound guarantees.
 
-Transitions, start and end scores are in every sequence, and a step of one costs a pass over the text.  They get their
-steps together, by the bound on positions with 2m instead of m, since at one position two of them differ at most, in
-rounds where that promises more than the best feature does (updates in parallel: Collins, Schapire & Singer 2002).
+Transitions, start and end scores are in every sequence, so a step of one costs a pass over the text.  They are updated
+together, by the bound on positions with 2m instead of m, because at most two of them differ at one position.  This
+happens in rounds where it guarantees more than the best feature (parallel updates: Collins, Schapire & Singer 2002).
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ if TYPE_CHECKING:
 
 BOUNDS = ("position", "tight", "loose")
 SHRUNK = 0.5
-"""When the loss has shrunk to this fraction, all sums are computed anew, so that rounding errors never add up."""
+"""All sums are recomputed when the loss has decreased to this fraction, so that rounding errors do not accumulate."""
 
 
 @dataclass
 class BoostingState:
     """A run in progress.
 
-    memory (Memory | None): None before the first iteration, and after an interrupt, when it has to be computed anew.
+    memory (Memory | None): None before the first iteration, and after an interrupt, which requires recomputation.
     rounds (int): Steps taken.
-    shrunk (float): The loss when all sums were last computed.
+    shrunk (float): The loss at the last computation of all sums.
     """
 
     theta: NDArray[np.float64]
@@ -76,16 +76,16 @@ class BoostingState:
 class Boosting:
     """Sequence boosting (registered as ``spacy_crfseq.Boosting.v1``); its penalty is the number of rounds.
 
-    It takes the losses that are functions of the likelihood of whole sequences, and no regularizer.  A weight stays
+    It requires a loss that is a function of the likelihood of whole sequences, and no regularizer.  A weight stays
     exactly zero until its feature is chosen.
 
-    bound (str): "loose" and "tight", the bounds of the paper on whole sequences, or "position", under which steps are
-        longer; see the module's text.
-    rounds (int): Steps of an iteration, after which the run reports, and may be scored and stopped.  Training data that
-        can be separated are learnt by heart in some thousand rounds: let the score on other data end the run.
+    bound (str): "loose" or "tight", the bounds of the paper on whole sequences, or "position", which permits longer
+        steps; see the module's docstring.
+    rounds (int): Steps per iteration; the run reports, and can be scored and stopped, after each iteration.  Boosting
+        memorizes separable training data in some thousand rounds: stop by the score on other data.
     max_iterations (int): Iterations of a run.
-    max_step (float): Longest step; a feature that is never wrong would get an infinite one.
-    tolerance (float): Stop when the best step promises to lower the loss by less than this fraction.
+    max_step (float): Maximum step; the step of a feature that is never wrong would be infinite.
+    tolerance (float): Stop when the guaranteed decrease of the best step is less than this fraction of the loss.
     gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||) after an iteration.
     RAISES ConfigError: On a setting out of range.
     """
@@ -116,7 +116,7 @@ class Boosting:
         theta[:] = state.theta
 
     def iterate(self, objective: IndexedObjective, state: BoostingState) -> StepReport:
-        """Run `rounds` rounds, fewer where no step is worth while."""
+        """Run `rounds` rounds, or fewer if no step is worthwhile."""
         from ._boosting_memory import Memory
 
         memory, state.memory = state.memory, None
@@ -144,6 +144,6 @@ class Boosting:
                 state.done = f"the gradient norm is below {self.gradient_tolerance:g} of the parameters' norm"
             elif state.iterations >= self.max_iterations:
                 state.done = f"{self.max_iterations} iterations of {self.rounds} rounds were run"
-        state.memory = memory  # an interrupt would have left it None
+        state.memory = memory  # it stays None after an interrupt
         passes = -(-(memory.visited - visited) // max(1, memory.n_tokens))
         return StepReport(memory.value, memory.value, norm, passes, bool(state.done), state.done)

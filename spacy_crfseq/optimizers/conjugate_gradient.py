@@ -1,12 +1,13 @@
 """Nonlinear conjugate gradients with a strong Wolfe line search.
 
-Nocedal & Wright (2006), algorithm 5.4: the direction is ``-g + beta d``, d the direction before, with::
+Nocedal & Wright (2006), algorithm 5.4: the direction is ``-g + beta d``, with the previous direction d and::
 
     Fletcher & Reeves (1964)           beta = (g . g) / (g' . g')                     eq. 5.41a
     Polak & Ribiere (1969)             beta = max(0, g . (g - g') / (g' . g'))        eq. 5.44 and 5.45 (PR+)
 
-g' being the gradient before.  It begins again with the gradient where two gradients are far from orthogonal (Powell's
-restart, eq. 5.52) or the direction is none of descent.  It keeps four arrays, less than L-BFGS with two pairs.
+where g' is the previous gradient.  The method restarts with the gradient if two gradients are far from orthogonal
+(Powell's restart, eq. 5.52) or the direction is not a descent direction.  It stores four arrays, fewer than L-BFGS with
+two pairs.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from .line_search import search
 
 UPDATES = ("PR", "FR")
 CURVATURE = 0.1
-"""Directions stay conjugate only if a line search is accurate; with less than 0.5, all are of descent."""
+"""Directions stay conjugate only with an accurate line search; below 0.5, all are descent directions."""
 ORTHOGONAL = 0.2
-"""Gradients are far from orthogonal where their cosine, so to say, is above (Powell's restart)."""
+"""Gradients are far from orthogonal if their normalised product exceeds this (Powell's restart)."""
 
 
 @dataclass(kw_only=True)
 class ConjugateGradientState(BatchState):
     """A run in progress.
 
-    direction (Floats): [D] of the last step; empty at the beginning and after a restart.
-    expected (float): The last step times its slope, from which the next step's length is guessed (eq. 3.60).
+    direction (Floats): [D] of the last step; empty at the start and after a restart.
+    expected (float): The last step times its slope, from which the length of the next step is estimated (eq. 3.60).
     """
 
     direction: Floats
@@ -44,7 +45,7 @@ class ConjugateGradientState(BatchState):
 class ConjugateGradient(BatchMethod[ConjugateGradientState]):
     """Conjugate gradients (registered as ``spacy_crfseq.ConjugateGradient.v1``).
 
-    update (str): "PR" for Polak and Ribiere, in its variant PR+, or "FR" for Fletcher and Reeves, mostly slower.
+    update (str): "PR" for Polak and Ribiere, variant PR+, or "FR" for Fletcher and Reeves, which is mostly slower.
     RAISES ConfigError: On a setting out of range.
     """
 

@@ -1,12 +1,12 @@
-"""FISTA, the accelerated proximal gradient method: the partner of every penalty that has a proximal map.
+"""FISTA, the accelerated proximal gradient method, for every penalty with a proximal map.
 
 Beck & Teboulle (2009), "A fast iterative shrinkage-thresholding algorithm".  With f the smooth part of the objective
 and h the rest, a step leads from y to ``z = prox(y - grad f(y) / c, 1 / c)``.  The curvature c is doubled until f at z
-is no higher than its quadratic model (their FISTA with backtracking), and a little smaller at the next iteration, so
-that steps grow where they can; ``t' = (1 + sqrt(1 + 4 t^2 c'/c)) / 2`` allows for that (Scheinberg, Goldfarb & Bai
-2014).  The next y lies beyond z by ``(t - 1)/t'`` times the last step.  The momentum is dropped where it points uphill
-or the objective would rise (O'Donoghue & Candes 2015, section 3.2), so the objective never rises, and strong convexity
-is made use of without being known.
+is no higher than its quadratic model (their FISTA with backtracking), and slightly reduced for the next iteration, so
+that steps can grow; ``t' = (1 + sqrt(1 + 4 t^2 c'/c)) / 2`` accounts for that (Scheinberg, Goldfarb & Bai 2014).  The
+next y is beyond z by ``(t - 1)/t'`` times the last step.  The momentum is reset if it points uphill or would increase
+the objective (O'Donoghue & Candes 2015, section 3.2).  The objective therefore never increases, and the method benefits
+from strong convexity without knowing its constant.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .batch import OPTIMUM, BatchMethod, BatchState, Point, add_scaled, dot, eva
 RELAX, DOUBLE = 0.9, 2.0
 MAX_TRIALS = 40
 ROUNDING = 10.0
-"""Differences of the objective below so many units of its last digit carry no information."""
+"""Differences of the objective below this number of units in the last place carry no information."""
 
 
 @dataclass
 class FISTAState(BatchState):
     """A run in progress.
 
-    start (Point | None): y with the gradient of the smooth part; None where it is still to be evaluated.
-    beyond (float): How far y lies beyond the current point, in last steps.
-    last (Floats | None): [D] the point before the current one, where `beyond` is not 0.
+    start (Point | None): y with the gradient of the smooth part; None if it is not yet evaluated.
+    beyond (float): Distance of y beyond the current point, in multiples of the last step.
+    last (Floats | None): [D] the previous point, if `beyond` is not 0.
     curvature (float): c, the inverse step size; 0 before the first step.
     momentum (float): t.
     """
@@ -45,7 +45,7 @@ class FISTAState(BatchState):
     momentum: float = 1.0
 
     def leave(self) -> None:
-        """Keep the current point as the one before."""
+        """Keep the current point as the previous one."""
         if self.last is not None:
             self.free.append(self.last)
         self.last = self.theta
@@ -55,10 +55,11 @@ class FISTAState(BatchState):
 class FISTA(BatchMethod[FISTAState]):
     """FISTA with backtracking and restarts (registered as ``spacy_crfseq.FISTA.v1``).
 
-    An iteration computes the objective twice, once without its gradient.  OWL-QN needs far fewer for an elastic net.
+    An iteration computes the objective twice, once without its gradient.  For an elastic net, OWL-QN needs far fewer
+    iterations.
 
-    gradient_tolerance (float): Stop when ||c (theta - prox(theta - grad f / c, 1 / c))||, which is the gradient's norm
-        where there are no corners, is below this times max(1, ||theta||).
+    gradient_tolerance (float): Stop when ||c (theta - prox(theta - grad f / c, 1 / c))||, which is the norm of the
+        gradient if the penalty is smooth, is below this times max(1, ||theta||).
     RAISES ConfigError: On a setting out of range.
     """
 
@@ -113,7 +114,7 @@ class FISTA(BatchMethod[FISTAState]):
                 _choose_start(state, theta, start, before, work, threads)
                 return Point(theta, value, loss, theta[:0]), count
             state.free.append(theta)
-            if smooth <= model and state.beyond:  # the momentum leads uphill
+            if smooth <= model and state.beyond:  # the momentum points uphill
                 _drop_momentum(state)
             else:
                 state.curvature *= DOUBLE
@@ -153,14 +154,14 @@ def _proximal_step(objective: Objective, start: Point, curvature: float, out: Fl
     """Write ``prox(y - grad f(y) / c, 1 / c)`` to out [D]."""
     threads, regularizer = objective.n_threads, objective.regularizer
     add_scaled(start.theta, -1.0 / curvature, start.gradient, out, threads)
-    whole = [slice(0, len(out))]  # the parts of other penalties than elastic nets may hang together
+    whole = [slice(0, len(out))]  # penalties other than elastic nets may not be separable
     pieces = whole if regularizer.strengths is None else parts(len(out), threads)
     run([partial(regularizer.prox, out[piece], 1.0 / curvature) for piece in pieces])
     return out
 
 
 def _smooth_penalty(regularizer: Regularizer, theta: Floats, work: Floats, n_threads: int) -> float:
-    """Return the smooth part of the penalty at theta [D], a quadratic form where there is another part."""
+    """Return the smooth part of the penalty at theta [D], a quadratic form if there is another part."""
     if regularizer.smooth:
         return regularizer.value(theta)
     work[:] = 0

@@ -1,6 +1,6 @@
 """Limited-memory BFGS with a strong Wolfe line search.
 
-Nocedal & Wright (2006), algorithm 7.5; `quasi_newton` has the vector-free form in which the direction is computed.
+Nocedal & Wright (2006), algorithm 7.5; `quasi_newton` computes the direction in its vector-free form.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from .line_search import search
 from .quasi_newton import QuasiNewton, QuasiNewtonState
 
 CURVATURE = 0.9
-"""The slope at the end of a step is at most this fraction of the slope at its beginning."""
+"""Maximum slope at the end of a step, as a fraction of the slope at its start."""
 
 
 @dataclass(frozen=True)
 class LBFGS(QuasiNewton):
     """L-BFGS (registered as ``spacy_crfseq.LBFGS.v1``).
 
-    history (int): Pairs of steps and gradient changes kept, m.  More make fewer iterations, which take longer where
-        there are millions of parameters; 0 takes from 4 to 24, as many as fit into 64 MiB.
+    history (int): Number m of stored pairs of steps and gradient changes.  A longer history needs fewer iterations, but
+        each takes longer with millions of parameters.  With 0, the history has 4 to 24 pairs, as many as fit into 64
+        MiB.
     RAISES ConfigError: On a setting out of range.
     """
 

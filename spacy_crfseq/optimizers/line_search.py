@@ -1,8 +1,8 @@
 """Line search for the strong Wolfe conditions.
 
-Nocedal & Wright (2006), algorithms 3.5 and 3.6, with cubic interpolation.  Near an optimum the values of a float32
-objective differ by less than their rounding error; there a step is accepted on the slope alone, as in the approximate
-Wolfe conditions of Hager & Zhang (2005), eq. 4.1.
+Nocedal & Wright (2006), algorithms 3.5 and 3.6, with cubic interpolation.  Near an optimum, the values of a float32
+objective differ by less than their rounding error.  There, the slope alone decides, as in the approximate Wolfe
+conditions of Hager & Zhang (2005), eq. 4.1.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def search(
     """Search along a direction [D] from the current point.
 
     slope (float): Inner product of direction and gradient, negative.
-    curvature (float): The slope at the end is at most this fraction of that at the beginning: 0.9 for quasi-Newton
+    curvature (float): Maximum slope at the end, as a fraction of the slope at the start: 0.9 for quasi-Newton
         methods, 0.1 to 0.4 for conjugate gradients.
-    RETURNS: A point that meets the conditions, or the best one after `MAX_EVALUATIONS`, None if none is better than the
-        current one; the step that led there; how often the objective was computed.
+    RETURNS: A point that satisfies the conditions, or the best one after `MAX_EVALUATIONS`, or None if none is better
+        than the current one; the step to it; the number of evaluations of the objective.
     """
     return _Search(objective, state, direction, slope, curvature).run(first_step)
 
@@ -41,7 +41,7 @@ class _Trial(NamedTuple):
 
 
 class _Search:
-    """The points tried; the arrays of all but the last one and the best one are used again."""
+    """The points tried; only the last and the best one keep their arrays."""
 
     def __init__(
         self, objective: Objective, state: BatchState, direction: Floats, slope: float, curvature: float
@@ -92,14 +92,14 @@ class _Search:
         start, noise = self.origin, self.noise
         if trial.point.value <= start.point.value + DECREASE * trial.step * start.slope:
             return True
-        # the sum of the slopes replaces the decrease where values are too close to compare
+        # the sum of the slopes replaces the decrease if the values are too close to compare
         return trial.point.value <= start.point.value + noise and trial.slope <= (2 * DECREASE - 1) * start.slope
 
     def flat(self, trial: _Trial) -> bool:
         return abs(trial.slope) <= -self.curvature * self.origin.slope
 
     def zoom(self, low: _Trial, high: _Trial) -> _Trial | None:
-        """Shrink the bracket [low, high], where low is the better end."""
+        """Shrink the bracket [low, high]; low is the better end."""
         while self.evaluations < MAX_EVALUATIONS:
             if abs(high.step - low.step) <= 1e-9 * max(low.step, high.step):
                 break
@@ -119,7 +119,7 @@ class _Search:
 
 
 def _interpolate(low: _Trial, high: _Trial) -> float:
-    """Return the minimiser of the cubic through both ends, kept inside the bracket; the middle where there is none."""
+    """Return the minimiser of the cubic through both ends, limited to the bracket; the middle if there is none."""
     width = high.step - low.step
     d1 = low.slope + high.slope - 3 * (low.point.value - high.point.value) / (low.step - high.step)
     square = d1 * d1 - low.slope * high.slope

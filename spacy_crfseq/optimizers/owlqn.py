@@ -1,9 +1,10 @@
 """Orthant-wise limited-memory quasi-Newton: L-BFGS for objectives with an L1 norm.
 
-Andrew & Gao (2007), "Scalable training of L1-regularized log-linear models".  Within an orthant the L1 norm is linear,
-so L-BFGS works there: the direction starts from the pseudo-gradient, the subgradient of least norm (eq. 4); what of it
-is no descent is set to zero (the projection onto the pseudo-gradient's orthant); and a step's elements end where they
-would leave the orthant, in a line search for sufficient decrease.  The curvature is that of the smooth part.
+Andrew & Gao (2007), "Scalable training of L1-regularized log-linear models".  Within an orthant, the L1 norm is linear,
+so L-BFGS applies.  The direction starts from the pseudo-gradient, the subgradient of least norm (eq. 4).  Elements that
+are not descent directions are set to zero (the projection onto the orthant of the pseudo-gradient).  In a line search
+for sufficient decrease, elements of a step stop at the border of the orthant.  The curvature is that of the smooth
+part.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ MAX_EVALUATIONS = 20
 class OWLQN(QuasiNewton):
     """OWL-QN (registered as ``spacy_crfseq.OWLQN.v1``).
 
-    Weights that the L1 norm holds at zero are exactly zero.  Without an L1 norm it is L-BFGS with a simpler line
-    search, and LBFGS the better choice.
+    Weights that the L1 norm eliminates are exactly zero.  Without an L1 norm, OWL-QN is L-BFGS with a simpler line
+    search; use LBFGS instead.
 
-    max_iterations (int): Upper bound on the iterations of a run; it takes more than L-BFGS.
+    max_iterations (int): Maximum number of iterations; OWL-QN needs more than L-BFGS.
     gradient_tolerance (float): Stop when ||pseudo-gradient|| is below this times max(1, ||theta||).
-    history (int): Pairs of steps and gradient changes kept; 0 takes from 4 to 8, as many as fit into 64 MiB.
+    history (int): Number of stored pairs of steps and gradient changes; 0: 4 to 8, as many as fit into 64 MiB.
     RAISES ConfigError: On a setting out of range.
     """
 
     penalties: ClassVar[frozenset[str]] = frozenset({"elastic"})
-    longest: ClassVar[int] = 8  # older pairs are from other orthants, and more of them cost steps
+    longest: ClassVar[int] = 8  # older pairs are from other orthants and slow convergence
     max_iterations: int = 1000
 
     def _gradient(self, objective: Objective, point: Point, out: Floats) -> Floats:
@@ -46,7 +47,7 @@ class OWLQN(QuasiNewton):
         old, history, threads = state.current, state.history, objective.n_threads
         has_corners = bool(l1_strength(objective))
         history.direction(out, threads)
-        # where there are corners, the direction becomes zero in elements that are no descent
+        # with corners, the direction is zero in elements that are not descent directions
         if has_corners and not sum(elementwise(kernels.penalties.align, threads, out, history.gradient)) < 0:
             history.forget()
             np.negative(history.gradient, out)

@@ -1,9 +1,9 @@
-"""Quasi-Newton methods: what the last steps say about the curvature, in the vector-free form, and an iteration.
+"""Quasi-Newton methods: the history of the curvature in its vector-free form, and an iteration.
 
 Chen, Wang & Zhou (2014), "Large-scale L-BFGS using MapReduce": the direction of L-BFGS is a linear combination of the
-last m steps s, gradient changes y and the gradient, and its coefficients follow from their inner products alone.  So an
-iteration passes over the history twice, once for inner products and once for the combination, where the two-loop
-recursion passes over it four times.  With many parameters these passes cost as much as the objective.
+last m steps s, gradient changes y and the gradient, and its coefficients depend only on their inner products.  An
+iteration passes over the history twice, once for inner products and once for the combination; the two-loop recursion
+passes over it four times.  With many parameters these passes cost as much as the objective.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..types import Floats, Objective
 from .batch import OPTIMUM, BatchMethod, BatchState, Point, dot, evaluate, shared
 
 BYTES = 64 << 20
-"""Memory that a history of automatic length may take, as long as it has `SHORTEST` pairs."""
+"""Maximum memory of a history of automatic length, unless it has only `SHORTEST` pairs."""
 SHORTEST = 4
 
 
@@ -30,7 +30,7 @@ class History:
     rows (Floats): [2m + 1, D] the steps (rows 0..m-1), gradient changes (m..2m-1), and the gradient.
     gram (NDArray): [2m + 1, 2m + 1] their inner products, float64.
     used (int): Pairs in the history.
-    slot (int): Where the next pair goes.
+    slot (int): Index of the next pair.
     """
 
     def __init__(self, theta: Floats, pairs: int, longest: int) -> None:
@@ -56,14 +56,14 @@ class History:
         self.gram[-1, -1] = dot(self.gradient, self.gradient, n_threads)
 
     def forget(self) -> None:
-        """Begin again with the gradient alone."""
+        """Restart with the gradient alone."""
         self.used = self.slot = 0
 
     def direction(self, out: Floats, n_threads: int) -> float:
         """Write the descent direction to out [D]; return its inner product with the gradient, which is negative."""
         coefficients = self._coefficients()
         slope = float(coefficients @ self.gram[:, -1])
-        if not slope < 0:  # rounding spoilt the history: steepest descent is always safe
+        if not slope < 0:  # rounding errors damaged the history; steepest descent is always safe
             self.forget()
             np.negative(self.gradient, out)
             return -float(self.gram[-1, -1])
@@ -74,7 +74,7 @@ class History:
         return slope
 
     def remember(self, old: Point, new: Point, gradient: Floats, n_threads: int) -> None:
-        """Put the step between two points into the history, and the change of the smooth part's gradient.
+        """Add the step between two points to the history, with the change of the smooth part's gradient.
 
         gradient (Floats): [D] from which the next direction starts.
         """
@@ -91,7 +91,7 @@ class History:
             self.gram[row] = self.gram[:, row] = values
         if self.gram[slot, m + slot] > 1e-10 * self.gram[m + slot, m + slot]:
             self.slot, self.used = (slot + 1) % m, min(self.used + 1, m)
-        elif self.used == m:  # the pair would spoil positive definiteness, and the oldest is overwritten
+        elif self.used == m:  # the pair would destroy positive definiteness, and the oldest is overwritten
             self.used -= 1
 
     def _coefficients(self) -> NDArray[np.float64]:
@@ -113,16 +113,16 @@ class History:
 
 @dataclass(kw_only=True)
 class QuasiNewtonState(BatchState):
-    """A run in progress, with what is known about the curvature."""
+    """A run in progress, with a history of the curvature."""
 
     history: History
 
 
 @dataclass(frozen=True)
 class QuasiNewton(BatchMethod[QuasiNewtonState]):
-    """A method whose directions follow from a history.
+    """A method that computes directions from a history.
 
-    longest (int): Most pairs in a history of automatic length.
+    longest (int): Maximum number of pairs in a history of automatic length.
     """
 
     longest: ClassVar[int]
@@ -148,7 +148,7 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
         if found is None:
             if not history.used:
                 state.done = OPTIMUM
-            history.forget()  # it may be at fault: begin again with the gradient
+            history.forget()  # the history may be at fault: restart with the gradient
         else:
             history.remember(state.current, found, self._gradient(objective, found, work), objective.n_threads)
             state.gradient_norm = history.gradient_norm
@@ -156,9 +156,9 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
         return found, count
 
     def _gradient(self, objective: Objective, point: Point, out: Floats) -> Floats:
-        """Return the gradient from which a direction starts, perhaps in out [D]."""
+        """Return the gradient that a direction starts from, possibly in out [D]."""
         raise NotImplementedError
 
     def _search(self, objective: Objective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
-        """Search along a direction, which is written to out [D]; return what `_step` does."""
+        """Search along a direction, which is written to out [D]; return the result of `_step`."""
         raise NotImplementedError

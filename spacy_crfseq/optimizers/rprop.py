@@ -1,10 +1,10 @@
-"""Resilient back-propagation: a step length for each weight, and of the gradient nothing but its signs.
+"""Resilient back-propagation: a step length for each weight, using only the signs of the gradient.
 
 Riedmiller & Braun (1993).  A weight's step grows by 1.2 while its gradient keeps its sign and is halved when it
-changes; a weight whose gradient has just changed its sign rests for one iteration (iRprop, Igel & Huesken 2003).
-Where the objective rises, the whole step is taken back, and the weights that went too far try again with half of
-theirs (iRprop+ takes single steps back): it never goes up, and the method converges.  With an L1 norm, signs are those
-of the pseudo-gradient, and a weight stops at zero where it would cross it (Wapiti, Lavergne, Cappe & Yvon 2010).
+changes; a weight whose gradient has just changed its sign pauses for one iteration (iRprop, Igel & Huesken 2003).
+If the objective increases, the whole step is reverted, and the weights that went too far retry with half of their step
+(iRprop+ reverts single steps).  The objective never increases, and the method converges.  With an L1 norm, signs are
+those of the pseudo-gradient, and a weight stops at zero instead of crossing it (Wapiti, Lavergne, Cappe & Yvon 2010).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RPROPState(BatchState):
     """A run in progress.
 
     steps (Floats): [D] length of each weight's next step.
-    signs (Floats): [D] signs of the gradient at the last step; zero for weights that rested.
+    signs (Floats): [D] signs of the gradient at the last step; zero for weights that paused.
     """
 
     steps: Floats
@@ -69,7 +69,7 @@ class RPROP(BatchMethod[RPROPState]):
                 state.gradient_norm = norm(pseudo, threads)
                 state.free.append(pseudo)
                 return point, count
-            # weights that went too far get shorter steps; all do where the objective is not convex, or not finite
+            # weights that went too far get shorter steps; all do if the objective is not convex or not finite
             if not sum(elementwise(kernels.penalties.retreat, threads, old.theta, theta, pseudo, steps, DOWN)):
                 steps *= steps.dtype.type(DOWN)
             state.give(point)

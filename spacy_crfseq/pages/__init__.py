@@ -1,1 +1,1 @@
-"""Pages that are one file and ask nothing of the net: their frame, their tables, and charts as SVG."""
+"""Self-contained pages, each one HTML file: their frame, their tables, and charts as SVG."""

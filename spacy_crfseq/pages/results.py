@@ -14,7 +14,7 @@ from .frame import columns, figure, page, section, table
 def make_page(
     component: str, file: str, results: Sequence[Result], skipped: Mapping[str, Sequence[Combination]]
 ) -> str:
-    """Return a page with the table, the time that each score took, and the scores along each numeric setting."""
+    """Return a page with the table, a plot of time and score, and the scores along each numeric setting."""
     header, rows = cells(results)
     good = [result for result in results if result.score is not None]
     parts = [section("Results", table(header, rows, [1, *range(len(header) - 5, len(header))]), "Best first.")]

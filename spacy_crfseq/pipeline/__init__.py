@@ -1,1 +1,1 @@
-"""The part that knows spaCy; `factories`, which every `Language` imports, brings in no numba."""
+"""The spaCy integration; `factories`, which every `Language` imports, does not import numba."""

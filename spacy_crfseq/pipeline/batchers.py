@@ -1,6 +1,6 @@
-"""A batcher for spaCy's training configs that makes a batch of the whole epoch, which batch optimizers need."""
+"""A batcher for spaCy's training configs: the whole epoch as one batch, for batch optimizers."""
 
-# No `from __future__ import annotations`: spaCy checks a config against the annotations as they are.
+# No `from __future__ import annotations`: spaCy validates a config with the evaluated annotations.
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -16,7 +16,7 @@ def create_full_batch() -> Callable[[Iterable[Item]], Iterator[list[Item]]]:
 
 
 def full_batch(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Yield all items as one batch.  RAISES DataError: Where there are none, and spaCy would wait for ever."""
+    """Yield all items as one batch.  RAISES DataError: If there are none, because spaCy would loop forever."""
     batch = list(items)
     if not batch:
         raise DataError(

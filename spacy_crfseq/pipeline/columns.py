@@ -1,4 +1,4 @@
-"""Columns of annotated files: which of them a pipeline predicts, and which it has to be given."""
+"""Columns of annotated files: which ones a pipeline predicts, and which ones it requires as input."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def predicted_columns(nlp: Language) -> set[str]:
 
 
 def chunks_key(nlp: Language) -> str:
-    """Return the key of doc.spans that the pipeline's first chunker writes to."""
+    """Return the key of doc.spans of the pipeline's first chunker."""
     settings = [getattr(pipe, "cfg", None) or {} for _, pipe in nlp.pipeline]
     return str(next((cfg["spans_key"] for cfg in settings if "spans_key" in cfg), "chunks"))
 
 
 def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
-    """Return the columns of a file that the features of a pipeline read and none of its components sets."""
+    """Return the columns of a file that the features of a pipeline use and no component sets."""
     predicted = predicted_columns(nlp)
     reads = {column.lower() for _, pipe in nlp.pipeline for column in getattr(pipe, "reads", ())}
     return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]

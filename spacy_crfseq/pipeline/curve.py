@@ -1,4 +1,4 @@
-"""Curves in one line of a terminal, which move while a model is trained; what is piped shows nothing of them."""
+"""Live curves in one line of a terminal during training; nothing is shown in piped output."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tqdm import tqdm
 BLOCKS, ASCII = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 WIDEST, NARROWEST = 32, 6
 PAUSE = 0.1
-"""Seconds between two drawings, so that they cost next to nothing."""
+"""Minimum seconds between two drawings, to keep the cost low."""
 
 
 def sparkline(values: Sequence[float], width: int, *, log: bool = False, levels: str = BLOCKS) -> str:
-    """Return a curve of at most `width` characters; of neighbours that share one, the last counts.
+    """Return a curve of at most `width` characters; of values that share a character, the last counts.
 
-    log (bool): Heights by the logarithm, where all values are positive.
+    log (bool): Use logarithmic heights if all values are positive.
     levels (str): Characters from the lowest to the highest.
     """
     n = len(values)
@@ -37,10 +37,10 @@ def sparkline(values: Sequence[float], width: int, *, log: bool = False, levels:
 
 
 class LiveCurve:
-    """Curves of an objective and a score at the foot of a terminal.
+    """Curves of an objective and a score at the bottom of a terminal.
 
-    stream (IO): Where to draw.
-    live (bool): Whether that is a terminal; nothing is drawn, or remembered, if not.
+    stream (IO): Stream to draw on.
+    live (bool): Whether it is a terminal; else nothing is drawn or stored.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -51,7 +51,7 @@ class LiveCurve:
         self._title, self._drawn = "", 0.0
 
     def clear(self) -> None:
-        """Forget all curves."""
+        """Remove all curves."""
         self.hide()
         self._curves = {}
 
@@ -61,7 +61,7 @@ class LiveCurve:
             self._curves.setdefault(name, ([], log))[0].append(value)
 
     def show(self, title: str) -> None:
-        """Draw the curves, unless that was done a moment ago."""
+        """Draw the curves, unless they were drawn recently."""
         now = monotonic()
         if not self.live or (self._bar is not None and now - self._drawn < PAUSE):
             return
@@ -71,13 +71,13 @@ class LiveCurve:
         self._drawn = now
 
     def hide(self) -> None:
-        """Take the curves away, so that something else can be printed."""
+        """Remove the curves, so that other text can be printed."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
     def _text(self, title: str) -> str:
-        """Return all curves after their last values, as wide as the terminal lets them be; the values always fit."""
+        """Return all curves after their last values, limited to the width of the terminal; the values always fit."""
         ends = [(name, points, log, f"{points[-1]:,.4g}") for name, (points, log) in self._curves.items() if points]
         words = len(title) + sum(len(name) + len(end) + 4 for name, _, _, end in ends)
         room = (shutil.get_terminal_size().columns - words - 1) // max(1, len(ends))

@@ -1,4 +1,4 @@
-"""The examples of `fit`: read anew for each use, or kept where components annotate them for later ones."""
+"""The examples of `fit`: read again for each use, or kept if components annotate them for later ones."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class Corpus:
-    """Examples that can be gone through any number of times, read anew by `read` each time or kept.
+    """Examples for repeated iteration, read by `read` each time or kept in memory.
 
-    keep (bool): Hold all examples, so that what is written to their docs stays.
-    tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known.
+    keep (bool): Keep all examples, so that annotation on their docs persists.
+    report (Callable | None): Called with the numbers of docs and tokens after the first pass.
     """
 
     def __init__(
-        self, read: Callable[[], Iterable[Example]], keep: bool, tell: Callable[[int, int], None] | None = None
+        self, read: Callable[[], Iterable[Example]], keep: bool, report: Callable[[int, int], None] | None = None
     ) -> None:
         self.keeps = keep
-        self._read, self._tell = read, tell
+        self._read, self._report = read, report
         self._kept: list[Example] | None = None
         self._n_tokens: int | None = None
 
@@ -31,7 +31,7 @@ class Corpus:
             return self._counted()
         if self._kept is None:
             was_on = gc.isenabled()
-            gc.disable()  # the garbage collector would walk over all Docs again and again while they are being read
+            gc.disable()  # the garbage collector would repeatedly visit all Docs during reading
             try:
                 self._kept = list(self._counted())
             finally:
@@ -45,13 +45,13 @@ class Corpus:
             n_docs += 1
             n_tokens += len(example.predicted)
             yield example
-        if self._n_tokens is None and self._tell is not None:
-            self._tell(n_docs, n_tokens)
+        if self._n_tokens is None and self._report is not None:
+            self._report(n_docs, n_tokens)
         self._n_tokens = n_tokens
 
     @property
     def n_tokens(self) -> int:
-        """Tokens of the whole corpus, which is read if nobody has come to its end yet."""
+        """Number of tokens of the whole corpus, which is read if necessary."""
         if self._n_tokens is None:
             for _ in self:
                 pass

@@ -1,4 +1,4 @@
-"""From Docs to the columns of hashes that the encoder reads."""
+"""Convert Docs to columns of hashes, the input of the encoder."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ..features.token_sets import TokenSets, make_token_sets, names_in
 from ..types import Hashes, LexemeFunction, Offsets, TokenFunction
 
 PORTION_TOKENS = 1 << 15
-"""Tokens that `CRFComponent.pipe` works on at a time: few changes between the tables of the tokenizer and those of the
-model, and Docs that are still in the cache when they are read."""
+"""Number of tokens that `CRFComponent.pipe` processes at a time, to use the CPU cache well: few switches between the
+tables of the tokenizer and the model, and Docs that are still cached when they are read."""
 ALWAYS = ("ORTH", "SENT_START")
 
 
 class DocColumns(NamedTuple):
     """Token columns of some Docs.
 
-    text (Columns): What the encoder reads; a sequence is a sentence where sentence starts are set, else a Doc.
-    state (Hashes): [T, S] what `Annotation.reads` names.
-    doc_offsets (Offsets): [docs + 1] where each Doc's tokens begin.
+    text (Columns): Input of the encoder; a sequence is a sentence if sentence starts are set, else a Doc.
+    state (Hashes): [T, S] the columns in `Annotation.reads`.
+    doc_offsets (Offsets): [docs + 1] starts of the Docs' tokens.
     """
 
     text: Columns
@@ -41,7 +41,7 @@ class DocColumns(NamedTuple):
 
 
 def portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
-    """Cut a stream into lists of `size` Docs, or fewer where they have `PORTION_TOKENS` tokens."""
+    """Split a stream into lists of `size` Docs, or fewer if they have `PORTION_TOKENS` tokens."""
     docs: list[Doc] = []
     n_tokens = 0
     for doc in stream:
@@ -64,9 +64,9 @@ def read_docs(
     """Return the columns of `docs`, read once.
 
     columns, state (Sequence[str]): Token attributes that templates use, and those that the task uses.
-    functions (Mapping[str, TokenFunction]): Token functions by their names.
-    strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
-    RAISES DataError: If a token function returns something that holds no names.
+    functions (Mapping[str, TokenFunction]): Token functions by name.
+    strings (dict | None): Filled with the text of each hash, if names of attributes are kept.
+    RAISES DataError: If a token function returns an invalid result.
     """
     attributes: list[Any] = [int(IDS[name]) for name in (*ALWAYS, *state, *columns)]
     doc_offsets = np.zeros(len(docs) + 1, np.int64)
@@ -114,8 +114,8 @@ def lexeme_reader(
 ) -> Callable[[int], list[int]]:
     """Return a function from a word's hash to the values of the attributes `names`, 0 for those without a value.
 
-    vocab (Callable): Returns the vocab that holds the words at hand.
-    strings (dict | None): As `read_docs` has it.
+    vocab (Callable): Returns the vocab with the words.
+    strings (dict | None): As in `read_docs`.
     """
     readers = [_reader(name, functions, strings) for name in names]
 
@@ -155,7 +155,7 @@ def _hash_of(value: str) -> int:
 
 
 class _Hashes(dict[str, int]):
-    """Hashes of names; one such as "IS_TITLE" gets none of the small numbers that spaCy has for its own."""
+    """Hashes of names; a name such as "IS_TITLE" does not get spaCy's own small number."""
 
     def __missing__(self, name: str) -> int:
         self[name] = key = int(hash_string(name))
@@ -164,4 +164,4 @@ class _Hashes(dict[str, int]):
 
 _HASHES = _Hashes()
 MAX_HASHES = 1 << 18
-"""Names that are kept, so that the hash of one that returns need not be computed again."""
+"""Cached names, so that their hashes need not be computed again."""

@@ -1,4 +1,4 @@
-"""The factories `crf_tagger`, `crf_chunker` and `crf_ner`, and the registries, which spaCy finds by entry points.
+"""The factories `crf_tagger`, `crf_chunker` and `crf_ner`, and the registries.  spaCy finds them by entry points.
 
 Every `Language` object imports this module, so it is light.  (No deferred annotations here: spaCy checks configs
 against the annotations of these functions.)
@@ -61,11 +61,11 @@ def _component(nlp: Language, name: str, task: Any, method: dict[str, Any], **se
 def create_tagger(
     nlp: Language, name: str, attr: str, overwrite: bool, scores: bool, scorer: Scorer, **method: Any
 ) -> Any:
-    """Create a tagger: one label a token, written to one token attribute.
+    """Create a tagger that predicts one label per token and writes it to a token attribute.
 
-    attr (str): Where labels come from and go to: "tag", "pos" or "morph".
-    overwrite (bool): Replace values that are set already.
-    scores (bool): Store the probability of each tag, which ``token._.crf_score`` returns.
+    attr (str): Token attribute of gold and predicted labels: "tag", "pos" or "morph".
+    overwrite (bool): Replace existing values.
+    scores (bool): Store the probability of each tag for ``token._.crf_score``.
     The other settings are explained at `settings.Method`.
     """
     from .tasks.tagger import TokenTags
@@ -95,13 +95,13 @@ def create_chunker(
     scorer: Scorer,
     **method: Any,
 ) -> Any:
-    """Create a chunker: non-overlapping labelled spans in ``doc.spans[spans_key]``.
+    """Create a chunker that writes non-overlapping labelled spans to ``doc.spans[spans_key]``.
 
-    spans_key (str): Group of ``doc.spans`` that gold chunks are read from and predicted ones are written to.
-    scheme (str): "IOB2" or "BILUO", the tags used inside.
-    threshold (float): Spans whose probability is lower are left out; 0 keeps all and computes none.
-    incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong,
-        with exactly these boundaries and labels, whatever else is known there.
+    spans_key (str): Group of ``doc.spans`` for gold and predicted chunks.
+    scheme (str): "IOB2" or "BILUO", the internal tags.
+    threshold (float): Minimum probability of predicted spans; 0 keeps all spans and computes no probabilities.
+    incorrect_spans_key (str | None): Group of ``doc.spans`` of gold Docs with spans that are known to be wrong,
+        with exactly these boundaries and labels.
     scores (bool): Store the probability of each span in ``doc.spans[spans_key].attrs["scores"]``.
     The other settings are explained at `settings.Method`.
     """
@@ -133,11 +133,11 @@ def create_ner(
 ) -> Any:
     """Create an entity recognizer that writes ``doc.ents``.
 
-    scheme (str): "IOB2" or "BILUO", the tags used inside.
-    threshold (float): Entities whose probability is lower are left out; 0 keeps all and computes none.
-    incorrect_spans_key (str | None): Group of ``doc.spans`` that on gold Docs holds spans that are known to be wrong,
-        with exactly these boundaries and labels, whatever else is known there.
-    scores (bool): Store the entities once more in ``doc.spans``, in a group with the name of the component, their
+    scheme (str): "IOB2" or "BILUO", the internal tags.
+    threshold (float): Minimum probability of predicted entities; 0 keeps all entities and computes no probabilities.
+    incorrect_spans_key (str | None): Group of ``doc.spans`` of gold Docs with spans that are known to be wrong,
+        with exactly these boundaries and labels.
+    scores (bool): Also store the entities in ``doc.spans``, in a group named after the component, with their
         probabilities in its ``attrs["scores"]``.
     The other settings are explained at `settings.Method`.
     """

@@ -28,7 +28,7 @@ from .tasks.base import Prediction
 
 
 class Source(NamedTuple):
-    """Examples with their loss; without one, the gold labels are learnt, as by the perceptron."""
+    """Examples with their loss; without one, training uses the gold labels, with the perceptron."""
 
     name: str
     examples: Iterable[Example]
@@ -47,14 +47,14 @@ def fine_tune(
     callback: Callable[[Progress, list[SetReport]], None] | None = None,
     watch: Callable[[], None] | None = None,
 ) -> FitResult:
-    """Train a component of a pipeline on several data sets and leave the best parameters in it.
+    """Train a component of a pipeline on several data sets and set its best parameters.
 
-    A temperature that was fitted to other parameters is given up.
+    The temperature is reset, because it was fitted to other parameters.
 
     dev (Source | None): Without a loss, scored by accuracy or span F1; else by minus the mean cost.
-    begin (Callable): Called with the data sets, examples without evidence left out, and the score before training.
+    begin (Callable): Called with the data sets, without examples that have no evidence, and the score before training.
     The other arguments are those of `training.fine_tuning.train`.
-    RAISES CrfError: If there is no such CRF, a loss does not fit it, or a data set holds nothing to learn from.
+    RAISES CrfError: If there is no such CRF, a loss does not fit it, or a data set has nothing to learn from.
     """
     pipe = get_crf(nlp, component)
     check_global(component, pipe.method.loss, "fine-tuning")
@@ -78,7 +78,7 @@ def fine_tune(
 
 
 def get_crf(nlp: Language, name: str) -> CRFComponent:
-    """Return a CRF component of a pipeline.  RAISES ConfigError: If there is none of that name."""
+    """Return a CRF component of a pipeline.  RAISES ConfigError: If there is no component of that name."""
     found = {other: pipe for other, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
     if name not in found:
         raise ConfigError(f"The pipeline has no CRF component {name!r}. {suggest(name, found)}")
@@ -86,7 +86,7 @@ def get_crf(nlp: Language, name: str) -> CRFComponent:
 
 
 class _Maker:
-    """Makes data sets of one component."""
+    """Creates the data sets of one component."""
 
     def __init__(
         self, nlp: Language, pipe: CRFComponent, encode: Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]
@@ -95,7 +95,7 @@ class _Maker:
         self._scheme: str = pipe.annotation.scheme or "plain"
 
     def tuning_set(self, source: Source) -> TuningSet:
-        """Return a data set with its loss.  RAISES CrfError: If the loss does not fit, or nothing can be learnt."""
+        """Return a data set with its loss.  RAISES CrfError: If the loss does not fit, or there is nothing to learn."""
         examples = [example for example in source.examples if len(example.predicted)]
         if source.loss is None:
             if not examples:
@@ -104,7 +104,7 @@ class _Maker:
         return self._ranked(source.name, examples, source.loss)
 
     def _ranked(self, name: str, examples: list[Example], loss: Cost) -> TuningSet:
-        """Return the examples that are evidence, without their gold labels."""
+        """Return the examples with evidence, without their gold labels."""
         pipe = self._pipe
         loss.check(pipe.tags, self._scheme)
         found = [(example, cost) for example in examples if (cost := loss(self._evidence(name, example))) is not None]
@@ -116,7 +116,7 @@ class _Maker:
         docs = [example.predicted for example, _ in found]
         costs = [self._on_numbers(cost, name, loss) for _, cost in found]
         encoded, columns, allowed = self._encode(docs)
-        if allowed is not None and encoded.words is not None:  # where this restricts, no tag dictionary does
+        if allowed is not None and encoded.words is not None:  # these restrictions replace those of a tag dictionary
             constraints = pipe.annotation.constraints(pipe.tags)
             encoded = encoded._replace(words=without_restricted(encoded.words, allowed, constraints))
         gold = np.full(encoded.n_tokens, MISSING, np.int32)
@@ -148,7 +148,7 @@ class _Maker:
         return Evidence(words, gold, example.reference, partial(self._annotated, example.predicted))
 
     def _annotated(self, text: Doc, name: str) -> Callable[[Sequence[str]], Doc]:
-        """Return a function from labels to what another component of the pipeline makes of them."""
+        """Return a function from labels to the predictions of another component of the pipeline."""
         others = [other for other in self._nlp.component_names if other != self._pipe.name]
         if name not in others:
             raise ConfigError(

@@ -1,6 +1,6 @@
-"""A logger for ``spacy train`` that shows whether a CRF learns: objective, gradient, active features.
+"""A logger for ``spacy train`` that shows the progress of a CRF: objective, gradient, active features.
 
-The columns follow those of spaCy's ConsoleLogger; on a terminal, curves move below the table.
+The columns follow those of spaCy's ConsoleLogger; on a terminal, live curves appear below the table.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ CONSOLE = "spacy.ConsoleLogger.v3"
 
 
 def create_logger(path: str | None = None, curve: bool = True) -> Callable[..., tuple[LogStep, Callable[[], None]]]:
-    """Make a logger of spaCy (registered as ``spacy_crfseq.Logger.v1``).
+    """Create a logger for spaCy (registered as ``spacy_crfseq.Logger.v1``).
 
-    path (str | None): File for one JSON object a component and evaluation, as in the log of ``crfseq fit``; an older
-        file is replaced.
+    path (str | None): File for one JSON object per component and evaluation, as in the log of ``crfseq fit``.  An
+        existing file is replaced.
     curve (bool): Draw curves below the table, on a terminal.
-    RAISES ConfigError: If the file is a folder, or cannot be written.
+    RAISES ConfigError: If the path is a folder, or the file cannot be written.
     """
     if path is not None and Path(path).is_dir():
         raise ConfigError(f"[training.logger] path = {path!r} is a folder. Give a file, such as log.jsonl.")
@@ -50,7 +50,7 @@ def create_logger(path: str | None = None, curve: bool = True) -> Callable[..., 
 
 
 class Logger:
-    """Logs one training run of a pipeline without its frozen components."""
+    """Logs one training run of the trained components of a pipeline."""
 
     def __init__(self, nlp: Language, stdout: IO[str], stderr: IO[str], path: str | None, curve: bool) -> None:
         from .component import CRFComponent
@@ -65,13 +65,13 @@ class Logger:
         self._file = self._open(path)
         self._began = perf_counter()
         own = [] if self._alone is None else [(name, 11) for name in _figures(self._alone, None, 0)]
-        self._columns = [*own, ("seconds", 8)]  # several components have a line each instead
+        self._columns = [*own, ("seconds", 8)]  # several components get one line each instead
         head, line = self._spoken()
         self._write(head, [name.upper() for name, _ in self._columns])
         self._write(line, ["-" * width for _, width in self._columns])
 
     def step(self, info: dict[str, Any] | None) -> None:
-        """Take in a step of spaCy's training loop; without `info` it was not evaluated."""
+        """Record a step of spaCy's training loop; without `info`, it was not evaluated."""
         if info is None:
             self._draw(None)
             return
@@ -97,7 +97,7 @@ class Logger:
         self._draw(info["score"])
 
     def close(self) -> None:
-        """Take the curves away and close the file."""
+        """Remove the curves and close the file."""
         self._curve.hide()
         self._finalize()
         if self._file is not None:
@@ -113,7 +113,7 @@ class Logger:
             raise ConfigError(f"[training.logger] path = {path!r} cannot be written ({error.strerror}).") from error
 
     def _spoken(self) -> list[str]:
-        """Return the lines that spaCy's logger has written since the last time."""
+        """Return the lines that spaCy's logger has written since the last call."""
         lines = self._spacy.getvalue().splitlines()
         self._spacy.seek(0)
         self._spacy.truncate()
@@ -136,7 +136,7 @@ class Logger:
 
 
 def _figures(pipe: CRFComponent, report: StepReport | None, active: int) -> dict[str, str]:
-    """Return what is told of a component; methods that work example by example know no gradient of the objective."""
+    """Return the columns of a component; methods that update after each example have no gradient."""
     figures = {"objective": "-" if report is None else f"{report.value:.2f}"}
     if not pipe.method.optimizer.online:
         figures["|gradient|"] = "-" if report is None else f"{report.grad_norm:.4g}"

@@ -1,4 +1,4 @@
-"""The model card: description and notes of a pipeline's meta, which ``spacy package`` shows in a README."""
+"""The model card: the description and notes in a pipeline's meta, which ``spacy package`` shows in a README."""
 
 import dataclasses
 import re
@@ -10,7 +10,7 @@ from spacy.language import Language
 from .component import CRFComponent
 
 HEADING = "### How it works"
-"""The first line of notes that were made here, which may be made anew."""
+"""The first line of generated notes, which may be replaced."""
 _ADVICE = "How far they are right on texts of yours, `python -m spacy crfseq calibrate` tells."
 TASKS = {"crf_tagger": "tags", "crf_chunker": "chunks", "crf_ner": "named entities"}
 
@@ -20,12 +20,12 @@ def create_model_card(
 ) -> Callable[[Language], Language]:
     """Return a callback that fills a pipeline's model card (registered as ``spacy_crfseq.ModelCard.v1``).
 
-    It is meant for ``[training.before_to_disk]``; ``crfseq fit`` and its siblings write the notes without being asked.
-    Empty settings leave the meta as it is.
+    Use it for ``[training.before_to_disk]``.  ``crfseq fit`` and the other training commands always write the notes.
+    Empty settings leave the meta unchanged.
 
     description (str): One sentence about the pipeline.
-    author, email, url (str): Who made it, and where it is found.
-    license (str): Under which it may be used, such as "MIT".
+    author, email, url (str): Author and address of the pipeline.
+    license (str): Licence, such as "MIT".
     """
     given = {"description": description, "author": author, "email": email, "url": url, "license": license}
 
@@ -37,7 +37,7 @@ def create_model_card(
 
 
 def fill_card(nlp: Language) -> Language:
-    """Write description and notes to the meta of a pipeline with CRFs, where nobody else has; return the pipeline."""
+    """Write description and notes to the meta of a pipeline with CRFs, unless they exist; return the pipeline."""
     crfs = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, CRFComponent) and pipe.labels}
     if not crfs:
         return nlp
@@ -75,7 +75,7 @@ def _models(crfs: dict[str, CRFComponent]) -> str:
 
 
 def _facts(name: str, pipe: CRFComponent) -> list[str]:
-    """Return sentences about what a component looks at, what it needs and what it leaves out."""
+    """Return sentences about the features, requirements and limits of a component."""
     features = pipe.method.features
     templates = [*features.templates, *features.bigram_templates]
     shown = ", ".join(f"`{template}`" for template in templates[:12])

@@ -1,4 +1,4 @@
-"""The log of a training run: one JSON object an iteration, the same by ``crfseq fit`` and ``spacy train``."""
+"""The log of a training run: one JSON object per iteration, in the same form for ``crfseq fit`` and ``spacy train``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def log_line(
     score: float | None,
     best: bool,
 ) -> str:
-    """Return a line of the log, of an iteration from 1; `best` marks the model to keep so far."""
+    """Return the line of an iteration, counted from 1; `best` marks the best model so far."""
     entry = {
         "component": component,
         "iteration": iteration,
@@ -33,5 +33,5 @@ def log_line(
 
 
 def finite(value: float) -> float | None:
-    """Return a number that JSON can hold, None for what it cannot."""
+    """Return a number for JSON, None for nan and infinity."""
     return float(value) if math.isfinite(value) else None

@@ -1,1 +1,1 @@
-"""Potentials: they turn an encoded text into scores, and gradients of scores into those of their parameters."""
+"""Potentials: functions from an encoded text to scores, and from gradients of scores to gradients of parameters."""

@@ -1,7 +1,7 @@
-"""Where the parameters of a linear potential lie in theta [D].
+"""The layout of the parameters of a linear potential in theta [D].
 
-These are the weights of the *unigram* block (features that score a label), those of the *bigram* block (features that
-score a label and the one before it), transitions, start and end scores.
+The parameters are the weights of the *unigram* block (features that score a label), those of the *bigram* block
+(features that score a label together with the previous one), transitions, start and end scores.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ..types import Bools, Floats, Ints, Offsets, RowBlock
 from .rows import EVERYWHERE, DenseRows, Rows, SparseRows, restricted_rows, without_empty
 
 SHARD_FLOATS = 1 << 18
-"""Numbers of scores that are computed at a time, so that they stay in the cache."""
+"""Number of scores that are computed at a time, so that they stay in the cache."""
 BLOCK_TOKENS = 1 << 18
-"""Tokens of a training set that are processed at a time, which bounds temporary arrays."""
+"""Number of tokens of a training set processed at a time, to limit the size of temporary arrays."""
 
 
 class Layout(NamedTuple):
-    """Where each group of parameters lies in theta.
+    """The position of each group of parameters in theta.
 
     unigrams, bigrams (Rows): Rows of width L, and of width L * L; no bigram rows without label-pair templates.
-    steps (Bools | None): [L, L] transitions that are learnt; None for all.
-    boundaries (bool): Whether start and end scores are learnt.
+    steps (Bools | None): [L, L] trainable transitions; None for all.
+    boundaries (bool): Whether start and end scores are trainable.
     """
 
     n_labels: int
@@ -42,7 +42,7 @@ class Layout(NamedTuple):
         return self.unigrams.size + self.bigrams.size + self.n_labels * (self.n_labels + 2)
 
     def blocks(self) -> list[RowBlock]:
-        """Return the groups of rows: unigrams, bigrams, and the scores that all positions share, one in a row."""
+        """Return the groups of rows: unigrams, bigrams, and the scores that all positions share, one per row."""
         bigrams, shared = self.unigrams.size, self.unigrams.size + self.bigrams.size
         n_unigrams, n_bigrams = self.unigrams.n_rows, self.bigrams.n_rows
         return [
@@ -52,7 +52,7 @@ class Layout(NamedTuple):
         ]
 
     def views(self, theta: Floats) -> Views:
-        """Cut theta [D] into its groups, without a copy."""
+        """Split theta [D] into its groups, without a copy."""
         n, bigrams = self.n_labels, self.unigrams.size
         steps = bigrams + self.bigrams.size
         start = steps + n * n
@@ -62,10 +62,10 @@ class Layout(NamedTuple):
         )
 
     def restricted(self, kept: Bools) -> Layout:
-        """Return a layout with only the weights that kept [D] marks; `move` takes parameters there.
+        """Return a layout with only the weights marked in kept [D]; `move` converts parameters to it.
 
-        Rows stay, though perhaps without weights; so do transitions, start and end scores.  Transitions that are not
-        kept are not learnt.
+        Rows remain, possibly without weights, as do transitions, start and end scores.  Transitions that are not kept
+        are not trained.
         """
         views = self.views(kept)
         steps = views.transitions.copy() if self.steps is None else self.steps & views.transitions
@@ -78,17 +78,17 @@ class Layout(NamedTuple):
         )
 
     def move(self, theta: Floats, kept: Bools) -> Floats:
-        """Return theta [D] as `restricted` orders it; shared scores that are not kept become zero."""
+        """Return theta [D] in the order of `restricted`; shared scores that are not kept become zero."""
         weights = self.unigrams.size + self.bigrams.size
         shared = np.where(kept[weights:], theta[weights:], theta.dtype.type(0))
         return np.concatenate([theta[:weights][kept[:weights]], shared])
 
     def without_empty(self) -> Layout:
-        """Return the layout without features that have no weight; parameters stay where they are."""
+        """Return the layout without features that have no weight; the positions of parameters do not change."""
         return self._replace(unigrams=without_empty(self.unigrams), bigrams=without_empty(self.bigrams))
 
     def trainable(self) -> Bools:
-        """Return which of the L * (L + 2) scores that all positions share are learnt."""
+        """Return which of the L * (L + 2) shared scores are trainable."""
         n = self.n_labels
         trainable = np.ones(n * (n + 2), np.bool_)
         if self.steps is not None:
@@ -98,7 +98,7 @@ class Layout(NamedTuple):
         return trainable
 
     def zero_frozen(self, grad: Floats) -> None:
-        """Set the gradient of parameters that are not learnt to zero."""
+        """Set the gradient of parameters that are not trainable to zero."""
         grad[self.unigrams.size + self.bigrams.size :][~self.trainable()] = 0
 
 
@@ -115,7 +115,7 @@ class Views(NamedTuple):
 def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: int = 1) -> Iterator[tuple[int, int]]:
     """Yield ranges of sequences whose scores take about `times` `SHARD_FLOATS` numbers, at least one sequence each.
 
-    They are smaller where their number would not be a multiple of n_threads.
+    They are smaller if their number would not be a multiple of n_threads.
     """
     tokens = max(1, times * SHARD_FLOATS // max(1, floats_per_token))
     if n_threads > 1 and len(offsets) > 1:
@@ -145,7 +145,7 @@ def observed_rows(ids: Ids, columns: Ints, n_rows: int, width: int) -> SparseRow
 
 
 def bigram_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:
-    """Return ``previous * L + label`` for every token [T], -1 where either label is missing."""
+    """Return ``previous * L + label`` for every token [T], -1 if either label is missing."""
     columns = np.full(len(gold), -1, np.int32)
     for part in _blocks(1, len(gold)):
         before, here = gold[part.start - 1 : part.stop - 1], gold[part]
@@ -169,11 +169,11 @@ def make_layout(
     boundaries: bool,
     transitions: bool = True,
 ) -> Layout:
-    """Return the layout for a training set with gold labels [T], -1 where missing.
+    """Return the layout for a training set with gold labels [T], -1 if missing.
 
     n_features (tuple[int, int]): Features of the unigram and of the bigram block.
     support (str): "observed" for the feature-label pairs and transitions seen in `gold`, "all" for every one.
-    boundaries, transitions (bool): Whether start and end scores, and shared scores of label pairs, are learnt.
+    boundaries, transitions (bool): Whether start and end scores, and shared scores of label pairs, are trained.
     """
     widths = n_labels, n_labels * n_labels
     if support == "all":

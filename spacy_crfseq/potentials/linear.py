@@ -3,8 +3,8 @@
     emissions[t, y]      = sum of W[a, y] over the features a of token t
     transitions[t, i, j] = A[i, j] + sum of V[b, i, j] over the bigram features b of token t
 
-`layout` says where W, V, A, start and end scores lie in theta [D].  `assemble` puts scores together; the strategies of
-`row_sums` sum the rows.
+`layout` defines the positions of W, V, A, start and end scores in theta [D].  `assemble` combines the scores; the
+strategies of `row_sums` sum the rows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .protocol import Part, tokens_of
 from .row_sums import CachedSums, ListedSums, PassSums, listed
 
 ROUND_FLOATS = 1 << 23
-"""Gradients of scores, 32 MiB in float32, that threads compute before these are added back."""
+"""Number of gradients of scores, 32 MiB in float32, that threads compute before adding them to that of theta."""
 LARGER = 2
-"""Factor of the size of parts in training: losses group sequences of like length, and need a choice."""
+"""Factor of the size of parts in training, because losses group sequences of similar lengths."""
 
 Adder: TypeAlias = Callable[[Floats], None]
 """Adds the weight rows of some tokens to an array [T, C]."""
@@ -34,8 +34,8 @@ Adder: TypeAlias = Callable[[Floats], None]
 def assemble(views: Views, emissions: Floats, add_unigrams: Adder, add_bigrams: Adder | None) -> Scores:
     """Return the scores of some tokens: shared scores, and the rows of their features.
 
-    emissions (Floats): [T, L] zeros, which become part of the scores.
-    add_pair (Adder | None): None without label-pair templates: all positions share the transitions then.
+    emissions (Floats): [T, L] zeros, which become part of the result.
+    add_pair (Adder | None): None without label-pair templates, when all positions share the transitions.
     """
     add_unigrams(emissions)
     transitions = views.transitions[None]
@@ -71,7 +71,7 @@ class Linear:
 
 
 class WeightTables:
-    """The weights of a linear potential, with sums of them for prediction."""
+    """The weights of a linear potential, with cached sums for prediction."""
 
     def __init__(self, potential: Linear, theta: Floats) -> None:
         self.potential, self.views = potential, potential.layout.views(theta)
@@ -80,11 +80,11 @@ class WeightTables:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the sums."""
+        """Number of bytes of the sums."""
         return sum(table.n_bytes for table in self._tables)
 
     def source(self, text: Encoded) -> LinearSource:
-        """Return the scores of a text.  This adds to the tables; the result does not, so that threads may share it."""
+        """Return the scores of a text.  This extends the tables; the result does not, so threads can share it."""
         unigrams, bigrams = self._tables
         return LinearSource(self, text, unigrams, bigrams if self.potential.layout.bigrams.n_rows else None)
 
@@ -121,8 +121,8 @@ class LinearSource:
 class LinearPasses:
     """Implements `protocol.Passes`.
 
-    Threads first score different parts, then add the gradients to different columns of ids, so that no two write to one
-    row and results are the same for the same number of threads.
+    Threads first score different parts, then add the gradients to different columns of ids.  No two threads write to
+    the same row, and results are identical for the same number of threads.
     """
 
     def __init__(self, potential: Linear, text: Encoded, n_threads: int) -> None:
@@ -165,7 +165,7 @@ class LinearPasses:
         )
 
     def take(self, part: Part, d: Scores) -> None:
-        """Keep the gradient of the scores of a part until `flush`."""
+        """Store the gradient of the scores of a part until `flush`."""
         self._taken[part[0]] = tokens_of(self._offsets, part), d
 
     def zeros(self, scores: Scores) -> Scores:
@@ -174,9 +174,9 @@ class LinearPasses:
         return Scores(self._room(scores.emissions), transitions, *shared)
 
     def _room(self, like: Floats) -> Floats:
-        """Return zeros in memory that every round uses again: fresh pages cost as much as the arithmetic."""
+        """Return zeros in memory that every round reuses, because new pages cost as much as the arithmetic."""
         size = like.size
-        try:  # several threads take from the list
+        try:  # several threads pop from the list
             room = self._free.pop()
         except IndexError:
             room = np.empty(size, like.dtype)
@@ -216,7 +216,7 @@ class LinearPasses:
 class _SharedGradient(NamedTuple):
     """The gradient of transitions, start and end scores: one array [L * (L + 2)], views of it, and all of it as rows.
 
-    steps, transitions: Its first L * L numbers, and the same as [1, L, L].
+    steps, transitions: Its first L * L entries, and the same as [1, L, L].
     """
 
     flat: Floats
@@ -228,7 +228,7 @@ class _SharedGradient(NamedTuple):
 
 
 class LinearBatches:
-    """Implements `protocol.Batches` in arrays that all batches use."""
+    """Implements `protocol.Batches` in arrays that all batches share."""
 
     def __init__(self, potential: Linear) -> None:
         self._layout = potential.layout

@@ -1,7 +1,7 @@
 """The protocol of potentials, which score texts with parameters theta [D].
 
 As in thinc, `forward` returns the scores of some sequences and a function that maps their gradient to that of the
-parameters.  There are three kinds of it, each with its own fast plan: passes over the same text while theta changes,
+parameters.  There are three variants, each with its own optimized plan: passes over the same text while theta changes,
 mini-batches that touch few parameters, and prediction with one theta.
 """
 
@@ -14,7 +14,7 @@ from ..features.encoder import Encoded
 from ..types import Floats, Offsets, RowBlock, RowGradient, Scores
 
 Part: TypeAlias = tuple[int, int]
-"""Sequences ``first..last-1``, scored together; the token offsets of a part begin at 0."""
+"""Sequences ``first..last-1``, scored together; the token offsets of a part start at 0."""
 
 
 class Source(Protocol):
@@ -29,21 +29,21 @@ class Source(Protocol):
         """[N + 1] token offsets of the text's sequences."""
 
     def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        """Yield parts that cover the text in order, enough of them for all threads."""
+        """Yield parts that cover the text in order, enough for all threads."""
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
-        """Return the scores of a part, and what maps the gradient of scores to that of the parameters [D]."""
+        """Return the scores of a part, and a function from the gradient of scores to that of the parameters [D]."""
 
 
 class Passes(Protocol):
-    """Passes over one text, each with other parameters.
+    """Passes over one text, each with different parameters.
 
-    A pass calls ``begin``; for each round ``forward`` and its backprop for every part, by several threads in any order,
-    then ``flush``; and ``finish``.
+    A pass calls ``begin``, then, for each round, ``forward`` and its backprop for every part, in several threads and
+    any order, and ``flush``.  It ends with ``finish``.
     """
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
-        """Start a pass at theta [D]; the gradient, if it is wanted, is added to `grad` [D]."""
+        """Start a pass at theta [D]; the gradient is added to `grad` [D], if given."""
 
     def rounds(self) -> Iterator[list[Part]]:
         """Yield the parts of the text in order, in lists that threads share."""
@@ -55,14 +55,14 @@ class Passes(Protocol):
         """Return zeros for a loss to add the gradient of `scores` to, valid until `flush`."""
 
     def flush(self) -> None:
-        """Add the gradients that this round has collected."""
+        """Add the gradients collected in this round."""
 
     def finish(self) -> None:
         """Complete the gradient."""
 
 
 class Batches(Protocol):
-    """Mini-batches of one text after another, for steps that touch only the parameters of a few sequences."""
+    """Mini-batches of consecutive texts, for steps that touch only the parameters of a few sequences."""
 
     def load(self, text: Encoded) -> None:
         """Prepare the text that parts refer to."""
@@ -70,7 +70,7 @@ class Batches(Protocol):
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
-        """Return scores at ``scale * theta``, and what maps their gradient to that of the parameters there, by rows.
+        """Return scores at ``scale * theta``, and a function from their gradient to that of the parameters, by rows.
 
         All arrays are valid until the next call.
         """
@@ -92,13 +92,13 @@ class Potential(Protocol):
         """D."""
 
     def blocks(self) -> list[RowBlock]:
-        """Return the groups of rows that theta consists of."""
+        """Return the groups of rows in theta."""
 
     def zero_frozen(self, grad: Floats) -> None:
         """Set the gradient [D] of parameters that are not trained to zero."""
 
     def passes(self, text: Encoded, n_threads: int) -> Passes:
-        """Return passes over a text; results are the same, bit for bit, for the same number of threads."""
+        """Return passes over a text; results are identical for the same number of threads."""
 
     def batches(self) -> Batches:
         """Return a plan for mini-batches."""

@@ -2,7 +2,7 @@
 
 `PassSums` is for passes over one text: rows are summed once per distinct bag, and threads scatter gradients to
 different columns of ids.  `ListedSums` is for mini-batches: the ids of every token in one list.  `CachedSums` is for
-prediction: sums of bags are kept.
+prediction: sums of bags are cached.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .rows import DenseRows, Rows, SparseRows
 class PassSums:
     """The rows of one block in many passes over the same tokens.
 
-    Columns of ids are divided among as many groups as there are threads.  Each has its own templates, so that no two
-    groups share a row, and every row is added to in the order of the text.
+    Columns of ids are divided into one group per thread.  Each group has its own templates, so no two groups share a
+    row, and additions to a row follow the order of the text.
     """
 
     def __init__(self, rows: Rows, ids: Ids, n_groups: int) -> None:
         self._rows, self._store, self._n = rows, ids.store, n_groups
         self._bags = [np.ascontiguousarray(ids.bags[:, group::n_groups]) for group in range(n_groups)]
-        # from the other end, so that a group with fewer bags gets more single features
+        # in reverse order, so that a group with fewer bags gets more single features
         columns = [np.ascontiguousarray(ids.attrs[:, n_groups - 1 - group :: n_groups]) for group in range(n_groups)]
         self._columns = [
             _SparseColumns(rows, ids) if isinstance(rows, SparseRows) else _DenseColumns(rows, ids) for ids in columns
@@ -52,7 +52,7 @@ class PassSums:
 
     def _bag_sums(self, weights: Floats) -> Floats:
         """Return [bags, C] sums of the rows of each bag."""
-        ptr, ids = self._store.ptr, self._store.ids  # the present ones: the store may grow
+        ptr, ids = self._store.ptr, self._store.ids  # the current ones, because the store may grow
         sums = np.zeros((len(ptr) - 1, self._rows.width), weights.dtype)
 
         def fill(bags: slice) -> None:
@@ -77,7 +77,7 @@ class PassSums:
             self._columns[group].scatter(tokens, d, grad)
 
     def finish(self, grad: Floats) -> None:
-        """Add the gradients of bags, and of rows in tables, to those of their features."""
+        """Add the gradients of bags, and of rows in tables, to the gradients of their features."""
         if self._has_attrs:
             run([partial(columns.finish, grad) for columns in self._columns])
         if self._has_bags:
@@ -107,8 +107,8 @@ class _DenseColumns:
 class _SparseColumns:
     """Sparse rows of some columns of ids [T, S].
 
-    Rows of `FEWEST` entries or more are written to a dense table at the beginning of a pass, where adding one takes two
-    or three vectors; the entries of others, most often one, are listed for each token.
+    Rows with `FEWEST` or more entries are written to a dense table at the start of a pass, where adding one takes two
+    or three vectors.  The entries of other rows, most often one, are listed for each token.
     """
 
     FEWEST = 3
@@ -116,7 +116,7 @@ class _SparseColumns:
     def __init__(self, rows: SparseRows, ids: Ints) -> None:
         self._rows = rows
         used = np.zeros(rows.n_rows, np.bool_)
-        used[ids[ids >= 0]] = True  # others may be of another group
+        used[ids[ids >= 0]] = True  # others may belong to another group
         self._tabled = np.flatnonzero((np.diff(rows.ptr) >= self.FEWEST) & used).astype(np.int32)
         tables = np.full(rows.n_rows, -1, np.int32)
         tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
@@ -149,7 +149,7 @@ class _SparseColumns:
 
 
 class ListedSums(NamedTuple):
-    """The ids of each token in one list, bags written out: ptr [T + 1], ids [ptr[T]]."""
+    """The ids of each token in one list, with expanded bags: ptr [T + 1], ids [ptr[T]]."""
 
     ptr: Offsets
     ids: Ints
@@ -160,7 +160,7 @@ class ListedSums(NamedTuple):
 
 
 def listed(ids: Ids) -> ListedSums:
-    """Return bags and single features as one list for each token."""
+    """Return bags and single features as one list per token."""
     room = int(np.diff(ids.store.ptr)[ids.bags].sum()) + ids.attrs.size
     ptr, out = np.empty(len(ids.attrs) + 1, np.int64), np.empty(room, np.int32)
     size = kernels.rows.expand(ids.bags, ids.attrs, ids.store.ptr, ids.store.ids, ptr, out)
@@ -171,7 +171,7 @@ class CachedSums:
     """The rows of one block in prediction, with sums of the weights."""
 
     DENSE_SHARE = 8
-    """Sparse rows with at least one in so many weights are read as dense ones; a bound on memory."""
+    """Sparse rows with at least one in this many weights are treated as dense; this limits memory."""
 
     def __init__(self, rows: Rows, weights: Floats) -> None:
         self._rows, self._weights = rows, weights
@@ -181,7 +181,7 @@ class CachedSums:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the sums of bags."""
+        """Number of bytes of the sums of bags."""
         return self._sums[: self._done].nbytes
 
     def adder(self, ids: Ids) -> Callable[[slice, Floats], None]:

@@ -1,4 +1,4 @@
-"""Potentials of `types.TokenPotential` plug-ins, whose parameters are few: every gradient is over all of them."""
+"""Potentials of `types.TokenPotential` plug-ins, which have few parameters: every gradient covers all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Backprop = Callable[[Scores], Floats]
 
 
 class Small:
-    """Implements `protocol.Potential` by a plug-in, whose inputs are ``Encoded.inputs[number]``."""
+    """Implements `protocol.Potential` with a plug-in, whose inputs are ``Encoded.inputs[number]``."""
 
     def __init__(self, plugin: TokenPotential, n_labels: int, number: int = 0) -> None:
         self.plugin, self.n_labels, self.number = plugin, n_labels, number

@@ -1,4 +1,4 @@
-"""Sums of potentials: scores add, and each addend maps their gradient to that of its own parameters."""
+"""Sums of potentials: scores are added, and each addend maps their gradient to that of its own parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .protocol import Batches, Part, Passes, Potential, Source
 
 
 def added(first: Scores, second: Scores) -> Scores:
-    """Return the sum of two scores; transitions are per position if either's are."""
+    """Return the sum of two scores; transitions are per position if those of either are."""
     return Scores(*(a + b for a, b in zip(first, second, strict=True)))
 
 
@@ -27,7 +27,7 @@ def _like(scores: Scores, d: Scores) -> Scores:
 
 
 class Sum:
-    """Implements `protocol.Potential` for one or more addends, whose parameters follow each other in theta.
+    """Implements `protocol.Potential` for one or more addends, whose parameters are consecutive in theta.
 
     The first addend determines the parts of texts.
     """
@@ -137,7 +137,7 @@ class SumBatches:
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
-        if theta is not self._theta:  # addends recognise parameters by identity
+        if theta is not self._theta:  # addends identify parameters by object identity
             self._theta, self._parts = theta, self._potential.split(theta)
         pairs = [one.forward(part, own, scale) for one, own in zip(self._batches, self._parts, strict=True)]
         return reduce(added, (scores for scores, _ in pairs)), partial(self._rows, pairs)

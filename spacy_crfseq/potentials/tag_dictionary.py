@@ -1,8 +1,9 @@
-"""A tag dictionary: frequent words may only have labels of the training data; scores of others are minus infinity.
+"""A tag dictionary: frequent words may only have their labels from the training data; other labels score minus
+infinity.
 
 Ratnaparkhi (1996), "A maximum entropy model for part-of-speech tagging", section "Search algorithm", for decoding;
 Altun, Johnson & Hofmann (2003), "Investigating loss functions and optimization methods for discriminative learning of
-label sequences", for training, too.
+label sequences", also for training.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Scores
 from .protocol import Part, Source, tokens_of
 
 _BLOCK_TOKENS = 1 << 16
-"""Tokens that are counted at a time."""
+"""Number of tokens counted at a time."""
 
 
 class TagDictionary(NamedTuple):
-    """The labels [W, L] that words, given by distinct hashes [W], may have."""
+    """The allowed labels [W, L] of words with distinct hashes [W]."""
 
     words: Hashes
     allowed: Bools
@@ -32,9 +33,9 @@ class TagDictionary(NamedTuple):
         return HashIndex(self.words)
 
     def labels_of(self, words: Ints, gold: Ints | None = None) -> Bools:
-        """Return the labels [T, L] that the words of these numbers [T], -1 for others, may have.
+        """Return the allowed labels [T, L] of the words with these indices [T], -1 for others.
 
-        Gold labels [T] are always allowed, and all labels where they are candidate sets.
+        Gold labels [T] are always allowed, and all labels at tokens with candidate sets.
         """
         allowed = np.concatenate([self.allowed, np.ones((1, self.allowed.shape[1]), np.bool_)])[words]
         if gold is not None:
@@ -44,7 +45,7 @@ class TagDictionary(NamedTuple):
         return allowed
 
     def widened(self, old_labels: NDArray[np.int64], n_labels: int) -> TagDictionary:
-        """Return a dictionary of more labels, allowed for all words; label k becomes old_labels[k]."""
+        """Return a dictionary with additional labels, allowed for all words; label k becomes old_labels[k]."""
         allowed = np.ones((len(self.words), n_labels), np.bool_)
         allowed[:, old_labels] = self.allowed
         return TagDictionary(self.words, allowed)
@@ -58,13 +59,13 @@ class EmissionMask:
         self._table = self._make(np.float32)
 
     def _make(self, dtype: DTypeLike) -> Floats:
-        """Return [W + 1, L]; the last row, for number -1, allows all."""
+        """Return [W + 1, L]; the last row, for index -1, allows all."""
         table: Floats = np.zeros((len(self._allowed) + 1, self._allowed.shape[1]), dtype)
         table[:-1][~self._allowed] = -np.inf
         return table
 
     def add(self, words: Ints, emissions: Floats, gold: Ints | None = None) -> None:
-        """Add minus infinity to emissions [T, L] of labels that words [T] may not have; as in `labels_of`."""
+        """Add minus infinity to emissions [T, L] of forbidden labels; arguments as in `labels_of`."""
         if self._table.dtype != emissions.dtype:
             self._table = self._make(emissions.dtype)
         mask = np.take(self._table, words, axis=0, mode="wrap")
@@ -76,7 +77,7 @@ class EmissionMask:
 
 
 class MaskedSource:
-    """Scores under a tag dictionary, which numbers the text's words [T]; implements `protocol.Source`."""
+    """Scores under a tag dictionary, with the indices [T] of the text's words; implements `protocol.Source`."""
 
     def __init__(self, source: Source, mask: EmissionMask, words: Ints) -> None:
         self.source, self.mask, self.words = source, mask, words
@@ -89,14 +90,14 @@ class MaskedSource:
 
 
 def without_dictionary(source: Source, allowed: Bools | None, constraints: Constraints) -> Source:
-    """Return the scores of a text where a dictionary does not restrict tokens further that `allowed` [T, L] does."""
+    """Return the scores of a text; the dictionary does not further restrict tokens that `allowed` [T, L] restricts."""
     if allowed is None or not isinstance(source, MaskedSource):
         return source
     return MaskedSource(source.source, source.mask, without_restricted(source.words, allowed, constraints))
 
 
 def free_standing(constraints: Constraints) -> Bools:
-    """Return labels [L] that may make up any sequence, such as "O" and "U-PER"."""
+    """Return labels [L] that can form any sequence, such as "O" and "U-PER"."""
     alone = constraints.start & constraints.end
     step = constraints.step[np.ix_(alone, alone)]
     free = alone.copy()
@@ -107,11 +108,11 @@ def free_standing(constraints: Constraints) -> Bools:
 def without_restricted(words: Ints, allowed: Bools, constraints: Constraints) -> Ints:
     """Return words [T] with -1 for those that a dictionary must not restrict, given `allowed` [T, L].
 
-    These are the tokens that `allowed` restricts, and the neighbours of a run of such tokens one of which has no
-    `free_standing` label, but say "B-PER" alone: a span continues there, whatever the dictionary says.
+    These are the tokens that `allowed` restricts, and the neighbours of a run of such tokens if one of them has no
+    `free_standing` label but, for example, only "B-PER": there, a span continues regardless of the dictionary.
     """
     free: Bools = np.logical_and.reduce(allowed, axis=1)
-    run = np.cumsum(free)  # the tokens between two free ones have the number of the first of these
+    run = np.cumsum(free)  # the tokens between two free ones get the index of the first
     torn = run[~allowed[:, free_standing(constraints)].any(1)]
     places = np.flatnonzero(~free & np.isin(run, torn))
     looked_at = free.copy()
@@ -123,16 +124,16 @@ def without_restricted(words: Ints, allowed: Bools, constraints: Constraints) ->
 def make_dictionary(
     hashes: Hashes, numbers: Ints, gold: Ints, constraints: Constraints, *, size: int, min_count: int
 ) -> tuple[TagDictionary, Ints]:
-    """Return the dictionary of a training set, and the number in it of each token's word [T].
+    """Return the dictionary of a training set, and the index in it of each token's word [T].
 
     hashes (Hashes): [V] hashes of all words.
-    numbers (Ints): [T] the word of each token as a place in `hashes`, -1 for none.
+    numbers (Ints): [T] index into `hashes` of each token's word, -1 for none.
     gold (Ints): [T] gold labels, -1 where missing.
-    size, min_count (int): The most frequent `size` words are taken that have at least `min_count` labelled tokens.
+    size, min_count (int): It contains the `size` most frequent words with at least `min_count` labelled tokens.
     Labels that no token has are allowed for all words.  Words without a `free_standing` label are left out, so that
     every text has a labelling.
     """
-    counts = np.zeros(len(hashes) + 1, np.int64)  # the last of these is for -1
+    counts = np.zeros(len(hashes) + 1, np.int64)  # the last one is for -1
     for words, _ in _labelled(numbers, gold):
         np.add.at(counts, words, 1)
     frequent = np.flatnonzero(counts[:-1] >= max(min_count, 1))
@@ -150,7 +151,7 @@ def make_dictionary(
 
 
 def _labelled(numbers: Ints, gold: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Yield words and labels of labelled tokens, a block at a time."""
+    """Yield words and labels of labelled tokens in blocks."""
     for first in range(0, len(gold), _BLOCK_TOKENS):
         words, labels = numbers[first : first + _BLOCK_TOKENS], gold[first : first + _BLOCK_TOKENS]
         known = labels >= 0
@@ -158,7 +159,7 @@ def _labelled(numbers: Ints, gold: Ints) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _places(words: NDArray[np.int64], n_words: int) -> Ints:
-    """Return the place [n_words + 1] of each word in `words`, -1 for the others and for word -1."""
+    """Return the index [n_words + 1] of each word in `words`, -1 for the others and for word -1."""
     places = np.full(n_words + 1, -1, np.int32)
     places[words] = np.arange(len(words), dtype=np.int32)
     return places

@@ -1,1 +1,1 @@
-"""Penalties on the weights, one a file.  See `types.Regularizer` for the contract."""
+"""Penalties on the weights, one per file.  See `types.Regularizer` for the contract."""

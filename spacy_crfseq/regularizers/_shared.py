@@ -1,4 +1,4 @@
-"""What penalties share: their settings are strengths, and most are elastic nets, which work weight by weight."""
+"""Shared parts of penalties: their settings are strengths, and most are elastic nets, sums over single weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Penalty:
 
 
 class WeightByWeight(Penalty, ABC):
-    """The elastic net ``l1 ||w||_1 + l2/2 ||w||^2`` of the `strengths` that a derived class gives."""
+    """The elastic net ``l1 ||w||_1 + l2/2 ||w||^2`` with the `strengths` of a derived class."""
 
     @property
     @abstractmethod

@@ -1,7 +1,7 @@
 """The elastic net: a sum of the L1 norm and the squared Euclidean norm.
 
 Zou & Hastie (2005), "Regularization and variable selection via the elastic net"; Lavergne, Cappe & Yvon (2010) use it
-for CRFs.  It is given by two strengths, or, as Friedman, Hastie & Tibshirani (2010) do, by one and a mixing proportion.
+for CRFs.  It has two strengths or, as in Friedman, Hastie & Tibshirani (2010), one strength and a mixing proportion.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ._shared import WeightByWeight
 class ElasticNet(WeightByWeight):
     """rho1 ||w||_1 + rho2/2 ||w||^2, added once to the summed loss (registered as ``spacy_crfseq.ElasticNet.v1``).
 
-    rho1 (float): Strength of the L1 norm, which sets weights to exactly zero.  The same objective is reached by
-        CRFsuite with ``c1 = rho1`` and ``c2 = rho2 / 2``, by Wapiti with ``--rho1`` and ``--rho2``.
-    rho2 (float): Strength of the squared norm, which makes features that occur together share their weight.
+    rho1 (float): Strength of the L1 norm, which sets weights to exactly zero.  CRFsuite has the same
+        objective with ``c1 = rho1`` and ``c2 = rho2 / 2``, Wapiti with ``--rho1`` and ``--rho2``.
+    rho2 (float): Strength of the squared norm, which distributes weight over features that occur together.
     RAISES ConfigError: If one of them is negative.
     """
 
@@ -37,12 +37,12 @@ def elastic_net_mix(alpha: float = 0.5, gamma: float = 1.0) -> ElasticNet:
     Friedman, Hastie & Tibshirani (2010), eq. 2 and 3, "Regularization paths for generalized linear models via
     coordinate descent".
 
-    alpha (float): From 0, the squared norm alone, to 1, the L1 norm alone.
+    alpha (float): From 0, only the squared norm, to 1, only the L1 norm.
     gamma (float): Strength.
-    RAISES ConfigError: If alpha lies outside of 0 to 1, or gamma is negative.
+    RAISES ConfigError: If alpha is not between 0 and 1, or gamma is negative.
     """
     if not 0 <= alpha <= 1:
-        raise ConfigError(f"ElasticNetMix: alpha must lie between 0 and 1, but {alpha} was given.")
+        raise ConfigError(f"ElasticNetMix: alpha must be between 0 and 1, but {alpha} was given.")
     if not gamma >= 0:
         raise ConfigError(f"ElasticNetMix: gamma must be 0 or more, but {gamma} was given.")
     return ElasticNet(gamma * alpha, gamma * (1 - alpha))

@@ -5,7 +5,7 @@ Yuan & Lin (2006), eq. 2.1 with K_j the identity times the size of group j::
     rho sum_r sqrt(n_r) ||w_r||_2
 
 where w_r are the n_r weights of feature r for all labels.  Scores that all positions share, such as transitions,
-are groups of one weight, where the norm is the absolute value.
+are groups of one weight, whose norm is the absolute value.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ._shared import Penalty
 class GroupLasso(Penalty):
     """rho sum_r sqrt(n_r) ||w_r||_2 over the rows r of weights (registered as ``spacy_crfseq.GroupLasso.v1``).
 
-    A feature's weights are zero for all labels or for none.  FISTA minimises it.  Until `over` tells where the rows
-    are, all weights are one row.
+    A feature's weights are zero for all labels or for none.  Use FISTA to minimise it.  Until `over` sets the rows,
+    all weights form one row.
 
     rho (float): Strength.
     RAISES ConfigError: If rho is negative.
     """
 
-    strengths: ClassVar[None] = None  # it is no elastic net
+    strengths: ClassVar[None] = None  # it is not an elastic net
     rho: float = 1.0
     _ptr: Offsets | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -41,7 +41,7 @@ class GroupLasso(Penalty):
         return self.rho == 0
 
     def over(self, blocks: Sequence[RowBlock]) -> GroupLasso:
-        # the groups of parameters lie one after another
+        # the groups of parameters are consecutive
         begins = (
             block.begin + (block.ptr[:-1] if len(block.ptr) else np.arange(block.n_rows) * block.width)
             for block in blocks
@@ -57,7 +57,7 @@ class GroupLasso(Penalty):
         return self.rho * float(kernels.penalties.group_norms(weights, self._rows(weights)))
 
     def add_grad(self, weights: Floats, grad: Floats) -> None:
-        """Add nothing: there is no smooth part."""
+        """Do nothing, because there is no smooth part."""
 
     def prox(self, weights: Floats, step: float) -> None:
         kernels.penalties.shrink_groups(weights, self._rows(weights), step * self.rho)

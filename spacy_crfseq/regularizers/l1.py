@@ -1,4 +1,4 @@
-"""L1 norm: ``rho ||w||_1``, a Laplacian prior on every weight, which leaves most of them exactly zero.
+"""L1 norm: ``rho ||w||_1``, a Laplacian prior on every weight, which sets most of them to exactly zero.
 
 Tibshirani (1996), "Regression shrinkage and selection via the lasso".
 """
@@ -15,8 +15,8 @@ from ._shared import WeightByWeight
 class L1(WeightByWeight):
     """rho ||w||_1, added once to the loss summed over all sequences (registered as ``spacy_crfseq.L1.v1``).
 
-    rho (float): Strength.  A weight stays zero as long as the loss would fall by less than rho for each unit of it.
-        The same objective is reached by CRFsuite with ``c1 = rho``, by Wapiti with ``--rho1 rho``.
+    rho (float): Strength.  A weight stays zero if the loss would decrease by less than rho per unit of the weight.
+        CRFsuite has the same objective with ``c1 = rho``, Wapiti with ``--rho1 rho``.
     RAISES ConfigError: If rho is negative.
     """
 

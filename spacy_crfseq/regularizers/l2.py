@@ -12,8 +12,8 @@ from ._shared import WeightByWeight
 class L2(WeightByWeight):
     """rho/2 ||w||^2, added once to the loss summed over all sequences (registered as ``spacy_crfseq.L2.v1``).
 
-    rho (float): Strength.  The same objective is reached by CRFsuite with ``c2 = rho / 2``, by Wapiti with
-        ``--rho2 rho`` and by CRF++ with ``-c 1 / rho``.
+    rho (float): Strength.  CRFsuite has the same objective with ``c2 = rho / 2``, Wapiti with ``--rho2 rho``, and
+        CRF++ with ``-c 1 / rho``.
     RAISES ConfigError: If rho is negative.
     """
 

@@ -1,4 +1,4 @@
-"""Refusing combinations of plug-ins that cannot work, at the time a config is read."""
+"""Reject combinations of plug-ins that cannot work when a config is read."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _NEEDS = {
     "best_path": ("the score of the best rival of the gold labels", "Perceptron"),
     "margin": ("a loss that asks for a margin around the gold labels", "Hinge"),
 }
-"""For each entry of `Optimizer.needs`, the most demanding ones last, its meaning and an example."""
+"""For each entry of `Optimizer.requires`, with the most demanding ones last, its meaning and an example."""
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
-"""The default of `Loss.gives`."""
+"""The default of `Loss.provides`."""
 
 
 def check_plugins(component: str, *, loss: object, regularizer: object, optimizer: object, decoder: object) -> None:
-    """Check that each plug-in is of its kind and that they fit together.
+    """Check that each plug-in implements its interface, and that they fit together.
 
     RAISES ConfigError: Naming the component, the parts and what to use instead, for all pairs that do not fit.
     """
@@ -43,15 +43,15 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
         )
     if not isinstance(optimizer, Optimizer):
         raise ConfigError(
-            f"[components.{component}.optimizer] is {part_name(optimizer)}, which is no optimizer (it lacks "
-            "needs, penalties, online, max_iterations, start, iterate, export). Use for example spacy_crfseq.LBFGS.v1."
+            f"[components.{component}.optimizer] is {part_name(optimizer)}, which is no optimizer (it lacks requires, "
+            "penalties, online, max_iterations, start, iterate or export). Use for example spacy_crfseq.LBFGS.v1."
         )
     wrong = [_penalty_problem(optimizer, regularizer), _loss_problem(optimizer, loss), _decoder_problem(loss, decoder)]
     if any(wrong):
         raise ConfigError("\n".join(f"[components.{component}]: {problem}" for problem in wrong if problem))
 
 
-# Each returns why two parts do not fit together, nothing if they do.
+# Each returns why two parts do not fit together, or an empty string.
 
 
 def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
@@ -80,7 +80,7 @@ def _loss_problem(optimizer: Optimizer, loss: object) -> str:
     if not lacking:
         return ""
     known = [need for need in _NEEDS if need in lacking]
-    name = known[-1] if known else min(lacking)  # the example of the most demanding need meets the others, too
+    name = known[-1] if known else min(lacking)  # the most demanding example satisfies all requirements
     meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
     other = f"; or {part_name(loss)} with spacy_crfseq.AdaGrad.v1" if "minibatches" in provides else ""
     return (

@@ -1,8 +1,8 @@
 """An estimate of training time: the time of an iteration on all data, and the number of iterations, from a sample.
 
 The number of iterations to convergence grows with the data.  On CoNLL-2000, CoNLL-2002 and UD English EWT, from 1,000
-sentences to all of them, that of batch methods grew as the power `POWER` of their number; online ones took about one
-more for `RATIO` times the data.
+sentences to all of them, the number for batch methods grew as the power `POWER` of the data; online methods needed
+about one more for `RATIO` times the data.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .objective import Objective
 
 POWER, RATIO = 0.4, 4
 SECONDS = 20.0
-"""Processor time of training on a sample; if it does not converge by then, a quarter of the sample must suffice."""
+"""Maximum processor time of training on a sample; without convergence, a quarter of the sample is used."""
 LONG_ITERATION = 5.0
-"""Seconds from which an iteration on all data is run once instead of twice."""
+"""From this number of seconds on, an iteration on all data is run once instead of twice."""
 
 
 class Cost(NamedTuple):
     """The expected cost of training.
 
-    iterations (int): Until the optimizer has converged.
-    bounded (bool): Whether that is only its `max_iterations`, because it did not converge on a sample.
-    iteration_seconds (float): Of an iteration on all data.
+    iterations (int): Iterations to convergence.
+    bounded (bool): Whether this is only `max_iterations`, because training did not converge on a sample.
+    iteration_seconds (float): Seconds of an iteration on all data.
     """
 
     iterations: int
@@ -45,13 +45,13 @@ class Cost(NamedTuple):
 
 
 def estimate(objective: Objective, optimizer: Optimizer, regularizer: Regularizer, theta: Floats) -> Cost:
-    """Return the cost of training from theta [D], which stays as it is.
+    """Return the cost of training from theta [D], which does not change.
 
-    regularizer (Regularizer): That of the objective, before `Regularizer.over`.
+    regularizer (Regularizer): Regularizer of the objective, before `Regularizer.over`.
     """
     n = objective.n_sequences
     sizes = sorted({max(1, min(n, SAMPLE_SEQUENCES) // part) for part in (RATIO, 1)})
-    _iterations(_part(objective, sizes[0], regularizer), optimizer, theta, limit=2)  # whatever is done once
+    _iterations(_part(objective, sizes[0], regularizer), optimizer, theta, limit=2)  # one-off work
     expected = None
     for size in sizes:
         done, converged = _iterations(_part(objective, size, regularizer), optimizer, theta)
@@ -86,7 +86,7 @@ def _iterations(objective: Objective, optimizer: Optimizer, theta: Floats, limit
 
 
 def _iteration_seconds(objective: Objective, optimizer: Optimizer, theta: Floats) -> float:
-    """Return the seconds of an iteration on all data, without what is only done before the first if that is short."""
+    """Return the seconds of an iteration on all data, excluding one-off work if that is short."""
     state, seconds = optimizer.start(theta.copy()), np.inf
     for _ in range(2):
         started = perf_counter()

@@ -12,13 +12,13 @@ from ..features.index import BagStore
 from ..types import MISSING, NO_CANDIDATES, Batch, Ints, Offsets
 
 SAMPLE_SEQUENCES = 1000
-"""Sequences on which learning rates are tried."""
+"""Number of sequences for choosing learning rates."""
 
 
 class CandidateTable:
-    """The candidate sets `now` that gold labels below `MISSING` number, shared by all parts of a data set.
+    """The candidate sets `now` of gold labels below `MISSING`, shared by all parts of a data set.
 
-    Data sets hold only numbers, so that they can be cut and joined, and the sets may grow meanwhile.
+    Data sets contain only numbers, so they can be split and joined while the sets grow.
     """
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class CandidateTable:
 class Dataset(NamedTuple):
     """Encoded sequences with their labels.
 
-    gold (Ints): [T] labels, `MISSING` where unknown, lower numbers for candidate sets.
+    gold (Ints): [T] labels; `MISSING` if unknown, lower numbers for candidate sets.
     weights (NDArray): [N] weight of each sequence, float64.
-    table (CandidateTable | None): The same for all data sets that are joined.
-    groups (Offsets | None): [G + 1] sequences ``groups[g]:groups[g + 1]`` that online training takes together, such as
-        those of a document; None where each is taken alone.
+    table (CandidateTable | None): The same object for all joined data sets.
+    groups (Offsets | None): [G + 1] sequences ``groups[g]:groups[g + 1]`` that online training processes together, such
+        as those of a document; None to process each alone.
     """
 
     encoded: Encoded
@@ -52,7 +52,7 @@ class Dataset(NamedTuple):
         return self.n_sequences if self.groups is None else len(self.groups) - 1
 
     def members(self, groups: Offsets) -> tuple[Offsets, Offsets]:
-        """Return the sequences of some groups, and where each group begins among them [groups + 1]."""
+        """Return the sequences of some groups, and the start of each group among them [groups + 1]."""
         if self.groups is None:
             return groups, np.arange(len(groups) + 1)
         sizes = np.diff(self.groups)[groups]
@@ -61,7 +61,7 @@ class Dataset(NamedTuple):
 
     @property
     def store(self) -> BagStore:
-        """The bags of the ids, shared by data sets that can be joined."""
+        """The bags of the ids; data sets that share them can be joined."""
         return self.encoded.unigrams.store
 
     def take(self, sequences: Offsets) -> Dataset:
@@ -82,7 +82,7 @@ class Dataset(NamedTuple):
         return self.take(np.sort(np.random.default_rng(0).choice(self.n_sequences, size, replace=False)))
 
     def batch(self, first: int, last: int) -> Batch:
-        """Return the sequences first..last-1 as a loss sees them."""
+        """Return the sequences first..last-1 as the input of a loss."""
         offsets = self.encoded.offsets[first : last + 1]
         gold = self.gold[offsets[0] : offsets[-1]]
         candidates = NO_CANDIDATES if self.table is None else self.table.now
@@ -94,10 +94,10 @@ class Dataset(NamedTuple):
         return bool(self.gold.min(initial=0) < MISSING)
 
     def observed(self) -> Dataset:
-        """Return the data with further evidence of the features that may need weights for a label.
+        """Return the data with additional sequences for the features that may need weights for a label.
 
-        That is a sequence of one token for each label that a candidate set or an incorrect span speaks of: the labels
-        of a set or, where these are more than the others, the others.
+        There is a one-token sequence for each label of a candidate set or incorrect span: the labels in the set or, if
+        these are the majority, the labels outside it.
         """
         if self.table is None or not self.has_candidates:
             return self

@@ -1,10 +1,10 @@
-"""Augmented-loss training: a trained model learns further from several data sets, each with its own loss.
+"""Augmented-loss training: further training of a model on several data sets, each with its own loss.
 
 Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions", algorithm 1.
-Every data set is a term of one objective, and the averaged perceptron takes their examples in turns.  With gold labels,
-the loss is the perceptron's.  With costs of whole labellings, the inline ranker finds the cheapest of the k best
-labellings, y*; where the best one, y1, costs more, ``theta += rate * (Phi(y*) - Phi(y1))``.  Both predict as the model
-does, under the scheme's constraints and the tag dictionary.
+Every data set is a term of one objective, and the averaged perceptron alternates between their examples.  With gold
+labels, the loss is the perceptron's.  With costs of whole labellings, the inline ranker finds the cheapest of the k
+best labellings, y*.  If the best one, y1, costs more, then ``theta += rate * (Phi(y*) - Phi(y1))``.  Both predict like
+the model, under the scheme's constraints and the tag dictionary.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .objective import Objective
 from .terms import Term
 
 LabelCost = Callable[[Ints], float]
-"""The cost, 0 or more, of the label numbers [T] of a text."""
+"""The cost, 0 or more, of the label ids [T] of a text."""
 
 
 class TuningSet(NamedTuple):
     """A data set of M examples, the groups of `data` or its sequences, with gold labels or costs.
 
     costs (Sequence[LabelCost] | None): [M] cost of each example's labels; None for gold labels.
-    allowed (Bools | None): [T, L] labels that each token may have; None for all.
+    allowed (Bools | None): [T, L] allowed labels of each token; None for all.
     """
 
     name: str
@@ -60,13 +60,13 @@ def gold_set(name: str, data: Dataset) -> TuningSet:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train.
+    """Settings of the training.
 
-    schedule (Mapping[str, int]): Examples of a data set in each turn, by its name; 1 for sets without an entry.
-    k (int): Labellings among which the ranker chooses.
-    rate (float): Size of the steps; weights of a trained CRF are small, those of a perceptron count mistakes.
-    turns (int): Turns in a round; 0 for as many as lead through every data set at least once.
-    seed (int): Of the order of the examples.
+    schedule (Mapping[str, int]): Examples per turn, by the name of the data set; 1 for sets without an entry.
+    k (int): Number of best labellings that the ranker compares.
+    rate (float): Step size; the weights of a trained CRF are small compared with those of a perceptron.
+    turns (int): Turns per round; 0: until every data set has been used.
+    seed (int): Seed of the order of the examples.
     RAISES ConfigError: On a setting out of range.
     """
 
@@ -89,20 +89,20 @@ class Settings:
                 raise ConfigError(f"schedule: {name} = {repeats} must be at least 1; take the data set out instead.")
 
     def repeats_of(self, source: TuningSet) -> int:
-        """Return the examples of a data set in each turn."""
+        """Return the number of examples of a data set per turn."""
         return self.schedule.get(source.name, 1)
 
     def steps_of(self, sets: Sequence[TuningSet]) -> int:
-        """Return the examples of a round."""
+        """Return the number of examples per round."""
         turns = self.turns or max(-(-source.n_examples // self.repeats_of(source)) for source in sets)
         return turns * sum(map(self.repeats_of, sets))
 
 
 class SetReport(NamedTuple):
-    """What a round did with a data set.
+    """The report of a round on a data set.
 
     steps (int): Examples that changed the parameters.
-    cost (float): Mean cost of an example's labels as first predicted; wrong tokens, where there are gold labels.
+    cost (float): Mean cost of an example's labels before its update; the number of wrong tokens for gold labels.
     """
 
     name: str
@@ -123,10 +123,10 @@ def fine_tune(
     callback: Callable[[Progress, list[SetReport]], None] | None = None,
     watch: Callable[[], None] | None = None,
 ) -> FitResult:
-    """Train from a model's parameters, which stay as they are and may be the best ones by `evaluate`.
+    """Train from a model's parameters, which do not change and may be the best ones by `evaluate`.
 
     evaluate (Callable): Maps parameters to a score, higher is better.
-    patience (int): Rounds without a better score before stopping; 0 waits for ever.
+    patience (int): Rounds without a better score before stopping; 0: no limit.
     begin (Callable): Called before the first round, with the model's own score.
     callback, watch (Callable): Called after each round, and after each step.
     RAISES ConfigError: If there is no data set, or the schedule names an unknown one.
@@ -179,7 +179,7 @@ class TuningRun:
         self._optimizer.export(self._state, theta)
 
     def round(self) -> StepReport:
-        """Take the turns of a round; the report ends the run if no step changed anything, or it was the last round."""
+        """Run the turns of a round; the report ends the run if no step changed anything, or after the last round."""
         report = self._optimizer.iterate(self._objective, self._state)
         self._rounds += 1
         self.reports = [loss.report() for loss in self._losses]
@@ -216,7 +216,7 @@ class _SetLoss:
         value = Perceptron()(scores.constrained(self._constraints), batch, grad)
         if np.isfinite(value):
             return value
-        for part in grad:  # no step where gold labels break the constraints, as of an entity cut by a sentence's end
+        for part in grad:  # no step if gold labels break the constraints: an entity crosses sentences
             part.fill(0)
         return 0.0
 
@@ -241,7 +241,7 @@ class _SetLoss:
 
 
 def _cheapest(labellings: Ints, cost_of: LabelCost) -> tuple[Ints, float]:
-    """Return the first of the labellings [k, T] that cost least, and its cost."""
+    """Return the first labelling with the lowest cost among [k, T], and its cost."""
     chosen, lowest = labellings[0], np.inf
     for labels in labellings:
         cost = cost_of(labels)
@@ -253,7 +253,7 @@ def _cheapest(labellings: Ints, cost_of: LabelCost) -> tuple[Ints, float]:
 
 
 def k_best(scores: Scores, offsets: Offsets, k: int) -> Ints:
-    """Return the best labellings [up to k, T] of some sequences together, without those that minus infinity forbids."""
+    """Return the best labellings [up to k, T] of some sequences together, without forbidden ones."""
     n = len(offsets) - 1
     labels, values = np.empty((k, len(scores.emissions)), np.int32), np.empty((k, n))
     exact = Scores(*(array.astype(np.float64) for array in scores))

@@ -1,4 +1,4 @@
-"""The training loop outside spaCy: iterate, evaluate, keep the best, stop in time; a callback sees every `Progress`."""
+"""The training loop outside spaCy: iterate, evaluate, keep the best parameters; a callback gets every `Progress`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Progress(NamedTuple):
     """State of a run after an iteration.
 
     iteration (int): Iterations so far, from 1.
-    seconds (float): Wall time since the start, evaluation included.
-    score (float | None): Development score, higher is better; None where it was not computed.
+    seconds (float): Wall time since the start, including evaluation.
+    score (float | None): Development score, higher is better; None if it was not computed.
     best (bool): Whether this is the best score so far.
-    active (int | None): Weights other than zero; None where no score was due.
+    active (int | None): Number of non-zero weights; None without an evaluation.
     """
 
     iteration: int
@@ -36,9 +36,9 @@ class Progress(NamedTuple):
 class FitResult(NamedTuple):
     """Outcome of a run.
 
-    best, last (Floats): [D] parameters with the best development score, if any was computed, and those at the end.
-    history (list[Progress]): One entry an iteration.
-    reason (str): Why the run ended.
+    best, last (Floats): [D] parameters with the best development score, if any was computed, and the final parameters.
+    history (list[Progress]): One entry per iteration.
+    reason (str): Reason for the end of the run.
     """
 
     best: Floats
@@ -48,7 +48,7 @@ class FitResult(NamedTuple):
 
     @property
     def best_score(self) -> float | None:
-        """The highest development score, None where none was computed."""
+        """The highest development score, None if none was computed."""
         scores = [progress.score for progress in self.history if progress.score is not None]
         return max(scores) if scores else None
 
@@ -66,8 +66,8 @@ def fit(
     """Train from `theta` until the optimizer converges, patience runs out, or Ctrl-C.
 
     evaluate (Callable): Maps parameters to a development score.
-    patience (int | None): Evaluations without improvement before stopping; 0 waits for ever, None stands for
-        `ONLINE_PATIENCE` with an online optimizer and 0 with another.
+    patience (int | None): Evaluations without improvement before stopping; 0: no limit; None: `ONLINE_PATIENCE` for an
+        online optimizer, else 0.
     After an interrupt the best parameters so far are returned.
     """
     if patience is None:
@@ -89,8 +89,8 @@ def repeat(
 ) -> FitResult:
     """Iterate until a report says `converged`, patience runs out, or Ctrl-C; keep the best parameters.
 
-    export (Callable): Writes the parameters to predict with to an array like theta [D].
-    score (float): That of theta itself, the best until another exceeds it.
+    export (Callable): Writes the parameters for prediction to an array like theta [D].
+    score (float): Score of theta itself, the best one until another exceeds it.
     The other arguments are those of `fit`.
     """
     run = _Run(export, theta, evaluate, evaluate_every, patience, score)

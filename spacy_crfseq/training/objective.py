@@ -2,8 +2,8 @@
 
     objective(theta) = sum over terms of weight * loss(scores(theta), data) + penalty(theta)
 
-Batch optimizers use value and gradient on all data, online ones mini-batches of the terms in turns, index-wise ones the
-tokens of each feature.
+Batch optimizers use value and gradient on all data, online optimizers alternating mini-batches of the terms, index-wise
+optimizers the tokens of each feature.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Objective:
     """Implements `types.OnlineObjective` and `types.IndexedObjective`.
 
     terms (Sequence[Term]): Data sets with their losses, at least one.
-    n_total (int): Sequences of the whole training set, where the terms' data are a part of it.
-    n_threads (int): Threads of passes over all data, 0 for one a core.
-    dictionary (TagDictionary | None): Restricts the labels of the words that ``data.encoded.words`` numbers.  A gold
-        label that it forbids is allowed at its token, so that no loss is infinite.
-    turns (int): Turns of the terms in one pass of `minibatches`; 0 for as many as lead through every data set.
+    n_total (int): Number of sequences in the whole training set, if the terms' data are a part of it.
+    n_threads (int): Threads of passes over all data; 0: one per core.
+    dictionary (TagDictionary | None): Restricts the labels of the words in ``data.encoded.words``.  Gold labels are
+        always allowed at their token, so that no loss is infinite.
+    turns (int): Turns of the terms in one pass of `minibatches`; 0: until every data set has been used.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Objective:
         """Return the objective with another penalty, and another loss of all terms if one is given."""
         other = copy(self)
         other.regularizer, other._streams = regularizer.over(self.blocks), None
-        if loss is None:  # both share what is prepared for passes over the data
+        if loss is None:  # both share the preparation for passes over the data
             other._passes = self._passes
         else:
             other.terms = [term._replace(loss=loss) for term in self.terms]
@@ -73,12 +73,12 @@ class Objective:
 
     @property
     def n_sequences(self) -> int:
-        """Sequences in the data at hand."""
+        """Number of sequences in the current data."""
         return sum(term.data.n_sequences for term in self.terms)
 
     @property
     def n_total(self) -> int:
-        """Sequences in the whole training set."""
+        """Number of sequences in the whole training set."""
         return max(self._n_total, self.n_sequences)
 
     # For batch methods
@@ -93,7 +93,7 @@ class Objective:
         pieces = threads.parts(len(theta), self.n_threads)
         threads.run([partial(grad[piece].fill, 0) for piece in pieces])
         loss = sum(run(theta, grad) for run in self._passes)
-        if self.regularizer.strengths is None:  # perhaps not a sum over weights
+        if self.regularizer.strengths is None:  # the penalty may not be a sum over weights
             pieces = [slice(0, len(theta))]
 
         def penalise(piece: slice) -> float:
@@ -108,15 +108,15 @@ class Objective:
 
     @property
     def turns(self) -> int:
-        """Turns that lead through every data set at least once, in mini-batches of one sequence or group."""
+        """Number of turns that use every data set at least once, in mini-batches of one sequence or group."""
         return max(-(-term.data.n_groups // term.repeats) for term in self.terms)
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
         """Yield mini-batches of `size` sequences, or groups of sequences, shuffled by `rng`.
 
-        A single term gives all its sequences once.  Several terms take turns, with ``term.repeats`` mini-batches each
-        (Hall, McDonald & Petrov 2011, algorithm 1); a data set that ends begins again in a new order, and the next call
-        continues where this one ended.
+        A single term yields all its sequences once.  Several terms alternate, with ``term.repeats`` mini-batches each
+        (Hall, McDonald & Petrov 2011, algorithm 1).  A data set that is used up starts again in a new order, and the
+        next call continues after the last mini-batch.
         """
         if len(self.terms) == 1 and not self._turns:
             yield from self.terms[0].batches(self.potential.batches(), self._mask, size, rng)
@@ -145,7 +145,7 @@ class Objective:
         scaled = _Scaled(self.regularizer, sampled / max(1, self.n_total))
         return Objective(self.potential, terms, scaled, dictionary=self.dictionary)
 
-    # For index-wise methods, which compute scores themselves, of one data set under a linear potential
+    # For index-wise methods, which compute the scores of one data set under a linear potential themselves
 
     @property
     def layout(self) -> Layout:
@@ -179,12 +179,12 @@ class Objective:
 
     @property
     def batch(self) -> Batch:
-        """All sequences of the data at hand."""
+        """All sequences of the current data."""
         return self.data.batch(0, self.data.n_sequences)
 
     @property
     def allowed(self) -> Bools | None:
-        """Labels that each token may have [T, L], gold ones included; None for all."""
+        """The labels that each token may have [T, L], including gold labels; None for all."""
         words = self.data.encoded.words
         if self.dictionary is None or words is None:
             return None
@@ -192,7 +192,7 @@ class Objective:
 
     @property
     def trainable(self) -> Bools:
-        """Which scores that all positions share are learnt."""
+        """Which of the shared scores are learned."""
         return self.layout.trainable()
 
     def occurrences(self, block: int) -> Occurrences:

@@ -1,7 +1,7 @@
 """Feature selection: fewer weights by mutual information before training, or by their size after it.
 
 Sokolovska (2010), "Contributions to the estimation of probabilistic discriminative models", section 6.2.1.  A feature
-is a weight.  Features keep their numbers, so that one data set serves a layout and all its selections::
+is a weight.  Features keep their ids, so one data set works with a layout and all its selections::
 
     small = most_informative(layout, data, 10_000)               # train on Objective(Linear(small), ...)
     small, start = thresholded(layout, theta, 0.1)               # start [D] is the model; train it for re-estimation
@@ -22,13 +22,13 @@ from .dataset import Dataset
 from .terms import FullPass
 
 _BLOCK_WEIGHTS = 1 << 18
-"""Weights that are processed at a time, which bounds temporary arrays."""
+"""Number of weights processed at a time, to limit the size of temporary arrays."""
 
 
 class Counts(NamedTuple):
-    """How often feature and label (or label pair) of each weight of a block occur [size], alone and together.
+    """Counts of the feature and the label (or label pair) of each weight of a block [size], alone and together.
 
-    total (float): Labelled tokens; for label pairs, those with a labelled one before them.  Sequences are weighted.
+    total (float): Number of labelled tokens; for label pairs, of those after a labelled token.  Sequences are weighted.
     """
 
     both: NDArray[np.float64]
@@ -41,7 +41,7 @@ def thresholded(layout: Layout, theta: Floats, threshold: float) -> tuple[Layout
     """Return layout and parameters without the weights of absolute value up to `threshold`.
 
     Training from there re-estimates the others (thesis, tables 6.1 and 6.3).  Such transitions, start and end scores
-    become zero, and such transitions are not learnt any more.
+    become zero, and such transitions are no longer learned.
     """
     kept = np.abs(theta) > threshold
     return layout.restricted(kept), layout.move(theta, kept)
@@ -50,7 +50,7 @@ def thresholded(layout: Layout, theta: Floats, threshold: float) -> tuple[Layout
 def most_informative(layout: Layout, data: Dataset, size: int, n_threads: int = 1) -> Layout:
     """Return a layout with the `size` weights of both blocks of highest mutual information, ties in layout order.
 
-    Transitions, start and end scores stay as they are.
+    Transitions, start and end scores do not change.
     """
     counts = count_features(layout, data, n_threads)
     information = np.concatenate([mutual_information(block) for block in counts])
@@ -83,7 +83,7 @@ def _information(
     total = np.zeros_like(both)
     for joint, one, other in cells:
         independent = one * other
-        real = (joint > 0) & (independent > 0)  # what never happens adds nothing
+        real = (joint > 0) & (independent > 0)  # events that never happen add nothing
         total[real] += joint[real] * np.log(joint[real] / independent[real])
     return total
 

@@ -1,4 +1,4 @@
-"""Terms of an objective: data sets, each with a loss, which full passes or mini-batches evaluate."""
+"""Terms of an objective: data sets with a loss, evaluated by full passes or mini-batches."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..types import Batch, Floats, Ints, Loss, RowGradient
 from .dataset import Dataset
 
 LOADED = 2048
-"""Sequences, or groups of them, that are prepared at a time in online training."""
+"""Number of sequences, or groups, that online training prepares at a time."""
 
 
 class Term(NamedTuple):
     """A data set with its loss, times a weight.
 
     weight (float): Factor of the loss, multiplied into the weights of sequences.
-    repeats (int): Mini-batches of the term in each turn, where an objective has several terms.
+    repeats (int): Mini-batches of the term per turn, if an objective has several terms.
     name (str): For reports.
-    sample (Dataset | None): Data on which learning rates are tried; a part of `data` if None.
+    sample (Dataset | None): Data for choosing learning rates; a part of `data` if None.
     """
 
     data: Dataset
@@ -35,7 +35,7 @@ class Term(NamedTuple):
     sample: Dataset | None = None
 
     def weighted(self) -> Term:
-        """Return the same term with its weight in the weights of its sequences."""
+        """Return the same term with its weight multiplied into the weights of its sequences."""
         if self.weight == 1:
             return self
         samples = [data and data._replace(weights=self.weight * data.weights) for data in (self.data, self.sample)]
@@ -44,7 +44,7 @@ class Term(NamedTuple):
     def batches(
         self, plan: Batches, mask: EmissionMask | None, size: int, rng: np.random.Generator | None
     ) -> Iterator[MiniBatch]:
-        """Yield all sequences once, or all groups of them, `size` at a time and shuffled by `rng`."""
+        """Yield all sequences, or all groups, once, `size` at a time and shuffled by `rng`."""
         n = self.data.n_groups
         order = np.arange(n) if rng is None else rng.permutation(n)
         block = max(1, LOADED // size) * size
@@ -63,10 +63,11 @@ class Term(NamedTuple):
 
 
 class FullPass:
-    """A function from parameters to the loss of a data set and its gradient; the scores of a few parts exist at a time.
+    """A function from parameters to the loss of a data set and its gradient; only the scores of a few parts exist at a
+    time.
 
-    Threads take different parts of a round; gradients are added in the order of the text, so that results are the same,
-    bit for bit, for the same number of threads.
+    Threads process different parts of a round.  Gradients are added in the order of the text, so results are identical
+    for the same number of threads.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class FullPass:
 class MiniBatch:
     """A few sequences of the text that `plan` has loaded; implements `types.OnlineBatch`.
 
-    words (Ints | None): [T] numbers of the words in the tag dictionary of `mask`, where there is one.
+    words (Ints | None): [T] indices of the words in the tag dictionary of `mask`, if there is one.
     """
 
     __slots__ = ("_batch", "_loss", "_mask", "_part", "_plan", "_words")

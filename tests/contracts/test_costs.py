@@ -232,7 +232,7 @@ def test_entity_agreement_leaves_unknown_tokens_out() -> None:
         (lambda: RequiredLabel(["VBS"]).check(["VB"], "plain"), "'VBS' is no label.*'VB'"),
         (lambda: Hamming(["X"]).check(["VB"], "plain"), "'X' is no label"),
         (lambda: F1().check(["VB"], "plain"), "predicts no spans"),
-        (lambda: EntityAgreement("ner").check(["O"], "IOB2"), "tags of a tagger"),
+        (lambda: EntityAgreement("ner").check(["O"], "IOB2"), "applies to taggers only"),
     ],
 )
 def test_settings_that_cannot_work(make: Callable[[], object], message: str) -> None:

@@ -79,7 +79,7 @@ def test_regular_expressions_are_functions_of_a_word(tmp_path: Path) -> None:
         ("U1:%x[0,2]", "there is no column 2: columns = ['word', 'tag'] names those from 0 to 1"),
         ("U1:%x[17,0]", "offset 17: offsets beyond 16 are not supported"),
         ("U1:%x[0,0]/%x[-99,1]", "offset -99"),
-        ('U1:%t[0,1,"a"]', "column 1 is 'tag', but regular expressions can look at the word only"),
+        ('U1:%t[0,1,"a"]', "column 1 is 'tag', but regular expressions apply to the word only"),
         ("V1:%x[0,0]", "begins with none of U"),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_template_that_cannot_be_used_is_refused_with_its_line(line: str, mess
 def test_other_refusals(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="columns: 'tga' is not known"):
         TemplateFile("template", ["word", "tga"])
-    with pytest.raises(FormatError, match="no template looks at the text"):
+    with pytest.raises(FormatError, match="no template uses the text"):
         read(tmp_path, "B\n", ["word"]).plans()
     with pytest.raises(FormatError, match="there is no column 1"):
         read(tmp_path, "U:%x[0,1]\n", ["word", "_"]).plans()

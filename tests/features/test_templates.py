@@ -36,7 +36,7 @@ BAD = {
     "LOWR[0]": "unknown attribute 'LOWR'. Did you mean 'LOWER'?",
     "lower[0]": "unknown attribute 'lower'",
     "LOWER[1..-1]": "is empty; write the smaller offset first",
-    "LOWER[-1..1]|TAG[0]": "cannot stand in a conjunction",
+    "LOWER[-1..1]|TAG[0]": "cannot be used in a conjunction",
     f"LOWER[{MAX_OFFSET + 1}]": f"offsets beyond {MAX_OFFSET}",
     f"LOWER[-{MAX_OFFSET + 1}..0]": f"offsets beyond {MAX_OFFSET}",
     17: "must be a string",

@@ -48,9 +48,9 @@ def test_lists_and_nothing() -> None:
         (["a", 3], "a list with 3 (int) in it"),
         ({"a": ["b", None]}, "a list under 'a' with None (NoneType) in it"),
         ({3: "a"}, "the key 3 (int); keys must be strings"),
-        ({"length": 7}, "'length' has the value 7, but features are there or are not"),
+        ({"length": 7}, "'length' has the value 7, but a feature is present or absent"),
         ({"share": 0.5}, "str(0.5)"),
-        ({"a": object}, "'a' has the value <class 'object'> (type), but must have a string"),
+        ({"a": object}, "'a' has the value <class 'object'> (type), but must be a string"),
     ],
 )
 def test_what_is_no_set_of_names_is_refused(returned: Any, message: str) -> None:
@@ -124,8 +124,8 @@ def nothing(sequence: Any, i: int) -> None:
 @pytest.mark.parametrize(
     ("templates", "functions", "token_functions", "message"),
     [
-        (["F[0]|LOWER[0]"], {}, {"F": nothing}, "cannot stand in a conjunction"),
-        (["F[0]|F[1]"], {}, {"F": nothing}, "cannot stand in a conjunction"),
+        (["F[0]|LOWER[0]"], {}, {"F": nothing}, "cannot be used in a conjunction"),
+        (["F[0]|F[1]"], {}, {"F": nothing}, "cannot be used in a conjunction"),
         (["LOWER[0]"], {}, {"F": nothing}, "Token functions ['F'] are in no template; add 'F[0]'"),
         (["LOWER[0]"], {}, {"LOWER": nothing}, "have the names of built-in attributes"),
         (["F[0]"], {"F": str.upper}, {"F": nothing}, "have the names of token functions"),

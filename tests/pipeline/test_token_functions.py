@@ -170,7 +170,7 @@ def test_columns_that_a_function_says_to_read() -> None:
         nlp
     ).doc_model.session.initial.encoded.unigrams.bags.any()  # no input, as long as nobody sets them
     tags.reads = ("TGA",)  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match=r"says that it reads 'TGA'. Did you mean 'TAG'"):
+    with pytest.raises(ConfigError, match=r"declares reading 'TGA'. Did you mean 'TAG'"):
         blank("crf_ner", features=features_of(tags))
 
 
@@ -184,7 +184,7 @@ def test_updates_reach_the_optimum_of_fit(features: dict[str, Any]) -> None:
 
 def test_what_cannot_be_read_is_told_with_function_and_word() -> None:
     nlp = blank("crf_ner", features=features_of(lambda sentence, i: {"length": len(sentence[i].text)}))
-    message = "Component 'crf_ner': Token function 'F' at the token 'Anna': 'length' has the value 4, but features"
+    message = "Component 'crf_ner': Token function 'F' at the token 'Anna': 'length' has the value 4, but a feature"
     with pytest.raises(DataError, match=re.escape(message)):
         initialize(nlp, examples(nlp))
     with pytest.raises(DataError, match="it returned 'Anna'"):
