@@ -75,8 +75,8 @@ def debug_data_cli(
     extrapolated from two samples; without scoring on dev.
 
     --cross-validate finds mistakes of annotators: places where a model that was trained on the other parts of the file
-    gives another annotation a much higher probability (Northcutt et al. 2021). About one in three of the first hundred
-    is a mistake in CoNLL-2002; the others are hard. It takes as long as K trainings.
+    gives another annotation a much higher probability (Northcutt et al. 2021). In Spanish CoNLL-2002, about a third of
+    the first fifty are mistakes, by our count; the others are hard cases. It takes as long as K trainings.
 
     \b
     Example:
