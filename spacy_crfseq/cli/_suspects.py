@@ -98,5 +98,5 @@ def _of_batch(
         example, start = batch[doc]
         words = [token.text for token in example.predicted]
         place = places[min(start + min(one.start, len(example.reference) - 1), len(places) - 1)]
-        spans = shown(one.gold, words), shown(one.predicted, words)
-        yield Suspect(place, context(words, one), *spans, p, q, one.end - one.start)
+        annotated, instead = shown(one.gold, words), shown(one.predicted, words)
+        yield Suspect(place, context(words, one), annotated, instead, p, q, one.end - one.start)

@@ -1,4 +1,4 @@
-"""``crfseq active``: rank raw texts by how much their labelling would teach a model, for an annotation tool.
+"""``crfseq active``: choose the texts whose annotation would teach a model most, for an annotation tool.
 
 Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling tasks".
 """
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ..pipeline.doc_posterior import DocPosterior, Scored
 
 BATCH = 128
+CANDIDATES = 10
+"""So many times the texts to keep are candidates where they are to differ from each other."""
 
 
 @crfseq_cli.command("active")
@@ -52,16 +54,23 @@ def active_cli(
     ] = "entropy",
     component: options.OneComponent = None,
     number: Annotated[int, options.number("Texts to keep")] = 100,
+    diversity: Annotated[
+        float, typer.Option(min=0, help="How much each text must differ from those chosen before; 0 for not at all")
+    ] = 0.0,
     nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
     output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
     code: options.Code = None,
 ) -> None:
     """Choose the texts whose annotation would teach the model most.
 
-    Writes them, the most useful first, as JSONL that annotation tools such as Prodigy read: text, tokens, predicted
-    spans with their probabilities as "score", and under "meta" the line of the text, the measure and its value.
-    Only token-entropy, a mean over tokens, does not favour long texts. Memory is bounded by -n. Ctrl-C writes the best
-    so far.
+    Writes them, the most useful first, as JSONL that Prodigy and doccano import (for Label Studio, as a JSON array):
+    text, tokens, predicted spans with their probabilities as "score", and under "meta" the line of the text, the
+    measure and its value. 'fit', 'evaluate', 'debug-data' and 'convert' read what these tools export.
+
+    Only token-entropy, a mean over tokens, does not favour long texts. --diversity D avoids near duplicates: of ten
+    times -n candidates it takes the largest value * (1 - similarity)^D, one after another, where the similarity is the
+    largest cosine with the words of a text chosen before (maximal marginal relevance, Carbonell & Goldstein 1998).
+    Memory is bounded by -n. Ctrl-C writes the best so far.
 
     \b
     Example:
@@ -70,7 +79,9 @@ def active_cli(
     """
     with reported_errors(code=code):
         check_output_file(output, texts)
-        chosen = active(model, texts, format_, by=by, component=component, number=number, nbest=nbest)
+        chosen = active(
+            model, texts, format_, by=by, component=component, number=number, nbest=nbest, diversity=diversity
+        )
         lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
         if output == STDOUT:
             sys.stdout.write(lines)
@@ -99,16 +110,18 @@ def active(
     component: str | None = None,
     number: int = 100,
     nbest: int = 10,
+    diversity: float = 0.0,
 ) -> Chosen:
     """Return the texts of a file that a component is least sure about.
 
+    diversity (float): The weight of `evaluation.active.diverse`.
     RAISES CrfError: If there is no such measure or component, it has no probabilities, or the file cannot be read.
     """
     if by not in MEASURES:
         raise ConfigError(f"--by {by}: unknown measure. {suggest(by, MEASURES)}")
     nlp = spacy.load(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    best = Best(number)
+    best = Best(CANDIDATES * number if diversity else number)
     interrupted = False
     try:
         with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
@@ -117,20 +130,26 @@ def active(
                 answers = pipe.posterior(docs, preset=True)
                 values = MEASURES[by](answers, nbest)
 
-                def tasks() -> list[dict[str, Any]]:
+                def make() -> list[tuple[dict[str, Any], NDArray[np.uint64]]]:
                     metas = [
                         {**text.meta, "score": value, "measure": by, "line": text.line}
                         for text, value in zip(batch, values.tolist(), strict=True)  # noqa: B023
                     ]
-                    return list(map(task_of, docs, answers.spans(), metas))  # noqa: B023
+                    words = [np.asarray(doc.to_array("LOWER"), np.uint64) for doc in docs]  # noqa: B023
+                    return list(zip(map(task_of, docs, answers.spans(), metas), words, strict=True))  # noqa: B023
 
-                best.add(values, tasks)
+                best.add(values, make)
                 bar.update(len(batch))
     except KeyboardInterrupt:
         interrupted = True
     if not best.seen and not interrupted:
         raise DataError(f"{texts} holds no text.")
-    return Chosen(best.tasks(), best.seen, interrupted)
+    kept = best.items()
+    tasks = [task for _, (task, _) in kept]
+    if diversity and kept:
+        of_texts = [words for _, (_, words) in kept]
+        tasks = [tasks[i] for i in measures.diverse([value for value, _ in kept], of_texts, number, diversity)]
+    return Chosen(tasks, best.seen, interrupted)
 
 
 def _each(measure: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.float64]:
@@ -158,24 +177,24 @@ class Best:
     def __init__(self, size: int) -> None:
         self.seen = 0
         self._size = size
-        self._heap: list[tuple[float, int, dict[str, Any]]] = []
+        self._heap: list[tuple[float, int, Any]] = []
 
-    def add(self, values: NDArray[np.float64], tasks: Callable[[], Sequence[dict[str, Any]]]) -> None:
-        """Take in texts; `tasks` makes what is to be kept of them, and is called only if one of them is."""
-        made: Sequence[dict[str, Any]] | None = None
+    def add(self, values: NDArray[np.float64], make: Callable[[], Sequence[Any]]) -> None:
+        """Take in texts; `make` returns what is to be kept of each, and is called only if one of them is."""
+        made: Sequence[Any] | None = None
         for i, value in enumerate(values.tolist()):
             entry = value, -self.seen - i
             if len(self._heap) >= self._size and entry < self._heap[0][:2]:
                 continue
-            made = tasks() if made is None else made
+            made = make() if made is None else made
             heapq.heappush(self._heap, (*entry, made[i]))
             if len(self._heap) > self._size:
                 heapq.heappop(self._heap)
         self.seen += len(values)
 
-    def tasks(self) -> list[dict[str, Any]]:
-        """Return what was kept, the largest values first."""
-        return [task for *_, task in sorted(self._heap, reverse=True)]
+    def items(self) -> list[tuple[float, Any]]:
+        """Return values and what was kept, the largest values first."""
+        return [(value, item) for value, _, item in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
 
 
 def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str, Any]:

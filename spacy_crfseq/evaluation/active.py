@@ -1,9 +1,12 @@
-"""Measures of a model's doubt for active learning, larger where there is more to learn; entropies are in nats.
+"""Active learning: measures of a model's doubt, larger where there is more to learn, and a choice of different texts.
 
-Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling tasks", section 3.1.
+Entropies are in nats.  Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling
+tasks", section 3.1.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,3 +44,33 @@ def list_entropy(log_probabilities: ArrayLike) -> float:
     p = np.exp(logs - logs.max())
     p /= p.sum()
     return float(token_entropies(p[None])[0])
+
+
+def diverse(values: ArrayLike, words: Sequence[NDArray[np.uint64]], number: int, weight: float) -> list[int]:
+    """Return texts of large values that differ from each other, in the order of their choice.
+
+    Each next text has the largest ``value * (1 - similarity) ** weight``, where the similarity is the largest cosine
+    with a text chosen before.  That is maximal marginal relevance (Carbonell & Goldstein 1998) as a product, which
+    needs no common scale, in the place of the sum.  The time grows with `number` times the words of all texts.
+
+    values: [N] measures, at least 0.
+    words: [N] hashes of the words of each text, not empty; in the cosine they count by their rarity among the texts.
+    weight: 0 looks at the values only.
+    """
+    bags = [np.unique(of_text) for of_text in words]
+    sizes = np.array([len(bag) for bag in bags])
+    _, columns, counts = np.unique(np.concatenate(bags), return_inverse=True, return_counts=True)
+    starts, rarity = np.cumsum(sizes) - sizes, np.log1p(len(bags) / counts)[columns]
+    rarity /= np.repeat(np.sqrt(np.add.reduceat(rarity**2, starts)), sizes)
+    left, nearest, chosen = np.maximum(np.asarray(values, np.float64), 0), np.zeros(len(bags)), list[int]()
+    row = np.zeros(len(counts))
+    for _ in range(min(number, len(bags))):
+        gains = left * (1 - nearest) ** weight
+        gains[chosen] = -1
+        best = int(np.argmax(gains))
+        chosen.append(best)
+        here = slice(starts[best], starts[best] + sizes[best])
+        row[columns[here]] = rarity[here]
+        nearest = np.clip(np.maximum(nearest, np.add.reduceat(row[columns] * rarity, starts)), 0, 1)
+        row[columns[here]] = 0
+    return chosen

@@ -127,6 +127,7 @@ def test_mistakes_are_shown_with_their_lines(run: Run, configure: Any, corpus: C
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner")
     asked = ["--config", config, "--no-cost --cross-validate 2 -n 30", "-d", corpus.dev]
     shown = worked(run("debug-data", path, *asked), "crf_tagger: annotation to look at").stdout
-    assert re.search(rf":{at + 1}: annotated \[Ada LOC\] \([\d.e-]+\), predicted \[Ada PER\] \(\d\.\d+\)\n    Ada ", shown)
+    said = rf":{at + 1}: annotated \[Ada LOC\] \([\d.e-]+\), predicted \[Ada PER\] \(\d\.\d+\)\n    Ada "
+    assert re.search(said, shown)
     assert "2 trainings" in shown
     refused(run("debug-data", path, "--format conll2003 --cross-validate 3"), "give --config FILE")
