@@ -23,7 +23,6 @@ from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
-from ..training.folds import folds
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
@@ -378,6 +377,8 @@ def each_fold(
     document depend on nothing else.
     RAISES CrfError: If there cannot be k folds, or a component has been trained before.
     """
+    from ..training.folds import folds
+
     if setup.resumed:
         what = ", ".join(map(repr, sorted(setup.resumed)))
         raise ConfigError(f"--cross-validate trains from zero, but {what} comes from a trained pipeline (source).")
