@@ -49,20 +49,11 @@ _SEE = "Use 'python -m spacy train' for pipelines with other trainable component
 def fit_cli(
     ctx: typer.Context,
     config_path: options.Config,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for model-best, model-last and log.jsonl")
-    ] = None,
+    output: Annotated[Path | None, options.output("Folder for model-best, model-last and log.jsonl")] = None,
     code: options.Code = None,
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
-    cross_validate: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            help="First train K models, each on all but a K-th of the training corpus, and score "
-            "them on the rest; without --output, that is all",
-        ),
-    ] = None,
+    cross_validate: Annotated[int | None, typer.Option(metavar="K", help="First score K folds of the corpus")] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Train the CRF components of a config.
@@ -70,9 +61,10 @@ def fit_cli(
     Takes the configs of 'spacy train', with the same overrides, and writes the same folders; but works on the whole
     encoded corpus instead of spaCy's batches, which is several times faster. Ctrl-C stops and saves the best so far.
 
-    --cross-validate K prints scores for each fold, their mean and standard deviation. Folds are of whole documents (as
-    the corpus reader makes them), drawn with [training] seed; copies of a text share one. The dev corpus, if any, only
-    decides when training stops. The models of the folds are not saved; --output saves one trained on the whole corpus.
+    --cross-validate K trains K models, each on all but a K-th of the training corpus, and prints their scores on the
+    rest, with mean and standard deviation. Folds are of whole documents (as the corpus reader makes them), drawn with
+    [training] seed; copies of a text share one. The dev corpus, if any, only decides when training stops. The K models
+    are not saved; with --output, one trained on the whole corpus is.
 
     \b
     Example:
@@ -341,12 +333,10 @@ class Trainer(Walk):
 
 
 class Fold(NamedTuple):
-    """What came of a fold.
+    """A pipeline, trained on the other folds until the next comes, and the documents of this one.
 
-    setup (Setup): The pipeline, trained on the other folds; the next fold changes it.
-    held_out (list[Example]): Fresh examples of the documents that it was not trained on.
-    numbers (Offsets): The numbers of these documents in the corpus.
-    scores (dict): Of the pipeline on them, if they were asked for.
+    held_out, numbers: Fresh examples of the documents, and their numbers in the corpus.
+    scores: Of the pipeline on them, if they were asked for.
     """
 
     setup: Setup
@@ -401,9 +391,8 @@ def each_fold(
         walk.run()
         if walk.interrupted:
             return
-        held_out = _fresh(examples, held)
         scores = setup.nlp.evaluate(_fresh(examples, held)) if scored else {}
-        yield Fold(fold, held_out, held, len(examples), scores, perf_counter() - started)
+        yield Fold(fold, _fresh(examples, held), held, len(examples), scores, perf_counter() - started)
 
 
 def can_share(setup: Setup) -> bool:
