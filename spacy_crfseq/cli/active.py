@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 BATCH = 128
 CANDIDATES = 10
-"""So many times the texts to keep are candidates where they are to differ from each other."""
+"""With --diversity, this many times the texts to keep are candidates."""
 
 
 @crfseq_cli.command("active")
@@ -55,9 +55,9 @@ def active_cli(
     component: options.OneComponent = None,
     number: Annotated[int, options.number("Texts to keep")] = 100,
     diversity: Annotated[
-        float, typer.Option(min=0, help="How much each text must differ from those chosen before; 0 for not at all")
+        float, typer.Option(min=0, help="How strongly to avoid texts that resemble those chosen before; 0 is off")
     ] = 0.0,
-    nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
+    nbest: Annotated[int, typer.Option(min=2, help="Number of labellings for nbest-entropy")] = 10,
     output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
     code: options.Code = None,
 ) -> None:
@@ -67,10 +67,10 @@ def active_cli(
     text, tokens, predicted spans with their probabilities as "score", and under "meta" the line of the text, the
     measure and its value. 'fit', 'evaluate', 'debug-data' and 'convert' read what these tools export.
 
-    Only token-entropy, a mean over tokens, does not favour long texts. --diversity D avoids near duplicates: of ten
-    times -n candidates it takes the largest value * (1 - similarity)^D, one after another, where the similarity is the
-    largest cosine with the words of a text chosen before (maximal marginal relevance, Carbonell & Goldstein 1998).
-    Memory is bounded by -n. Ctrl-C writes the best so far.
+    Only token-entropy, a mean over tokens, does not favour long texts. --diversity D avoids near duplicates: out of
+    ten times -n candidates, it repeatedly takes the text with the largest value * (1 - similarity)^D, where similarity
+    is the largest cosine between its words and those of a text already chosen (maximal marginal relevance, Carbonell &
+    Goldstein 1998). 1 is a good start. Memory use depends on -n only. Ctrl-C writes the best texts so far.
 
     \b
     Example:
@@ -94,7 +94,7 @@ def active_cli(
 
 
 class Chosen(NamedTuple):
-    """Tasks, the most useful text first; how many texts were seen; whether an interrupt ended the search early."""
+    """The tasks, most useful text first; the number of texts seen; whether Ctrl-C ended the search early."""
 
     tasks: list[dict[str, Any]]
     seen: int
@@ -112,10 +112,10 @@ def active(
     nbest: int = 10,
     diversity: float = 0.0,
 ) -> Chosen:
-    """Return the texts of a file that a component is least sure about.
+    """Return the texts of a file that a component is least certain about.
 
     diversity (float): The weight of `evaluation.active.diverse`.
-    RAISES CrfError: If there is no such measure or component, it has no probabilities, or the file cannot be read.
+    RAISES CrfError: On an unknown measure or component, one without probabilities, or a file that cannot be read.
     """
     if by not in MEASURES:
         raise ConfigError(f"--by {by}: unknown measure. {suggest(by, MEASURES)}")
@@ -168,11 +168,11 @@ MEASURES: Mapping[str, Callable[[DocPosterior, int], NDArray[np.float64]]] = {
     "total-token-entropy": lambda answers, _: _each(lambda p: measures.token_entropies(p).sum(), answers.marginals()),
     "nbest-entropy": lambda answers, nbest: _each(measures.list_entropy, _logs(answers, nbest)),
 }
-"""Functions from answers and the length of an N-best list to a value for each Doc, larger where it would teach more."""
+"""Each maps a posterior and the length of an N-best list to a value per Doc: the larger, the more useful the text."""
 
 
 class Best:
-    """The texts of the largest values so far; of equal ones, the first."""
+    """Keeps the texts with the largest values so far; among equal ones, the first."""
 
     def __init__(self, size: int) -> None:
         self.seen = 0
@@ -180,7 +180,7 @@ class Best:
         self._heap: list[tuple[float, int, Any]] = []
 
     def add(self, values: NDArray[np.float64], make: Callable[[], Sequence[Any]]) -> None:
-        """Take in texts; `make` returns what is to be kept of each, and is called only if one of them is."""
+        """Add texts; `make` returns what to keep of each, and is only called if one of them is kept."""
         made: Sequence[Any] | None = None
         for i, value in enumerate(values.tolist()):
             entry = value, -self.seen - i
@@ -193,12 +193,12 @@ class Best:
         self.seen += len(values)
 
     def items(self) -> list[tuple[float, Any]]:
-        """Return values and what was kept, the largest values first."""
+        """Return the values and what was kept for them, largest value first."""
         return [(value, item) for value, _, item in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
 
 
 def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str, Any]:
-    """Return a text with its spans as Prodigy reads them, where "token_end" is the number of the last token."""
+    """Return a text and its spans in Prodigy's format, in which "token_end" is the index of the last token."""
     tokens = [
         {"text": t.text, "start": t.idx, "end": t.idx + len(t), "id": t.i, "ws": bool(t.whitespace_)} for t in doc
     ]

@@ -1,4 +1,4 @@
-"""Active learning: measures of a model's doubt, larger where there is more to learn, and a choice of different texts.
+"""Active learning: measures of how uncertain a model is about a text, and a choice of texts that differ.
 
 Entropies are in nats.  Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling
 tasks", section 3.1.
@@ -23,7 +23,7 @@ def least_confidence(log_probability: ArrayLike) -> Values:
 def margin(log_probabilities: ArrayLike) -> float:
     """Return 1 - (P(y1) - P(y2)) of the two best labellings (Scheffer et al. 2001).
 
-    log_probabilities: [k] of the most probable labellings, best first; one where there is no other.
+    log_probabilities: [k] of the most probable labellings, best first; k is 1 if there is only one labelling.
     """
     best = np.exp(np.asarray(log_probabilities, np.float64)[:2])
     return float(1 - best[0] + best[1:].sum())
@@ -39,7 +39,7 @@ def token_entropies(marginals: ArrayLike) -> Values:
 
 
 def list_entropy(log_probabilities: ArrayLike) -> float:
-    """Return the entropy of the most probable labellings [k] as if there were no others (N-best sequence entropy)."""
+    """Return the entropy of the k most probable labellings, renormalised to sum to one (N-best sequence entropy)."""
     logs = np.asarray(log_probabilities, np.float64)
     p = np.exp(logs - logs.max())
     p /= p.sum()
@@ -49,13 +49,14 @@ def list_entropy(log_probabilities: ArrayLike) -> float:
 def diverse(values: ArrayLike, words: Sequence[NDArray[np.uint64]], number: int, weight: float) -> list[int]:
     """Return texts of large values that differ from each other, in the order of their choice.
 
-    Each next text has the largest ``value * (1 - similarity) ** weight``, where the similarity is the largest cosine
-    with a text chosen before.  That is maximal marginal relevance (Carbonell & Goldstein 1998) as a product, which
-    needs no common scale, in the place of the sum.  The time grows with `number` times the words of all texts.
+    Each step takes the text with the largest ``value * (1 - similarity) ** weight``, where similarity is the largest
+    cosine with a text already chosen.  This is maximal marginal relevance (Carbonell & Goldstein 1998) with a product
+    instead of a sum, so that values need no common scale.  Time is proportional to `number` times the words of all
+    texts.
 
     values: [N] measures, at least 0.
-    words: [N] hashes of the words of each text, not empty; in the cosine they count by their rarity among the texts.
-    weight: 0 looks at the values only.
+    words: [N] hashes of the words of each text, not empty; the cosine weights them by inverse document frequency.
+    weight: 0 ignores similarity.
     """
     bags = [np.unique(of_text) for of_text in words]
     sizes = np.array([len(bag) for bag in bags])
