@@ -67,7 +67,7 @@ def find_suspects(
                         found.setdefault(name, []).extend(_of_fold(setup.to_train[name], fold.held_out, at, places))
                     for _, example in numbered if name in setup.training["annotating_components"] else ():
                         example.predicted = pipe(example.predicted)
-    counts = {name: sum(one.margin > 0 for one in suspects) for name, suspects in found.items()}
+    counts = {name: sum(one.log_odds > 0 for one in suspects) for name, suspects in found.items()}
     return Suspects({name: worst(all_, number) for name, all_ in found.items()}, counts, done, perf_counter() - started)
 
 
@@ -98,4 +98,5 @@ def _of_batch(
         example, start = batch[doc]
         words = [token.text for token in example.predicted]
         place = places[min(start + min(one.start, len(example.reference) - 1), len(places) - 1)]
-        yield Suspect(place, context(words, one), shown(one.gold, words), shown(one.predicted, words), p, q)
+        annotated, instead = shown(one.gold, words), shown(one.predicted, words)
+        yield Suspect(place, context(words, one), annotated, instead, p, q, one.end - one.start)

@@ -1,4 +1,4 @@
-"""``crfseq active``: rank raw texts by how much their labelling would teach a model, for an annotation tool.
+"""``crfseq active``: choose the texts whose annotation would teach a model most, for an annotation tool.
 
 Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling tasks".
 """
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ..pipeline.doc_posterior import DocPosterior, Scored
 
 BATCH = 128
+CANDIDATES = 10
+"""With --diversity, this many times the texts to keep are candidates."""
 
 
 @crfseq_cli.command("active")
@@ -51,17 +53,24 @@ def active_cli(
     ] = "entropy",
     component: options.OneComponent = None,
     number: Annotated[int, options.number("Texts to keep")] = 100,
-    nbest: Annotated[int, typer.Option(min=2, help="Labellings that nbest-entropy looks at")] = 10,
+    diversity: Annotated[
+        float, typer.Option(min=0, help="How strongly to avoid texts that resemble those chosen before; 0 is off")
+    ] = 0.0,
+    nbest: Annotated[int, typer.Option(min=2, help="Number of labellings for nbest-entropy")] = 10,
     output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
     force: options.Force = False,
     code: options.Code = None,
 ) -> None:
     """Choose the texts whose annotation would teach the model most.
 
-    Writes them, the most useful first, as JSONL that annotation tools such as Prodigy read: text, tokens, predicted
-    spans with their probabilities as "score", and under "meta" the line of the text, the measure and its value.
-    Only token-entropy, a mean over tokens, does not favour long texts. Memory is bounded by -n. Ctrl-C writes the best
-    so far.
+    Writes them, the most useful first, as JSONL that Prodigy and doccano import (for Label Studio, as a JSON array):
+    text, tokens, predicted spans with their probabilities as "score", and under "meta" the line of the text, the
+    measure and its value. 'fit', 'evaluate', 'debug-data' and 'convert' read what these tools export.
+
+    Only token-entropy, a mean over tokens, does not favour long texts. --diversity D avoids near duplicates: out of
+    ten times -n candidates, it repeatedly takes the text with the largest value * (1 - similarity)^D, where similarity
+    is the largest cosine between its words and those of a text already chosen (maximal marginal relevance, Carbonell &
+    Goldstein 1998). 1 is a good start. Memory use depends on -n only. Ctrl-C writes the best texts so far.
 
     \b
     Example:
@@ -70,7 +79,9 @@ def active_cli(
     """
     with reported_errors(code=code):
         check_output_file(output, texts, force=force)
-        chosen = active(model, texts, format_, by=by, component=component, number=number, nbest=nbest)
+        chosen = active(
+            model, texts, format_, by=by, component=component, number=number, nbest=nbest, diversity=diversity
+        )
         lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
         if output == STDOUT:
             sys.stdout.write(lines)
@@ -83,7 +94,7 @@ def active_cli(
 
 
 class Chosen(NamedTuple):
-    """Tasks, the most useful text first; how many texts were seen; whether an interrupt ended the search early."""
+    """The tasks, most useful text first; the number of texts seen; whether Ctrl-C ended the search early."""
 
     tasks: list[dict[str, Any]]
     seen: int
@@ -99,16 +110,18 @@ def active(
     component: str | None = None,
     number: int = 100,
     nbest: int = 10,
+    diversity: float = 0.0,
 ) -> Chosen:
-    """Return the texts of a file that a component is least sure about.
+    """Return the texts of a file that a component is least certain about.
 
-    RAISES CrfError: If there is no such measure or component, it has no probabilities, or the file cannot be read.
+    diversity (float): The weight of `evaluation.active.diverse`.
+    RAISES CrfError: On an unknown measure or component, one without probabilities, or a file that cannot be read.
     """
     if by not in MEASURES:
         raise ConfigError(f"--by {by}: unknown measure. {suggest(by, MEASURES)}")
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    best = Best(number)
+    best = Best(CANDIDATES * number if diversity else number)
     interrupted = False
     try:
         with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
@@ -117,20 +130,26 @@ def active(
                 answers = pipe.posterior(docs, preset=True)
                 values = MEASURES[by](answers, nbest)
 
-                def tasks() -> list[dict[str, Any]]:
+                def make() -> list[tuple[dict[str, Any], NDArray[np.uint64]]]:
                     metas = [
                         {**text.meta, "score": value, "measure": by, "line": text.line}
                         for text, value in zip(batch, values.tolist(), strict=True)  # noqa: B023
                     ]
-                    return list(map(task_of, docs, answers.spans(), metas))  # noqa: B023
+                    words = [np.asarray(doc.to_array("LOWER"), np.uint64) for doc in docs]  # noqa: B023
+                    return list(zip(map(task_of, docs, answers.spans(), metas), words, strict=True))  # noqa: B023
 
-                best.add(values, tasks)
+                best.add(values, make)
                 bar.update(len(batch))
     except KeyboardInterrupt:
         interrupted = True
     if not best.seen and not interrupted:
         raise DataError(f"{texts} holds no text.")
-    return Chosen(best.tasks(), best.seen, interrupted)
+    kept = best.items()
+    tasks = [task for _, (task, _) in kept]
+    if diversity and kept:
+        of_texts = [words for _, (_, words) in kept]
+        tasks = [tasks[i] for i in measures.diverse([value for value, _ in kept], of_texts, number, diversity)]
+    return Chosen(tasks, best.seen, interrupted)
 
 
 def _each(measure: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.float64]:
@@ -149,37 +168,37 @@ MEASURES: Mapping[str, Callable[[DocPosterior, int], NDArray[np.float64]]] = {
     "total-token-entropy": lambda answers, _: _each(lambda p: measures.token_entropies(p).sum(), answers.marginals()),
     "nbest-entropy": lambda answers, nbest: _each(measures.list_entropy, _logs(answers, nbest)),
 }
-"""Functions from answers and the length of an N-best list to a value for each Doc, larger where it would teach more."""
+"""Each maps a posterior and the length of an N-best list to a value per Doc: the larger, the more useful the text."""
 
 
 class Best:
-    """The texts of the largest values so far; of equal ones, the first."""
+    """Keeps the texts with the largest values so far; among equal ones, the first."""
 
     def __init__(self, size: int) -> None:
         self.seen = 0
         self._size = size
-        self._heap: list[tuple[float, int, dict[str, Any]]] = []
+        self._heap: list[tuple[float, int, Any]] = []
 
-    def add(self, values: NDArray[np.float64], tasks: Callable[[], Sequence[dict[str, Any]]]) -> None:
-        """Take in texts; `tasks` makes what is to be kept of them, and is called only if one of them is."""
-        made: Sequence[dict[str, Any]] | None = None
+    def add(self, values: NDArray[np.float64], make: Callable[[], Sequence[Any]]) -> None:
+        """Add texts; `make` returns what to keep of each, and is only called if one of them is kept."""
+        made: Sequence[Any] | None = None
         for i, value in enumerate(values.tolist()):
             entry = value, -self.seen - i
             if len(self._heap) >= self._size and entry < self._heap[0][:2]:
                 continue
-            made = tasks() if made is None else made
+            made = make() if made is None else made
             heapq.heappush(self._heap, (*entry, made[i]))
             if len(self._heap) > self._size:
                 heapq.heappop(self._heap)
         self.seen += len(values)
 
-    def tasks(self) -> list[dict[str, Any]]:
-        """Return what was kept, the largest values first."""
-        return [task for *_, task in sorted(self._heap, reverse=True)]
+    def items(self) -> list[tuple[float, Any]]:
+        """Return the values and what was kept for them, largest value first."""
+        return [(value, item) for value, _, item in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
 
 
 def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str, Any]:
-    """Return a text with its spans as Prodigy reads them, where "token_end" is the number of the last token."""
+    """Return a text and its spans in Prodigy's format, in which "token_end" is the index of the last token."""
     tokens = [
         {"text": t.text, "start": t.idx, "end": t.idx + len(t), "id": t.i, "ws": bool(t.whitespace_)} for t in doc
     ]

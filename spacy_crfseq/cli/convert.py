@@ -224,26 +224,23 @@ def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) ->
 def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
     import spacy
 
-    from ..pipeline.readers import (
-        create_annotation_reader,
-        create_conll_reader,
-        create_conllu_reader,
-        create_crfsuite_reader,
-    )
+    from ..pipeline import readers
 
     if settings.source == DOCBIN:
         raise ConfigError("--from spacy --to spacy would only copy the file.")
     if settings.source == "conllu":
-        reader: Reader = create_conllu_reader(source, [], settings.unit)
+        reader: Reader = readers.create_conllu_reader(source, [], settings.unit)
     elif settings.source == ANNOTATIONS.name:
-        reader = create_annotation_reader(source)
+        reader = readers.create_annotation_reader(source)
     elif settings.source == CRFSUITE:
         scheme = settings.from_scheme or "IOB2"
-        reader = create_crfsuite_reader(source, settings.labels, scheme, settings.word, CHUNKS_KEY, settings.on_invalid)
+        reader = readers.create_crfsuite_reader(
+            source, settings.labels, scheme, settings.word, CHUNKS_KEY, settings.on_invalid
+        )
     else:
         layout = settings.layout
         scheme, encoding = settings.from_scheme or layout.scheme, settings.encoding or layout.encoding
-        reader = create_conll_reader(
+        reader = readers.create_conll_reader(
             source, list(layout.columns), scheme, [], settings.unit, CHUNKS_KEY, settings.on_invalid, encoding
         )
     return (example.reference for example in reader(spacy.blank(settings.lang)))

@@ -21,7 +21,6 @@ from ..corpora.presets import ANNOTATIONS, DOCS
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..evaluation.corpus import KEPT, PLAIN, Part, count, overlap
 from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
-from ..pipeline.readers import tokenizer_of
 from ..pipeline.texts import load_docs
 from ..schemes import encode
 from . import _options as options
@@ -55,12 +54,7 @@ def debug_data_cli(
     scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
     cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
     cross_validate: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            help="With --config: train K models, each on all but a K-th of FILE, and list the "
-            "annotation of the rest that they contradict",
-        ),
+        int | None, typer.Option(metavar="K", help="With --config: list suspicious annotation, by K models")
     ] = None,
     number: Annotated[int, options.number("With --cross-validate: places to list for each component")] = 20,
     as_json: options.AsJson = False,
@@ -74,9 +68,11 @@ def debug_data_cli(
     The cost is that of 'crfseq fit' on this machine: two or three iterations are run on all data, and their number is
     extrapolated from two samples; without scoring on dev.
 
-    --cross-validate finds mistakes of annotators: places where a model that was trained on the other parts of the file
-    gives another annotation a much higher probability (Northcutt et al. 2021). About one in three of the first hundred
-    is a mistake in CoNLL-2002; the others are hard. It takes as long as K trainings.
+    --cross-validate finds mistakes of annotators: of K parts of the file, each is compared with the predictions of a
+    model trained on the others, and places are listed where it gives another annotation a much higher probability than
+    the one that is there (Northcutt et al. 2021). Of the first fifty, about half are
+    mistakes in English CoNLL-2003 and a third in Spanish CoNLL-2002, by our count; the others are hard cases. It takes
+    as long as K trainings.
 
     \b
     Example:
@@ -187,6 +183,8 @@ def _sentences(
         if layout.name == DOCBIN:
             yield from _of_docs(path, source.key, broken)
         elif layout.name == ANNOTATIONS.name:
+            from ..pipeline.readers import tokenizer_of
+
             nlp = util.load_model_from_config({"nlp": {**source.nlp, "pipeline": []}}, auto_fill=True)
             yield from read_annotations(path, tokenizer_of(nlp), notes, broken)
         elif layout.name == "conllu":

@@ -23,7 +23,6 @@ from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
-from ..training.folds import folds
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
@@ -50,21 +49,12 @@ _SEE = "Use 'python -m spacy train' for pipelines with other trainable component
 def fit_cli(
     ctx: typer.Context,
     config_path: options.Config,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for model-best, model-last and log.jsonl")
-    ] = None,
+    output: Annotated[Path | None, options.output("Folder for model-best, model-last and log.jsonl")] = None,
     code: options.Code = None,
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
     force: options.Force = False,
-    cross_validate: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            help="First train K models, each on all but a K-th of the training corpus, and score "
-            "them on the rest; without --output, that is all",
-        ),
-    ] = None,
+    cross_validate: Annotated[int | None, typer.Option(metavar="K", help="First score K folds of the corpus")] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Train the CRF components of a config.
@@ -72,9 +62,10 @@ def fit_cli(
     Takes the configs of 'spacy train', with the same overrides, and writes the same folders; but works on the whole
     encoded corpus instead of spaCy's batches, which is several times faster. Ctrl-C stops and saves the best so far.
 
-    --cross-validate K prints scores for each fold, their mean and standard deviation. Folds are of whole documents (as
-    the corpus reader makes them), drawn with [training] seed; copies of a text share one. The dev corpus, if any, only
-    decides when training stops. The models of the folds are not saved; --output saves one trained on the whole corpus.
+    --cross-validate K trains K models, each on all but a K-th of the training corpus, and prints their scores on the
+    rest, with mean and standard deviation. Folds are of whole documents (as the corpus reader makes them), drawn with
+    [training] seed; copies of a text share one. The dev corpus, if any, only decides when training stops. The K models
+    are not saved; with --output, one trained on the whole corpus is.
 
     \b
     Example:
@@ -356,12 +347,10 @@ class Trainer(Walk):
 
 
 class Fold(NamedTuple):
-    """What came of a fold.
+    """A pipeline, trained on the other folds until the next comes, and the documents of this one.
 
-    setup (Setup): The pipeline, trained on the other folds; the next fold changes it.
-    held_out (list[Example]): Fresh examples of the documents that it was not trained on.
-    numbers (Offsets): The numbers of these documents in the corpus.
-    scores (dict): Of the pipeline on them, if they were asked for.
+    held_out, numbers: Fresh examples of the documents, and their numbers in the corpus.
+    scores: Of the pipeline on them, if they were asked for.
     """
 
     setup: Setup
@@ -392,6 +381,8 @@ def each_fold(
     document depend on nothing else.
     RAISES CrfError: If there cannot be k folds, or a component has been trained before.
     """
+    from ..training.folds import folds
+
     if setup.resumed:
         what = ", ".join(map(repr, sorted(setup.resumed)))
         raise ConfigError(f"--cross-validate trains from zero, but {what} comes from a trained pipeline (source).")
@@ -414,9 +405,8 @@ def each_fold(
         walk.run()
         if walk.interrupted:
             return
-        held_out = _fresh(examples, held)
         scores = setup.nlp.evaluate(_fresh(examples, held)) if scored else {}
-        yield Fold(fold, held_out, held, len(examples), scores, perf_counter() - started)
+        yield Fold(fold, _fresh(examples, held), held, len(examples), scores, perf_counter() - started)
 
 
 def can_share(setup: Setup) -> bool:

@@ -19,16 +19,7 @@ from thinc.api import Config
 
 from ..corpora import CUSTOM, DOCBIN, Preset, check_file, guess
 from ..corpora.annotations import INCORRECT
-from ..corpora.layouts import (
-    COLUMNS_HELP,
-    ENDINGS,
-    NAMES,
-    SCHEME_HELP,
-    as_options,
-    check_choice,
-    named_layout,
-    told_by_ending,
-)
+from ..corpora.layouts import COLUMNS_HELP, NAMES, SCHEME_HELP, as_options, check_choice, named_layout, told_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
 from ..corpora.presets import ANNOTATIONS
 from ..errors import ConfigError, FormatError, suggest
@@ -42,6 +33,7 @@ TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
 """What a column is there to be learnt for."""
 ALL = "all"
+NOT_COLUMNS = (DOCBIN, "conllu", ANNOTATIONS.name)
 METHOD_BLOCKS = {
     "features": "crf_features", "loss": "crf_losses", "regularizer": "crf_regularizers",
     "optimizer": "crf_optimizers", "decoder": "crf_decoders",
@@ -349,7 +341,7 @@ def _head(settings: Settings, output: str) -> str:
 
 def _commands(settings: Settings, output: str) -> list[str]:
     config = "config.cfg" if output == STDOUT else shlex.quote(output)
-    ending = ENDINGS.get(settings.layout.name, ".conll")
+    ending = f".{settings.layout.name}" if settings.layout.name in NOT_COLUMNS else ".conll"
     files = settings.train or f"train{ending}", settings.dev or f"dev{ending}"
     train, dev = (shlex.quote(str(file)) for file in files)
     paths = "" if settings.train and settings.dev else f" --paths.train {train} --paths.dev {dev}"
@@ -379,7 +371,7 @@ def _comments(settings: Settings) -> dict[str, str]:
     for name in ("train", "dev") if _given(settings) else ():
         comments[f"corpora.{name}.given"] = "tags are an input of the task: the text to be chunked must have them, too"
     invalid = 'tags that break the scheme are read as the CoNLL scorer does, with a warning; "error" refuses them'
-    if settings.layout.name not in (DOCBIN, "conllu", ANNOTATIONS.name):
+    if settings.layout.name not in NOT_COLUMNS:
         comments.update({f"corpora.{name}.on_invalid": invalid for name in ("train", "dev")})
     for task in settings.tasks:
         texts = _method_comments(task, GOALS[settings.goal])

@@ -119,31 +119,35 @@ def _records(path: Path, on_error: OnError | None) -> Iterator[tuple[int, Mappin
         if not line.strip():
             continue
         if first and line.lstrip().startswith("["):
-            yield from _of_array(path)
+            yield from _of_array(path, on_error)
             return
         first = False
-        try:
-            yield number, parse_object(path, number, line)
-        except FormatError as error:
-            yield number, error
+        yield number, _object(path, number, line)
 
 
-def _of_array(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | FormatError]]:
-    text = path.read_text(encoding="utf-8-sig")
+def _of_array(path: Path, on_error: OnError | None) -> Iterator[tuple[int, Mapping[str, Any] | FormatError]]:
+    text = "\n".join(line for _, line in read_lines(path, "utf8", on_error))
     decoder, at, line, counted = json.JSONDecoder(), text.index("[") + 1, 1, 0
     while True:
-        while at < len(text) and text[at] in " \t\r\n,":
+        while at < len(text) and text[at] in " \t\n,":
             at += 1
         if text[at : at + 1] == "]":
             return
         line, counted = line + text.count("\n", counted, at), at
         try:
             end = decoder.raw_decode(text, at)[1]
-            yield line, parse_object(path, line, text[at:end])
-            at = end
         except (ValueError, RecursionError) as error:
-            yield line, error if isinstance(error, FormatError) else FormatError(path, line, f"no JSON ({error}).")
+            yield line, FormatError(path, line, f"no JSON ({error}).")
             return
+        yield line, _object(path, line, text[at:end])
+        at = end
+
+
+def _object(path: Path, line: int, text: str) -> Mapping[str, Any] | FormatError:
+    try:
+        return parse_object(path, line, text)
+    except FormatError as error:
+        return error
 
 
 # Records of the tools
@@ -152,74 +156,61 @@ def _of_array(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | FormatError
 def _annotated(entry: Mapping[str, Any]) -> Annotated:
     """Return a record as a text with spans.  Raises DataError if it is none, _SkippedError if it says nothing."""
     if isinstance(entry.get("data"), dict):
-        return _of_label_studio(entry)
-    if "annotation_id" in entry or "annotator" in entry:
-        return _of_json_min(entry)
+        return Annotated(_text_of(entry["data"]), _of_label_studio(entry))
+    text, meta = _text_of(entry), entry.get("meta")
+    if "annotation_id" in entry or "annotator" in entry:  # JSON-MIN
+        regions = [one for value in entry.values() if isinstance(value, list) for one in value]
+        return Annotated(text, _of_regions(regions))
     if "answer" in entry:
-        return _of_prodigy(entry)
-    text = _text_of(entry)
+        return _of_prodigy(text, entry)
     for key in ("label", "labels", "entities"):  # tasks that doccano got with "spans" keep these beside its own
         if key in entry:
-            return Annotated(text, [_of_doccano(item) for item in _listed(entry, key)])
-    meta = entry.get("meta")
+            return Annotated(text, [_span(item, "start_offset", "end_offset") for item in _listed(entry, key)])
     if "spans" not in entry or (isinstance(meta, dict) and "measure" in meta):  # chosen by `active`, and predicted
         raise _SkippedError("not annotated")
-    return Annotated(text, [_of_dict(item) for item in _listed(entry, "spans")])
+    return Annotated(text, [_span(item) for item in _listed(entry, "spans")])
 
 
-def _of_prodigy(entry: Mapping[str, Any]) -> Annotated:
-    text, spans, answer = _text_of(entry), [_of_dict(item) for item in _listed(entry, "spans")], entry["answer"]
+def _of_prodigy(text: str, entry: Mapping[str, Any]) -> Annotated:
+    spans, answer = [_span(item) for item in _listed(entry, "spans")], entry["answer"]
     binary = entry.get("_is_binary") is True or entry.get("_view_id") == _BINARY_VIEW
     if answer == "accept":
         return Annotated(text, spans, complete=not binary)
     if answer == "reject" and binary and len(spans) == 1:
         return Annotated(text, [], spans, complete=False)
-    raise _SkippedError({"reject": "rejected", "ignore": "ignored"}.get(answer, "not annotated"))
+    raise _SkippedError({"reject": "rejected", "ignore": "ignored"}.get(str(answer), "not annotated"))
 
 
-def _of_label_studio(task: Mapping[str, Any]) -> Annotated:
-    annotations = [one for one in task.get("annotations", task.get("completions")) or [] if isinstance(one, dict)]
+def _of_label_studio(task: Mapping[str, Any]) -> list[CharSpan]:
+    annotations = [one for key in ("annotations", "completions") for one in _listed(task, key) if isinstance(one, dict)]
     kept = [one for one in annotations if not one.get("was_cancelled")]
     if not kept:
         raise _SkippedError("cancelled" if annotations else "not annotated")
     chosen = next((one for one in kept if one.get("ground_truth")), kept[-1])  # of several annotators
-    regions = [one for one in _listed(chosen, "result") if isinstance(one, dict) and isinstance(one.get("value"), dict)]
-    values = [one["value"] for one in regions if "labels" in one["value"] or "hypertextlabels" in one["value"]]
-    return Annotated(_text_of(task["data"]), [span for value in values for span in _of_region(value)])
+    return _of_regions([one.get("value") for one in _listed(chosen, "result") if isinstance(one, dict)])
 
 
-def _of_json_min(entry: Mapping[str, Any]) -> Annotated:
-    lists = [value for value in entry.values() if isinstance(value, list)]
-    regions = [one for value in lists for one in value if isinstance(one, dict) and "labels" in one]
-    return Annotated(_text_of(entry), [span for region in regions for span in _of_region(region)])
+def _of_regions(values: Sequence[Any]) -> list[CharSpan]:
+    """Return the spans among the values of regions, which may be choices or relations as well."""
+    found = []
+    for value in values:
+        if isinstance(value, dict) and ("labels" in value or "hypertextlabels" in value):
+            text = value["text"] if isinstance(value.get("text"), str) else ""
+            labels = _listed(value, "labels" if "labels" in value else "hypertextlabels")
+            found += [_span({**value, "label": label})._replace(text=text) for label in labels]
+    return found
 
 
-def _of_region(value: Mapping[str, Any]) -> list[CharSpan]:
-    text = value.get("text")
-    said = text if isinstance(text, str) else ""
-    return [_span(value.get("start"), value.get("end"), label, said) for label in value.get("labels", [None])]
-
-
-def _of_doccano(item: Any) -> CharSpan:
-    if isinstance(item, dict):
-        return _span(item.get("start_offset"), item.get("end_offset"), item.get("label"))
-    if isinstance(item, list) and len(item) >= 3:
-        return _span(*item[:3])
-    raise DataError(f"expected spans [start, end, label], but found {item!r}. Labels of whole texts cannot be learnt.")
-
-
-def _of_dict(item: Any) -> CharSpan:
-    return _span(item.get("start"), item.get("end"), item.get("label")) if isinstance(item, dict) else _span(None, 0, 0)
-
-
-def _span(start: Any, end: Any, label: Any, text: str = "") -> CharSpan:
-    whole = all(isinstance(place, int) and not isinstance(place, bool) for place in (start, end))
-    if not whole or not isinstance(label, str) or not label:
+def _span(item: Any, start: str = "start", end: str = "end") -> CharSpan:
+    """Return a span of an object or a list [start, end, label]."""
+    keys = (start, end, "label")
+    values = [item.get(key) for key in keys] if isinstance(item, dict) else item[:3] if isinstance(item, list) else []
+    if list(map(type, values)) != [int, int, str] or not values[2]:
         raise DataError(
-            f"a span has start {start!r}, end {end!r} and label {label!r}; it must have two numbers of characters and "
-            "a name. Annotate plain text, not HTML, and export spans."
+            f"expected a span with two numbers of characters and a label, but found {item!r}. Labels of whole texts "
+            "and of HTML cannot be learnt."
         )
-    return CharSpan(start, end, label, text)
+    return CharSpan(*values)
 
 
 def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:

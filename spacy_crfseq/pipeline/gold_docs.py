@@ -1,4 +1,4 @@
-"""From the sentences of a corpus file to gold docs, and the parts of which predicted ones are made anew."""
+"""Builds gold docs from the sentences of a corpus file, and whatever is needed to rebuild their predicted docs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ON_INVALID = ("error", "conlleval")
 _MISSING_ENTITY = "-"
 _HINTS = {
     "pos": f"give one of {', '.join(sorted(UPOS))}, or call the column 'tag'.",
-    "morph": "features look like Case=Nom|Number=Sing, '_' is none.",
+    "morph": "write features as Case=Nom|Number=Sing, or '_' for none.",
 }
 # Token.ent_iob of spaCy.
 _ENT_MISSING, _ENT_INSIDE, _ENT_OUTSIDE, _ENT_BEGIN = range(4)
@@ -41,7 +41,7 @@ _ENT_MISSING, _ENT_INSIDE, _ENT_OUTSIDE, _ENT_BEGIN = range(4)
 
 @dataclass(frozen=True)
 class CorpusLayout:
-    """How a corpus file becomes docs; see `readers.create_conll_reader`.  RAISES ConfigError: If that cannot be."""
+    """How a corpus file becomes docs; see `readers.create_conll_reader`.  RAISES ConfigError: If it cannot."""
 
     path: Path
     columns: tuple[str, ...]
@@ -70,14 +70,14 @@ _Block = dict[int, list[int]]
 
 
 class Entry(NamedTuple):
-    """A reference doc, and what makes its predicted doc anew."""
+    """A reference doc, and a function that makes a fresh predicted doc for it."""
 
     reference: Doc
     predicted: Callable[[], Doc]
 
 
 class _Keys(dict[str, int]):
-    """A cache from strings to the keys that a function gives them: `StringStore.add` is slow."""
+    """A cache of the keys that a function returns for strings: `StringStore.add` is slow."""
 
     def __init__(self, add: Callable[[str], int]) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class _Keys(dict[str, int]):
 
 
 class DocBuilder:
-    """Turns sentences into entries of one vocabulary, and counts those with tags that break the scheme."""
+    """Turns sentences into entries that share a vocab, and counts sentences whose tags break the scheme."""
 
     def __init__(self, vocab: Vocab, layout: CorpusLayout) -> None:
         self._vocab, self._layout = vocab, layout
@@ -98,7 +98,7 @@ class DocBuilder:
         self.invalid = self._first_invalid = 0
 
     def warning(self) -> str:
-        """Return how many sentences held tags that break the scheme, in words."""
+        """Return a warning that says how many sentences have tags that break the scheme."""
         held, read = f"{self.invalid:,} sentences, the first at this line, hold", "they are"
         if self.invalid == 1:
             held, read = "a sentence holds", "it is"
@@ -106,9 +106,9 @@ class DocBuilder:
         return f"{where}: {held} tags that are not valid {self._layout.scheme}; {read} read as conlleval does."
 
     def entry(self, sentences: list[Sentence]) -> Entry:
-        """Return the entry of the sentences of one doc."""
+        """Return the entry for a doc made of these sentences."""
         layout = self._layout
-        # keys are almost twice as fast as strings; the garbage collector forgets tuples of numbers
+        # keys are almost twice as fast as strings, and the garbage collector does not track tuples of numbers
         orths = tuple(self._strings[word] for sentence in sentences for word in sentence.words)
         blocks = {c: self._block(c, sentences) for c in layout.columns if c in ATTRIBUTES or c == "ent"}
         given = [block for name, block in blocks.items() if name in layout.given]
@@ -139,11 +139,11 @@ class DocBuilder:
                 if i and value == "_":
                     continue
                 first = weight if first is None else first
-                message = f"{value!r} in column 'weight' is no weight: it must be a number of at least 0."
+                message = f"{value!r} in column 'weight' is not a weight. Give a number of at least 0."
                 if weight is not None:
                     message = (
-                        f"the weight {value} differs from the {first:g} before it: a sentence has one weight, at its "
-                        "first token with '_' behind it or at all, and so has a document."
+                        f"the weight {value} differs from the {first:g} before it. Give a sentence (or document) one "
+                        "weight: on its first token, with '_' on the others, or the same on all."
                     )
                 if weight is None or weight != first:
                     raise FormatError(self._layout.path, sentence.line + i, message)
@@ -232,7 +232,7 @@ def _doc(
 
 
 def _stack(blocks: Iterable[_Block]) -> tuple[list[int], NDArray[np.uint64] | None]:
-    """Return the ids of all A attributes and their values uint64 [T, A], None where there are no attributes."""
+    """Return the ids of all A attributes and their values, uint64 [T, A], or None if there are no attributes."""
     columns = {attribute: values for block in blocks for attribute, values in block.items()}
     # relative heads and sentence starts may be negative, and are stored in two's complement
     arrays = [np.array(v, np.int64 if min(v) < 0 else np.uint64).view(np.uint64) for v in columns.values()]
@@ -240,12 +240,12 @@ def _stack(blocks: Iterable[_Block]) -> tuple[list[int], NDArray[np.uint64] | No
 
 
 def _relative_heads(column: list[str]) -> list[int] | None:
-    """Return each head relative to its token, or None where the ids make no tree with one root."""
+    """Return each head relative to its token, or None if the ids do not form a tree with one root."""
     size = len(column)
     if not all(value.isdecimal() and int(value) <= size for value in column) or column.count("0") != 1:
         return None
     heads = [int(value) - 1 for value in column]
-    rooted, n_rooted = {-1}, 0  # from where the way up ends
+    rooted, n_rooted = {-1}, 0  # tokens whose path of heads ends at the root
     while len(rooted) > n_rooted:
         n_rooted = len(rooted)
         rooted.update(i for i, head in enumerate(heads) if head in rooted)
@@ -261,7 +261,7 @@ def _number(value: str) -> float | None:
 
 
 def _pos_key(value: str) -> int:
-    """Return the key of a UPOS tag, 0 of a missing one.  Raises ValueError on another string."""
+    """Return the key of a UPOS tag, 0 for a missing one.  Raises ValueError for any other string."""
     if value in ("", "_"):
         return 0
     if value not in UPOS and value != "SPACE":

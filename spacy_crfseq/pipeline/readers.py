@@ -76,7 +76,7 @@ def create_conll_reader(
     layout = CorpusLayout(
         _given(path), tuple(columns), scheme, tuple(given), unit, chunks_key, on_invalid, limit, weight
     )
-    return CorpusReader(lambda: read_columns(layout.path, columns, encoding=encoding), layout)
+    return CorpusReader(lambda _: read_columns(layout.path, columns, encoding=encoding), layout)
 
 
 def create_conllu_reader(
@@ -94,7 +94,7 @@ def create_conllu_reader(
     The other settings and the errors are those of `create_conll_reader`.
     """
     layout = CorpusLayout(_given(path), tuple(ATTRIBUTES), "plain", tuple(given), unit, limit=limit, weight=weight)
-    return CorpusReader(lambda: read_conllu(layout.path), layout)
+    return CorpusReader(lambda _: read_conllu(layout.path), layout)
 
 
 def create_crfsuite_reader(
@@ -129,14 +129,14 @@ def create_annotation_reader(path: Path | None, limit: int = 0, weight: float = 
     The settings and the errors are those of `create_conll_reader`.
     """
     layout = CorpusLayout(_given(path), ANNOTATIONS.columns, ANNOTATIONS.scheme, limit=limit, weight=weight)
-    return AnnotationReader(layout)
+    return CorpusReader(lambda nlp: annotated_sentences(nlp, layout.path), layout)
 
 
-def annotated_sentences(nlp: Language, path: Path, *, warn: bool = True) -> Iterator[Sentence]:
+def annotated_sentences(nlp: Language, path: Path) -> Iterator[Sentence]:
     """Yield the texts of an export as `read_annotations` does, in the pipeline's tokens; warn of what is left out."""
     notes = Notes()
     yield from read_annotations(path, tokenizer_of(nlp), notes)
-    for text, places in notes.messages(path) if warn else []:
+    for text, places in notes.messages(path):
         warnings.warn("\n  ".join([text, *places]), stacklevel=4)
 
 
@@ -177,7 +177,7 @@ def read_examples(
 class CorpusReader:
     """A corpus file as examples; `read` opens the file anew.  Docs are kept for each vocabulary, which is kept, too."""
 
-    def __init__(self, read: Callable[[], Iterator[Sentence]], layout: CorpusLayout) -> None:
+    def __init__(self, read: Callable[[Language], Iterator[Sentence]], layout: CorpusLayout) -> None:
         register_extensions()
         self._read, self._layout, self._warned = read, layout, False
         # A Vocab takes no weak references; the stored one keeps its id from being used again.
@@ -205,21 +205,8 @@ class CorpusReader:
 
     def _groups(self, nlp: Language) -> Iterator[list[Sentence]]:
         if self._layout.unit == "sentence":
-            return ([sentence] for sentence in self._read())
-        return (list(group) for _, group in groupby(self._read(), key=lambda sentence: sentence.document))
-
-
-class AnnotationReader(CorpusReader):
-    """An export of an annotation tool as examples; warns once of what it leaves out."""
-
-    def __init__(self, layout: CorpusLayout) -> None:
-        super().__init__(lambda: iter(()), layout)
-        self._noted = False
-
-    def _groups(self, nlp: Language) -> Iterator[list[Sentence]]:
-        for sentence in annotated_sentences(nlp, self._layout.path, warn=not self._noted):
-            yield [sentence]
-        self._noted = True
+            return ([sentence] for sentence in self._read(nlp))
+        return (list(group) for _, group in groupby(self._read(nlp), key=lambda sentence: sentence.document))
 
 
 class CRFsuiteReader:
@@ -239,7 +226,7 @@ class CRFsuiteReader:
             self._sentences = list(read_crfsuite(self._layout.path))
         return self._sentences
 
-    def _words(self) -> Iterator[Sentence]:
+    def _words(self, nlp: Language) -> Iterator[Sentence]:
         column = self._layout.columns[1]
         return (sentence_of(sentence, column, self._word) for sentence in self._read())
 

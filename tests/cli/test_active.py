@@ -123,7 +123,8 @@ def test_the_best_of_a_stream() -> None:
 
     for numbers in ([5.0, 1.0], [5.0, 7.0], [1.0, 5.0], [6.0]):
         best.add(np.array(numbers), tasks(numbers))
-    assert [task["value"] for task in best.tasks()] == [7, 6, 5]
+    assert [item["value"] for _, item in best.items()] == [7, 6, 5]
+    assert [value for value, _ in best.items()] == [7, 6, 5]
     assert best.seen == 7
     assert made == [[5.0, 1.0], [5.0, 7.0], [6.0]]
 
@@ -132,6 +133,24 @@ def test_of_equal_texts_the_first(run: Run, trained: Path, tmp_path: Path) -> No
     (tmp_path / "same.txt").write_text("Ada sees a dog .\n" * 300)
     result = run("active", trained / "model-best", tmp_path / "same.txt", "--component crf_ner -n 2")
     assert [json.loads(line)["meta"]["line"] for line in result.stdout.splitlines()] == [1, 2]
+
+
+def test_diversity_takes_other_texts_before_near_duplicates(run: Run, trained: Path, tmp_path: Path) -> None:
+    lines = ["Ada sees a dog in Oslo and Lima and Quito .", "Bo sold the old map to Ines ."]
+    copies = [f"{lines[0]} {sign}" for sign in "!?;:,"]
+    (tmp_path / "texts.txt").write_text("\n".join([*copies, lines[1]]) + "\n")
+
+    def chosen(*args: str) -> list[int]:
+        result = worked(
+            run("active", trained / "model-best", tmp_path / "texts.txt", "--component crf_ner -n 2", *args)
+        )
+        return [json.loads(line)["meta"]["line"] for line in result.stdout.splitlines()]
+
+    alike, different = chosen(), chosen("--diversity 4")
+    assert 6 not in alike
+    assert different == [alike[0], 6]
+    assert chosen("--diversity 0") == alike
+    assert run("active", trained / "model-best", tmp_path / "texts.txt", "--diversity -1").exit_code == 2
 
 
 def test_tasks_agree_with_their_text(tiny: Language) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from spacy.tokens import DocBin
 
 from spacy_crfseq.corpora.annotations import Notes, read_annotations
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader
+from spacy_crfseq.schemes import find_invalid
 from tests.cli.conftest import Corpus, Run, refused, worked
 
 TEXT = "Ada met Bo in New York."
@@ -68,8 +73,11 @@ def write(folder: Path, *records: Any, array: bool = False, name: str = "a.jsonl
     return path
 
 
+ENGLISH = spacy.blank("en")
+
+
 def tokens(text: str) -> tuple[list[str], list[bool]]:
-    doc = spacy.blank("en")(text)
+    doc = ENGLISH(text)
     return [token.text for token in doc], [bool(token.whitespace_) for token in doc]
 
 
@@ -145,12 +153,14 @@ def test_spans_that_do_not_fit_are_missing_and_reported(
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        ({"text": TEXT, "label": ["good"]}, "Labels of whole texts cannot be learnt"),
+        ({"text": TEXT, "label": ["good"]}, "two numbers of characters and a label, but found 'good'"),
         ({"text": TEXT, "label": "good"}, "expected a list of spans"),
         ({"text": 3, "label": []}, 'no string under "text"'),
-        (prodigy(TEXT, [("0", 3, "PER")]), "a span has start '0'"),
+        (prodigy(TEXT, [("0", 3, "PER")]), "but found {'start': '0'"),
         ({"data": {"text": TEXT}, "annotations": [{"result": [{"value": {"hypertextlabels": ["PER"]}}]}]},
-         "Annotate plain text, not HTML"),
+         "of HTML cannot be learnt"),
+        ({"data": {"text": TEXT}, "annotations": 5}, "expected a list"),
+        (prodigy(TEXT, [], answer=["accept"]) | {"spans": 3}, "expected a list"),
         ([1], "expected an object"),
         ("{", "no JSON"),
     ],
@@ -165,6 +175,33 @@ def test_records_that_cannot_be_read_are_refused_with_their_line(record: Any, sa
     errors: list[Any] = []
     assert len(list(read_annotations(path, tokens, None, errors.append))) == 1
     assert len(errors) == 1
+
+
+KEYS = [
+    "text", "spans", "label", "labels", "entities", "answer", "data", "annotations", "result", "value", "start", "end",
+    "annotator", "meta", "was_cancelled", "_view_id", "start_offset", "hypertextlabels", "completions",
+]  # fmt: skip
+ODD = "\U0001f4a9 Ada\u00a0met\n\nBo  in New York."
+VALUES = st.recursive(
+    st.sampled_from([None, True, -1, 2, 3.5, 10**20, "", "Ada", ODD, "accept", "reject", "ner", "  "]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    max_leaves=12,
+)
+RECORDS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6)
+SOME = st.lists(
+    st.tuples(st.integers(-2, 30), st.integers(-2, 30), st.sampled_from(["PER", "B-", "a b", "-"])), max_size=4
+)
+ALMOST = st.builds(lambda tool, spans: TOOLS[tool](ODD, spans), st.sampled_from(list(TOOLS)), SOME)
+
+
+@given(st.lists(RECORDS | ALMOST, max_size=3), st.booleans())
+@settings(max_examples=200)
+def test_any_records_are_read_or_refused(records: list[Any], array: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder, suppress(FormatError):
+        for sentence in read_annotations(write(Path(folder), *records, array=array), tokens):
+            tags = ["O" if tag == "-" else tag for tag in sentence.columns["ent"]]
+            assert find_invalid(tags, "IOB2") is None
+            assert len(tags) == len(sentence.words)
 
 
 def test_nothing_annotated(tmp_path: Path) -> None:

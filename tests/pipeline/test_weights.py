@@ -120,7 +120,7 @@ def test_columns_of_weights(
 @pytest.mark.parametrize(
     ("values", "unit", "line", "message"),
     [
-        (("x", "_", "1"), "sentence", 1, "'x' in column 'weight' is no weight"),
+        (("x", "_", "1"), "sentence", 1, "'x' in column 'weight' is not a weight"),
         (("_", "1", "1"), "sentence", 1, "'_' in column"),
         (("1", "_", "-1"), "sentence", 4, "'-1' in column"),
         (("1", "nan", "1"), "sentence", 2, "'nan' in column"),

@@ -1,0 +1,133 @@
+"""``--cross-validate`` of `fit` and `debug-data`: scores of folds, and planted mistakes that are found again."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spacy_crfseq.cli.fit import each_fold, load_config, set_up_from
+from spacy_crfseq.corpora import read_preset, write_columns
+from spacy_crfseq.schemes import Span, decode_lenient, encode
+from tests.cli.conftest import Corpus, Run, refused, worked
+
+ROOT = Path(__file__).parents[2]
+
+
+def numbers(line: str) -> list[float]:
+    return [float(value) for value in re.findall(r"[\d.]+", line)]
+
+
+def test_scores_of_folds_with_mean_and_spread(train_on: Run, corpus: Corpus, tmp_path: Path) -> None:
+    result = worked(train_on("fit", "crf_ner", args=["--cross-validate 3"]), "3-fold cross-validation")
+    lines = result.stdout[result.stdout.index("fold ") :].splitlines()
+    rows = {line.split()[0]: numbers(line) for line in lines if line}
+    folds = [rows[str(number)] for number in (1, 2, 3)]
+    assert [fold[1] + fold[2] for fold in folds] == [120] * 3
+    scores = [fold[3] for fold in folds]
+    assert rows["mean"][0] == pytest.approx(np.mean(scores), abs=0.01)
+    assert rows["sd"][0] == pytest.approx(np.std(scores, ddof=1), abs=0.02)
+    assert (tmp_path / "out" / "model-best").is_dir()  # --output asks for a model, too
+
+
+def test_without_output_no_model_is_written(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    worked(run("fit", config, "--cross-validate 2", *paths), "2-fold")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.cfg"]
+    refused(run("fit", config, *paths), "--output DIR", "--cross-validate K")
+    refused(run("fit", config, "--cross-validate 1", *paths), "from 2 on", silent=False)
+    refused(run("fit", config, "--cross-validate 500", *paths), "different documents", silent=False)
+
+
+@pytest.mark.parametrize("support", ["observed", "all"])
+def test_sharing_the_encoded_corpus_changes_nothing(
+    support: str, configure: Any, optimizers: Any, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = f'support = "{support}"\n' + optimizers["lbfgs"].format(name="crf_ner")
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
+    scores: list[list[float]] = []
+    sizes: list[list[int]] = []
+    for shared in (True, False):
+        monkeypatch.setattr(sys.modules[each_fold.__module__], "can_share", lambda _, shared=shared: shared)
+        setup = set_up_from(load_config(config, {"paths.train": str(corpus.train)}))
+        found = [(fold.scores["ents_f"], setup.to_train["crf_ner"].doc_model.n_active) for fold in each_fold(setup, 3)]
+        scores.append([score for score, _ in found])
+        sizes.append([active for _, active in found])
+    assert scores[0] == pytest.approx(scores[1])
+    assert sizes[0] == sizes[1]
+
+
+def test_annotating_components_are_trained_on_each_fold(configure: Any, corpus: Corpus, tmp_path: Path) -> None:
+    training = 'annotating_components = ["crf_tagger"]'
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", training=training)
+    setup = set_up_from(load_config(config, {"paths.train": str(corpus.train)}))
+    for fold in each_fold(setup, 2):
+        assert not any(example.predicted.has_annotation("TAG") for example in fold.held_out)
+        assert fold.scores["spans_chunks_f"] > 0.9
+
+
+def test_trained_components_are_refused(
+    run: Run, trained: Path, configure: Any, paths: list[str], tmp_path: Path
+) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    block = f'[components.crf_ner]\nsource = "{trained / "model-best"}"\n'
+    config.write_text(config.read_text().replace('[components.crf_ner]\nfactory = "crf_ner"\n', block))
+    refused(run("fit", config, "--cross-validate 2", *paths), "'crf_ner' comes from a trained pipeline")
+
+
+def plant(source: Path, target: Path, share: float, rng: random.Random) -> list[tuple[int, int]]:
+    """Write a corpus with mistakes in some entities; return their lines, first and last."""
+    sentences, planted, line = [], list[tuple[int, int]](), 1
+    for sentence in read_preset(source, "conll2003"):
+        spans = []
+        for span in decode_lenient(sentence.columns["ent"]):
+            if rng.random() < share:
+                other = {"PER": "LOC", "LOC": "ORG", "ORG": "PER"}.get(span.label)
+                spans += [Span(span.start, span.end, other)] if other else []  # other types are left out
+                planted.append((line + span.start, line + span.end - 1))
+            else:
+                spans.append(span)
+        ents = encode(spans, len(sentence.words), "IOB2")
+        sentences.append(sentence._replace(columns={**sentence.columns, "ent": ents}, document=0))
+        line += len(sentence.words) + 1
+    write_columns(target, sentences, ["word", "tag", "ent"])
+    return planted
+
+
+def test_planted_mistakes_are_on_top(run: Run, tmp_path: Path) -> None:
+    path, config = tmp_path / "planted.conll", tmp_path / "c.cfg"
+    planted = plant(ROOT / "assets/corpus/train.conll", path, 0.06, random.Random(1))
+    worked(run("init-config", config, "--task ner --lang en --train", path))
+    asked = f"--no-cost --json --cross-validate 5 -n {2 * len(planted)}"
+    report = json.loads(worked(run("debug-data", path, "--config", config, asked)).stdout)
+    suspects = report["label_errors"]["worst"]["crf_ner"]
+    lines = [int(one["where"].rpartition(":")[2]) for one in suspects]
+    hits = [{i for i, (first, last) in enumerate(planted) if first - 2 <= line <= last} for line in lines]
+    found = set[int]().union(*hits)
+    assert len(planted) > 20
+    assert len(found) > 0.7 * len(planted)  # of about 500 entities
+    assert sum(map(bool, hits[: len(planted)])) > 0.4 * len(planted)
+    odds = [one["log_odds"] for one in suspects]
+    assert odds == sorted(odds, reverse=True)
+    assert report["label_errors"]["folds"] == 5
+
+
+def test_mistakes_are_shown_with_their_lines(run: Run, configure: Any, corpus: Corpus, tmp_path: Path) -> None:
+    lines = corpus.train.read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line == "Ada NNP B-NP B-PER" and lines[i + 1].endswith(" O"))
+    lines[at] = "Ada NNP B-NP B-LOC"
+    path = tmp_path / "train.conll"
+    path.write_text("\n".join(lines) + "\n")
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner")
+    asked = ["--config", config, "--no-cost --cross-validate 2 -n 30", "-d", corpus.dev]
+    shown = worked(run("debug-data", path, *asked), "crf_tagger: annotation to look at").stdout
+    said = rf":{at + 1}: annotated \[Ada LOC\] \([\d.e-]+\), predicted \[Ada PER\] \(\d\.\d+\)\n    Ada "
+    assert re.search(said, shown)
+    assert "2 trainings" in shown
+    refused(run("debug-data", path, "--format conll2003 --cross-validate 3"), "give --config FILE")
