@@ -6,6 +6,7 @@ Where processes cannot be forked, or for one task at a time, they run one after 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -80,9 +81,13 @@ def _start(work: Work) -> tuple[Any, Any]:
     context = get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(work, sender, os.getpid()), daemon=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads of other libraries; ours end with each call
-        process.start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # functions that are called at a fork would swallow it
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads of other libraries; ours end with each call
+            process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     sender.close()
     return receiver, process
 
@@ -94,6 +99,7 @@ def _serve(work: Work, sender: Any, parent: int) -> None:
         sender.send((False, report))
 
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         found = _result(work, watch)
     except KeyboardInterrupt:
         found = None

@@ -12,7 +12,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -24,7 +23,7 @@ from thinc.api import ConfigValidationError
 from ..corpora.outputs import check_output_folder
 from ..corpora.resumable import locked
 from ..errors import ConfigError, CrfError, DataError
-from ..evaluation.results import Journal, Result, cells
+from ..evaluation.results import EFFECTS, Journal, Result, cells, effect_cells, effects
 from ..evaluation.search import (
     BUILDING,
     METHOD,
@@ -489,12 +488,14 @@ class GroupWalk(Walk):
         if name != self._worker.plan.component:
             self._fit_one(name, pipe, *self._worker.plan.stopping)
             return
-        runs = sorted(self._runs, key=lambda run: json.dumps(run.build))  # equal ones together
-        for build, equal in groupby(runs, key=lambda run: run.build):
+        by_build: dict[str, list[Run]] = {}
+        for run in self._runs:
+            by_build.setdefault(json.dumps(run.build), []).append(run)
+        for runs in by_build.values():
             if pipe.training.keeps:
-                pipe.method = pipe.method._replace(**build)
+                pipe.method = pipe.method._replace(**runs[0].build)
                 pipe.training.begin_anew()
-            self._fit_equal(name, pipe, list(equal))
+            self._fit_equal(name, pipe, runs)
 
     def _fit_equal(self, name: str, pipe: CRFComponent, runs: list[Run]) -> None:
         """Train the runs whose models have the same weights."""
@@ -537,11 +538,19 @@ def _move(source: Path, target: Path) -> None:
     source.rename(target)
 
 
+def _tell_effects(results: Sequence[Result]) -> None:
+    header, rows = effect_cells(effects(results))
+    if rows:
+        printer().table(rows, header=header, divider=True, aligns=["l", "r", "r", "l", "r", "l", "r"])
+        printer().text(EFFECTS)
+
+
 def _tell(outcome: SweepOutcome) -> None:
     msg = printer()
     if outcome.results:
         header, rows = cells(outcome.results)
         msg.table(rows, header=header, divider=True, aligns=["r", "r", *"l" * (len(header) - 7), *"rrrrr"])
+        _tell_effects(outcome.results)
     if outcome.interrupted:
         msg.warn("Interrupted: start the same command again to go on")
     if outcome.best is None:
