@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from ..types import StepReport
 
 LOG, PAGE = "path.jsonl", "path.html"
+FACTOR = 3.0
+"""Between the strengths of two models, where no end is given."""
+NEAR: dict[str, Any] = {"tolerance": 0.001, "period": 5}
+"""When OWL-QN is near enough to a minimum: what is gained beyond changes no score by more than noise."""
 COLUMNS = ("rho1", "Objective", "Unigrams", "Label pairs", "Dev score", "Iterations", "Seconds", "")
 NAMES = ("rho1", "objective", "unigrams", "pairs", "score", "iterations", "seconds", "")
 WIDTHS = (9, 12, 9, 11, 9, 10, 8, 1)
@@ -45,11 +49,17 @@ def find_regularization_cli(
         typer.Option("--component", "-p", help="CRF component to train [the only one that is to be trained]"),
     ] = None,
     first: Annotated[
-        float | None, typer.Option("--from", help="Largest rho1 [the one at which all weights are zero]")
+        float | None, typer.Option("--from", help="Largest rho1 [one that leaves 1 % of the weights other than zero]")
     ] = None,
-    last: Annotated[float, typer.Option("--to", help="Smallest rho1")] = 0.25,
-    steps: Annotated[int, typer.Option(min=1, help="Models to train, rho1 falling by the same factor")] = 12,
-    rho2: Annotated[float, typer.Option(help="Strength of the squared norm, the same for all")] = 0.0,
+    last: Annotated[
+        float | None, typer.Option("--to", help="Smallest rho1 [where the dev score has passed its best]")
+    ] = None,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Most models to train; rho1 falls by the same factor, without --to by 3")
+    ] = 12,
+    rho2: Annotated[
+        float | None, typer.Option(help="Strength of the squared norm, the same for all [that of the config]")
+    ] = None,
     within: Annotated[
         float, typer.Option(help="Choose the smallest model that is no more points than this below the best")
     ] = 0.0,
@@ -60,11 +70,11 @@ def find_regularization_cli(
     """Find a small model: train along a path of L1 strengths and choose by the dev score.
 
     The penalty is rho1 ||w||_1 + rho2/2 ||w||^2. A large rho1 leaves most weights zero; it falls step by step, and each
-    model starts from the one before. One row a model shows its rho1, its minimum of the objective, its weights other
-    than zero (unigrams: of attributes and labels; label pairs: of transitions and pair templates), the score on the
-    dev corpus and the seconds so far; * marks the model that would be chosen by then. Take the config and overrides of
-    'crfseq fit'. Ctrl-C stops and saves the choice so far. The table stands in path.jsonl, a picture of score and size
-    in path.html.
+    model starts from the one before, until two models in a row gain less than 0.1 points on the dev corpus. One row a
+    model shows its rho1, its minimum of the objective, its weights other than zero (unigrams: of attributes and
+    labels; label pairs: of transitions and pair templates), the score on the dev corpus and the seconds so far; *
+    marks the model that would be chosen by then. Takes the config and overrides of 'crfseq fit'. Ctrl-C stops and
+    saves the choice so far. The table is written to path.jsonl, a picture of score and size to path.html.
 
     \b
     Example: the smallest entity recognizer within half a point of the best
@@ -85,9 +95,9 @@ class Settings(NamedTuple):
 
     component: str | None = None
     first: float | None = None
-    last: float = 0.25
+    last: float | None = None
     steps: int = 12
-    rho2: float = 0.0
+    rho2: float | None = None
     within: float = 0.0
 
 
@@ -116,20 +126,13 @@ def find_regularization(
     force (bool): Replace a model that is in the folder.
     RAISES CrfError: On settings, a config or a corpus that it cannot work with.
     """
-    from ..training.path import schedule
-
-    first, last, steps, rho2, within = settings[1:]
-    if not all(map(isfinite, (first or 0.0, last, rho2, within))):
-        raise ConfigError("--from, --to, --rho2 and --within must be finite numbers.")
-    if first is not None:
-        schedule(first, last, steps)  # refuses before anything is read
-    if not (last > 0 and rho2 >= 0 and within >= 0):
-        raise ConfigError("--to must be above 0, --rho2 and --within 0 or more.")
+    _check(settings)
     setup = set_up(config_path, output, overrides or {}, [BEST], force)
     name = _component(setup, settings.component)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     _check_inputs(setup, name, untrained)
-    _choose_method(setup, name, rho2)
+    rho2 = _choose_method(setup, name, settings.rho2)
+    settings = settings._replace(rho2=rho2)
     if next(iter(setup.read_dev()), None) is None:
         raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     encode(setup)
@@ -138,6 +141,20 @@ def find_regularization(
     follower.run()
     result = follower.result
     return None if result is None else _save(setup, name, result, rho2, untrained, output)
+
+
+def _check(settings: Settings) -> None:
+    """Refuse settings that are out of range before anything is read."""
+    from ..training.path import schedule
+
+    _, first, last, steps, rho2, within = settings
+    if not all(map(isfinite, (first or 0.0, last or 0.0, rho2 or 0.0, within))):
+        raise ConfigError("--from, --to, --rho2 and --within must be finite numbers.")
+    if first is not None and last is not None:
+        schedule(first, last, steps)
+    ends = [strength for strength in (first, last) if strength is not None]
+    if not (all(strength > 0 for strength in ends) and (rho2 or 0.0) >= 0 and within >= 0):
+        raise ConfigError("--from and --to must be above 0, --rho2 and --within 0 or more.")
 
 
 def _component(setup: Setup, name: str | None) -> str:
@@ -171,38 +188,48 @@ class Follower(Walk):
         self.result: PathResult | None = None
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
-        from ..training.path import follow, schedule, smallest_empty
+        from ..training.path import follow, has_passed_its_best, schedule, sparse_start
 
         optimizer = pipe.training.optimizer(self._setup.training["seed"])
         reporter, wish = self._reporter, self._settings
         with pipe.training.training_on(self._examples(name), self._dev) as (objective, evaluate):
             assert evaluate is not None
             theta = 0 * pipe.crf.theta
-            first = wish.first or max(smallest_empty(objective, theta.dtype), wish.last)
-            reporter.begin(wish.within / 100)
+            rho2, last, steps = wish.rho2 or 0.0, wish.last, wish.steps
+            reporter.begin(wish.within / 100, steps)
             try:
+                first = wish.first or sparse_start(objective, optimizer, theta, rho2=rho2, watch=reporter.watch)
+                end = last or first / FACTOR ** (steps - 1)
                 self.result = follow(
-                    objective, optimizer, schedule(first, wish.last, wish.steps), theta, evaluate,
-                    rho2=wish.rho2, within=wish.within / 100, callback=reporter.show, watch=reporter.watch,
+                    objective, optimizer, schedule(max(first, end), end, steps), theta, evaluate,
+                    rho2=rho2, within=wish.within / 100, callback=reporter.show, watch=reporter.watch,
+                    enough=None if last else has_passed_its_best,
                 )  # fmt: skip
             finally:
                 reporter.close()
         self.interrupted = self.result is None or self.result.interrupted
 
 
-def _choose_method(setup: Setup, name: str, rho2: float) -> None:
-    """Give a component the penalty of a path, and OWL-QN, in its config too, if its own optimizer cannot follow one."""
+def _choose_method(setup: Setup, name: str, rho2: float | None) -> float:
+    """Give a component the penalty of a path, and OWL-QN, in its config too, if its own optimizer cannot follow one.
+
+    rho2 (float | None): Strength of the squared norm, None for that of the config.
+    RETURNS (float): This strength.
+    """
     from ..optimizers.owlqn import OWLQN
     from ..regularizers.elastic_net import ElasticNet
 
     pipe = setup.to_train[name]
-    optimizer = pipe.method.optimizer
+    optimizer, strengths = pipe.method.optimizer, pipe.method.regularizer.strengths
+    if rho2 is None:
+        rho2 = strengths.l2 if strengths is not None else 0.0
     pipe.method = pipe.method._replace(regularizer=ElasticNet(1.0, rho2))
     if optimizer.online or not optimizer.penalties & {"elastic", "prox"}:
         printer().info(f"{type(optimizer).__name__} cannot follow a path: OWLQN takes its place")
-        pipe.method = pipe.method._replace(optimizer=OWLQN())
-        setup.nlp.get_pipe_config(name)["optimizer"] = {"@crf_optimizers": "spacy_crfseq.OWLQN.v1"}
+        pipe.method = pipe.method._replace(optimizer=OWLQN(**NEAR))
+        setup.nlp.get_pipe_config(name)["optimizer"] = {"@crf_optimizers": "spacy_crfseq.OWLQN.v1", **NEAR}
     pipe.method.check(name)
+    return rho2
 
 
 def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: list[str], output: Path) -> PathOutcome:
@@ -242,25 +269,38 @@ class PathReporter:
     def __init__(self, log: Path) -> None:
         self._log, self._rows = log, Rows(COLUMNS, NAMES, WIDTHS, ALIGNS)
         self._bar: Any = None
-        self._within = 0.0
+        self._within, self._most, self._iteration = 0.0, 0, 0
+        self._steps: Sequence[PathStep] = ()
 
-    def begin(self, within: float) -> None:
-        """Begin a path, of which a model at most `within` below the best score is chosen."""
-        self._within = within
+    def begin(self, within: float, most: int) -> None:
+        """Begin a path of `most` models or fewer; a model at most `within` below the best score is chosen."""
+        self._within, self._most = within, most
         self._rows.begin()
 
     def watch(self, report: StepReport) -> None:
         """Take in an iteration; the bar is there on terminals only."""
         if self._bar is None:
+            self._iteration = 0
             self._bar = tqdm(disable=None, leave=False, file=sys.stderr, bar_format="{desc}")
-        self._bar.set_description_str(f"iteration {self._bar.n + 1}, objective {report.value:,.2f}", refresh=False)
+        self._iteration += 1
+        self._bar.set_description_str(self.words(report), refresh=False)
         self._bar.update()
+
+    def words(self, report: StepReport) -> str:
+        """Return what the bar says after an iteration, with the longest time to go once there is a model."""
+        done = len(self._steps)
+        words = f"model {done + 1}, iteration {self._iteration}, objective {report.value:,.2f}"
+        if not done:
+            return words
+        left = self._steps[-1].seconds / done * (self._most - done)
+        return words + (f", at most {left / 60:.0f} min to go" if left > 90 else f", at most {left:.0f} s to go")
 
     def show(self, steps: Sequence[PathStep]) -> None:
         """Take in the models so far, the last of them new."""
         from ..training.path import choose
 
         self.close()
+        self._steps = steps
         chosen = choose(steps, self._within)
         self._rows.add(_cells(steps[-1], chosen == len(steps) - 1))
         lines = [{**step._asdict(), "chosen": number == chosen} for number, step in enumerate(steps)]
@@ -290,9 +330,27 @@ def _tell(outcome: PathOutcome | None) -> None:
         f"Chosen: rho1 = {step.rho1:.4g}, {step.active:,} weights other than zero, dev score {100 * step.score:.2f} "
         f"(best {100 * best:.2f})"
     )
+    _warn_of_edges(outcome)
     if outcome.interrupted:
         msg.warn("Interrupted: the choice among the models so far is saved")
     if outcome.untrained:
         msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best}, {outcome.page}")
     tell_what_next(outcome.best)
+
+
+def _warn_of_edges(outcome: PathOutcome) -> None:
+    """Say so where the chosen model is the first or the last, and how to go on beyond it."""
+    from ..training.path import has_passed_its_best
+
+    steps, rho1 = outcome.steps, outcome.steps[outcome.chosen].rho1
+    if outcome.chosen == len(steps) - 1 and not has_passed_its_best(steps):
+        printer().warn(
+            "The chosen model is the last of the path, so a weaker penalty may do better: go on with "
+            f"--from {rho1:.3g} --to {rho1 / 10:.3g}"
+        )
+    elif outcome.chosen == 0:
+        printer().warn(
+            "The chosen model is the first of the path, so a smaller one may do as well: look there with "
+            f"--from {10 * rho1:.3g} --to {rho1:.3g}"
+        )

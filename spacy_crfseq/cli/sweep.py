@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shutil
 import sys
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -22,14 +23,27 @@ from thinc.api import ConfigValidationError
 from ..corpora.outputs import check_output_folder
 from ..corpora.resumable import locked
 from ..errors import ConfigError, CrfError, DataError
-from ..evaluation.results import Journal, Result, cells
-from ..evaluation.search import METHOD, Combination, GridFile, Place, changed, combinations, read_grid, show
-from ..files import digest, replacing
+from ..evaluation.results import EFFECTS, Journal, Result, cells, effect_cells, effects
+from ..evaluation.search import (
+    BUILDING,
+    METHOD,
+    SEEDS,
+    Combination,
+    GridFile,
+    Place,
+    changed,
+    combinations,
+    read_grid,
+    show,
+)
+from ..files import digest, replace_folder, replacing
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
+from ..threads import available
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, cut, printer
+from ._jobs import Task, at_once, run_tasks
 from ._options import OVERRIDES, training
 from ._progress import add_to
 from .fit import BEST, Setup, Walk, encode, load_config, score, scores_every, set_up_from, tell_what_next
@@ -39,8 +53,10 @@ if TYPE_CHECKING:
 
     from ..pipeline.component import CRFComponent
     from ..training.fit import FitResult, Progress
+    from ..training.objective import Objective
+    from ..types import Floats
 
-RESULTS, PAGE = "sweep.jsonl", "sweep.html"
+RESULTS, PAGE, RUNS = "sweep.jsonl", "sweep.html", ".runs"
 LONGEST = 50
 """Characters that name a combination beside its curves."""
 
@@ -57,6 +73,13 @@ def sweep_cli(
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
     force: options.Force = False,
+    sample: Annotated[
+        int | None, typer.Option("--sample", min=1, help="Train so many combinations, chosen at random [all]")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of --sample: more combinations include the fewer")] = 0,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=0, help="Combinations to train at once [0: two where there are two cores]")
+    ] = 0,
     code: options.Code = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -82,8 +105,9 @@ def sweep_cli(
           --paths.train train.conll --paths.dev dev.conll
     """
     with training(ctx, config_path, code, verbose) as overrides:
-        stopping = Stopping(evaluate_every, patience)
-        outcome = sweep(config_path, output, overrides=overrides, component=component, stopping=stopping, force=force)
+        stopping, sampled = Stopping(evaluate_every, patience), None if sample is None else Sample(sample, seed)
+        choice = {"component": component, "sample": sampled, "jobs": jobs}
+        outcome = sweep(config_path, output, overrides=overrides, stopping=stopping, force=force, **choice)
         _tell(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -98,6 +122,13 @@ class Stopping(NamedTuple):
     patience: int | None = None
 
 
+class Sample(NamedTuple):
+    """How many combinations are trained, and the seed by which they are chosen."""
+
+    size: int
+    seed: int = 0
+
+
 class SweepOutcome(NamedTuple):
     """What `sweep` did."""
 
@@ -109,12 +140,22 @@ class SweepOutcome(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A combination that can be trained, its method as blocks of the component with all defaults, and as objects."""
+    """A combination that can be trained.
+
+    method, parts (dict[str, Any]): Its method as settings of the component with all defaults, and as objects.
+    seed (int | None): ``training.seed``.
+    """
 
     key: str
     combination: Combination
     method: dict[str, Any]
     parts: dict[str, Any]
+    seed: int | None
+
+    @property
+    def build(self) -> dict[str, Any]:
+        """The settings on which the weights of the model depend."""
+        return {setting: self.parts[setting] for setting in BUILDING}
 
 
 class Group(NamedTuple):
@@ -132,23 +173,28 @@ def sweep(
     component: str | None = None,
     stopping: Stopping | None = None,
     force: bool = False,
+    sample: Sample | None = None,
+    jobs: int = 0,
 ) -> SweepOutcome:
     """Train every combination that has no result yet and keep the best model.
 
     force (bool): Replace a model that no sweep has written.
+    sample (Sample | None): Which of the combinations; None for all.
+    jobs (int): Combinations to train at once; 0 for two where there are two cores.
+
     RAISES CrfError: On a grid, a config or a corpus that it cannot work with, and while another sweep writes there.
     """
     check_output_folder(output, pipelines=[BEST], force=force or (output / RESULTS).exists())
     source = read_grid(config_path, overrides or {}, load_config)
     if component is not None:
         source = source._replace(component=component)
-    plan = Plan(source, stopping or Stopping())
+    plan = Plan(source, stopping or Stopping(), sample)
     output.mkdir(parents=True, exist_ok=True)
     with locked(output / RESULTS, output):
-        return _carry_out(plan, output)
+        return _carry_out(plan, output, at_once(jobs, available()))
 
 
-def _carry_out(plan: Plan, output: Path) -> SweepOutcome:
+def _carry_out(plan: Plan, output: Path, jobs: int) -> SweepOutcome:
     from ..pages.results import make_page
 
     journal = Journal(output / RESULTS)
@@ -159,7 +205,7 @@ def _carry_out(plan: Plan, output: Path) -> SweepOutcome:
         printer().info(f"{output / BEST} is not the best model that {RESULTS} tells of: it is trained again")
         del found[best.key]
     _announce(plan, found)
-    worker = Worker(plan, found, journal, output)
+    worker = Worker(plan, found, journal, output, jobs)
     worker.run()
     known = [worker.results[run.key] for run in plan.runs if run.key in worker.results]
     results = sorted(known, key=lambda result: (result.score is None, -(result.score or 0.0)))
@@ -181,7 +227,7 @@ class Plan:
     RAISES ConfigError: If a setting is not known or has a value that nothing takes, or nothing is left to train.
     """
 
-    def __init__(self, source: GridFile, stopping: Stopping) -> None:
+    def __init__(self, source: GridFile, stopping: Stopping, sample: Sample | None = None) -> None:
         _contents.cache_clear()  # files may have changed since the last sweep of this process
         setup = set_up_from(source.config)
         if next(iter(setup.read_dev()), None) is None:
@@ -190,10 +236,11 @@ class Plan:
         self.component = _component(setup, source)
         self.filled = dict(setup.nlp.config.interpolate())
         self.skipped: dict[str, list[Combination]] = {}
-        groups: dict[str, Group] = {}
+        alone = not needed_before(setup, self.component)
+        found: list[tuple[dict[Place, Any], Run]] = []
         pipelines: dict[str, Language | str] = {json.dumps([]): setup.nlp}
         for combination in combinations(source, self.filled, self.component, functions):
-            own = {place: value for place, value in combination.changes.items() if not self._is_method(place)}
+            own = {p: value for p, value in combination.changes.items() if not self._is_setting(p, METHOD)}
             code = json.dumps(list(own.items()), sort_keys=True)
             if code not in pipelines:
                 pipelines[code] = self._pipeline(combination, own)
@@ -202,15 +249,26 @@ class Plan:
             if isinstance(run, str):
                 self.skipped.setdefault(run, []).append(combination)
             else:
-                groups.setdefault(code, Group(own, [])).runs.append(run)
+                found.append((self._encoding(own, alone), run))
+        if sample is not None:
+            order = np.random.default_rng(sample.seed).permutation(len(found))
+            found = [found[i] for i in sorted(order[: sample.size].tolist())]
+        groups: dict[str, Group] = {}
+        for changes, run in found:
+            groups.setdefault(json.dumps(list(changes.items()), sort_keys=True), Group(changes, [])).runs.append(run)
         if not groups:
             reasons = "\n".join(self.skipped)
             raise ConfigError(f"{source.file}: no combination of [sweep.grid] can be trained.\n{reasons}")
         self.groups = list(groups.values())
         self.runs = [run for group in self.groups for run in group.runs]
 
-    def _is_method(self, place: Place) -> bool:
-        return len(place) > 2 and place[:2] == ("components", self.component) and place[2] in METHOD
+    def _is_setting(self, place: Place, settings: Sequence[str]) -> bool:
+        return len(place) > 2 and place[:2] == ("components", self.component) and place[2] in settings
+
+    def _encoding(self, changes: Mapping[Place, Any], alone: bool) -> dict[Place, Any]:
+        """Return the changes on which the encoded corpus depends; alone: No other component is trained before."""
+        dropped = SEEDS if alone else ()
+        return {p: v for p, v in changes.items() if p not in dropped and not self._is_setting(p, BUILDING)}
 
     def _pipeline(self, combination: Combination, changes: Mapping[Place, Any]) -> Language | str:
         try:
@@ -222,23 +280,32 @@ class Plan:
 
     def _run(self, nlp: Language, combination: Combination) -> Run | str:
         name, pipe = self.component, nlp.get_pipe(self.component)
-        own = {place: value for place, value in combination.changes.items() if self._is_method(place)}
+        own = {place: value for place, value in combination.changes.items() if self._is_setting(place, METHOD)}
         now = nlp.config.interpolate()
         blocks = changed(now, own, now)["components"][name]
         try:
             method = {part: util.registry.fill({part: blocks[part]})[part] for part in METHOD}
             parts = {part: util.registry.resolve({part: blocks[part]})[part] for part in METHOD}
-            pipe.method._replace(**parts).check(name)  # type: ignore[attr-defined]
+            built: Any = pipe
+            built.method._replace(**parts).check(name)
         except ConfigError as error:
             return str(error).replace(f"[components.{name}]: ", "")
         except ConfigValidationError as error:
             raise self._no_such_value(combination, error) from error
         config = changed(now, {("components", name, part): block for part, block in method.items()}, now)
-        return Run(_key(config, name, self.stopping), combination, method, parts)
+        building = {setting: getattr(built.method, setting) for setting in BUILDING}
+        key = _key(config, name, self.stopping)
+        return Run(key, combination, {**method, **building}, {**parts, **building}, now["training"]["seed"])
 
     def _no_such_value(self, combination: Combination, error: ConfigValidationError) -> ConfigError:
         lines = [line for line in str(error).splitlines() if line.strip()]
         return ConfigError("\n".join([f"{self.source.file}: [sweep.grid] with {combination}:", *lines]))
+
+
+def needed_before(setup: Setup, name: str) -> set[str]:
+    """Return the components whose predictions the features of another one may look at."""
+    before = set(setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)])
+    return before & set(setup.training["annotating_components"]) if setup.to_train[name].reads else set()
 
 
 def _component(setup: Setup, source: GridFile) -> str:
@@ -294,17 +361,18 @@ def _key_of(model: Path) -> str | None:
 class Worker:
     """Trains the runs of a plan, a group after another, and keeps what is known of each by its key."""
 
-    def __init__(self, plan: Plan, found: Mapping[str, Result], journal: Journal, output: Path) -> None:
+    def __init__(self, plan: Plan, found: Mapping[str, Result], journal: Journal, output: Path, jobs: int) -> None:
         self.results: dict[str, Result] = dict(found)
         self.untrained: list[str] = []
         self.interrupted = False
-        self.plan, self._journal, self._output = plan, journal, output
-        self._title = ""
+        self.plan, self.jobs, self._journal, self._output = plan, jobs, journal, output
+        self._titles: dict[str, str] = {}  # of the runs at work, by their keys
         self._curve = LiveCurve(sys.stderr)
         self._number, self._total = 0, len(plan.runs) - len(found)
 
     def run(self) -> None:
         """Train what has no result yet."""
+        shutil.rmtree(self._output / RUNS, ignore_errors=True)  # what a crash has left
         try:
             for group in self.plan.groups:
                 left = [run for run in group.runs if run.key not in self.results]
@@ -312,15 +380,16 @@ class Worker:
                     self._train(group.changes, left)
         finally:
             self._curve.hide()
+            shutil.rmtree(self._output / RUNS, ignore_errors=True)
 
     def _train(self, changes: Mapping[Place, Any], runs: list[Run]) -> None:
         """Train the runs of a group; where it cannot even be begun, all of them have failed."""
         name = self.plan.component
         try:
             setup = set_up_from(changed(self.plan.source.config, changes, self.plan.filled))
-            before = set(setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)])
-            needed = before & set(setup.training["annotating_components"]) if setup.to_train[name].reads else set()
+            needed = needed_before(setup, name)
             self.untrained = [other for other in setup.to_train if other not in {name, *needed, *setup.resumed}]
+            setup.to_train[name].training.keeps = any(run.build != runs[0].build for run in runs)
             encode(setup)
             setup = setup._replace(to_train={key: p for key, p in setup.to_train.items() if key in {name, *needed}})
             walk = GroupWalk(setup, runs, self)
@@ -337,27 +406,31 @@ class Worker:
     def begin(self, run: Run) -> None:
         """Note that a run begins."""
         self._number += 1
-        self._curve.clear()
         values = cut(" ".join(map(show, run.combination.settings.values())), LONGEST)
-        self._title = f"{self._number} of {self._total}: {values}"
+        self._titles[run.key] = f"{self._number} of {self._total}: {values}"
 
-    def watch(self, progress: Progress) -> None:
-        """Note an iteration of the run that has begun last."""
-        add_to(self._curve, progress)
-        self._curve.show(f"{self._title}, iteration {progress.iteration}")
+    def watch(self, run: Run, progress: Progress) -> None:
+        """Note an iteration; of runs at the same time, the curve is that of the first."""
+        if run.key == next(iter(self._titles)):
+            if progress.iteration == 1:
+                self._curve.clear()
+            add_to(self._curve, progress)
+            self._curve.show(f"{self._titles[run.key]}, iteration {progress.iteration}")
 
     def failed(self, run: Run, error: Exception) -> None:
         """Write down that a run has failed."""
         text = str(error) if isinstance(error, CrfError) else f"{type(error).__name__}: {error}"
         self._note(run, Result(run.key, run.combination.settings, error=text))
 
-    def done(self, run: Run, result: FitResult, setup: Setup) -> None:
-        """Write down what came of a run, and its model if that is the best; the pipeline has its parameters."""
+    def outcome(self, run: Run, result: FitResult, setup: Setup) -> Result:
+        """Return what came of a run, its model in a folder if it may be the best; the pipeline has its parameters.
+
+        RAISES DataError: If there is no score.
+        """
         pipe = setup.to_train[self.plan.component]
         best = next((progress for progress in reversed(result.history) if progress.best), None)
         if best is None:
-            self.failed(run, DataError(f"no score: the objective is {result.history[-1].report.value}"))
-            return
+            raise DataError(f"no score: the objective is {result.history[-1].report.value}")
         crf = pipe.crf
         n_bytes = len(pipe.doc_model.pack() or b"")
         outcome = Result(
@@ -365,17 +438,38 @@ class Worker:
             int(np.count_nonzero(crf.theta)), crf.layout.size, n_bytes, len(result.history),
             round(result.history[-1].seconds, 3), result.reason,
         )  # fmt: skip
-        others = [other.score for other in self.results.values() if other.score is not None]
-        if best.score is not None and best.score > max(others, default=-math.inf):
-            # before the result, so that no result tells of a model that is not there
+        if self._is_best(outcome):
             setup.nlp.get_pipe_config(self.plan.component).update(run.method)
             score(setup, {self.plan.component: best.report.loss / max(1, setup.train.n_tokens)})
+            setup.nlp.config["training"]["seed"] = run.seed
             setup.nlp.meta["sweep"] = run.key
-            setup.save(self._output / BEST)
-        self._note(run, outcome)
+            setup.save(self._output / RUNS / run.key)
+        return outcome
+
+    def _is_best(self, result: Result) -> bool:
+        others = [other.score for other in self.results.values() if other.score is not None]
+        return result.score is not None and result.score > max(others, default=-math.inf)
+
+    def done(self, run: Run, found: Result | Exception | None) -> None:
+        """Write down what came of a run, and move its model if that is the best.
+
+        RAISES KeyboardInterrupt: If it was interrupted.
+        """
+        if found is None:
+            raise KeyboardInterrupt
+        if isinstance(found, Exception):
+            self.failed(run, found)
+            return
+        model = self._output / RUNS / run.key
+        if self._is_best(found):  # before the result, so that no result tells of a model that is not there
+            replace_folder(self._output / BEST, partial(_move, model))
+        else:
+            shutil.rmtree(model, ignore_errors=True)
+        self._note(run, found)
 
     def _note(self, run: Run, result: Result) -> None:
         self._journal.add(result)
+        self._titles.pop(run.key, None)
         self.results[run.key] = result
         self._curve.hide()
         if result.score is None:
@@ -393,37 +487,64 @@ class GroupWalk(Walk):
         self._runs, self._worker = runs, worker
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
-        from ..training.fit import fit
-
         if name != self._worker.plan.component:
             self._fit_one(name, pipe, *self._worker.plan.stopping)
             return
-        dev = list(self._dev)
-        every, patience = self._worker.plan.stopping
-        seed = self._setup.training["seed"]
+        by_build: dict[str, list[Run]] = {}
+        for run in self._runs:
+            by_build.setdefault(json.dumps(run.build), []).append(run)
+        for runs in by_build.values():
+            if pipe.training.keeps:
+                pipe.method = pipe.method._replace(**runs[0].build)
+                pipe.training.begin_anew()
+            self._fit_equal(name, pipe, runs)
+
+    def _fit_equal(self, name: str, pipe: CRFComponent, runs: list[Run]) -> None:
+        """Train the runs whose models have the same weights."""
+        worker, dev = self._worker, list(self._dev)
         with pipe.training.training_on(self._examples(name)) as (objective, _):
             start = pipe.crf.theta.copy()
             evaluators: dict[str, Any] = {}
-            for run in self._runs:
-                self._worker.begin(run)
-                pipe.method = pipe.method._replace(**run.parts)
-                decoder = json.dumps(run.method["decoder"], sort_keys=True)
-                if decoder not in evaluators:
-                    evaluators[decoder] = pipe.training.evaluator(dev)
-                try:
-                    result = fit(
-                        objective.under(pipe.method.regularizer, pipe.method.loss), pipe.training.optimizer(seed),
-                        start.copy(), evaluate=evaluators[decoder], evaluate_every=scores_every(pipe, every),
-                        patience=patience, callback=self._worker.watch,
-                    )  # fmt: skip
-                except Exception as error:  # whatever it is, the others may work
-                    self._worker.failed(run, error)
-                    continue
-                if result.reason == "interrupted":
-                    self.interrupted = True
-                    return
-                pipe.set_parameters(result.best)
-                self._worker.done(run, result, self._setup)
+
+            def tasks() -> Iterator[Task]:
+                for run in runs:
+                    worker.begin(run)
+                    pipe.method = pipe.method._replace(**run.parts)
+                    decoder = json.dumps(run.method["decoder"], sort_keys=True)
+                    if decoder not in evaluators:
+                        evaluators[decoder] = pipe.training.evaluator(dev)
+                    work = partial(self._train_run, run, pipe, objective, start, evaluators[decoder])
+                    yield Task(work, partial(worker.watch, run), partial(worker.done, run))
+
+            run_tasks(tasks(), worker.jobs)
+
+    def _train_run(
+        self, run: Run, pipe: CRFComponent, objective: Objective, start: Floats, evaluate: Any, watch: Any
+    ) -> Result | None:
+        """Train the component and return what came of it, None if interrupted."""
+        from ..training.fit import fit
+
+        every, patience = self._worker.plan.stopping
+        result = fit(
+            objective.under(pipe.method.regularizer, pipe.method.loss), pipe.training.optimizer(run.seed),
+            start.copy(), evaluate=evaluate, evaluate_every=scores_every(pipe, every), patience=patience,
+            callback=watch,
+        )  # fmt: skip
+        if result.reason == "interrupted":
+            return None
+        pipe.set_parameters(result.best)
+        return self._worker.outcome(run, result, self._setup)
+
+
+def _move(source: Path, target: Path) -> None:
+    source.rename(target)
+
+
+def _tell_effects(results: Sequence[Result]) -> None:
+    header, rows = effect_cells(effects(results))
+    if rows:
+        printer().table(rows, header=header, divider=True, aligns=["l", "r", "r", "l", "r", "l", "r"])
+        printer().text(EFFECTS)
 
 
 def _tell(outcome: SweepOutcome) -> None:
@@ -431,6 +552,7 @@ def _tell(outcome: SweepOutcome) -> None:
     if outcome.results:
         header, rows = cells(outcome.results)
         msg.table(rows, header=header, divider=True, aligns=["r", "r", *"l" * (len(header) - 7), *"rrrrr"])
+        _tell_effects(outcome.results)
     if outcome.interrupted:
         msg.warn("Interrupted: start the same command again to go on")
     if outcome.best is None:

@@ -1,4 +1,4 @@
-"""The results of a sweep, on disk and as a table."""
+"""The results of a sweep: on disk, as a table, and how much each setting matters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..corpora.resumable import cut_line
 from ..errors import FormatError
 from .search import show, varying
+
+EFFECTS = (
+    "Share: of the variance of the dev score, what the mean scores of a setting's values explain; the rest is other "
+    "settings, their combinations and noise. By chance: what values without any effect would seem to explain."
+)
 
 
 class Result(NamedTuple):
@@ -88,3 +95,54 @@ def cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
         figures = [objective, f"{result.active:,}", str(result.iterations)]
         rows.append([*first, *settings, *figures, f"{result.seconds:.2f}", f"{result.n_bytes / 1e3:,.0f}"])
     return header, rows
+
+
+class Effect(NamedTuple):
+    """How much a setting matters: the main effect of a functional analysis of variance.
+
+    share (float): The variance between the mean scores of its values, over that of all scores.
+    chance (float): What that would be on average if the setting had no effect: (values - 1) / (results - 1).
+    best, worst (str): The values with the highest and the lowest mean score, `high` and `low`.
+    """
+
+    setting: str
+    share: float
+    chance: float
+    best: str
+    high: float
+    worst: str
+    low: float
+
+
+def effects(results: Sequence[Result]) -> list[Effect]:
+    """Return how much each varying setting matters, the one that matters most first; nothing if all scores are equal.
+
+    Where a combination has no such setting, that counts as a value of its own.  (Hutter, Hoos & Leyton-Brown 2014,
+    "An efficient approach for assessing hyperparameter importance", computed on the results as they are.)
+    """
+    good = [result for result in results if result.score is not None]
+    scores = np.array([result.score for result in good], np.float64)
+    if not len(scores) or np.ptp(scores) == 0:
+        return []
+    found = []
+    for key in varying([result.settings for result in good]):
+        values = [show(result.settings[key]) if key in result.settings else "-" for result in good]
+        groups = {value: scores[[other == value for other in values]] for value in values}
+        means = {value: float(group.mean()) for value, group in groups.items()}
+        between = sum(len(group) * (means[value] - scores.mean()) ** 2 for value, group in groups.items())
+        best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+        share, chance = float(between / ((scores - scores.mean()) ** 2).sum()), (len(groups) - 1) / (len(good) - 1)
+        found.append(Effect(key, share, chance, best, means[best], worst, means[worst]))
+    return sorted(found, key=lambda effect: -effect.share)
+
+
+def effect_cells(found: Sequence[Effect]) -> tuple[list[str], list[list[str]]]:
+    """Return the table of effects: its header and its rows."""
+    rows = [
+        [
+            one.setting, f"{100 * one.share:.0f} %", f"{100 * one.chance:.0f} %",
+            one.best, f"{100 * one.high:.2f}", one.worst, f"{100 * one.low:.2f}",
+        ]
+        for one in found
+    ]  # fmt: skip
+    return ["Setting", "Share", "By chance", "Best value", "Mean score", "Worst value", "Mean score"], rows

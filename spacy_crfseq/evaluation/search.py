@@ -21,7 +21,10 @@ Place: TypeAlias = tuple[str, ...]
 Functions: TypeAlias = Callable[[str], Mapping[str, Callable[..., Any]]]
 """Returns all functions of a registry, such as "crf_losses", by their names."""
 METHOD = ("loss", "regularizer", "optimizer", "decoder")
-"""Settings of a component that change nothing in how its corpus is encoded."""
+"""Blocks of a component that change neither how its corpus is encoded nor which weights it has."""
+BUILDING = ("support", "min_count", "max_features", "boundaries", "transitions", "precision", "inner_iterations")
+"""Settings of a component that change its weights, but not how its corpus is encoded."""
+SEEDS: tuple[Place, ...] = (("training", "seed"), ("system", "seed"))
 _EXAMPLE = "Write, for example, regularizer.rho = [0.1, 1, 10] under [sweep.grid]."
 
 

@@ -37,12 +37,16 @@ Z = 1.96
 
 
 class Series(NamedTuple):
-    """A curve, or points if not `joined`; `right`: Measured by an axis of its own, at the right."""
+    """A curve, or points if not `joined`; `right`: Measured by an axis of its own, at the right.
+
+    labels (Sequence[str]): Words beside the points, one each or none.
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
     right: bool = False
     joined: bool = True
+    labels: Sequence[str] = ()
 
 
 class Bar(NamedTuple):
@@ -101,7 +105,9 @@ def _dots(series: Series, at: Sequence[tuple[float, float]], i: int, x: str, y: 
     every = -(-len(at) // MOST_POINTS) if at else 1
     faint = ' class="faint"' if len(at) > FEW_POINTS else ""
     what = series.name or y
-    return "".join(
+    labels = series.labels if len(series.labels) == len(at) else [""] * len(at)
+    words = [_text(px + 4, py - 4, label, "soft") for (px, py), label in zip(at, labels, strict=True) if label]
+    return "".join(words) + "".join(
         f"<g{faint}><circle class='hit' cx='{px:.1f}' cy='{py:.1f}' r='7'/>"
         f"<circle class='f{_color(i)}' cx='{px:.1f}' cy='{py:.1f}' r='2.5'/>"
         f"<title>{escape(what)} {number(vy)} at {escape(x)} {number(vx)}</title></g>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..evaluation.results import Result, cells
+from ..evaluation.results import EFFECTS, Result, cells, effect_cells, effects
 from ..evaluation.search import Combination, show, varying
 from .charts import Series, line_chart
 from .frame import columns, figure, page, section, table
@@ -18,12 +18,20 @@ def make_page(
     header, rows = cells(results)
     good = [result for result in results if result.score is not None]
     parts = [section("Results", table(header, rows, [1, *range(len(header) - 5, len(header))]), "Best first.")]
+    found = effects(good)
+    if found:
+        what, shares = effect_cells(found)
+        parts.append(section("What matters", table(what, shares, [1, 2, 4, 6]), EFFECTS))
+    x, y = "seconds of training", "dev score, %"
     charts = [
-        figure(line_chart(series, x="seconds", y="dev score", log_x=_wide(series)), f"What a score costs, by {key}")
+        figure(
+            line_chart(series, x=x, y=y, log_x=_wide(series)),
+            f"What a score costs, by {key}; numbers are those of the table",
+        )
         for key, series in _by_time(good)
     ]
     charts += [
-        figure(line_chart(series, x=key, y="dev score", log_x=_wide(series)), f"The best score by {key}{of}")
+        figure(line_chart(series, x=key, y=y, log_x=_wide(series)), f"The best score by {key}{of}")
         for key, of, series in _along(good)
     ]
     parts.append(section("Scores", columns(*charts)))
@@ -38,11 +46,17 @@ def make_page(
 def _by_time(results: Sequence[Result]) -> Iterator[tuple[str, list[Series]]]:
     """Yield the settings that are not numbers, and time and score of all results by their values."""
     for key in _words(results) or [""]:
-        clouds: dict[str, list[tuple[float, float]]] = {}
-        for result in sorted(results, key=lambda result: result.seconds):
+        clouds: dict[str, list[tuple[int, float, float]]] = {}
+        for number, result in sorted(enumerate(results, start=1), key=lambda pair: pair[1].seconds):
             name = show(result.settings[key]) if key in result.settings else "-"
-            clouds.setdefault(name, []).append((result.seconds, 100 * (result.score or 0.0)))
-        yield key or "combination", [Series(name, points, joined=False) for name, points in clouds.items()]
+            clouds.setdefault(name, []).append((number, result.seconds, 100 * (result.score or 0.0)))
+        yield (
+            key or "combination",
+            [
+                Series(name, [point[1:] for point in points], joined=False, labels=[str(point[0]) for point in points])
+                for name, points in clouds.items()
+            ],
+        )
 
 
 def _along(results: Sequence[Result]) -> Iterator[tuple[str, str, list[Series]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,14 @@ class Training:
     """Trains a model; its `Session` holds what is needed between two calls of `update`.
 
     seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
+    keeps (bool): Whether `initialize` keeps the encoded corpus for `begin_anew`.
     """
 
     def __init__(self, model: DocModel) -> None:
         self._model = model
         self.seed: int | None = None
+        self.keeps = False
+        self._kept: tuple[Any, ...] = ()
 
     def optimizer(self, seed: int | None = None) -> Optimizer:
         """Return the optimizer of the config; without a seed of its own, it uses `seed`, else ``self.seed``, else 0.
@@ -72,11 +76,26 @@ class Training:
                 "nlp.initialize(lambda: examples)."
             )
         self._tell_of_absent_columns(found.absent)
-        model.set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags)))
         self._warn_of_score_weights(nlp)
+        streamed = settings.get("max_epochs") == -1
+        if self.keeps:
+            self._kept = encoder, found, labels, streamed
+        self._begin(encoder, found, labels, streamed)
+
+    def begin_anew(self) -> None:
+        """Set all weights to zero, as `initialize` did on the same corpus, with the settings of now.
+
+        Only settings may have changed on which neither features nor labels depend.
+        """
+        self._begin(*self._kept)
+
+    def _begin(self, encoder: Encoder, found: EncodedCorpus, labels: Sequence[str] | None, streamed: bool) -> None:
+        model, annotation = self._model, self._model.annotation
+        if self.keeps:  # what follows changes them
+            encoder, found = deepcopy((encoder, found))
+        model.set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags)))
         data = self._relabelled(found)
         crf, data = build_model(model.method, encoder, found, data, model.labels.tags, model.labels.constraints)
-        streamed = settings.get("max_epochs") == -1
         session = Session(self.optimizer(), data, n_examples=found.n_docs, streamed=streamed)
         model.start(crf, encoder, session)
         model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights

@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ..errors import ConfigError
 from ..regularizers.elastic_net import ElasticNet
@@ -55,10 +54,42 @@ class PathResult(NamedTuple):
     interrupted: bool
 
 
-def smallest_empty(objective: Objective, dtype: DTypeLike = np.float32) -> float:
-    """Return the least rho1 for which all weights are zero: the largest element of the loss's gradient at zero."""
-    gradient = objective.under(ElasticNet(0.0)).value_and_grad(np.zeros(objective.potential.size, dtype))[2]
-    return float(abs(gradient).max(initial=0.0))
+SHARE = 0.01
+"""Share of the weights that are not zero where a path begins."""
+ROUGH_ITERATIONS = 10
+GAIN, PATIENCE = 0.001, 2
+"""A path has passed its best score when so many models in a row were not better by so much."""
+
+
+def sparse_start(
+    objective: Objective,
+    optimizer: Optimizer,
+    theta: Floats,
+    *,
+    rho2: float = 0.0,
+    watch: Callable[[StepReport], None] | None = None,
+) -> float:
+    """Return a rho1 that leaves about `SHARE` of the weights other than zero; theta [D] of zeros gets near its minimum.
+
+    A weight is taken to stay zero where its gradient is smaller than rho1: at zero, then after a few iterations with
+    the rho1 found there (the "strong rule" of Tibshirani et al. 2012, for one step of a path).
+    """
+    smooth, found = objective.under(ElasticNet(0.0, rho2)), 0.0
+    for last in (False, True):
+        gradient = abs(smooth.value_and_grad(theta)[2])
+        gradient[theta != 0] = np.inf
+        place = -1 - int(SHARE * (len(gradient) - 1))
+        limit = float(np.partition(gradient, place)[place])
+        found = limit if np.isfinite(limit) else found
+        if not last and found > 0:
+            _minimise(objective.under(ElasticNet(found, rho2)), optimizer, theta, watch, ROUGH_ITERATIONS)
+    return found or 1.0
+
+
+def has_passed_its_best(steps: Sequence[PathStep]) -> bool:
+    """Return whether the last `PATIENCE` models are not better than one before by `GAIN` or more."""
+    before = max((step.score for step in steps[:-PATIENCE]), default=0.0)
+    return before > 0 and all(step.score < before + GAIN for step in steps[-PATIENCE:])
 
 
 def schedule(first: float, last: float, steps: int) -> list[float]:
@@ -95,6 +126,7 @@ def follow(
     within: float = 0.0,
     callback: Callable[[Sequence[PathStep]], None] | None = None,
     watch: Callable[[StepReport], None] | None = None,
+    enough: Callable[[Sequence[PathStep]], bool] | None = None,
 ) -> PathResult | None:
     """Minimise loss + rho1 ||w||_1 + rho2/2 ||w||^2 for each rho1 in turn, beginning at `theta` [D].
 
@@ -102,6 +134,7 @@ def follow(
     within (float): See `choose`.
     callback (Callable): Called with all models so far after each.
     watch (Callable): Called after every iteration of the optimizer.
+    enough (Callable): Whether the models so far, the last of them new, need no further one.
     After an interrupt one of the finished models is chosen; None where there is none.
     """
     began, steps, solutions = perf_counter(), list[PathStep](), list[tuple[Offsets, Floats]]()
@@ -117,6 +150,8 @@ def follow(
             steps.append(step)
             if callback is not None:
                 callback(steps)
+            if enough is not None and enough(steps):
+                break
     except KeyboardInterrupt:
         interrupted = True
     if not steps:
@@ -128,15 +163,22 @@ def follow(
 
 
 def _minimise(
-    objective: Objective, optimizer: Optimizer, theta: Floats, watch: Callable[[StepReport], None] | None
+    objective: Objective,
+    optimizer: Optimizer,
+    theta: Floats,
+    watch: Callable[[StepReport], None] | None,
+    most: float = np.inf,
 ) -> tuple[StepReport, int]:
-    """Minimise from `theta` [D] and write the minimum there; return the last report and the number of iterations."""
+    """Minimise from `theta` [D] and write the minimum there; return the last report and the number of iterations.
+
+    most (float): Iterations after which the run ends in any case.
+    """
     state, iterations = optimizer.start(theta), 0
     while True:
         report, iterations = optimizer.iterate(objective, state), iterations + 1
         if watch is not None:
             watch(report)
-        if report.converged:
+        if report.converged or iterations >= most:
             optimizer.export(state, theta)
             return report, iterations
 

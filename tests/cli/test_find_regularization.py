@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import spacy
 
 from spacy_crfseq.cli.find_regularization import PathReporter
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.training.path import PathStep
+from spacy_crfseq.types import StepReport
 from tests.cli.conftest import Run, refused, worked
 
 FIND = "find-regularization"
@@ -90,11 +93,50 @@ def test_piped_output_is_a_line_a_model(followed: tuple[Path, Any]) -> None:
 
 def test_the_optimizer_of_the_config_is_used_where_it_can(train_on: Run, tmp_path: Path) -> None:
     block = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.FISTA.v1"\nmax_iterations = 3\n'
-    result = worked(train_on(FIND, "crf_ner", components=block, args=("--steps", "2", "--to", "30")))
+    result = worked(train_on(FIND, "crf_ner", components=block, args=("--from", "1000", "--to", "30", "--steps", "2")))
     assert "OWLQN" not in result.stdout
     table = table_of(tmp_path / "out")
     assert [step["iterations"] for step in table] == [1, 3]
     assert table[0]["unigrams"] + table[0]["pairs"] == 0
+
+
+def test_without_ends_it_begins_sparse_and_stops_past_the_best(train_on: Run, tmp_path: Path) -> None:
+    block = '[components.crf_ner.regularizer]\n@crf_regularizers = "spacy_crfseq.L2.v1"\nrho = 0.5\n'
+    result = worked(train_on(FIND, "crf_ner", components=block))
+    table = table_of(tmp_path / "out")
+    n_weights = int(re.search(r"([\d,]+) parameters", result.stdout)[1].replace(",", ""))  # type: ignore[index]
+    sizes = [step["unigrams"] + step["pairs"] for step in table]
+    assert 0.002 < sizes[0] / n_weights < 0.05
+    strengths = [step["rho1"] for step in table]
+    assert strengths == pytest.approx([strengths[0] / 3**k for k in range(len(table))])
+    assert 2 < len(table) < 12
+    best = max(step["score"] for step in table[:-2])
+    assert all(step["score"] < best + 0.001 for step in table[-2:])
+    block = spacy.load(tmp_path / "out" / "model-best").config["components"]["crf_ner"]
+    assert block["regularizer"]["rho2"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        (("--from", "60", "--to", "6"), "last of the path, so a weaker penalty may do better: go on with --from 6"),
+        (("--from", "1", "--to", "0.5", "--within", "50"), "is the first of the path, so a smaller one may do as well"),
+    ],
+)
+def test_a_choice_at_the_edge_is_not_silent(ends: tuple[str, ...], said: str, train_on: Run) -> None:
+    result = worked(train_on(FIND, "crf_ner", components=CAPPED.format("crf_ner"), args=(*ends, "--steps", "2")))
+    assert said in " ".join(result.stdout.split())
+
+
+def test_the_time_to_go(tmp_path: Path) -> None:
+    reporter, report = PathReporter(tmp_path / "path.jsonl"), StepReport(5.0, 4.0, 1.0, 1, False, "")
+    reporter.begin(0.0, 4)
+    steps = [PathStep(2.0 / k, 5.0, 4.0, 10 * k, 1, 0.1 * k, 7, 100.0 * k) for k in (1, 2)]
+    reporter.show(steps)
+    reporter.watch(report)
+    reporter.watch(report)
+    assert reporter.words(report) == "model 3, iteration 2, objective 5.00, at most 3 min to go"
+    reporter.close()
 
 
 def test_one_component_of_several(train_on: Run, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import spacy
 from spacy_crfseq.cli.fit import load_config
 from spacy_crfseq.cli.sweep import functions
 from spacy_crfseq.corpora import resumable
-from spacy_crfseq.evaluation.results import Journal, Result
+from spacy_crfseq.evaluation.results import Journal, Result, effects
 from spacy_crfseq.evaluation.search import Combination, combinations, read_grid, show
 from spacy_crfseq.pipeline.readers import read_examples
 from tests.cli.conftest import CRFSEQ, Run, refused, worked
@@ -114,7 +114,12 @@ def test_the_table_is_sorted_by_score(swept: tuple[Path, Any]) -> None:
 
 def test_a_page_tells_all(swept: tuple[Path, Any]) -> None:
     page = (swept[0] / "out" / "sweep.html").read_text()
-    assert page.count("<tr>") == 1 + 8 + 1 + 2
+    assert page.count("<tr>") == 1 + 8 + 1 + 3 + 1 + 2
+    assert "What matters" in page
+    assert ">seconds of training<" in page
+    assert ">dev score, %<" in page
+    for number in range(1, 9):
+        assert page.count(f">{number}</text>") >= 2  # a point's place in the table, in both clouds
     assert "LBFGS(max_iterations=30)" in page
     assert "cannot minimise the regularizer L1" in page
     assert page.count("<svg") == 2  # score and time by optimizer and by regularizer; rho has two values: no curve
@@ -176,6 +181,73 @@ def test_other_settings_encode_anew(sweep_on: Run, tmp_path: Path) -> None:
     assert config["corpora"]["train"]["limit"] == best["settings"]["corpora.train.limit"]
     assert best["settings"]["features"] in config["components"]["crf_ner"]["features"]["@crf_features"]
     assert best["settings"]["loss"] in config["components"]["crf_ner"]["loss"]["@crf_losses"]
+
+
+def test_settings_that_leave_the_corpus_alone(
+    sweep_on: Run, run: Run, configure: Any, paths: list[str], tmp_path: Path
+) -> None:
+    grid = 'support = ["all", "observed"]\nmin_count = [1, 2]\ntraining.seed = [0, 3]'
+    result = worked(sweep_on(grid, "--patience 1"))
+    assert result.stdout.count("Encoded") == 1
+    results = results_of(tmp_path / "out")
+    assert len({entry["weights"] for entry in results}) == 4
+    assert len({entry["objective"] for entry in results}) == 8
+    for entry in (results[0], results[-1]):
+        settings = entry["settings"]
+        arguments = [f"--components.crf_ner.{key} {settings[key]}" for key in ("support", "min_count")]
+        seed = f"--training.seed {settings['training.seed']}"
+        worked(run("fit", tmp_path / "c.cfg", "--output", tmp_path / "fit", *paths, "--patience 1", seed, *arguments))
+        log = [json.loads(line) for line in (tmp_path / "fit" / "log.jsonl").read_text().splitlines()]
+        assert [line["objective"] for line in log if line["best"]][-1] == entry["objective"]
+        assert len(log) == entry["iterations"]
+    best = max(results, key=lambda entry: entry["score"])
+    nlp: Any = spacy.load(tmp_path / "out" / "model-best")
+    assert nlp.config["training"]["seed"] == best["settings"]["training.seed"]
+    assert nlp.config["components"]["crf_ner"]["support"] == best["settings"]["support"]
+    assert nlp.get_pipe("crf_ner").doc_model.n_active == best["active"]
+
+
+def test_two_at_once_find_the_same(swept: tuple[Path, Any], run: Run, paths: list[str], tmp_path: Path) -> None:
+    def facts(folder: Path) -> list[dict[str, Any]]:
+        return [{**entry, "seconds": 0} for entry in results_of(folder)]
+
+    weights = []
+    for jobs in (1, 2):
+        out = tmp_path / str(jobs)
+        worked(run("sweep", swept[0] / "s.cfg", "--output", out, *paths, f"--jobs {jobs}"))
+        assert facts(out) == facts(swept[0] / "out")
+        pipe: Any = spacy.load(out / "model-best").get_pipe("crf_ner")
+        weights.append(pipe.crf.theta)
+        assert sorted(path.name for path in out.iterdir()) == ["model-best", "sweep.html", "sweep.jsonl"]
+    assert (weights[0] == weights[1]).all()
+
+
+def test_a_sample(sweep_on: Run, tmp_path: Path) -> None:
+    grid = 'regularizer = ["L2", "L1"]\nregularizer.rho = [0.1, 0.3, 1, 3, 10]\noptimizer.max_iterations = [1, 2]'
+    worked(sweep_on(grid, "--sample 3", "--seed 5"), "3 to train, 0 done before")
+    few = [entry["key"] for entry in results_of(tmp_path / "out")]
+    worked(sweep_on(grid, "--sample 5", "--seed 5"), "2 to train, 3 done before")
+    assert [entry["key"] for entry in results_of(tmp_path / "out")][:3] == few
+    worked(sweep_on(grid, "--sample 3", "--seed 6"))
+    assert len(results_of(tmp_path / "out")) > 5
+
+
+def test_what_matters() -> None:
+    def score(a: int, b: int) -> float:
+        return 0.5 + 0.1 * a + 0.01 * b
+
+    results = [Result(f"{a}{b}", {"a": a, "b": b, "c": 0}, score=score(a, b)) for a in range(3) for b in range(3)]
+    found = effects([*results, Result("x", {"a": 0, "b": 9}, error="failed")])
+    assert [effect.setting for effect in found] == ["a", "b"]
+    assert sum(effect.share for effect in found) == pytest.approx(1)  # no interaction, no noise
+    assert found[0].share == pytest.approx(100 / 101)
+    assert [effect.chance for effect in found] == pytest.approx([2 / 8, 2 / 8])
+    assert (found[0].best, found[0].worst) == ("2", "0")
+    assert (found[0].high, found[0].low) == pytest.approx((0.71, 0.51))
+    assert effects(results[:1]) == []
+    assert effects([result._replace(score=0.5) for result in results]) == []
+    crossed = [Result(f"{a}{b}", {"a": a, "b": b}, score=float(a == b)) for a in range(2) for b in range(2)]
+    assert [effect.share for effect in effects(crossed)] == [0, 0]  # all of it is interaction
 
 
 def test_decoders_and_local_losses(sweep_on: Run, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.optimizers.fista import FISTA
 from spacy_crfseq.optimizers.owlqn import OWLQN
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
-from spacy_crfseq.training.path import PathStep, choose, follow, schedule, smallest_empty
+from spacy_crfseq.training.path import PathStep, choose, follow, has_passed_its_best, schedule, sparse_start
 from spacy_crfseq.types import Floats, Optimizer
 from tests.problems import Training, training_problem
 
@@ -53,13 +53,37 @@ def test_every_model_is_the_minimum_for_its_strength(optimizer: Optimizer) -> No
     assert 0 < pairs < result.steps[3].active
 
 
-def test_the_path_begins_where_weights_begin() -> None:
-    training = problem()
-    most = smallest_empty(training.objective, np.float64)
-    result = follow(training.objective, OWLQN(), [1.001 * most, 0.98 * most], np.zeros(training.layout.size), density)
+def test_the_path_begins_where_few_weights_are_active() -> None:
+    training = training_problem(6, n_sequences=60, n_labels=6)
+    theta = np.zeros(training.layout.size)
+    first = sparse_start(training.objective, OWLQN(**TIGHT), theta, rho2=0.1)
+    result = follow(training.objective, OWLQN(**TIGHT), [first], theta, density, rho2=0.1)
     assert result is not None
-    assert result.steps[0].active == 0
-    assert result.steps[1].active > 0
+    assert 0 < result.steps[0].active < 0.1 * len(theta)
+
+
+@pytest.mark.parametrize(
+    ("scores", "passed"),
+    [
+        ([0.5, 0.6], False),
+        ([0.5, 0.6, 0.7], False),
+        ([0.5, 0.7, 0.6], False),
+        ([0.7, 0.6, 0.65], True),
+        ([0.7, 0.7005, 0.7008], True),
+        ([0.7, 0.6, 0.702], False),
+        ([0.0, 0.0, 0.0, 0.0], False),
+    ],
+)
+def test_a_path_has_passed_its_best(scores: list[float], passed: bool) -> None:
+    assert has_passed_its_best(steps_of([(i, score) for i, score in enumerate(scores)])) == passed
+
+
+def test_a_path_ends_when_that_is_enough() -> None:
+    training, theta = problem(), np.zeros(problem().layout.size)
+    result = follow(training.objective, OWLQN(), [4.0, 2.0, 1.0], theta, density, enough=lambda steps: len(steps) == 2)
+    assert result is not None
+    assert [step.rho1 for step in result.steps] == [4.0, 2.0]
+    assert not result.interrupted
 
 
 def test_another_penalty_leaves_the_objective_as_it_is() -> None:
