@@ -6,8 +6,8 @@
 
 Every link within the site must lead to a file, and to an anchor where it names one; nothing may be loaded from
 elsewhere, neither scripts nor styles, fonts or pictures.  With ``--external`` links to other sites, of the built pages,
-the README and the project file, are asked for, too, one after another with a pause; that needs a network and is done by
-hand.  Ends with 1 where something is wrong.
+the README and the list of corpora, are asked for, too, one after another with a pause; that needs a network and is
+done by hand.  Ends with 1 where something is wrong.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def problems(site: Path) -> Iterator[str]:
 def external(site: Path) -> list[str]:
     """Return the links to other sites, in the built pages and in the texts of the top folder."""
     links = {urldefrag(link)[0] for file in site.rglob("*.html") for link in read(file).links}
-    for file in (*ROOT.glob("*.md"), ROOT / "project.yml"):
+    for file in (*ROOT.glob("*.md"), ROOT / "scripts" / "fetch_corpora.py"):
         links |= {
             urldefrag(link)[0] for link in re.findall(r"https?://[^\s)\"'`<>\]]+", file.read_text(encoding="utf8"))
         }
