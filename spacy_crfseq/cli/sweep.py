@@ -361,7 +361,7 @@ class Worker:
             self.failed(run, DataError(f"no score: the objective is {result.history[-1].report.value}"))
             return
         crf = pipe.crf
-        n_bytes = len(storage.pack(crf.compact(), pipe.method.features, [], 0))
+        n_bytes = len(storage.pack(crf.compact(), pipe.method.features, [], 0, pipe.doc_model.largest_names()))
         outcome = Result(
             run.key, run.combination.settings, None, best.score, finite(best.report.value), finite(best.report.loss),
             int(np.count_nonzero(crf.theta)), crf.layout.size, n_bytes, len(result.history),

@@ -78,7 +78,7 @@ class DocPosterior:
         n_tokens = int(self.doc_offsets[-1])
         asked = "labels, spans(), marginals(), nbest(k), sample(n), log_probabilities(), entropies()"
         return (
-            f"<DocPosterior: {len(self):,} Docs, {n_tokens:,} tokens, {len(self.tags)} tags; ask for lists with an "
+            f"<DocPosterior of {len(self):,} Docs, {n_tokens:,} tokens, {len(self.tags)} tags; ask for lists with an "
             f"entry for each Doc: {asked}>"
         )
 

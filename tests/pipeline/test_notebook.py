@@ -40,7 +40,7 @@ def test_a_posterior(factory: str) -> None:
     docs = [example.predicted for example in examples(nlp, factory)] * 5
     answers = pipe.posterior(docs)
     n_tokens = sum(map(len, docs))
-    assert repr(answers).startswith(f"<DocPosterior: 25 Docs, {n_tokens} tokens, {len(pipe.tags)} tags; ")
+    assert repr(answers).startswith(f"<DocPosterior of 25 Docs, {n_tokens} tokens, {len(pipe.tags)} tags; ")
     assert repr(answers.posterior) == (
         f"<Posterior: 25 sequences, {n_tokens} tokens, {len(pipe.tags)} labels, temperature 1>"
     )
