@@ -30,9 +30,9 @@ NO_SCORE = "\u2013"
 
 REPORT_STYLE = """
 body { max-width: 80rem; } th, td { padding-inline: .4rem; } .columns { column-gap: 1.5rem; }
+td:first-child { white-space: normal; min-width: 4.5rem; }
 td small { color: var(--soft); margin-inline-start: .4em; font-size: .75rem; }
-@media (max-width: 40rem) { td small { display: block; margin: 0; }
-  td:first-child { white-space: normal; min-width: 4.5rem; } }
+@media (max-width: 40rem) { td small { display: block; margin: 0; } }
 """
 
 KIND_WORDS = {
@@ -197,8 +197,8 @@ def _confused(found: Findings, subject: Subject, anchors: Mapping[tuple[str, str
         words = f"{a} predicted as {b}" if a and b else f"{a} not found" if a else f"{b} found where there is nothing"
         body = "".join(_article(marker, one, found.unit) for one in sentences)
         items.append(frame.folded(f"{words}: {n:,}", body, anchor=anchors[a, b]))
-    some, rest = "".join(items[:MOST_CONFUSIONS]), "".join(items[MOST_CONFUSIONS:])
-    more = frame.folded(f"{len(items) - MOST_CONFUSIONS} more", rest) if rest else ""
+    some, rest = articles(items[:MOST_CONFUSIONS]), articles(items[MOST_CONFUSIONS:])
+    more = frame.folded(f"{len(items) - MOST_CONFUSIONS} more", rest) if items[MOST_CONFUSIONS:] else ""
     return frame.figure(some + more, f"The most frequent confusions, with up to {EXAMPLES} sentences each")
 
 
@@ -343,7 +343,7 @@ def _marker(sentences: Sequence[Sentence], subject: Subject) -> Marker:
 
 
 def _article(marker: Marker, one: Sentence, unit: str) -> Markup:
-    spans = unit == "spans"
+    spans, what = unit == "spans", "span" if unit == "spans" else "tag"
     sure = f", probability {rounded(one.probability)}" if one.probability is not None else ""
     part = ", in part" if one.cut else ""
     same = f"; the same in {', '.join(f'{n:,}' for n in one.same[:MOST_SAME])}" if one.same else ""
@@ -352,7 +352,7 @@ def _article(marker: Marker, one: Sentence, unit: str) -> Markup:
     found = [(*span, p) for span, p in one.found]
     gold = marker.marked(one.tokens, [(*span, None) for span in one.gold], dict.fromkeys(odd, "missed"))
     return article(
-        Markup(f"text {one.text:,}, {one.wrong} wrong {'spans' if spans else 'tags'}{sure}{part}{same}{more}"),
+        Markup(f"text {one.text:,}, {one.wrong} wrong {what}{'' if one.wrong == 1 else 's'}{sure}{part}{same}{more}"),
         side("gold", gold),
         side("predicted", marker.marked(one.tokens, found, dict.fromkeys(odd, "wrong"))),
     )
