@@ -6,7 +6,7 @@
 
 Every link within the site must lead to a file, and to an existing anchor.  Pages must not load scripts, styles, fonts
 or pictures from other sites.  With ``--external``, the links to other sites in the built pages, the README and the
-project file are requested as well, sequentially with a pause.  That needs a network and is done by hand.  The exit code
+project file are requested as well, one after another with a pause.  That needs a network and is done by hand.  The exit code
 is 1 if there is a problem.
 """
 
@@ -118,7 +118,7 @@ def problems(site: Path) -> Iterator[str]:
 def external(site: Path) -> list[str]:
     """Return the links to other sites, in the built pages and in the texts of the top folder."""
     links = {urldefrag(link)[0] for file in site.rglob("*.html") for link in read(file).links}
-    for file in (*ROOT.glob("*.md"), ROOT / "project.yml"):
+    for file in (*ROOT.glob("*.md"), ROOT / "scripts" / "fetch_corpora.py"):
         links |= {
             urldefrag(link)[0] for link in re.findall(r"https?://[^\s)\"'`<>\]]+", file.read_text(encoding="utf8"))
         }

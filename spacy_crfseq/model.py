@@ -61,6 +61,13 @@ class LinearChainCRF:
         self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.set_theta(theta)
 
+    def __repr__(self) -> str:
+        n_features = self.layout.unigrams.n_rows + self.layout.bigrams.n_rows
+        return (
+            f"<LinearChainCRF: {len(self.labels)} labels, {n_features:,} features, {len(self.theta):,} weights, "
+            f"{np.count_nonzero(self.theta):,} of them not zero>"
+        )
+
     @property
     def theta(self) -> Floats:
         """Parameters [D]; replace them by `set_theta`, which drops sums of the old ones."""

@@ -115,6 +115,21 @@ def test_names_of_plugins_carry_a_version(name: str) -> None:
     assert all(re.fullmatch(r"spacy_crfseq\.\w+\.v\d+", plugin) for plugin in plugins)
 
 
+def test_classes_come_from_the_top_level() -> None:
+    """They are the very classes, imported when they are asked for; ``import spacy_crfseq`` costs nothing."""
+    script = (
+        "import sys, spacy_crfseq\n"
+        "print(sorted({'numba', 'spacy', 'thinc', 'numpy'} & set(sys.modules)))\n"
+        "from spacy_crfseq import *\n"
+        "from spacy_crfseq.model import LinearChainCRF as A\n"
+        "from spacy_crfseq.pipeline.component import CRFComponent as B\n"
+        "from spacy_crfseq.pipeline.doc_posterior import DocPosterior as C\n"
+        "print(LinearChainCRF is CRF is A, CRFComponent is B, DocPosterior is Posterior is C)\n"
+        "print(set(spacy_crfseq.__all__) <= set(dir(spacy_crfseq)), hasattr(spacy_crfseq, 'Nothing'))\n"
+    )
+    assert run(script) == ["[]", "True True True", "True False"]
+
+
 def test_interactive_code() -> None:
     """Code without a file: from stdin, and through exec."""
     body = TRAIN + "print(len(trained()('Anna saw Oslo').ents))\n"

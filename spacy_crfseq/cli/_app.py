@@ -1,9 +1,13 @@
 """The group of commands that spaCy's own command line takes in."""
 
-from typing import Any
+import platform
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from .. import __version__
 
 HELP = """Conditional random fields for spaCy: taggers, chunkers and entity recognizers that train in seconds.
 
@@ -55,3 +59,19 @@ class Sections(TyperGroup):
 crfseq_cli = typer.Typer(
     name="crfseq", cls=Sections, help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
+
+
+def _show_versions(wanted: bool) -> None:
+    if wanted:
+        others = ", ".join(f"{name} {version(name)}" for name in ("spacy", "thinc", "numba", "numpy"))
+        print(f"spacy_crfseq {__version__} ({others}, Python {platform.python_version()})")
+        raise typer.Exit
+
+
+@crfseq_cli.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_versions, is_eager=True, help="Print versions and exit.")
+    ] = False,
+) -> None:
+    """Take the options of the group itself."""

@@ -61,6 +61,10 @@ class Posterior(NamedTuple):
     allowed: Bools | None
     temperature: float
 
+    def __repr__(self) -> str:
+        sizes = f"{len(self.offsets) - 1:,} sequences, {self.n_tokens:,} tokens, {self.source.n_labels} labels"
+        return f"<Posterior: {sizes}, temperature {self.temperature:g}>"
+
     @property
     def n_tokens(self) -> int:
         """T."""

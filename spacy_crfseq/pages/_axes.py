@@ -1,4 +1,4 @@
-"""Axes of charts: where values lie, ticks at round numbers, and how to write them."""
+"""Axes of charts: positions of values, ticks at round numbers, and their labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class Scale:
-    """Places of values on an axis between `start` and `end`; if `log`, `low` and `high` are decimal logarithms."""
+    """Maps values to positions between `start` and `end`; if `log`, `low` and `high` are decimal logarithms."""
 
     low: float
     high: float
@@ -26,13 +26,13 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Return where a value lies."""
+        """Return the position of a value."""
         share = ((log10(value) if self.log else value) - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
     @property
     def labels(self) -> list[str]:
-        """How to write the ticks."""
+        """The labels of the ticks."""
         if self.log:
             return [number(tick, 2) for tick in self.ticks]
         return tick_labels(self.ticks)
@@ -41,7 +41,7 @@ class Scale:
 def scale(
     values: Iterable[float], start: float, end: float, *, log: bool = False, count: int = 5, wide: bool = True
 ) -> Scale:
-    """Return an axis for all of some values, with about `count` ticks; if `wide`, its ends are round numbers."""
+    """Return an axis that covers some values, with about `count` ticks; if `wide`, its ends are round numbers."""
     found = [value for value in values if isfinite(value) and (value > 0 or not log)]
     low, high = (min(found), max(found)) if found else (1.0, 10.0) if log else (0.0, 1.0)
     if log:
@@ -71,7 +71,7 @@ def _log_scale(low: float, high: float, start: float, end: float, count: int) ->
 
 
 def tick_labels(ticks: Sequence[float]) -> list[str]:
-    """Return ticks at equal distances in words, all with the same number of decimals and the same unit."""
+    """Return the labels of equidistant ticks, with the same number of decimals and the same unit."""
     if len(ticks) < 2:
         return [number(tick) for tick in ticks]
     step, most = abs(ticks[1] - ticks[0]), max(map(abs, ticks))
@@ -83,7 +83,7 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
 
 
 def number(value: float, digits: int = 4, *, least: int = 0) -> str:
-    """Return a number in few characters: `digits` digits if some are decimals, of which there are at least `least`."""
+    """Return a number with few characters: with `digits` significant digits, and at least `least` decimals."""
     if not isfinite(value):
         return "none" if value != value else "\u221e" if value > 0 else f"{MINUS}\u221e"
     size = floor(log10(abs(value))) if value else 0
@@ -94,7 +94,7 @@ def number(value: float, digits: int = 4, *, least: int = 0) -> str:
 
 
 def brief(value: float, most: float) -> str:
-    """Return a number in about three characters, with as many decimals as all of a table up to `most`."""
+    """Return a number with about three characters; `most` is the largest of its table and determines the decimals."""
     if not 0.1 <= most < 1e4:
         return number(value, 2)
     decimals = 0 if most >= 100 else 1 if most >= 1 else 2
@@ -108,12 +108,12 @@ def _trimmed(written: str, least: int) -> str:
 
 
 def width(words: str) -> float:
-    """Return about how wide a text is in a chart."""
+    """Return the approximate width of a text in a chart."""
     return EM * sum(1 if east_asian_width(c) in "WF" else 0.7 if c.isupper() or c in "%…" else 0.6 for c in words)
 
 
 def shortened(words: str, room: float) -> str:
-    """Return a text, cut where it would be wider than `room`."""
+    """Return a text, shortened to a width of `room`."""
     if width(words) <= room:
         return words
     kept = words

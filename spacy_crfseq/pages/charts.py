@@ -1,7 +1,7 @@
-"""Charts as SVG inside a page: they are as wide as there is room, and show exact values where the pointer rests.
+"""Charts as SVG inside a page: as wide as the space allows, with exact values as tooltips.
 
-Their colours are those of the page's stylesheet (`frame.STYLE`), which has a dark set, too; no chart needs colour alone
-to be read: curves and bars are named where they stand, and negative cells of a heat map show their sign.
+They use the colours of the stylesheet (`frame.STYLE`), which has a dark set as well.  No chart relies on colour alone:
+curves and bars are labelled directly, and the negative cells of a heat map show their sign.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from ._axes import EM, Scale, brief, number, scale, shortened, width
 from .frame import Markup
 
 WIDTH = 420.0
-"""Of a chart in its own units, which are pixels where it has as much room."""
+"""Width of a chart in its own units: pixels, unless it is scaled to fit."""
 GROWTH = 1.15
-"""How far a chart grows where there is more."""
+"""Factor by which a chart grows in a wider space."""
 HEIGHT = 250.0
 LINE = EM + 2
 COLORS = 6
 MOST_POINTS = 150
-"""Points of a curve that tell their value."""
+"""Number of points of a curve that have a tooltip."""
 FEW_POINTS = 30
-"""Up to so many points of a curve are drawn."""
+"""A curve with at most this many points shows them as dots."""
 FEW_COLUMNS, MOST_WITH_VALUES = 12, 60
-"""Columns of a heat map up to which its cells are large, and up to which they show values."""
+"""A heat map has large cells up to the first number of columns, and cells with values up to the second."""
 SMALL = 10 / EM
 """Size of the letters in small cells, relative to others."""
 Z = 1.96
-"""Of the 95 % intervals of a reliability diagram."""
+"""Quantile of the normal distribution for the 95 % intervals of a reliability diagram."""
 
 
 class Series(NamedTuple):
-    """A curve, or points if not `joined`; `right`: Measured by an axis of its own, at the right.
+    """A curve, or separate points if not `joined`; if `right`, it has its own axis on the right.
 
     labels (Sequence[str]): Words beside the points, one each or none.
     """
@@ -50,7 +50,7 @@ class Series(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar, the share `part` of it in full colour, with the ends of an interval around its value."""
+    """A bar, optionally with a `part` of its value in full colour and the ends of an interval around its value."""
 
     name: str
     value: float
@@ -60,7 +60,7 @@ class Bar(NamedTuple):
 
 
 def line_chart(series: Sequence[Series], *, x: str, y: str, log_x: bool = False, log_y: bool = False) -> Markup:
-    """Return curves, each with its name at its end, or at the top of its axis where there are two axes."""
+    """Return curves, each labelled at its end, or above its axis if there are two axes."""
     shown = [one._replace(points=_usable(one, log_x, log_y and not one.right)) for one in series]
     left, right = [one for one in shown if not one.right], [one for one in shown if one.right]
     top, bottom = 24.0, HEIGHT - 40
@@ -116,7 +116,7 @@ def _dots(series: Series, at: Sequence[tuple[float, float]], i: int, x: str, y: 
 
 
 def _apart(places: Sequence[float], top: float, bottom: float) -> list[float]:
-    """Return places for names so that none covers another, as near to their own as may be."""
+    """Return positions for labels that do not overlap, as close as possible to their own."""
     order = sorted(range(len(places)), key=places.__getitem__)
     moved = list(places)
     for above, below in pairwise(order):
@@ -129,7 +129,7 @@ def _apart(places: Sequence[float], top: float, bottom: float) -> list[float]:
 
 
 def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
-    """Return bars from the left to the right, each with its name and its value."""
+    """Return horizontal bars, each with its name and its value."""
     step, top, bottom = 22.0, 4.0, 4.0 + 22.0 * max(1, len(bars))
     x0 = min(170.0, max((width(bar.name) for bar in bars), default=0)) + 8
     words = _bar_words(bars, "%" if unit == "%" else "")
@@ -185,7 +185,7 @@ def _vertical_grid(place: Scale, top: float, bottom: float) -> str:
 
 
 def _labelled(place: Scale) -> Iterable[tuple[float, str]]:
-    """Yield where the ticks of an axis lie, and what is written there."""
+    """Yield the position and the label of each tick of an axis."""
     return zip(map(place, place.ticks), place.labels, strict=True)
 
 
@@ -204,11 +204,11 @@ def heat_map(
     shown: Sequence[Sequence[str]] | None = None,
     links: Mapping[tuple[int, int], str] = MappingProxyType({}),
 ) -> Markup:
-    """Return a table of coloured cells with their values, or what is `shown` instead; very wide ones have only colours.
+    """Return a table of coloured cells with their values, or the texts `shown`; very wide tables have only colours.
 
-    values (Floats): [R, C]; what is not finite leaves its cell without colour.
-    diverging (bool): Values above and below zero in two colours, else all in one, from zero on.
-    links (Mapping): Anchors on the page that cells, by row and column, lead to.
+    values (Floats): [R, C]; cells of values that are not finite have no colour.
+    diverging (bool): Whether values above and below zero have different colours; otherwise the scale begins at zero.
+    links (Mapping): Anchors on the page to which cells (row, column) link.
     """
     finite = [abs(float(v)) for line in values for v in line if isfinite(v)]
     most = max(finite, default=0.0) or 1.0
@@ -248,7 +248,7 @@ def heat_map(
 def _cell(
     box: tuple[float, float, float, float], share: float, diverging: bool, label: tuple[str, str], tip: str
 ) -> str:
-    """Return a cell; share (float): Of the largest value, which its colour shows; label: Words and more classes."""
+    """Return a cell; share (float): Value as a share of the largest one; label: Text and additional classes."""
     x, y, wide, high = box
     words = _text(x + wide / 2, y + high / 2 + 4, label[0], f"mid{label[1]}") if label[0] else ""
     back, color, opacity = "", "hit", ""
@@ -274,9 +274,9 @@ def _scale_legend(most: float, diverging: bool, y: float, x: float) -> str:
 
 
 def reliability(bins: Sequence[Bin]) -> Markup:
-    """Return a reliability diagram: how many predictions of each probability are right, and how many there are.
+    """Return a reliability diagram: the share of correct predictions by probability, and the number of predictions.
 
-    On the dashed line probabilities mean what they say.  Whiskers are 95 % intervals of Wilson (1927).
+    On the dashed line the model is calibrated.  Whiskers are 95 % intervals of Wilson (1927).
     """
     size, top = 300.0, 24.0
     x0, bottom = 46.0, 24.0 + 240.0
@@ -319,7 +319,7 @@ def _wilson(share: float, total: int) -> tuple[float, float]:
 
 
 def _svg(wide: float, high: float, label: str, parts: Iterable[str], *, fits: bool = True) -> Markup:
-    """Return a drawing; one that does not fit a narrow window keeps its size and scrolls."""
+    """Return an SVG element; if it does not fit a narrow window, it keeps its size and scrolls."""
     room = f"max-width:{wide * GROWTH:.0f}px" if fits else f"width:{wide:.0f}px"
     drawn = (
         f'<svg class="chart" viewBox="0 0 {wide:.0f} {high:.0f}" style="{room}" role="img" '

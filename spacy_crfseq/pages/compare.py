@@ -26,14 +26,14 @@ def compare_page(
 ) -> str:
     """Return the page as HTML."""
     first, second, file = about
-    warned = "".join(f"<p><strong>{frame.text(f'Mind: {doubt}')}</strong></p>" for doubt in doubts)
+    warned = "".join(f"<p><strong>{frame.text(f'Warning: {doubt}')}</strong></p>" for doubt in doubts)
     return frame.page(
         "Two pipelines compared",
         warned + "".join(_component(one, n_shown, style) for one in components),
         about=f"A is {first}, B is {second}, on {file}: {components[0].texts:,} texts. Scores "
-        f"are in per cent, intervals are the middle 95 % of {n_samples:,} samples of the texts; p says how "
-        "often chance alone makes a difference as large (paired bootstrap, Berg-Kirkpatrick et al. 2012, both "
-        "directions; not corrected for the number of labels).",
+        f"are in per cent; intervals are the middle 95 % of {n_samples:,} samples of the texts. p is the probability "
+        "of a difference at least as large by chance (paired bootstrap, Berg-Kirkpatrick et al. 2012, two-sided, not "
+        "corrected for the number of labels).",
         lang=style.lang,
         direction=style.direction,
         style=STYLE,
@@ -44,7 +44,7 @@ def _component(one: Comparison, n_shown: int, style: TextStyle) -> str:
     rows = one.rows()
     cells = [[cell.replace("-", "\u2212") for cell in line.cells()] for _, _, line in rows]
     more = len(one.labels) + 1 - len(rows)
-    caption = "B less A, in points" + (f"; {more} rarer labels are left out" if more else "")
+    caption = "B minus A, in points" + (f"; {more} rarer labels are left out" if more else "")
     a, b, *change, p = cells[0]
     parts = [
         frame.facts([(f"{one.score} of A", a), (f"{one.score} of B", b), ("Difference", *change), ("p", p)]),
@@ -58,7 +58,7 @@ def _component(one: Comparison, n_shown: int, style: TextStyle) -> str:
     ]
     body = frame.section(one.name, "".join(parts))
     for title, how_many, changes in one.changes(n_shown):
-        about = f"{how_many}. What they do not agree on is marked."
+        about = f"{how_many}. Spans on which they disagree are marked."
         marker = Marker(Counter(span.label for change in changes for span in change.odd), style)
         texts = "".join(_article(marker, change) for change in changes)
         body = Markup(body + frame.section(f"{one.name}: {title} in B", texts, about))

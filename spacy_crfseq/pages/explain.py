@@ -1,4 +1,4 @@
-"""Explanations in words, and the page of ``crfseq explain``: which weights make each label."""
+"""Explanations in words, and the page of ``crfseq explain``: which weights lead to each label."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from . import frame
 from .marks import TextStyle, strength
 
 SURE = 0.95
-"""From this probability on, tokens are folded away."""
+"""Tokens whose label has at least this probability are folded away."""
 MOST_UNKNOWN = 6
-"""Features that are named of those that the model does not know."""
+"""Number of features listed that the model does not have."""
 
 STYLE = """
 .line { line-height: 1; margin: 0 0 1rem; max-width: none; display: flex; flex-wrap: wrap; gap: .375rem; }
@@ -42,7 +42,7 @@ a.token:hover, a.token:focus { border-color: var(--ink); } .token small { font-s
 
 
 class Contribution(Protocol):
-    """An addend of the score of a labelling, as `pipeline` explains it."""
+    """An addend of the score of a labelling; see `pipeline.explanation`."""
 
     @property
     def token(self) -> int: ...
@@ -112,7 +112,7 @@ class ExplainedText(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """What has been explained; `folds`: Whether a page folds away tokens whose label is sure."""
+    """Explained texts; `folds`: Whether a page folds away tokens with a probable label."""
 
     model: str
     component: str
@@ -122,34 +122,34 @@ class Explained(NamedTuple):
     folds: bool = True
 
     def in_words(self) -> str:
-        """Return how many texts there are."""
+        """Return the number of texts in words."""
         n = len(self.texts)
         return f"{n:,} text{'' if n == 1 else 's'}{'; the file has more' if self.more else ''}"
 
 
 def probability_words(value: float) -> str:
-    """Return a probability in two digits; nothing is certain."""
+    """Return a probability with two digits, never 0.00 or 1.00."""
     return f"{value:.2f}" if 0.005 <= value < 0.995 else ">0.99" if value > 0.5 else "<0.01"
 
 
 def against_rival(one: TokenExplanation) -> str:
-    """Return in words what a label is compared with, and how it comes off."""
+    """Return the rival of a label and the margin over it, in words."""
     if one.rival is None:
         return "no other label is possible"
     if one.impossible:
         return f"{one.rival} is impossible: {one.impossible}"
     how = f"margin {one.margin:.2f} over {one.rival} {probability_words(one.rival_probability)}"
-    return how if one.margin >= 0 else f"{how}: its best labelling has the higher score"
+    return how if one.margin >= 0 else f"{how}, whose best labelling has a higher score"
 
 
 def changes_words(one: TokenExplanation, words: Sequence[str]) -> str:
-    """Return what else would change with the label."""
+    """Return the labels of other tokens that would change with the label, in words."""
     changed = [f"{words[token]} {label}" for token, label in one.changes.items()]
     return f"with {one.rival}: {', '.join(changed)}" if changed else ""
 
 
 def unknown_words(one: TokenExplanation) -> str:
-    """Return which attributes the model does not know."""
+    """Return the features that the model does not have, in words."""
     if not one.unknown:
         return ""
     more = f" and {len(one.unknown) - MOST_UNKNOWN} more" if len(one.unknown) > MOST_UNKNOWN else ""
@@ -157,13 +157,13 @@ def unknown_words(one: TokenExplanation) -> str:
 
 
 def name_of(part: Contribution, one: TokenExplanation, words: Sequence[str]) -> str:
-    """Return the name of a contribution, with the token where it is another's."""
+    """Return the name of a contribution, with its token if that is another one."""
     name = f"{part.name} (with the label before)" if part.kind == "bigram" else part.name
     return name if part.token == one.token else f"{words[part.token]}: {name}"
 
 
 def explain_page(found: Explained, number: int) -> str:
-    """Return the page as HTML, with `number` contributions to each label."""
+    """Return the page as HTML, with at most `number` contributions for each label."""
     language = f' lang="{escape(found.style.lang)}" dir="{escape(found.style.direction)}"'
     sections = [
         _section(

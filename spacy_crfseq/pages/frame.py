@@ -92,13 +92,13 @@ PAGE = """<!DOCTYPE html>
 
 
 class Markup(str):
-    """HTML that is ready; any other string is text, which is escaped."""
+    """A string that is HTML; any other string is text and is escaped."""
 
     __slots__ = ()
 
 
 def text(value: str) -> Markup:
-    """Return a text as HTML; what is `Markup` stays as it is."""
+    """Return a text as HTML; `Markup` is returned unchanged."""
     return value if isinstance(value, Markup) else Markup(escape(value))
 
 
@@ -112,20 +112,20 @@ def page(
     direction: str = "ltr",
     style: str = "",
 ) -> str:
-    """Return a whole document in one file without external requests; the note stands at its end."""
+    """Return a complete document without external requests; the note is its footer."""
     head = {"lang": escape(lang), "direction": escape(direction), "title": escape(title), "style": STYLE + style}
     end = f"<footer>{_about(note)}</footer>" if note else ""
     return PAGE.format(**head, about=_about(about), body=body, note=end)
 
 
 def section(title: str, body: str, about: str = "", *, anchor: str = "") -> Markup:
-    """Return a part of a page under a heading, which says in a sentence how to read it."""
+    """Return a section of a page with a heading and a sentence on how to read it."""
     name = f' id="{escape(anchor)}"' if anchor else ""
     return Markup(f"<section{name}>\n<h2>{text(title)}</h2>\n{_about(about)}\n{body}\n</section>\n")
 
 
 def contents(rows: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> Markup:
-    """Return links to parts of the page, in rows with a name each, empty for none; a link is its words and anchor."""
+    """Return links (text, anchor) to parts of the page, in rows, each with an optional name."""
     lists = []
     for name, links in rows:
         items = [f'<li class="name">{text(name)}</li>'] if name else []
@@ -135,7 +135,7 @@ def contents(rows: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> Markup:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()) -> Markup:
-    """Return a table that scrolls sideways in a narrow window; `numeric` columns are flush with the end."""
+    """Return a table that scrolls sideways in a narrow window; `numeric` columns are right-aligned."""
     head = "".join(_cell("th", name, i in numeric) for i, name in enumerate(header))
     cells = ("".join(_cell("td", value, i in numeric) for i, value in enumerate(row)) for row in rows)
     body = "\n".join(f"<tr>{row}</tr>" for row in cells)
@@ -145,7 +145,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collect
 
 
 def facts(entries: Sequence[tuple[str, ...]]) -> Markup:
-    """Return a row of figures to see first."""
+    """Return a row of key figures: name, value, and optionally a note."""
     cells = []
     for name, value, *more in entries:
         note = f"<small>{text(more[0])}</small>" if more else ""
@@ -154,18 +154,18 @@ def facts(entries: Sequence[tuple[str, ...]]) -> Markup:
 
 
 def figure(chart: str, caption: str = "") -> Markup:
-    """Return a chart, which is HTML, under a sentence about it."""
+    """Return a chart (HTML) with a caption above it."""
     words = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
     return Markup(f"<figure>{words}{chart}</figure>\n")
 
 
 def columns(*parts: str) -> Markup:
-    """Return parts, which are HTML, side by side where the window is wide enough."""
+    """Return parts (HTML) side by side if the window is wide enough."""
     return Markup(f'<div class="columns">{"".join(f"<div>{part}</div>" for part in parts)}</div>\n')
 
 
 def folded(summary: str, body: str, *, anchor: str = "") -> Markup:
-    """Return a part, which is HTML, that opens when its line is clicked."""
+    """Return a part (HTML) that opens with a click on its summary."""
     name = f' id="{escape(anchor)}"' if anchor else ""
     return Markup(f"<details{name}><summary>{text(summary)}</summary>\n{body}\n</details>\n")
 

@@ -11,11 +11,11 @@ from ..evaluation.judged import Tokens
 from .frame import Markup, text
 
 PALETTE = ("#feca74", "#8db9ff", "#f59ab5", "#8fd694", "#c887fb", "#ffe066", "#7aecec", "#ff9561", "#aa9cfc", "#c9b79c")
-"""Colours of labels that have none elsewhere, as far as they are free."""
+"""Colours for labels that have no colour yet."""
 SAME = {"PER": "PERSON"}
-"""Labels by other names."""
+"""Labels that take the colour of another label."""
 PALEST = 0.12
-"""What is left of a colour where the probability is next to nothing."""
+"""Share of the colour at a probability near zero."""
 LEGEND = (0.3, 0.5, 0.7, 0.9, 0.99, 1.0)
 
 STYLE = """
@@ -39,11 +39,11 @@ mark i { font-style: normal; font-weight: 400; }
 
 
 WRONG = "\N{BALLOT X}"
-"""Stands before the label of a span that is wrong or missed; colour alone says nothing to some."""
+"""Precedes the label of a span that is wrong or missed, as not everybody sees colours."""
 
 
 class TextStyle(NamedTuple):
-    """How texts look: their language's code, "ltr" or "rtl", and known colours of labels in capitals."""
+    """How texts are shown: language code, "ltr" or "rtl", and known colours by label in capitals."""
 
     lang: str = ""
     direction: str = "ltr"
@@ -62,9 +62,9 @@ class Marker:
         spans: Iterable[tuple[int, int, str, float | None]],
         wrong: Mapping[tuple[int, int, str], str] = MappingProxyType({}),
     ) -> Markup:
-        """Return a text with spans marked: start, end, label, and the probability, None for what is certain.
+        """Return a text with marked spans: start, end, label, and the probability or None.
 
-        wrong (Mapping): What is to be said of spans (start, end, label) that are marked as wrong.
+        wrong (Mapping): Notes on spans (start, end, label) that are marked as wrong.
         """
         parts, done = [], 0
         for start, end, label, p in spans:
@@ -88,7 +88,7 @@ class Marker:
         )
 
     def key(self, counts: Mapping[str, int], *, wrong: str = "") -> Markup:
-        """Return what the colours mean, with the number of spans of each label, and what `WRONG` means."""
+        """Return the legend: shades, labels with their number of spans, and the meaning of `WRONG` if given."""
         shades = "".join(f'<li class="shade" style="{_shade("#a9b8c9", p)}">{p:g}</li>' for p in LEGEND)
         labels = "".join(
             f'<li class="shade" style="{_shade(self.colors[label], 1.0)}">{text(label)} {counts[label]:,}</li>'
@@ -110,27 +110,27 @@ def _lines(words: str) -> str:
 
 
 def articles(parts: Iterable[str]) -> Markup:
-    """Return articles, in columns where the window is wide."""
+    """Return articles, in columns if the window is wide."""
     return Markup(f'<div class="articles">{"".join(parts)}</div>')
 
 
 def article(about: str, *texts: str) -> Markup:
-    """Return marked texts, which are HTML, under a line about them."""
+    """Return marked texts (HTML) below a line about them."""
     return Markup(f"<article><small>{text(about)}</small>{''.join(texts)}</article>")
 
 
 def side(name: str, marked: Markup) -> Markup:
-    """Return a marked text with its name, to be put above others."""
+    """Return a marked text with its name, to be shown above or below others."""
     return Markup(f'<div class="side"><small>{text(name)}</small>{marked}</div>')
 
 
 def strength(probability: float) -> float:
-    """Return how much of a colour is left: differences near 1 show, as 0.9 and 0.99 differ more than 0.5 and 0.59."""
+    """Return the share of the colour: steep near 1, since 0.9 and 0.99 differ more than 0.5 and 0.59."""
     return max(PALEST, 1 - sqrt(max(0.0, 1 - probability)))
 
 
 def rounded(probability: float) -> Markup:
-    """Return a probability in two digits; nothing is certain."""
+    """Return a probability with two digits, never 1.00."""
     return Markup(f"{probability:.2f}" if probability < 0.995 else "&gt;0.99")
 
 

@@ -1,4 +1,4 @@
-"""The page of ``crfseq report``: the figures of components as charts, tables and marked sentences."""
+"""The page of ``crfseq report``: results of components as charts, tables and marked sentences."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .marks import STYLE, Marker, TextStyle, article, articles, rounded, side
 from .top import GROUPS, Group, weights_of
 
 MOST_LABELS = 30
-"""Labels that a chart or a table shows."""
+"""Number of labels in a chart or a table."""
 MOST_TEMPLATES = 40
 MOST_CONFUSIONS = 12
 MOST_SAME = 8
-"""Numbers of texts that are named of those with the same sentence."""
+"""Number of texts listed that have the same sentence."""
 MOST_BESIDE = 20
-"""Columns of a heat map that has a place beside something else."""
+"""Heat maps with at most this many columns share a row with something else."""
 NO_SCORE = "\u2013"
 
 REPORT_STYLE = """
 body { max-width: 80rem; } th, td { padding-inline: .4rem; } .columns { column-gap: 1.5rem; }
+td:first-child { white-space: normal; min-width: 4.5rem; }
 td small { color: var(--soft); margin-inline-start: .4em; font-size: .75rem; }
-@media (max-width: 40rem) { td small { display: block; margin: 0; }
-  td:first-child { white-space: normal; min-width: 4.5rem; } }
+@media (max-width: 40rem) { td small { display: block; margin: 0; } }
 """
 
 KIND_WORDS = {
@@ -45,7 +45,7 @@ NONE = ("", "", "")
 
 
 class Subject(NamedTuple):
-    """What a page is about; `made`: When, and with which versions."""
+    """The subject of a page; `made`: Date and versions."""
 
     model: str
     file: str
@@ -58,7 +58,7 @@ class Subject(NamedTuple):
 def report_page(
     subject: Subject, components: Sequence[Findings], largest: Mapping[str, Sequence[Group]] = MappingProxyType({})
 ) -> str:
-    """Return the page as HTML; `largest` are the largest weights of components by label."""
+    """Return the page as HTML; `largest` has the largest weights of each component, by label."""
     several = len(components) > 1
     parts = {found.name: _parts(found, subject, largest.get(found.name, ())) for found in components}
     links = frame.contents(
@@ -89,7 +89,7 @@ def report_page(
 
 
 def _parts(found: Findings, subject: Subject, largest: Sequence[Group]) -> list[Section]:
-    """Return the sections about a component: title, HTML, how to read it."""
+    """Return the sections about a component: title, HTML, and how to read it."""
     sections = (
         ("Scores", _scores(found), ""), _errors(found), _confusions(found, subject), _familiar(found, subject),
         _certainty(found), _curve(found), _weights(found, largest), _worst(found, subject),
@@ -111,7 +111,7 @@ def _scores(found: Findings) -> str:
     rows = sorted(found.labels.items(), key=lambda item: -item[1].gold)
     few, more = rows[:MOST_LABELS], len(rows) - MOST_LABELS
     chart = charts.bar_chart([_bar(name, row.f1) for name, row in few], unit="%")
-    caption = "F1 by label, the most frequent first" + (f"; {more} rarer ones are left out" if more > 0 else "")
+    caption = "F1 by label, the most frequent first" + (f"; {more} rarer labels are left out" if more > 0 else "")
     table = _score_table("Label", [*few, ("all", whole)])
     return frame.facts(entries) + frame.columns(frame.figure(chart, caption), table)
 
@@ -126,7 +126,7 @@ def _score_table(first: str, rows: Sequence[tuple[str, Row]]) -> Markup:
     for name, row in rows:
         counts = (f"{n:,}" for n in (row.gold, row.found, row.right))
         cells.append((name, *map(_cell, (row.f1, row.precision, row.recall)), *counts))
-    # a narrow window shows the first columns
+    # the first columns are those that a narrow window shows
     return frame.table((first, "F1", "Precision", "Recall", "Gold", "Found", "Right"), cells, range(1, 7))
 
 
@@ -169,13 +169,13 @@ def _confusions(found: Findings, subject: Subject) -> Section:
         labels = [*found.labels, NOTHING]
         counts = Counter({(a, b): n for a, b, n in found.confusions})
         table = np.array([[counts[a, b] for b in labels] for a in labels])
-        # those with this label and other boundaries count as right
+        # spans with the right label and wrong boundaries count as right here
         right = [row.right + found.kinds.get(label, {}).get(BOUNDARY, 0) for label, row in found.labels.items()]
         np.fill_diagonal(table, [*right, 0])
         maps.append(frame.figure(_confusion_map(labels, table, anchors), "Of spans"))
     kept = _strongest(found.tag_confusion.sum(0) + found.tag_confusion.sum(1) - 2 * np.diag(found.tag_confusion))
     left_out = len(found.tags) - len(kept)
-    caption = "Of the tags of tokens" + (f", without {left_out} that are mistaken less often" if left_out else "")
+    caption = "Of the tags of tokens" + (f", without {left_out} that are confused less often" if left_out else "")
     few = found.tag_confusion[np.ix_(kept, kept)]
     tags = _confusion_map([found.tags[i] for i in kept], few, {} if spans else anchors)
     maps.append(frame.figure(tags, caption))
@@ -189,7 +189,7 @@ def _confusions(found: Findings, subject: Subject) -> Section:
 
 
 def _confused(found: Findings, subject: Subject, anchors: Mapping[tuple[str, str], str]) -> Markup:
-    """Return the most frequent confusions, each with some sentences to unfold."""
+    """Return the most frequent confusions, each with a folded list of sentences."""
     items = []
     for a, b, n in found.confusions:
         sentences = found.examples[a, b]
@@ -197,8 +197,8 @@ def _confused(found: Findings, subject: Subject, anchors: Mapping[tuple[str, str
         words = f"{a} predicted as {b}" if a and b else f"{a} not found" if a else f"{b} found where there is nothing"
         body = "".join(_article(marker, one, found.unit) for one in sentences)
         items.append(frame.folded(f"{words}: {n:,}", body, anchor=anchors[a, b]))
-    some, rest = "".join(items[:MOST_CONFUSIONS]), "".join(items[MOST_CONFUSIONS:])
-    more = frame.folded(f"{len(items) - MOST_CONFUSIONS} more", rest) if rest else ""
+    some, rest = articles(items[:MOST_CONFUSIONS]), articles(items[MOST_CONFUSIONS:])
+    more = frame.folded(f"{len(items) - MOST_CONFUSIONS} more", rest) if items[MOST_CONFUSIONS:] else ""
     return frame.figure(some + more, f"The most frequent confusions, with up to {EXAMPLES} sentences each")
 
 
@@ -234,7 +234,7 @@ def _familiar(found: Findings, subject: Subject) -> Section:
 def _certainty(found: Findings) -> Section:
     title, certainty = "Probabilities", found.certainty
     if certainty is None:
-        return title, "", "The model is normalised at each token and has none of spans and sentences."
+        return title, "", "The model is normalised at each token, so it has no probabilities of spans and sentences."
     whole = certainty.whole
     if not whole.total:
         return title, "", "Nothing is predicted in the file, so they cannot be judged."
@@ -316,19 +316,19 @@ def _weights(found: Findings, largest: Sequence[Group]) -> Section:
 
 def _worst(found: Findings, subject: Subject) -> Section:
     if not found.worst:
-        return "Sentences", "", "There is no mistake."
+        return "Sentences", "", "There are no errors."
     counts = _label_counts(found.worst)
     marker = _marker(found.worst, subject)
-    what, marked = "spans", "gold above predicted"
+    what, marked = "spans", "gold above, predicted below"
     if found.unit == "tokens":
-        what, marked = "tags", "of wrong tokens, the gold tag above, the predicted one below"
+        what, marked = "tags", "wrong tokens with their gold tag above and the predicted tag below"
     order = ", then those whose labelling has the highest probability" if found.certainty is not None else ""
     return (
         "Sentences",
         marker.key(counts, wrong="wrong or missed" if found.unit == "spans" else "")
         + articles(_article(marker, one, found.unit) for one in found.worst),
-        f"The {len(found.worst)} with most wrong {what}{order}; equal ones are shown once: {marked}. The stronger the "
-        "colour, the more probable.",
+        f"The {len(found.worst)} sentences with most wrong {what}{order}; equal ones appear once. Shown: {marked}. "
+        "The stronger the colour, the more probable.",
     )
 
 
@@ -343,16 +343,16 @@ def _marker(sentences: Sequence[Sentence], subject: Subject) -> Marker:
 
 
 def _article(marker: Marker, one: Sentence, unit: str) -> Markup:
-    spans = unit == "spans"
+    spans, what = unit == "spans", "span" if unit == "spans" else "tag"
     sure = f", probability {rounded(one.probability)}" if one.probability is not None else ""
     part = ", in part" if one.cut else ""
     same = f"; the same in {', '.join(f'{n:,}' for n in one.same[:MOST_SAME])}" if one.same else ""
     more = f" and {len(one.same) - MOST_SAME:,} more" if len(one.same) > MOST_SAME else ""
-    odd = one.odd if spans else set()  # of a tagger, only wrong tokens are marked
+    odd = one.odd if spans else set()  # for a tagger, only wrong tokens are marked at all
     found = [(*span, p) for span, p in one.found]
     gold = marker.marked(one.tokens, [(*span, None) for span in one.gold], dict.fromkeys(odd, "missed"))
     return article(
-        Markup(f"text {one.text:,}, {one.wrong} wrong {'spans' if spans else 'tags'}{sure}{part}{same}{more}"),
+        Markup(f"text {one.text:,}, {one.wrong} wrong {what}{'' if one.wrong == 1 else 's'}{sure}{part}{same}{more}"),
         side("gold", gold),
         side("predicted", marker.marked(one.tokens, found, dict.fromkeys(odd, "wrong"))),
     )

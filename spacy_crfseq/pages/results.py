@@ -14,7 +14,7 @@ from .frame import columns, figure, page, section, table
 def make_page(
     component: str, file: str, results: Sequence[Result], skipped: Mapping[str, Sequence[Combination]]
 ) -> str:
-    """Return a page with the table, a plot of time and score, and the scores along each numeric setting."""
+    """Return a page with a table of results, scores by training time, and scores by each numeric setting."""
     header, rows = cells(results)
     good = [result for result in results if result.score is not None]
     parts = [section("Results", table(header, rows, [1, *range(len(header) - 5, len(header))]), "Best first.")]
@@ -44,7 +44,7 @@ def make_page(
 
 
 def _by_time(results: Sequence[Result]) -> Iterator[tuple[str, list[Series]]]:
-    """Yield the settings that are not numbers, and time and score of all results by their values."""
+    """Yield each setting that is not numeric, with the time and score of all results by its values."""
     for key in _words(results) or [""]:
         clouds: dict[str, list[tuple[int, float, float]]] = {}
         for number, result in sorted(enumerate(results, start=1), key=lambda pair: pair[1].seconds):
@@ -60,7 +60,7 @@ def _by_time(results: Sequence[Result]) -> Iterator[tuple[str, list[Series]]]:
 
 
 def _along(results: Sequence[Result]) -> Iterator[tuple[str, str, list[Series]]]:
-    """Yield the numeric settings with three values or more, and the best score by them for each value of another."""
+    """Yield each numeric setting with at least three values, with the best scores by it and by another setting."""
     numeric = [key for key in list(varying([result.settings for result in results])) if key not in _words(results)]
     for key in numeric:
         having = [result for result in results if key in result.settings]

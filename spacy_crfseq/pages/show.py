@@ -1,4 +1,4 @@
-"""The page of ``crfseq show``: texts with what is predicted in them, shaded by its probability."""
+"""The page of ``crfseq show``: texts with predicted spans, shaded by probability."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .marks import STYLE, Marker, TextStyle, article, rounded
 
 
 class Entry(NamedTuple):
-    """A text, its predicted spans (start, end, label, probability), and the probability that all of them are right."""
+    """A text, its predicted spans (start, end, label, probability), and the probability of the whole labelling."""
 
     number: int
     tokens: Tokens

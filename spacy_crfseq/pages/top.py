@@ -1,4 +1,4 @@
-"""What ``crfseq top`` found, as values, and its page: the largest weights, transitions, and what templates hold."""
+"""The results of ``crfseq top`` and their page: the largest weights, transitions, and weights by template."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUPS = {"transitions": "(transitions)", "boundaries": "(start and end)"}
 
 
 class NamedWeight(NamedTuple):
-    """A weight in words; `attribute` is its template if no name is `known`, `before` the first label of a pair."""
+    """A weight with names: of its feature, or its template if no name is `known`; `before` is a pair's first label."""
 
     label: str
     before: str
@@ -25,7 +25,7 @@ class NamedWeight(NamedTuple):
     weight: float
 
     def words(self, with_label: bool) -> str:
-        """Return what the weight belongs to."""
+        """Return the names of the feature and the labels."""
         label = f"{self.before} -> {self.label}" if self.before else self.label
         return f"{self.attribute}  {label}".lstrip() if with_label or self.before else self.attribute
 
@@ -39,12 +39,12 @@ class Group(NamedTuple):
 
 
 class Top(NamedTuple):
-    """What a model has learnt.
+    """The largest weights of a model.
 
     by_label (bool): Whether a group is a label; else it is a template.
-    transitions (Floats | None): From the label of a row to that of a column, one more row for the start and one more
-        column for the end where these are learnt; nan where none is. None if a part of the model was asked for.
-    templates (list[TemplateWeights]): Empty if a part of the model was asked for.
+    transitions (Floats | None): From the label of the row to that of the column, with another row for the start and
+        another column for the end if these are learned; nan where there is none. None for a single label or template.
+    templates (list[TemplateWeights]): Empty for a single label or template.
     """
 
     model: str
@@ -63,14 +63,14 @@ class Top(NamedTuple):
         return [*self.labels, "start"][:size], [*self.labels, "end"][:size]
 
     def advice(self) -> str:
-        """Return how many attributes have no name, and what to do; empty where all have one."""
+        """Return how many features have no name and what to do, or an empty string if all have one."""
         weights = [one for group in self.groups for one in (*group.positive, *group.negative)]
         nameless = sum(not one.known for one in weights)
         if not nameless:
             return ""
-        what = "Give texts that have them, such as the training corpus, by --texts"
+        what = "Give texts in which they occur, such as the training corpus, with --texts"
         if self.has_texts:
-            what = "They do not occur in the texts given: give the training corpus by --texts"
+            what = "They do not occur in the texts given: give the training corpus with --texts"
         return (
             f"{nameless:,} of the {len(weights):,} weights shown have no name: the model keeps those of its largest "
             f"weights. {what}, or train with keep_names = true."
@@ -109,7 +109,7 @@ def top_page(found: Top) -> str:
         about = "What the transition from the label of the row to that of the column adds to the score."
         parts.append(frame.section("Transitions", chart, about))
     if found.templates:
-        header = ("template", "attributes", "weights", "nonzero", "%", "sum of squares")
+        header = ("template", "features", "weights", "nonzero", "%", "sum of squares")
         table = frame.table(header, [template_cells(row) for row in found.templates], range(1, 6))
         about = "How many features each template has in the model, and how many of their weights are not zero."
         parts.append(frame.section("Weights by template", table, about))

@@ -22,7 +22,7 @@ from ..registry import check_types
 from ..training.compatibility import check_global
 from ..training.fit import FitResult, Progress
 from ..types import Floats
-from . import evidence, storage
+from . import evidence, notebook, storage
 from .confidence import register, remember
 from .doc_model import DocModel, Pruned
 from .doc_posterior import Alternative, DocPosterior
@@ -75,6 +75,12 @@ class CRFComponent(TrainablePipe):
         settings = {"threshold": self.cfg["threshold"], "scores": self.cfg["scores"], "scorer": self.scorer}
         make = partial(CRFComponent, self.vocab, self.name, self.annotation, self.method, **settings)
         return _unpickle, (make, self.to_bytes(exclude=["vocab"]))
+
+    def __repr__(self) -> str:
+        return notebook.line(self)
+
+    def _repr_html_(self) -> str:
+        return notebook.table(f"CRFComponent {self.name!r}", notebook.facts(self))
 
     def _check_probabilities(self) -> None:
         for setting in ("threshold", "scores"):

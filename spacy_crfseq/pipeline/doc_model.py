@@ -92,6 +92,11 @@ class DocModel:
         self._strings: dict[int, str] | None = None
 
     @property
+    def has_weights(self) -> bool:
+        """Whether there is a model, initialized, trained or loaded."""
+        return self._crf is not None
+
+    @property
     def crf(self) -> LinearChainCRF:
         """The weights as they are now; errors as in `trained`."""
         self.sync()

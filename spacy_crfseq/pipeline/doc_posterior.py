@@ -18,6 +18,7 @@ from ..errors import ConfigError
 from ..inference.posterior import Posterior
 from ..schemes import SpanArrays, spans_of
 from ..types import Floats, Ints, Offsets
+from . import notebook
 from .labels import LabelSet
 from .tasks.spans import by_doc, tag_table
 
@@ -74,8 +75,24 @@ class DocPosterior:
         return len(self.doc_offsets) - 1
 
     def __repr__(self) -> str:
+        n_tokens = int(self.doc_offsets[-1])
         asked = "labels, spans(), marginals(), nbest(k), sample(n), log_probabilities(), entropies()"
-        return f"<DocPosterior on {len(self)} Docs; each has a list with an entry for each Doc: {asked}>"
+        return (
+            f"<DocPosterior of {len(self):,} Docs, {n_tokens:,} tokens, {len(self.tags)} tags; ask for lists with an "
+            f"entry for each Doc: {asked}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return notebook.posterior_table(self)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether there are probabilities of spans and sentences: not if the model is normalised at each token."""
+        try:
+            self._check()
+        except ConfigError:
+            return False
+        return True
 
     # Of all Docs together
 

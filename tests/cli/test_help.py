@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import spacy
 
+from spacy_crfseq import __version__
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli._app import MEANT, SECTIONS
 from tests.cli.conftest import Corpus, Run, refused, worked
@@ -29,6 +32,12 @@ def test_help_shows_an_example_and_fits_into_80_columns(command: str, run: Run) 
     assert "Example" in text
     assert f"python -m spacy crfseq {command}" in text
     assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+def test_version(run: Run) -> None:
+    shown = worked(run("--version")).stdout
+    packages = rf"spacy {spacy.__version__}, thinc [\d.]+, numba [\d.]+, numpy [\d.]+, Python [\d.]+"
+    assert re.fullmatch(rf"spacy_crfseq {__version__} \({packages}\)\n", shown)
 
 
 def test_commands_are_part_of_spacy() -> None:

@@ -54,7 +54,7 @@ def test_the_project_runs_from_end_to_end(project: tuple[Path, str]) -> None:
     assert scores["spans_chunks_f"] > 0.89
     assert scores["ents_f"] > 0.80
     assert "Ruth Calder" in printed
-    for page in ("text.html", "confidence.html"):
+    for page in ("text.html", "confidence.html", "report.html"):
         assert "<mark" in read(folder / "output" / page)
     assert len(list((folder / "packages").glob("*/setup.py"))) == 1
 
