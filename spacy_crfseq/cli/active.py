@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-import spacy
 import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -23,7 +22,7 @@ from ..corpora.outputs import STDOUT, check_output_file
 from ..errors import ConfigError, DataError, suggest
 from ..evaluation import active as measures
 from ..files import write_text
-from ..pipeline.select import one_crf_of, run_between
+from ..pipeline.select import load_pipeline, one_crf_of, run_between
 from ..pipeline.texts import read_texts
 from . import _options as options
 from ._app import crfseq_cli
@@ -106,7 +105,7 @@ def active(
     """
     if by not in MEASURES:
         raise ConfigError(f"--by {by}: unknown measure. {suggest(by, MEASURES)}")
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
     best = Best(number)
     interrupted = False

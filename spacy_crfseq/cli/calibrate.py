@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-import spacy
 import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -24,7 +23,7 @@ from ..evaluation.calibration import Calibration, Certainty, calibration, fit_te
 from ..evaluation.judged import Judged
 from ..files import replace_folder, write_json
 from ..pipeline.gold_files import names_of, read_gold
-from ..pipeline.select import crfs_of
+from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -124,7 +123,7 @@ def calibrate(
         raise ConfigError(f"{model} is no folder. Give --output DIR for the calibrated pipeline.")
     if output is not None:
         check_output_pipeline(output)
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
     examples = read_gold(nlp, file, format_name, given).examples
 

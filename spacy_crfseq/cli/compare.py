@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import spacy
 import typer
 from tqdm import tqdm
 
@@ -24,7 +23,7 @@ from ..evaluation.comparison import Change, Comparison
 from ..evaluation.judged import Judged
 from ..files import write_text
 from ..pipeline.gold_files import format_of, names_of, read_gold
-from ..pipeline.select import crfs_of
+from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -115,7 +114,7 @@ def compare(
     """
     kind = format_of(file, format_name)
     models = str(first), str(second)
-    pipelines = [spacy.load(model) for model in models]
+    pipelines = [load_pipeline(model) for model in models]
     pipes = [crfs_of(dict(nlp.pipeline), components, model) for nlp, model in zip(pipelines, models, strict=True)]
     shared = [name for name in pipes[0] if name in pipes[1]]
     if not shared:

@@ -8,7 +8,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import spacy
 import typer
 
 from ..corpora import PRESETS, SPAN_COLUMNS
@@ -18,6 +17,7 @@ from ..evaluation.conlleval import SpanCounts
 from ..files import write_json
 from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
 from ..pipeline.gold_files import format_of, names_of, read_gold
+from ..pipeline.select import load_pipeline
 from ..schemes import Span
 from . import _options as options
 from ._app import crfseq_cli
@@ -81,7 +81,7 @@ def evaluate(
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
     kind = format_of(file, format_name)
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     _scored_columns(nlp, kind, file_columns(kind), missing_columns(nlp, file_columns(kind)) if given is None else given)
     gold = read_gold(nlp, file, kind, given)
     scored = _scored_columns(nlp, kind, gold.columns, gold.given)

@@ -10,14 +10,13 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
-import spacy
 import typer
 from wasabi.util import color, supports_ansi
 
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError
 from ..files import write_text
-from ..pipeline.select import one_crf_of, run_between
+from ..pipeline.select import load_pipeline, one_crf_of, run_between
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import cut, cut_name, printer, reported_errors
@@ -105,7 +104,7 @@ def explain(
     """
     from ..pages.explain import Explained, ExplainedText
 
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
     kept, more = first_texts(nlp, source, format_name, limit)
     docs = run_between(nlp, [text.doc for text in kept], None, name)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import spacy
 import typer
 from spacy import util
 from tqdm import tqdm
@@ -20,6 +19,7 @@ from tqdm import tqdm
 from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, suggest
 from ..files import replace_folder
+from ..pipeline.select import load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, Rows, printer
@@ -96,7 +96,7 @@ def fine_tune(
     check_output_folder(output)
     block = _read_config(config_path, overrides or {})
     settings, patience = _settings(block)
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     name = block["component"]
     pipe = get_crf(nlp, name)
     printer().info(f"Reading {', '.join(block['sets'])}")

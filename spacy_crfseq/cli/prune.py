@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import spacy
 import typer
 
 from ..corpora.outputs import check_output_pipeline
 from ..files import replace_folder
-from ..pipeline.select import crfs_of
+from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -64,7 +63,7 @@ def prune(
     from ..pipeline.model_card import fill_card
 
     check_output_pipeline(output)
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     pipes = crfs_of(dict(nlp.pipeline), components or [], str(model))
     reports = {name: pipe.prune(threshold) for name, pipe in pipes.items()}
     replace_folder(output, fill_card(nlp).to_disk)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-import spacy
 import typer
 from tqdm import tqdm
 
@@ -23,7 +22,7 @@ from ..evaluation.judged import Judged, spans_of_tags
 from ..evaluation.report import Findings, Sequences, Weights, findings, text_of
 from ..files import write_text
 from ..pipeline.gold_files import format_of, names_of, read_gold
-from ..pipeline.select import crfs_of
+from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -115,7 +114,7 @@ def report(
     kind = format_of(file, format_name)
     if corpus is not None:
         format_of(corpus, ending_format(corpus) or kind)
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
     curves = _curves(model, log, list(pipes))
     with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:

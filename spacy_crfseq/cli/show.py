@@ -8,12 +8,11 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import spacy
 from tqdm import tqdm
 
 from ..corpora.outputs import check_output_file
 from ..files import write_text
-from ..pipeline.select import one_crf_of, run_between
+from ..pipeline.select import load_pipeline, one_crf_of, run_between
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -82,7 +81,7 @@ def show(
     from ..pages.show import show_page
 
     check_output_file(output, source)
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
     kept, more = first_texts(nlp, source, format_name, number)
     entries: list[Entry] = []

@@ -11,7 +11,6 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import spacy
 import typer
 from tqdm import tqdm
 from wasabi.tables import table as text_table
@@ -19,7 +18,7 @@ from wasabi.tables import table as text_table
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, suggest
 from ..files import write_text
-from ..pipeline.select import one_crf_of, run_between
+from ..pipeline.select import load_pipeline, one_crf_of, run_between
 from ..pipeline.texts import read_texts
 from . import _options as options
 from ._app import crfseq_cli
@@ -117,7 +116,7 @@ def top(
     from ..pages.top import Group, NamedWeight, Top
     from ..pipeline.labels import numbers_of
 
-    nlp = spacy.load(model)
+    nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model))
     crf = pipe.crf
     tags = list(pipe.tags)

@@ -14,6 +14,7 @@ from ..corpora import DOCBIN, PRESETS, check_file, get_preset
 from ..corpora.layouts import RAW, text_format
 from ..corpora.records import BEGINNING, Piece, Place, Record, stream_records
 from ..errors import DataError, FormatError
+from ..files import collecting
 from .columns import missing_columns
 
 if TYPE_CHECKING:
@@ -189,7 +190,8 @@ def _noted(user_data: bytes | None) -> Any:
 
     if user_data is None or EXTENSION.encode() not in user_data:
         return None
-    return msgpack_loads(user_data, use_list=False).get(KEY)
+    with collecting():
+        return msgpack_loads(user_data, use_list=False).get(KEY)
 
 
 def _read_docbin(source: Path) -> Any:
@@ -199,7 +201,8 @@ def _read_docbin(source: Path) -> Any:
     if not source.is_file():
         raise FormatError(source, 0, f"no such file (looked from {Path.cwd()}).")
     try:
-        binary = DocBin().from_disk(source)
+        with collecting():
+            binary = DocBin().from_disk(source)
         parts = (binary.spaces, binary.cats, binary.flags, binary.span_groups, binary.user_data)
         if any(not isinstance(part, list) or len(part) != len(binary) for part in (binary.tokens, *parts)):
             raise ValueError("its entries do not fit each other")
