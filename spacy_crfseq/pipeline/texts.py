@@ -142,10 +142,11 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
     """Yield the Docs of a file in spaCy's binary format.  RAISES FormatError: If it is none."""
     binary, done = _read_docbin(source), 0
     try:
-        for doc in binary.get_docs(vocab):
-            _check_names(doc)
-            yield doc
-            done += 1
+        with collecting():
+            for doc in binary.get_docs(vocab):
+                _check_names(doc)
+                yield doc
+                done += 1
     except Exception as error:  # whatever spaCy raises on entries that do not fit each other
         raise FormatError(source, done + 1, f"this Doc is damaged ({error}). Write the file again.") from error
 
@@ -195,7 +196,7 @@ def _noted(user_data: bytes | None) -> Any:
 
 
 def _read_docbin(source: Path) -> Any:
-    from spacy.attrs import NAMES, ORTH
+    from spacy.attrs import IDS, ORTH
     from spacy.tokens import DocBin
 
     if not source.is_file():
@@ -206,8 +207,7 @@ def _read_docbin(source: Path) -> Any:
         parts = (binary.spaces, binary.cats, binary.flags, binary.span_groups, binary.user_data)
         if any(not isinstance(part, list) or len(part) != len(binary) for part in (binary.tokens, *parts)):
             raise ValueError("its entries do not fit each other")
-        attributes: list[Any] = binary.attrs
-        if ORTH not in attributes or not all(type(one) is int and 0 < one < len(NAMES) for one in attributes):
+        if ORTH not in binary.attrs or not set(IDS.values()).issuperset(binary.attrs):
             raise ValueError("its attributes are not those of tokens")
         return binary
     except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes

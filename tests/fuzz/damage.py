@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 PIECES = [
     b"\xef\xbb\xbf", b"\xff\xfe", b"\x00", b"\r", b"\r\n", b"\n", b"\n\n", b"\t", b" ", b"  ", b"\xe9", b"\xc2\x85",
     b"\xc2\xa0", b"\xe2\x80\xa8", b"\x1a", b"\x1b[31m", b"I-LOC", b"B-", b"-", b"O", b"_", b"L-X", b"I-", b"B-A-B",
-    b"#", b"# newdoc id = 3\n", b"-DOCSTART-", b"1-2", b"1.1", b"9" * 30, b"0", b"-1", b"SpaceAfter=No", b"A=B|", b"=", b"|",
-    b":", b":2", b":nan", b"\\", b"@weight:2\n", b"@", b"{", b"}", b'"', b"\\ud800", b"[" * 2000, b"null", b"1e999",
-    b"x" * 20000, b"\xf0\x9f\x98\x80", b"\xed\xa0\x80", "\u0665".encode(), "\u202e".encode(), "²".encode(),
+    b"#", b"# newdoc id = 3\n", b"-DOCSTART-", b"1-2", b"1.1", b"9" * 30, b"0", b"-1", b"SpaceAfter=No", b"A=B|", b"=",
+    b"|", b":", b":2", b":nan", b"\\", b"@weight:2\n", b"@", b"{", b"}", b'"', b"\\ud800", b"[" * 2000, b"null",
+    b"1e999", b"x" * 20000, b"\xf0\x9f\x98\x80", b"\xed\xa0\x80", "\u0665".encode(), "\u202e".encode(), "²".encode(),
     b"U00:%x[0,0]\n", b"B\n", b"%m[0,0,\"", b"%t", b"[-99,0]", b"*", b"?",
 ]  # fmt: skip
 """What is pasted into files."""

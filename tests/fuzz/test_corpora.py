@@ -109,8 +109,10 @@ def test_docbins(data: st.DataObject, folder: Path, nlp: Any) -> None:
         entries[name] = data.draw(changed(entries[name]))
     whole = zlib.compress(srsly.msgpack_dumps(entries), 1)
     path.write_bytes(data.draw(st.one_of(st.just(whole), damaged(whole))) if entries == ENTRIES else whole)
+    sound = path.read_bytes() == zlib.compress(srsly.msgpack_dumps(ENTRIES), 1)
     examples = attempt(lambda: read_gold(nlp, path).examples, "docs.spacy")
     assert gc.isenabled()
+    assert examples is not None or not sound
     if examples is not None:
         check_examples([example for example in examples if len(example.reference)])
     for record, _ in attempt(lambda: list(read_records(path, DOCBIN)), "docs.spacy") or ():
