@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -45,6 +46,17 @@ def named(path: Path) -> Iterator[None]:
         if error.filename is None and error.errno is not None:
             error.filename = str(path)
         raise
+
+
+@contextmanager
+def collecting() -> Iterator[None]:
+    """Let Python collect garbage afterwards as before: srsly stops that while it unpacks, for good if it fails."""
+    was = gc.isenabled()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def digest(path: Path) -> str:

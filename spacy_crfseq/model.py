@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .errors import ModelFileError
 from .features.encoder import Encoded
+from .files import collecting
 from .inference.posterior import Posterior, make_posterior
 from .potentials.layout import Layout, Views
 from .potentials.linear import Linear, WeightTables
@@ -276,7 +277,8 @@ def _shrink(values: NDArray[Any]) -> NDArray[Any]:
 
 def _unpack(data: bytes, source: str) -> dict[str, Any]:
     try:
-        message = srsly.msgpack_loads(data)
+        with collecting():
+            message = srsly.msgpack_loads(data)
     except Exception as error:  # msgpack raises many kinds on foreign bytes
         raise ModelFileError(
             f"{source}: this is no spacy_crfseq model, or it was cut short ({error}). Train or copy it again."

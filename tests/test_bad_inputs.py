@@ -138,14 +138,14 @@ def nan_weights(data: bytes) -> bytes:
     head = srsly.msgpack_loads(data)
     body = srsly.msgpack_loads(head["model"])
     body["theta"] = np.full_like(body["theta"], np.nan)
-    return srsly.msgpack_dumps({**head, "model": srsly.msgpack_dumps(body)})
+    return srsly.msgpack_dumps({**head, "model": srsly.msgpack_dumps(body), "digest": None})
 
 
 def changed_body(**changes: Any) -> Callable[[bytes], bytes]:
     def change(data: bytes) -> bytes:
         head = srsly.msgpack_loads(data)
         body = {**srsly.msgpack_loads(head["model"]), **changes}
-        return srsly.msgpack_dumps({**head, "model": srsly.msgpack_dumps(body)})
+        return srsly.msgpack_dumps({**head, "model": srsly.msgpack_dumps(body), "digest": None})
 
     return change
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import spacy
 from srsly import msgpack_dumps
 
 from ..corpora import DOCBIN
@@ -24,7 +23,7 @@ from ..corpora.layouts import STDIN
 from ..corpora.records import Piece, Place, Record
 from ..corpora.resumable import Counts, Output, Target, stream_output
 from ..errors import ConfigError, CrfError, DataError, FormatError
-from .select import crfs_of
+from .select import crfs_of, load_pipeline
 from .texts import given_columns, make_doc, read_records
 from .written import Write, check_target, form_of, make_write
 
@@ -97,7 +96,7 @@ class Tagger:
     def _load(self) -> None:
         from ..training.compatibility import check_global
 
-        self._nlp = spacy.load(self._settings.model)
+        self._nlp = load_pipeline(self._settings.model)
         self._known, self._dropped = len(self._nlp.vocab.strings), 0
         if self._settings.scores:
             for name, pipe in crfs_of(dict(self._nlp.pipeline), [], self._settings.model).items():

@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from .. import threads
-from ..errors import ConfigError
+from ..errors import ConfigError, ModelFileError
 from ..features.encoder import Encoded, Encoder
 from ..features.plan import lexical_names
 from ..features.sets import columns_read
@@ -385,5 +385,20 @@ class DocModel:
     def use_settings(self, stored: dict[str, Any]) -> None:
         """Take in what `settings` returned."""
         self.cfg["temperature"] = 1.0  # of models from before there was any
+        tags = stored.get("tags", [])
+        wrong = [key for key, value in stored.items() if key in self.cfg and not _replaces(key, value, self.cfg[key])]
+        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+            wrong.append("tags")
+        if wrong:
+            values = ", ".join(f"{key} = {stored[key]!r}" for key in wrong)
+            raise ModelFileError(f"component {self.name!r}: stored settings that cannot be: {values}. Copy it again.")
         self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
-        self.set_tags(str(tag) for tag in stored.get("tags", []))
+        self.set_tags(tags)
+
+
+def _replaces(key: str, value: Any, known: Any) -> bool:
+    """Whether a stored setting is of the kind that it must be."""
+    if key in ("threshold", "temperature"):
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and (0 <= value <= 1 if key == "threshold" else 0 < value < float("inf"))
+    return isinstance(value, type(known)) or known is None or value is None

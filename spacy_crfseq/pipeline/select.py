@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import ConfigError, DataError
+import spacy
+from catalogue import RegistryError
+from thinc.api import ConfigValidationError
+
+from ..errors import ConfigError, CrfError, DataError, ModelFileError
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -45,6 +50,22 @@ def load_pipeline(model: str | Path) -> Language:
 
     model_folder(model)
     return spacy.load(model)
+
+
+def load_pipeline(model: str | Path) -> Language:
+    """Return a trained pipeline from its folder or package.
+
+    RAISES ModelFileError: If one of its files is missing or damaged and nothing else says so in words.
+    """
+    try:
+        return spacy.load(model)
+    except (CrfError, ConfigValidationError, RegistryError, OSError, ImportError):
+        raise
+    except Exception as error:  # spaCy reads its own files without a check
+        if re.match(r"\[E\d", str(error)):  # its messages to users
+            raise
+        what = f"{model}: the pipeline cannot be loaded ({error!r}). A file in it is missing or damaged"
+        raise ModelFileError(f"{what}: copy or train it again.") from error
 
 
 def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> dict[str, CRFComponent]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from spacy import util
 
 from ..errors import ModelFileError
 from ..features.template_file import Features, TemplateFile
-from ..files import replacing
+from ..files import collecting, replacing
 from ..model import LinearChainCRF
 from .feature_names import LargestNames
 from .settings import Method
@@ -54,7 +55,7 @@ def pack(model: Packed, features: Features) -> bytes:
         "seen_all": seen_all,
         "model": crf.to_bytes(),
     }
-    data: bytes = srsly.msgpack_dumps(head)
+    data: bytes = srsly.msgpack_dumps({**head, "digest": _digest(head)})
     return data
 
 
@@ -64,6 +65,11 @@ def names_left(names: list[str], before: LinearChainCRF, after: LinearChainCRF) 
         return names
     kept = np.concatenate([np.isin(*keys) for keys in zip(before.keys, after.keys, strict=True)])
     return [name for name, stays in zip(names, kept, strict=True) if stays]
+
+
+def _digest(head: dict[str, Any]) -> bytes:
+    """Return a hash of all entries of a model file but itself: a flipped bit of a weight cannot be seen otherwise."""
+    return blake2b(srsly.msgpack_dumps({**head, "digest": None}), digest_size=16).digest()
 
 
 def _functions(features: Features) -> dict[str, Any]:
@@ -78,7 +84,10 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
     RAISES ModelFileError: If the data are damaged or foreign, or the model was trained with other features.
     """
     try:
-        head = srsly.msgpack_loads(data)
+        with collecting():
+            head = srsly.msgpack_loads(data)
+        if head.get("digest") not in (None, _digest(head)):  # None in models from before it was stored
+            raise ValueError("its parts are not those that were written")
         templates = list(head["templates"]), list(head["bigram_templates"])
         names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
         seen_all = bool(head.get("seen_all", True))

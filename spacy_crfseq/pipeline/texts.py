@@ -15,6 +15,7 @@ from ..corpora import DOCBIN, PRESETS, check_file, get_preset
 from ..corpora.layouts import RAW, text_format
 from ..corpora.records import BEGINNING, Piece, Place, Record, stream_records
 from ..errors import DataError, FormatError
+from ..files import collecting
 from .columns import missing_columns
 
 if TYPE_CHECKING:
@@ -148,12 +149,13 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
     binary, done = _read_docbin(source), 0
     n_stray, first = 0, ""
     try:
-        for doc in binary.get_docs(vocab):
-            _check_names(doc)
-            if stray := begin_stray_entities(doc):
-                n_stray, first = n_stray + 1, first or f"{source}, doc {done + 1}: {describe_stray(doc, stray[0])}"
-            yield doc
-            done += 1
+        with collecting():
+            for doc in binary.get_docs(vocab):
+                _check_names(doc)
+                if stray := begin_stray_entities(doc):
+                    n_stray, first = n_stray + 1, first or f"{source}, doc {done + 1}: {describe_stray(doc, stray[0])}"
+                yield doc
+                done += 1
     except Exception as error:  # whatever spaCy raises on entries that do not fit each other
         raise FormatError(source, done + 1, f"this Doc is damaged ({error}). Write the file again.") from error
     if n_stray:
@@ -200,22 +202,23 @@ def _noted(user_data: bytes | None) -> Any:
 
     if user_data is None or EXTENSION.encode() not in user_data:
         return None
-    return msgpack_loads(user_data, use_list=False).get(KEY)
+    with collecting():
+        return msgpack_loads(user_data, use_list=False).get(KEY)
 
 
 def _read_docbin(source: Path) -> Any:
-    from spacy.attrs import NAMES, ORTH
+    from spacy.attrs import IDS, ORTH
     from spacy.tokens import DocBin
 
     if not source.is_file():
         raise FormatError(source, 0, f"no such file (looked from {Path.cwd()}).")
     try:
-        binary = DocBin().from_disk(source)
+        with collecting():
+            binary = DocBin().from_disk(source)
         parts = (binary.spaces, binary.cats, binary.flags, binary.span_groups, binary.user_data)
         if any(not isinstance(part, list) or len(part) != len(binary) for part in (binary.tokens, *parts)):
             raise ValueError("its entries do not fit each other")
-        attributes: list[Any] = binary.attrs
-        if ORTH not in attributes or not all(type(one) is int and 0 < one < len(NAMES) for one in attributes):
+        if ORTH not in binary.attrs or not set(IDS.values()).issuperset(binary.attrs):
             raise ValueError("its attributes are not those of tokens")
         return binary
     except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
