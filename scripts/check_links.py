@@ -6,8 +6,8 @@
 
 Every link within the site must lead to a file, and to an existing anchor.  Pages must not load scripts, styles, fonts
 or pictures from other sites.  With ``--external``, the links to other sites in the built pages, the README and the
-project file are requested as well, one after another with a pause.  That needs a network and is done by hand.  The exit code
-is 1 if there is a problem.
+project file are requested as well, one after another with a pause.  That needs a network and is done by hand.  The exit
+code is 1 if there is a problem.
 """
 
 from __future__ import annotations

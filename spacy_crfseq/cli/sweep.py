@@ -106,7 +106,7 @@ def sweep_cli(
     """
     with training(ctx, config_path, code, verbose) as overrides:
         stopping, sampled = Stopping(evaluate_every, patience), None if sample is None else Sample(sample, seed)
-        choice = {"component": component, "sample": sampled, "jobs": jobs}
+        choice: dict[str, Any] = {"component": component, "sample": sampled, "jobs": jobs}
         outcome = sweep(config_path, output, overrides=overrides, stopping=stopping, force=force, **choice)
         _tell(outcome)
     if outcome.interrupted:

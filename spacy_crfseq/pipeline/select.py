@@ -45,18 +45,14 @@ def model_folder(model: str | Path) -> Path:
 
 
 def load_pipeline(model: str | Path) -> Language:
-    """Load a pipeline; RAISES ConfigError: As `model_folder` does."""
+    """Return a trained pipeline from its folder or package.
+
+    RAISES ConfigError: If there is no pipeline, see `model_folder`.
+    RAISES ModelFileError: If one of its files is missing or damaged and no other error says so.
+    """
     import spacy
 
     model_folder(model)
-    return spacy.load(model)
-
-
-def load_pipeline(model: str | Path) -> Language:
-    """Return a trained pipeline from its folder or package.
-
-    RAISES ModelFileError: If one of its files is missing or damaged and nothing else says so in words.
-    """
     try:
         return spacy.load(model)
     except (CrfError, ConfigValidationError, RegistryError, OSError, ImportError):
