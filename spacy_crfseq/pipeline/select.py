@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import spacy
 from catalogue import RegistryError
 from thinc.api import ConfigValidationError
 
