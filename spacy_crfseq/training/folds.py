@@ -1,4 +1,4 @@
-"""Parts of a corpus for cross-validation: each is held out once, while a model is trained on the others."""
+"""Splits a corpus into folds for cross-validation; each fold is held out once while the others are trained on."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ LEAST = 2
 
 
 def folds(keys: Sequence[Hashable], k: int, seed: int = 0) -> list[Offsets]:
-    """Return the numbers of the documents in each of k folds, ascending: shuffled, of about the same size.
+    """Return the document numbers of each of k folds, in ascending order.
 
-    keys: One for each document.  Documents with the same key, such as copies of a text, are in one fold: a model
-        must not have seen what it is asked about.
+    Documents are shuffled, and folds have about the same number of them.
+    keys: One for each document.  Documents with equal keys, such as copies of a text, share a fold, so that no model is
+        tested on a text that it was trained on.
     RAISES ConfigError: If k is less than 2.
     RAISES DataError: If there are fewer different documents than folds.
     """
@@ -30,6 +31,6 @@ def folds(keys: Sequence[Hashable], k: int, seed: int = 0) -> list[Offsets]:
     order = np.random.default_rng(seed).permutation(len(groups))
     found: list[list[int]] = [[] for _ in range(k)]
     each = list(groups.values())
-    for group in sorted((each[i] for i in order), key=len, reverse=True):  # each to the smallest fold so far
+    for group in sorted((each[i] for i in order), key=len, reverse=True):  # each into the smallest fold so far
         min(found, key=len).extend(group)
     return [np.array(sorted(numbers), np.int64) for numbers in found]

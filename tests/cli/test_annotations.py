@@ -136,7 +136,7 @@ def test_characters_as_javascript_counts_them(tmp_path: Path) -> None:
         ([(0, 2, "PER"), SPANS[2]], ["-", "O", "O", "O", "B-LOC", "I-LOC", "O"], "'Ad' (0-2, PER) does not match the"),
         ([(14, 22, "LOC"), (18, 22, "ORG")], ["O", "O", "O", "O", "-", "-", "O"], "overlaps another span"),
         ([(0, 4, "PER")], ["-", "O", "O", "O", "O", "O", "O"], "'Ada ' (0-4, PER)"),
-        ([(20, 99, "LOC")], ["O", "O", "O", "O", "O", "-", "-"], "is not inside of the 23 characters"),
+        ([(20, 99, "LOC")], ["O", "O", "O", "O", "O", "-", "-"], "is outside the 23 characters of the text"),
     ],
 )
 def test_spans_that_do_not_fit_are_missing_and_reported(
