@@ -69,7 +69,8 @@ class Notes:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.most_common())
             found.append((f"{path}: texts left out: {reasons}.", []))
         if self.spans:
-            text = f"{path}: {len(self.spans):,} spans cannot be used; their tokens count as not annotated."
+            spans = f"{len(self.spans):,} span{'s' * (len(self.spans) > 1)}"
+            text = f"{path}: {spans} cannot be used; the tokens there count as not annotated."
             places = [f"{path}:{line}: {what}" for line, what in self.spans[:listed]]
             found.append((text, [*places, *(["..."] if len(self.spans) > listed else [])]))
         return found
