@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from ..schemes import Span
 
-TINY = 1e-12
-"""Lower bound for probabilities, so that their logarithm is finite."""
+TINY = 1e-12  # instead of probabilities of 0
 
 
 class Stretch(NamedTuple):

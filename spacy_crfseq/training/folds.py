@@ -9,8 +9,6 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from ..types import Offsets
 
-LEAST = 2
-
 
 def folds(keys: Sequence[Hashable], k: int, seed: int = 0) -> list[Offsets]:
     """Return the document numbers of each of k folds, in ascending order.
@@ -21,8 +19,8 @@ def folds(keys: Sequence[Hashable], k: int, seed: int = 0) -> list[Offsets]:
     RAISES ConfigError: If k is less than 2.
     RAISES DataError: If there are fewer different documents than folds.
     """
-    if k < LEAST:
-        raise ConfigError(f"--cross-validate {k}: give a number of folds from {LEAST} on; 5 and 10 are usual.")
+    if k < 2:
+        raise ConfigError(f"--cross-validate {k}: give a number of folds from 2 on; 5 and 10 are usual.")
     groups: dict[Hashable, list[int]] = {}
     for number, key in enumerate(keys):
         groups.setdefault(key, []).append(number)
