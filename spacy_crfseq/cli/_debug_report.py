@@ -166,9 +166,9 @@ def _print_cost(say: Any, report: Report) -> None:
 
 def _print_suspects(say: Any, suspects: Suspects) -> None:
     for name, found in suspects.worst.items():
-        say.divider(f"{name}: annotation to look at, the most suspicious first")
+        say.divider(f"{name}: likely annotation errors, most suspicious first")
         for one in found:
             odds = f"({one.p_gold:.2g}), predicted {one.predicted} ({one.p_predicted:.2f})"
             print(f"{one.where}: annotated {one.gold} {odds}", f"    {one.text}", sep="\n")
         count, took = suspects.counts[name], f"{suspects.folds} trainings, {suspects.seconds:.0f} s"
-        print(f"{len(found):,} of {count:,} places where a model that was not trained on them disagrees; {took}.")
+        print(f"{len(found):,} of {count:,} places where a model that was not trained on them disagrees ({took}).")

@@ -1,4 +1,4 @@
-"""Annotation that cross-validated models contradict, for ``crfseq debug-data``."""
+"""Likely annotation errors, found by cross-validation, for ``crfseq debug-data``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCH = 500
 
 
 class Suspects(NamedTuple):
-    """What was found for each component, the most suspicious first; how many there are; the folds; what it took."""
+    """The most suspicious places of each component, how many places there are, the number of folds, and the time."""
 
     worst: dict[str, list[Suspect]]
     counts: dict[str, int]
@@ -36,7 +36,7 @@ class Suspects(NamedTuple):
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        """Return it in a form that JSON knows."""
+        """Return the fields for JSON."""
         shown = {name: [one.as_json() for one in found] for name, found in self.worst.items()}
         return {"folds": self.folds, "seconds": self.seconds, "contradicted": self.counts, "worst": shown}
 
@@ -44,10 +44,10 @@ class Suspects(NamedTuple):
 def find_suspects(
     config: Path, file: Path, dev: Path | None, k: int, number: int, places: Sequence[str]
 ) -> Suspects | None:
-    """Train on all folds but one after another, and ask each model about the gold annotation of the fold left out.
+    """Train on all folds but one, in turn, and compare the annotation of the held-out fold with the predictions.
 
-    number: How many to return for each component.
-    places: Where each token of the corpus is.
+    number: How many places to return for each component.
+    places: The file and line of each token of the corpus.
     RAISES CrfError: As `fit.each_fold`; if the models have no probabilities.
     """
     started = perf_counter()

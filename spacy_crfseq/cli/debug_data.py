@@ -54,7 +54,7 @@ def debug_data_cli(
     scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
     cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
     cross_validate: Annotated[
-        int | None, typer.Option(metavar="K", help="With --config: list suspicious annotation, by K models")
+        int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
     ] = None,
     number: Annotated[int, options.number("With --cross-validate: places to list for each component")] = 20,
     as_json: options.AsJson = False,
@@ -68,11 +68,10 @@ def debug_data_cli(
     The cost is that of 'crfseq fit' on this machine: two or three iterations are run on all data, and their number is
     extrapolated from two samples; without scoring on dev.
 
-    --cross-validate finds mistakes of annotators: of K parts of the file, each is compared with the predictions of a
-    model trained on the others, and places are listed where it gives another annotation a much higher probability than
-    the one that is there (Northcutt et al. 2021). Of the first fifty, about half are
-    mistakes in English CoNLL-2003 and a third in Spanish CoNLL-2002, by our count; the others are hard cases. It takes
-    as long as K trainings.
+    --cross-validate K finds annotation errors: it trains K models, each on all but a K-th of the file, and lists the
+    places in the rest where the model gives another annotation a much higher probability (Northcutt et al. 2021). Of
+    the first fifty, about half are errors in English CoNLL-2003 and a third in Spanish CoNLL-2002, by our own count;
+    the others are hard cases. It takes as long as K trainings.
 
     \b
     Example:
@@ -196,7 +195,7 @@ def _sentences(
 
 
 def _places(path: Path, layout: Preset, source: Source) -> list[str]:
-    """Return where each token of a file is."""
+    """Return the file and line of each token of a file."""
     between = ", doc " if layout.name == DOCBIN else ":"
     sentences = _sentences(path, layout, source, Errors())
     return [f"{path}{between}{sentence.line_of(i)}" for sentence in sentences for i in range(len(sentence.words))]

@@ -54,7 +54,7 @@ def fit_cli(
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
     force: options.Force = False,
-    cross_validate: Annotated[int | None, typer.Option(metavar="K", help="First score K folds of the corpus")] = None,
+    cross_validate: Annotated[int | None, typer.Option(metavar="K", help="Cross-validate on K folds first")] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Train the CRF components of a config.
@@ -85,7 +85,7 @@ def fit_cli(
             if output is None:
                 return
         if output is None:
-            raise ConfigError("Give --output DIR, the folder for the models, or --cross-validate K to save none.")
+            raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
         outcome = fit(config_path, output, overrides=overrides, force=force, **stopping)
         _tell(outcome)
     if outcome.interrupted:
@@ -347,10 +347,10 @@ class Trainer(Walk):
 
 
 class Fold(NamedTuple):
-    """A pipeline, trained on the other folds until the next comes, and the documents of this one.
+    """A held-out fold, and the pipeline trained on the others; the next fold trains the same pipeline again.
 
-    held_out, numbers: Fresh examples of the documents, and their numbers in the corpus.
-    scores: Of the pipeline on them, if they were asked for.
+    held_out, numbers: Fresh examples of its documents, and their numbers in the corpus.
+    scores: The pipeline's scores on them, if requested.
     """
 
     setup: Setup
@@ -375,17 +375,17 @@ class _Silent(Walk):
 def each_fold(
     setup: Setup, k: int, every: int | None = None, patience: int | None = None, *, scored: bool = True
 ) -> Generator[Fold, None, None]:
-    """Train the pipeline on all folds but one after another; what it is then is to be used before the next.
+    """Train the pipeline on all folds but one, in turn; use it before asking for the next fold.
 
-    Ctrl-C ends it with the folds so far.  The corpus is held in memory, and encoded once where the features of a
-    document depend on nothing else.
-    RAISES CrfError: If there cannot be k folds, or a component has been trained before.
+    Ctrl-C ends the iteration.  The corpus is kept in memory, and is encoded only once if the encoding of a document
+    does not depend on the others.
+    RAISES CrfError: If k folds are impossible, or a component has been trained before.
     """
     from ..training.folds import folds
 
     if setup.resumed:
         what = ", ".join(map(repr, sorted(setup.resumed)))
-        raise ConfigError(f"--cross-validate trains from zero, but {what} comes from a trained pipeline (source).")
+        raise ConfigError(f"--cross-validate trains from scratch, but {what} comes from a trained pipeline (source).")
     examples = list(setup.train)
     parts = folds([example.reference.text for example in examples], k, setup.training["seed"] or 0)
     shared: dict[str, Dataset] = {}
@@ -410,14 +410,14 @@ def each_fold(
 
 
 def can_share(setup: Setup) -> bool:
-    """Whether documents are encoded the same way whatever else is in the corpus."""
+    """Whether the encoding of a document does not depend on the other documents of the corpus."""
     methods = [pipe.method for pipe in setup.to_train.values()]
     counted = any(m.min_count > 1 or m.max_features or m.tag_dictionary_size for m in methods)
     return not (setup.train.keeps or counted)
 
 
 def _fresh(examples: Sequence[Example], numbers: Offsets) -> list[Example]:
-    """Return examples whose predicted Docs may be annotated."""
+    """Return copies of examples whose predicted Docs can be annotated."""
     from spacy.training import Example
 
     return [Example(examples[i].predicted.copy(), examples[i].reference) for i in numbers.tolist()]

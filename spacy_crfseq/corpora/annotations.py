@@ -1,7 +1,8 @@
-"""Exports of annotation tools: Prodigy, doccano and Label Studio.  Each annotated text becomes a sentence of tokens.
+"""Reads exports of annotation tools: Prodigy, doccano and Label Studio.  Each annotated text becomes one `Sentence`.
 
-Which tool wrote a record is seen from its keys.  Spans of characters become IOB2 tags of the tokens that the caller's
-tokenizer finds.  A span that does not fit them is never moved: its tokens count as not annotated, and `Notes` says so.
+The keys of a record show which tool wrote it.  Character spans become IOB2 tags on the tokens of the caller's
+tokenizer.  A span that does not match token boundaries is never moved: its tokens count as not annotated, and `Notes`
+reports it.
 
 The formats are those of Prodigy's ``db-out`` (https://prodi.gy/docs/api-interfaces), doccano's JSONL with or without
 relations (https://doccano.github.io/doccano/tutorial/) and Label Studio's JSON and JSON-MIN
@@ -22,19 +23,19 @@ from ._lines import OnError, Sentence, check_file, read_lines
 from .records import parse_object
 
 INCORRECT = "incorrect"
-"""The column of spans that are known to be wrong, where a file has any."""
+"""The column of spans that are known to be wrong; only present where a text has one."""
 MISSING = "-"
 LISTED = 5
-"""Spans that a warning lists."""
+"""Number of spans that a warning lists."""
 _BINARY_VIEW = "ner"
-"""Prodigy's interface for one decision about one span; texts of the others are annotated as a whole."""
+"""Prodigy's interface for accepting or rejecting one span; the other interfaces annotate the whole text."""
 _TOOL_KEYS = frozenset({"created_at", "updated_at", "annotator", "unique_id", "lead_time", "file_upload"})
 Tokenize: TypeAlias = Callable[[str], tuple[list[str], list[bool]]]
-"""Returns the tokens of a text, and whether a space follows each; together they are the text."""
+"""Returns the tokens of a text and whether a space follows each; joined, they give the text."""
 
 
 class CharSpan(NamedTuple):
-    """A labelled span of characters; `text`: what the file says is there, if it does."""
+    """A labelled span of characters; `text` is its text according to the file, empty if the file does not say."""
 
     start: int
     end: int
@@ -43,10 +44,10 @@ class CharSpan(NamedTuple):
 
 
 class Annotated(NamedTuple):
-    """A text of a file.
+    """An annotated text.
 
-    spans, wrong (Sequence[CharSpan]): Spans that are there, and spans that are known not to be.
-    complete (bool): Whether there are no other spans; if not, the rest of the text is not annotated.
+    spans, wrong (Sequence[CharSpan]): Annotated spans, and spans known to be wrong.
+    complete (bool): Whether the rest of the text is known to be outside any span; otherwise it is not annotated.
     """
 
     text: str
@@ -56,26 +57,27 @@ class Annotated(NamedTuple):
 
 
 class Notes:
-    """What was left out of a file: texts, counted by the reason, and spans (line, what is wrong)."""
+    """What was left out of a file: the number of texts by reason, and spans with their line and what is wrong."""
 
     def __init__(self) -> None:
         self.skipped, self.spans = Counter[str](), list[tuple[int, str]]()
 
     def messages(self, path: Path, listed: int = LISTED) -> list[tuple[str, list[str]]]:
-        """Return what there is to say, each with its places."""
+        """Return messages, each with a list of places."""
         found: list[tuple[str, list[str]]] = []
         if self.skipped:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.most_common())
             found.append((f"{path}: texts left out: {reasons}.", []))
         if self.spans:
-            text = f"{path}: {len(self.spans):,} spans cannot be used; their tokens count as not annotated."
+            spans = f"{len(self.spans):,} span{'s' * (len(self.spans) > 1)}"
+            text = f"{path}: {spans} cannot be used; the tokens there count as not annotated."
             places = [f"{path}:{line}: {what}" for line, what in self.spans[:listed]]
             found.append((text, [*places, *(["..."] if len(self.spans) > listed else [])]))
         return found
 
 
 class _SkippedError(Exception):
-    """A text that is not to be learnt from; the reason."""
+    """A text to leave out, with the reason."""
 
 
 def read_annotations(
@@ -83,9 +85,9 @@ def read_annotations(
 ) -> Iterator[Sentence]:
     """Yield the annotated texts of an export, with IOB2 tags in the column "ent" and, where known, in `INCORRECT`.
 
-    Tokens that are not annotated have the tag "-".  All tokens of a text are on one line, as `Sentence.line_of` says.
-    notes (Notes | None): Gets what was left out.
-    on_error (OnError | None): Gets what is wrong with a record, which is then left out.
+    Tokens that are not annotated have the tag "-".
+    notes (Notes | None): Receives what was left out.
+    on_error (OnError | None): Receives the error of each unreadable record, which is then left out.
     RAISES FormatError: On a record that cannot be read, and on a file without an annotated text.
     """
     path, notes = check_file(path), notes or Notes()
@@ -154,7 +156,7 @@ def _object(path: Path, line: int, text: str) -> Mapping[str, Any] | FormatError
 
 
 def _annotated(entry: Mapping[str, Any]) -> Annotated:
-    """Return a record as a text with spans.  Raises DataError if it is none, _SkippedError if it says nothing."""
+    """Return a record as an annotated text.  Raises DataError if it is malformed, _SkippedError to leave it out."""
     if isinstance(entry.get("data"), dict):
         return Annotated(_text_of(entry["data"]), _of_label_studio(entry))
     text, meta = _text_of(entry), entry.get("meta")
@@ -186,12 +188,12 @@ def _of_label_studio(task: Mapping[str, Any]) -> list[CharSpan]:
     kept = [one for one in annotations if not one.get("was_cancelled")]
     if not kept:
         raise _SkippedError("cancelled" if annotations else "not annotated")
-    chosen = next((one for one in kept if one.get("ground_truth")), kept[-1])  # of several annotators
+    chosen = next((one for one in kept if one.get("ground_truth")), kept[-1])  # several annotators
     return _of_regions([one.get("value") for one in _listed(chosen, "result") if isinstance(one, dict)])
 
 
 def _of_regions(values: Sequence[Any]) -> list[CharSpan]:
-    """Return the spans among the values of regions, which may be choices or relations as well."""
+    """Return the spans among Label Studio's values, which may also be choices or relations."""
     found = []
     for value in values:
         if isinstance(value, dict) and ("labels" in value or "hypertextlabels" in value):
@@ -202,7 +204,7 @@ def _of_regions(values: Sequence[Any]) -> list[CharSpan]:
 
 
 def _span(item: Any, start: str = "start", end: str = "end") -> CharSpan:
-    """Return a span of an object or a list [start, end, label]."""
+    """Return the span that an object or a list [start, end, label] describes."""
     keys = (start, end, "label")
     values = [item.get(key) for key in keys] if isinstance(item, dict) else item[:3] if isinstance(item, list) else []
     if list(map(type, values)) != [int, int, str] or not values[2]:
@@ -258,7 +260,7 @@ def _sentence(found: Annotated, words: list[str], spaces: list[bool], line: int,
 
 
 def _placed(text: str, span: CharSpan) -> CharSpan:
-    """Return a span in Python's characters: tools in JavaScript count those beyond U+FFFF as two."""
+    """Return a span counted in Python's characters: JavaScript counts those above U+FFFF twice."""
     if not span.text or text[span.start : span.end] == span.text:
         return span
     units = text.encode("utf-16-le")
@@ -269,13 +271,13 @@ def _placed(text: str, span: CharSpan) -> CharSpan:
 
 
 def _place(span: CharSpan, tokens: Sequence[tuple[int, int]], words: Sequence[str], text: str) -> tuple[range, str]:
-    """Return the tokens that a span touches, and what is wrong with it, if anything is."""
+    """Return the tokens that a span touches, and what is wrong with the span, if anything."""
     touched = [i for i, (start, end) in enumerate(tokens) if start < span.end and span.start < end]
     place = range(touched[0], touched[-1] + 1) if touched else range(0)
     if not 0 <= span.start < span.end <= len(text):
-        return place, f"is not inside of the {len(text)} characters"
+        return place, f"is outside the {len(text)} characters of the text"
     if span.text and text[span.start : span.end] != span.text:
-        return place, f"should be {span.text!r} by the file"
+        return place, f"should be {span.text!r} according to the file"
     fits = touched and tokens[place.start][0] == span.start and tokens[place.stop - 1][1] == span.end
     if not fits or words[place.start].isspace() or words[place.stop - 1].isspace():
         return place, f"does not match the tokens {' '.join(words[i] for i in place)!r}"

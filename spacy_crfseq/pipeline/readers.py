@@ -123,9 +123,9 @@ def create_crfsuite_reader(
 def create_annotation_reader(path: Path | None, limit: int = 0, weight: float = 1.0) -> "CorpusReader":
     """Create a reader of an export of Prodigy, doccano or Label Studio (``spacy_crfseq.AnnotationReader.v1``).
 
-    Entities go into doc.ents, spans that Prodigy's users have rejected into doc.spans["incorrect"]: set
-    incorrect_spans_key = "incorrect" in crf_ner to learn from them.  Texts are tokenized by the pipeline; spans that do
-    not match its tokens are missing annotation, with a warning.
+    Entities are stored in doc.ents, spans rejected in Prodigy in doc.spans["incorrect"]: set incorrect_spans_key =
+    "incorrect" in crf_ner to learn from those.  The pipeline's tokenizer is used; spans that do not match its tokens
+    are missing annotation, and a warning lists them.
     The settings and the errors are those of `create_conll_reader`.
     """
     layout = CorpusLayout(_given(path), ANNOTATIONS.columns, ANNOTATIONS.scheme, limit=limit, weight=weight)
@@ -133,7 +133,7 @@ def create_annotation_reader(path: Path | None, limit: int = 0, weight: float = 
 
 
 def annotated_sentences(nlp: Language, path: Path) -> Iterator[Sentence]:
-    """Yield the texts of an export as `read_annotations` does, in the pipeline's tokens; warn of what is left out."""
+    """Yield the texts of an export in the pipeline's tokens, see `read_annotations`; warn of what is left out."""
     notes = Notes()
     yield from read_annotations(path, tokenizer_of(nlp), notes)
     for text, places in notes.messages(path):
@@ -141,7 +141,7 @@ def annotated_sentences(nlp: Language, path: Path) -> Iterator[Sentence]:
 
 
 def tokenizer_of(nlp: Language) -> Tokenize:
-    """Return what a pipeline makes of a text: its tokens, and whether a space follows each."""
+    """Return a function from a text to a pipeline's tokens, and whether a space follows each."""
 
     def tokenize(text: str) -> tuple[list[str], list[bool]]:
         doc = nlp.make_doc(text)

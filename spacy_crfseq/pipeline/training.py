@@ -102,17 +102,17 @@ class Training:
 
     @property
     def data(self) -> Dataset:
-        """The training set that `initialize` has encoded.  RAISES DataError: If training has used it up."""
+        """The training set as `initialize` has encoded it.  RAISES DataError: If training has released it."""
         data = self._model.session.initial
         if data is None:
             raise DataError(f"Component {self._model.name!r}: nothing is encoded; call initialize just before.")
         return data
 
     def begin_on(self, whole: Dataset, sequences: Offsets) -> None:
-        """Begin anew, with zero weights, on some sequences of `whole`: what `initialize` has left in the session.
+        """Start again from zero weights on some sequences of `whole`, which is the `data` of before any training.
 
-        Weights are given to what these sequences hold, as if the others had never been read.  That is not so where
-        `Method` counts or selects features, or words: initialize anew then.
+        Only features of these sequences get weights, as if the other sequences had never been read.  That does not hold
+        with `min_count`, `max_features` or a tag dictionary: call `initialize` instead.
         """
         model, method = self._model, self._model.method
         crf, encoder = model.trained()

@@ -126,7 +126,7 @@ def test_mistakes_are_shown_with_their_lines(run: Run, configure: Any, corpus: C
     path.write_text("\n".join(lines) + "\n")
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner")
     asked = ["--config", config, "--no-cost --cross-validate 2 -n 30", "-d", corpus.dev]
-    shown = worked(run("debug-data", path, *asked), "crf_tagger: annotation to look at").stdout
+    shown = worked(run("debug-data", path, *asked), "crf_tagger: likely annotation errors").stdout
     said = rf":{at + 1}: annotated \[Ada LOC\] \([\d.e-]+\), predicted \[Ada PER\] \(\d\.\d+\)\n    Ada "
     assert re.search(said, shown)
     assert "2 trainings" in shown
