@@ -241,7 +241,9 @@ class CRFComponent(TrainablePipe):
     ) -> None:
         """Collect labels and features from the training data and set all weights to zero.
 
-        Labels that `add_label` has added stay.
+        Labels that `add_label` has added stay.  After ``nlp.initialize()`` without training data, the component has the
+        labels that it had, and `update` collects features as examples come; an entity recognizer or chunker collects
+        labels, too.  That reads the first examples a few times, so give them to ``nlp.initialize`` where you can.
         labels (Sequence[str] | None): Labels to use instead of those found: tags, or span types, which stand for all
             their tags.  ``spacy init labels`` writes such lists.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
@@ -311,6 +313,7 @@ class CRFComponent(TrainablePipe):
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFComponent":
         """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
         storage.from_bytes(self.doc_model, bytes_data, exclude)
+        self.training = Training(self.doc_model)
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
@@ -320,6 +323,7 @@ class CRFComponent(TrainablePipe):
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":
         """Load what `to_disk` wrote; errors as in `from_bytes`."""
         storage.from_disk(self.doc_model, path, exclude)
+        self.training = Training(self.doc_model)
         return self
 
 

@@ -353,5 +353,5 @@ class DocModel:
     def use_settings(self, stored: dict[str, Any]) -> None:
         """Take in what `settings` returned."""
         self.cfg["temperature"] = 1.0  # of models from before there was any
-        self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
+        self.cfg.update((key, value) for key, value in stored.items() if key != "tags")
         self.set_tags(str(tag) for tag in stored.get("tags", []))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 
-from ..errors import DataError
+from ..errors import NoExamplesError
 from ..features.encoder import Columns, Encoded, Encoder, Ids
 from ..features.index import BagStore, Growable
 from ..training.dataset import Dataset
@@ -94,7 +94,7 @@ def encode_examples(
 
     read_by_functions (frozenset[str]): Columns that token functions look at.
     table (PartialTable): Numbers what gold Docs tell only in part, under the name of the component.
-    RAISES DataError: If there are no examples.
+    RAISES NoExamplesError: If there are no examples.
     """
     numbers: dict[str | None, int] = {None: MISSING}
     known, gold, weights = _Texts(), Growable(np.int32), [np.ones(0)]
@@ -132,7 +132,7 @@ def encode_examples(
         weights.append(sequence_weights(chunk, columns))
         n_docs += len(chunk)
     if not n_docs:
-        raise DataError("There are no training examples. Check [corpora.train] and [paths].")
+        raise NoExamplesError("There are no training examples. Check [corpora.train] and [paths].")
     joined = known.joined()
     encoded = joined if seen is None else seen.joined()
     gold.trim()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from spacy.tokens import Doc
 
 from ..errors import DataError, suggest
 from ..training.dataset import CandidateTable
-from ..types import MISSING, Bools, Candidates, IncorrectSpan, Ints
+from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints
 from .evidence import KEY, NO_EVIDENCE, DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
 from .extract import DocColumns
 from .tasks.base import Annotation
@@ -19,12 +20,15 @@ class LabelSet:
     """The tags of a model, in the order of its numbers, under the rules of a task; never changed.
 
     component (str): The name of the component, for messages.
-    constraints (Constraints): Which of the L tags may follow each other.
     """
 
     def __init__(self, annotation: Annotation, component: str, tags: Iterable[str] = ()) -> None:
         self.annotation, self.component, self.tags = annotation, component, tuple(tags)
-        self.constraints = annotation.constraints(self.tags)
+
+    @cached_property
+    def constraints(self) -> Constraints:
+        """Which of the L tags may follow each other."""
+        return self.annotation.constraints(self.tags)
 
     def numbers(self, tags: Tags, partials: PartialTable) -> Ints:
         """Return gold labels [T] for gold tags.  RAISES DataError: If a tag is none of the component's."""

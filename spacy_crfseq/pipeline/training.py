@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,19 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ..errors import DataError
+from ..errors import DataError, NoExamplesError
 from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder
 from ..features.index import HashIndex
 from ..features.noted import hash_of
+from ..model import LinearChainCRF
 from ..schemes import TagTable, span_f1
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import MISSING, Bools, Floats, StepReport
-from .build import build_model
+from .build import build_model, carry_over
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
 from .evidence import read_evidence, weight_of
@@ -38,32 +40,74 @@ class Training:
 
     def __init__(self, model: DocModel) -> None:
         self._model = model
+        # of a component initialized without data: the examples met since, and how many of them the model knows
+        self._met: dict[int, Example] | None = None
+        self._n_built = 0
 
     def initialize(self, examples: Iterable[Example], labels: Sequence[str] | None, nlp: Language | None) -> None:
         """Do what `CRFComponent.initialize` says."""
         model, annotation = self._model, self._model.annotation
         model.method.check_transitions(model.name)
-        encoder = model.new_encoder()
-        if model.method.tag_dictionary_size:
-            encoder.words = HashIndex()
-        model.partials = PartialTable(annotation)
-        found = self._encode(examples, encoder)
-        if not found.tags:
+        examples, made_up = _look_ahead(examples)
+        encoder, found = self._collect(examples)
+        without_data = made_up and not found.tags
+        if without_data:
+            labels = labels or model.labels.tags
+        if not found.tags and not (without_data and (labels or annotation.scheme)):
             what = ", ".join(f"{key} = {value!r}" for key, value in annotation.settings().items())
             raise DataError(
                 f"Component {model.name!r}: the training data hold no gold annotation for it ({what}). "
                 "Check the columns of the corpus reader, or that the documents were annotated; in Python, call "
-                "nlp.initialize(lambda: examples)."
+                "nlp.initialize(lambda: examples), or add_label before nlp.initialize()."
             )
         self._tell_of_absent_columns(found.absent)
         model.set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags)))
         self._warn_of_score_weights(nlp)
-        data = self._relabelled(found)
-        crf, data = build_model(model.method, encoder, found, data, model.labels.tags, model.labels.constraints)
-        streamed = nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1
-        session = Session(model.method.optimizer, data, n_examples=found.n_docs, streamed=streamed)
-        model.start(crf, encoder, session)
+        self._start(encoder, found, nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1)
         model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
+        self._met, self._n_built = ({} if without_data else None), 0
+        if without_data:
+            model.session.release()
+
+    def _collect(self, examples: Iterable[Example]) -> tuple[Encoder, EncodedCorpus]:
+        """Return examples as numbers, and the encoder with their features."""
+        encoder = self._model.new_encoder()
+        if self._model.method.tag_dictionary_size:
+            encoder.words = HashIndex()
+        self._model.partials = PartialTable(self._model.annotation)
+        return encoder, self._encode(examples, encoder)
+
+    def _start(self, encoder: Encoder, found: EncodedCorpus, streamed: bool = False) -> LinearChainCRF:
+        """Begin with a model of zero weights for the features found and the tags that were set, and return it."""
+        model, data = self._model, self._relabelled(found)
+        crf, data = build_model(model.method, encoder, found, data, model.labels.tags, model.labels.constraints)
+        model.start(crf, encoder, Session(model.method.optimizer, data, n_examples=found.n_docs, streamed=streamed))
+        return crf
+
+    def _meet(self, examples: Sequence[Example], keys: Sequence[int], met: dict[int, Example]) -> None:
+        """Take in features and labels of new examples, after an `initialize` that saw none.
+
+        The model is built anew, with the weights learnt so far, when there are a quarter more examples or a batch
+        brings none that is new: a corpus is read a few times in all.
+        """
+        model = self._model
+        new = {key: example for key, example in zip(keys, examples, strict=True) if key not in met}
+        if model.annotation.scheme is not None:
+            self._add_labels(list(new.values()))
+        met.update(new)
+        if self._n_built < len(met) and (not new or len(met) > 1.25 * self._n_built):
+            old, self._n_built = model.crf, len(met)
+            crf = self._start(*self._collect(met.values()))
+            carry_over(old, crf)
+            model.set_parameters(crf.theta)
+
+    def _add_labels(self, examples: Sequence[Example]) -> None:
+        model = self._model
+        tags = [tag for example in examples for tag in known_tags(gold_tags(model.annotation, example, model.name))]
+        labels = model.annotation.public_labels([tag for tag in dict.fromkeys(tags) if tag is not None])
+        new = [tag for tag in model.annotation.all_tags(labels) if tag not in model.labels.tags]
+        if new:
+            model.add_tags(new)
 
     def _encode(self, examples: Iterable[Example], encoder: Encoder) -> EncodedCorpus:
         model = self._model
@@ -72,7 +116,8 @@ class Training:
                 examples, model.annotation, encoder, model.read, model.partials, model.name, model.read_by_functions
             )
         except DataError as error:
-            raise DataError(f"Component {model.name!r}: {error}") from None
+            kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
+            raise kind(f"Component {model.name!r}: {error}") from None
 
     def _relabelled(self, found: EncodedCorpus) -> Dataset:
         numbers = np.append(self._model.labels.numbers(list(found.tags), self._model.partials), np.int32(MISSING))
@@ -108,7 +153,10 @@ class Training:
         model = self._model
         model.trained()
         with model.lock:
-            model.session.add(examples, [self.content_key(example) for example in examples], model.compile, losses)
+            keys = [self.content_key(example) for example in examples]
+            if self._met is not None:
+                self._meet(examples, keys, self._met)
+            model.session.add(examples, keys, model.compile, losses)
 
     def content_key(self, example: Example) -> int:
         """Return a hash of what training takes from an example: text, token columns, gold labels and weight."""
@@ -175,6 +223,10 @@ class Training:
             if data is None:
                 if examples is None:
                     raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
+                if self._met is not None:
+                    self._n_built, examples = 0, list(examples)
+                    self._meet(examples, [self.content_key(example) for example in examples], {})
+                    self._met = None
                 data = self._relabelled(self._encode(examples, model.encoder))
             model.encoder.pinned = True
             model.session = Session(model.method.optimizer, data)
@@ -232,3 +284,13 @@ class Training:
             return span_f1(np.where(known, found, MISSING), gold, encoded.offsets, table).f1
 
         return evaluate
+
+
+def _look_ahead(examples: Iterable[Example]) -> tuple[Iterable[Example], bool]:
+    """Return the examples, and whether they are what spaCy makes up for ``nlp.initialize()`` without any."""
+    stream = iter(examples)
+    first = list(islice(stream, 2))
+    made_up = len(first) == 1 and isinstance(first[0], Example)
+    if made_up:
+        made_up = [token.orth_ for token in first[0].reference] == ["x", "y", "z"]
+    return chain(first, stream), made_up

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from spacy.attrs import ENT_IOB, ENT_TYPE
 from spacy.tokens import Doc, Span
 from spacy.training import Example
+from spacy.vocab import Vocab
 
 from ...errors import DataError
 from ...types import Bools, Hashes, Offsets
@@ -47,6 +48,15 @@ class Entities(Spans):
                 prefix = ("B" if after == 1 else "U") if iob == 3 else ("I" if after == 1 else "L")
                 biluo.append(f"{prefix}-{strings[label]}")
         return self._from_biluo(biluo)
+
+    def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
+        negative = [label for label in self.public_labels(tags) if label.startswith("!")]
+        if negative:
+            raise DataError(
+                f"The entity label {negative[0]!r} begins with '!'. To say that a span is no {negative[0][1:]}, put it "
+                "into a group of doc.spans, and name the group in the setting incorrect_spans_key."
+            )
+        super().prepare(vocab, tags)
 
     def _aligned(self, example: Example) -> Tags:
         try:

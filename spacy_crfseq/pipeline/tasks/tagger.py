@@ -16,7 +16,7 @@ from spacy.vocab import Vocab
 
 from ...errors import ConfigError, DataError, suggest
 from ..confidence import store_token_scores
-from ..evidence import Tags
+from ..evidence import Partial, Tags
 from .base import Annotation, Prediction, keep_string, token_ranges
 
 ATTRIBUTES = ("tag", "pos", "morph")
@@ -43,7 +43,7 @@ class TokenTags(Annotation):
         reference = example.reference
         values = reference.to_array([self._id]).tolist() if same_words else example.get_aligned(self.attr.upper())
         text_of = (_POS_NAMES if self.attr == "pos" else reference.vocab.strings).__getitem__
-        texts = {value: text_of(value) if value else None for value in set(values)}
+        texts = {value: _known(text_of(value)) if value else None for value in set(values)}
         return [texts[value] for value in values]
 
     def gold_content(self, reference: Doc) -> object:
@@ -95,3 +95,8 @@ class TokenTags(Annotation):
 
     def tag_of(self, token: Token) -> str:
         return str(getattr(token, "morph" if self.attr == "morph" else f"{self.attr}_"))
+
+
+def _known(tag: str) -> str | Partial:
+    """Return what a gold tag says: "!NN" is any tag but NN, as for spaCy's tagger."""
+    return Partial(barred=(tag[1:],)) if tag[:1] == "!" and len(tag) > 1 else tag
