@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import spacy_crfseq
 from spacy_crfseq import registry
 
 TRAIN = """\
@@ -27,21 +29,12 @@ def trained():
     return nlp
 """
 NO_CACHE = """\
-import warnings
-import numba.core.caching as caching
-
-found = set()
-for name in ("CacheImpl", "CompileResultCacheImpl", "CodeLibraryCacheImpl"):
-    for locator in getattr(getattr(caching, name), "_locator_classes", ()):
-        locator.from_function = classmethod(lambda cls, *args: None)
-        found.add(locator.__name__)
-assert found, "numba keeps its locators elsewhere"
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    import numpy as np
-    from spacy_crfseq.kernels import penalties, vectors
-    print(vectors.dot(np.ones(3), np.ones(3)))
-print([(w.category.__name__, "NUMBA_CACHE_DIR" in str(w.message)) for w in caught])
+import numpy as np
+from spacy_crfseq.kernels import _jit
+_jit.NOTICE_AFTER = 0.0
+from spacy_crfseq.kernels import vectors
+print(_jit.__file__)
+print(vectors.dot(np.ones(3), np.ones(3)))
 """
 PROCESSES = """
 import multiprocessing
@@ -88,9 +81,28 @@ def run(script: str, *, stdin: bool = False, **environment: str | None) -> list[
     return done.stdout.splitlines()
 
 
-def test_a_read_only_install_without_a_home() -> None:
-    """numba finds no folder for its cache: one warning says so, and kernels work."""
-    assert run(NO_CACHE, HOME=None, NUMBA_CACHE_DIR=None) == ["3.0", "[('UserWarning', True)]"]
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_read_only_install_without_a_home(writable: bool, tmp_path: Path) -> None:
+    """As in a container: neither the package nor a home can be written, so numba keeps nothing unless it is told where.
+
+    A file in the place of a folder is as good as a read-only folder, which does not stop the superuser.
+    """
+    kernels = tmp_path / "spacy_crfseq" / "kernels"
+    shutil.copytree(Path(spacy_crfseq.__file__).parent, kernels.parent, ignore=shutil.ignore_patterns("__pycache__"))
+    (kernels / "__pycache__").touch()
+    nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "PYTHONPATH": str(tmp_path)}
+    cache = tmp_path / "cache"
+    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    kept |= {**nowhere, "PYTHONDONTWRITEBYTECODE": "1", **({"NUMBA_CACHE_DIR": str(cache)} if writable else {})}
+    for again in (False, True):
+        command = [sys.executable, "-W", "error", "-c", NO_CACHE]
+        done = subprocess.run(command, cwd=tmp_path, env=kept, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == [str(kernels / "_jit.py"), "3.0"]
+        if again and writable:
+            assert done.stderr == "", "it was kept"
+        else:
+            assert done.stderr.count("spacy_crfseq compiles its kernels") == 1
+            assert (str(cache) if writable else "No folder can be written to keep them") in done.stderr
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -40,7 +39,8 @@ def warmup_cli(
     """Compile the kernels of the three components with their default settings and keep them on disk.
 
     Trains and runs each component on a few sentences. The first time takes half a minute, a minute with --all; later
-    ones seconds. Set NUMBA_CACHE_DIR to choose where the compiled code is kept.
+    ones take seconds. Kernels are compiled once for each installation of the package, kind of processor, Python and
+    numba; set NUMBA_CACHE_DIR to choose where they are kept.
 
     \b
     Example, in a Dockerfile:
@@ -71,6 +71,9 @@ def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
     """Train and run the three default components, with each optimizer, on a few made-up sentences."""
     import spacy
 
+    from ..kernels._jit import NOTICE
+
+    NOTICE.silent = True  # whoever calls this knows
     started = perf_counter()
     for factory in COMPONENTS:
         for optimizer in ("AdaGrad", "SGD", "LBFGS"):
@@ -120,12 +123,6 @@ def cache_counts() -> tuple[int, int]:
 def cache_folder() -> str | None:
     """Return the folder that keeps compiled kernels, None where none can be written."""
     return next((str(stat.cache_path) for stat in _stats() if stat.cache_path), None)
-
-
-def is_cold() -> bool:
-    """Whether nothing has been compiled for this machine yet."""
-    folder = cache_folder()
-    return folder is None or not any(Path(folder).glob("*.nbi"))
 
 
 def _stats() -> list[Any]:

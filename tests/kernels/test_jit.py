@@ -1,4 +1,4 @@
-"""The compile policy: when kernels are compiled again, and what happens where numba cannot store its cache."""
+"""The compile policy: when kernels are compiled again, what is said, and what happens where nothing can be stored."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numba
 import pytest
+from numba.core import event
 
 from spacy_crfseq.kernels import _jit
 
@@ -59,7 +59,30 @@ def double(x: int) -> int:
     return 2 * x
 
 
-def test_without_a_cache_folder_kernels_are_compiled_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+double.__module__ = "spacy_crfseq.kernels.double"
+
+
+def test_a_notice_says_once_that_kernels_are_compiled(caplog: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(_jit.NOTICE, "silent", True)
+    monkeypatch.setattr(_jit, "_folders", {"/opt/numba"})
+    notice = _jit.Notice()
+    kernel = numba.njit(double)
+    event.register("numba:compile", notice)
+    try:
+        kernel(1)
+        assert not caplog.messages, "that was quick"
+        monkeypatch.setattr(_jit, "NOTICE_AFTER", 0.0)
+        kernel(1.0)
+        kernel(1j)
+    finally:
+        event.unregister("numba:compile", notice)
+    [message] = caplog.messages
+    assert "NUMBA_CACHE_DIR" in message
+    assert "crfseq warmup" in message
+    assert "/opt/numba" in message
+
+
+def test_without_a_cache_folder_kernels_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_function = numba.njit
 
     def refuse_cache(*function: Any, **options: Any) -> Any:
@@ -72,11 +95,11 @@ def test_without_a_cache_folder_kernels_are_compiled_with_one_warning(monkeypatc
         return fail
 
     monkeypatch.setattr(numba, "njit", refuse_cache)
-    monkeypatch.setattr(_jit, "_warned", False)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        kernels = [_jit.kernel(double), _jit.kernel(double)]
+    kernels = [_jit.kernel(double), _jit.kernel(double)]
     assert [kernel(21) for kernel in kernels] == [42, 42]
-    assert len(caught) == 1
-    assert "NUMBA_CACHE_DIR" in str(caught[0].message)
-    assert caught[0].filename != _jit.__file__
+
+
+@pytest.mark.parametrize(("features", "size"), [("", 32), ("+avx2,+avx512f", 64), ("+avx2", 32)])
+def test_vectors_are_those_of_the_processor_that_is_compiled_for(features: str, size: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(numba.config, "CPU_FEATURES", features)
+    assert _jit._vector_bytes() == size
