@@ -36,6 +36,14 @@ from spacy_crfseq.kernels import vectors
 print(_jit.__file__)
 print(vectors.dot(np.ones(3), np.ones(3)))
 """
+READ_ONLY = """\
+import errno, os, tempfile
+
+def refuse(*args, **settings):
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+tempfile.TemporaryFile = refuse
+"""
 PROCESSES = """
 import multiprocessing
 import sys
@@ -81,9 +89,9 @@ def run(script: str, *, stdin: bool = False, **environment: str | None) -> list[
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("writable", [True, False])
-def test_a_read_only_install_without_a_home(writable: bool, tmp_path: Path) -> None:
-    """As in a container: neither the package nor a home can be written, so numba keeps nothing unless it is told where.
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_read_only_install_without_a_home(cached: bool, tmp_path: Path) -> None:
+    """As in a container: neither the package nor a home can be written; kernels are kept only where numba is told to.
 
     A file in the place of a folder is as good as a read-only folder, which does not stop the superuser.
     """
@@ -93,16 +101,16 @@ def test_a_read_only_install_without_a_home(writable: bool, tmp_path: Path) -> N
     nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "PYTHONPATH": str(tmp_path)}
     cache = tmp_path / "cache"
     kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    kept |= {**nowhere, "PYTHONDONTWRITEBYTECODE": "1", **({"NUMBA_CACHE_DIR": str(cache)} if writable else {})}
-    for again in (False, True):
-        command = [sys.executable, "-W", "error", "-c", NO_CACHE]
+    kept |= {**nowhere, "PYTHONDONTWRITEBYTECODE": "1", **({"NUMBA_CACHE_DIR": str(cache)} if cached else {})}
+    for number, script in enumerate((NO_CACHE, NO_CACHE, READ_ONLY + NO_CACHE)):
+        command = [sys.executable, "-W", "error", "-c", script]
         done = subprocess.run(command, cwd=tmp_path, env=kept, capture_output=True, text=True, check=True)
         assert done.stdout.splitlines() == [str(kernels / "_jit.py"), "3.0"]
-        if again and writable:
+        if number and cached:
             assert done.stderr == "", "it was kept"
         else:
             assert done.stderr.count("spacy_crfseq compiles its kernels") == 1
-            assert (str(cache) if writable else "No folder can be written to keep them") in done.stderr
+            assert (str(cache) if cached else "No folder can be written to keep them") in done.stderr
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

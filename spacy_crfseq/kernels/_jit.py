@@ -12,6 +12,8 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar, cast
@@ -23,7 +25,7 @@ import llvmlite.binding
 import numba
 import numba.extending
 from llvmlite import ir
-from numba.core import cgutils, event, types
+from numba.core import caching, cgutils, event, types
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -62,18 +64,42 @@ FOLDER_STAMP = _digest()
 
 
 def kernel(function: Function) -> Function:
-    """Compile `function` with numba, cached where a folder can be written and uncached elsewhere."""
+    """Compile `function` with numba, cached in a folder that can be written or at least read, uncached elsewhere."""
+    compiled: Any
     try:
-        compiled: Any = numba.njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:  # numba found no place for its cache: read-only install and no home
-        return cast(Function, numba.njit(**OPTIONS)(function))
-    _folders.add(compiled.stats.cache_path)
-    # numba stamps a cached kernel with the file of the kernel alone.  These attributes are private; in a version of
-    # numba without them a kernel stays cached when a callee in another file changes, which only developers do.
-    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(index, "_source_stamp"):
+        compiled = numba.njit(cache=True, **OPTIONS)(function)
+        _folders.add(compiled.stats.cache_path)
+    except RuntimeError:  # no folder can be written
+        compiled = _read_only(function)
+    # These attributes are private.  In a version of numba without them, a kernel stays cached when a callee in another
+    # file changes, which only developers do, and a full disk is an error.
+    cache = getattr(compiled, "_cache", None)
+    index: Any = getattr(cache, "_cache_file", None)
+    if cache is not None and hasattr(index, "_source_stamp"):  # numba stamps it with the file of the kernel alone
         index._source_stamp = (index._source_stamp, FOLDER_STAMP)
+        cache.save_overload = partial(_save, cache.save_overload)
     return cast(Function, compiled)
+
+
+def _read_only(function: Callable[..., Any]) -> Any:
+    """Compile `function` with a cache that can only be read, such as one in an image, uncached if there is none."""
+    locator: Any = getattr(caching, "_CacheLocator", None)
+    ensure = getattr(locator, "ensure_cache_path", None)
+    try:
+        if ensure is not None:  # numba takes folders only where it can write
+            locator.ensure_cache_path = lambda self: os.scandir(self.get_cache_path()).close()
+        return numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:
+        return numba.njit(**OPTIONS)(function)
+    finally:
+        if ensure is not None:
+            locator.ensure_cache_path = ensure
+
+
+def _save(save: Callable[..., None], *compiled: Any) -> None:
+    """Keep a compiled kernel, unless the disk is full or cannot be written."""
+    with suppress(OSError):
+        save(*compiled)
 
 
 def inlined(function: Function) -> Function:

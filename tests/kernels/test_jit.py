@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any
 
 import numba
 import pytest
-from numba.core import event
+from numba.core import caching, event
 
 from spacy_crfseq.kernels import _jit
 
@@ -65,6 +66,7 @@ double.__module__ = "spacy_crfseq.kernels.double"
 def test_a_notice_says_once_that_kernels_are_compiled(caplog: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(_jit.NOTICE, "silent", True)
     monkeypatch.setattr(_jit, "_folders", {"/opt/numba"})
+    caplog.set_level("WARNING", "spacy_crfseq")
     notice = _jit.Notice()
     kernel = numba.njit(double)
     event.register("numba:compile", notice)
@@ -97,6 +99,16 @@ def test_without_a_cache_folder_kernels_are_compiled(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(numba, "njit", refuse_cache)
     kernels = [_jit.kernel(double), _jit.kernel(double)]
     assert [kernel(21) for kernel in kernels] == [42, 42]
+
+
+def test_a_full_disk_keeps_no_kernel_and_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(caching.IndexDataCacheFile, "save", fail)
+    assert _jit.kernel(double)(21) == 42
+    assert not [*tmp_path.rglob("*.nb*")]
 
 
 @pytest.mark.parametrize(("features", "size"), [("", 32), ("+avx2,+avx512f", 64), ("+avx2", 32)])
