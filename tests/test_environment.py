@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,6 +112,20 @@ def test_a_read_only_install_without_a_home(cached: bool, tmp_path: Path) -> Non
         else:
             assert done.stderr.count("spacy_crfseq compiles its kernels") == 1
             assert (str(cache) if cached else "No folder can be written to keep them") in done.stderr
+
+
+def test_workers_that_start_at_once_with_an_empty_cache(tmp_path: Path) -> None:
+    """All compile, none reads what another has half written, and later ones find it."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-W", "error", "-c", NO_CACHE]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    workers = [subprocess.Popen(command, env=environment, **pipes) for _ in range(3)]
+    for worker in workers:
+        said, complaint = worker.communicate(timeout=120)
+        assert said.splitlines()[1:] == ["3.0"], complaint
+    later = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert later.stderr == ""
+    assert not [*tmp_path.rglob("*.tmp*")]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

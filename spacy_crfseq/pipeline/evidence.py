@@ -1,7 +1,7 @@
-"""What is known about a Doc beforehand: spans that are there, labels that tokens may have, its weight in training.
+"""Prior knowledge about a Doc: spans that are there, labels that tokens may have, its weight in training.
 
-A component notes it in ``doc.user_data``, in plain lists, so that it travels with the Doc; predictions and questions
-honour it, and training where the note is on a gold Doc.
+A component notes it in ``doc.user_data``, in plain lists, so that it is stored and copied with the Doc.  Predictions
+and queries respect it; on a gold Doc, training does.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..errors import DataError
 from ..features.noted import EXTENSION as ATTRIBUTES
 
 KEY = "spacy_crfseq.given"
-"""Key in ``doc.user_data`` of a dictionary with an entry for each component that something is noted for."""
+"""Key in ``doc.user_data`` of a dictionary with the notes for each component."""
 WEIGHT = "crf_weight"
 WEIGHT_KEY: Any = ("._.", WEIGHT, None, None)
 """Where spaCy keeps the extension attribute, in ``doc.user_data``."""
 
 
 class SpanLike(NamedTuple):
-    """A labelled stretch of tokens; spaCy's Spans have the same attributes."""
+    """A labelled range of tokens, with the attributes of spaCy's Spans."""
 
     start: int
     end: int
@@ -51,7 +51,7 @@ NO_EVIDENCE = DocEvidence([], {})
 
 @dataclass(frozen=True)
 class Partial:
-    """What is known of a gold token whose tag is not.
+    """Partial knowledge about a gold token.
 
     labels (tuple[str, ...] | None): Tags one of which it has, or types, which stand for all their tags; None for any.
     barred (tuple[str, ...]): Tags that it does not have.
@@ -66,7 +66,7 @@ class Partial:
 
 
 Tags = list[str | Partial | None]
-"""A gold tag a token: None where it is missing, what is known of it where that is less."""
+"""One gold tag per token: None if nothing is known, a `Partial` if it is known in part."""
 
 
 def register_extensions() -> None:
@@ -77,7 +77,7 @@ def register_extensions() -> None:
 
 
 def weight_of(doc: Doc) -> float:
-    """Return how much a gold Doc counts in training.  RAISES DataError: If that is no finite number of at least 0."""
+    """Return the weight of a gold Doc in training.  RAISES DataError: If it is not a finite number of at least 0."""
     weight = doc.user_data.get(WEIGHT_KEY, 1.0)
     if not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
         raise DataError(f"{about(doc)}: doc._.{WEIGHT} must be a number of at least 0, but it is {weight!r}.")
@@ -85,7 +85,7 @@ def weight_of(doc: Doc) -> float:
 
 
 def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | None) -> DocEvidence:
-    """Return what a user says of a Doc.  RAISES DataError: If a label is given where a list of labels should be."""
+    """Return what a user says about a Doc.  RAISES DataError: If a label is given in the place of a list of labels."""
     found: dict[int, list[str]] = {}
     for token, labels in (allowed or {}).items():
         if isinstance(labels, str):
@@ -97,7 +97,7 @@ def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | N
 def of_docs(
     docs: Sequence[Doc], spans: Iterable[Span], allowed: Mapping[int, Iterable[str]] | None, component: str
 ) -> dict[int, DocEvidence]:
-    """Return what a user says of Docs, by their numbers.  RAISES DataError: If they are none, or a span is in none."""
+    """Return what a user says about Docs, by number.  RAISES DataError: If they are no Docs, or a span is in none."""
     if any(not isinstance(doc, Doc) for doc in docs):
         raise DataError(
             f"{component}: posterior takes a list of Docs, such as [doc]; marginals and nbest take one Doc. Make "
@@ -112,7 +112,7 @@ def of_docs(
 
 
 def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = "user") -> None:
-    """Note what is known about a Doc for a component, in place of what the same kind ("user", "preset") said."""
+    """Note what is known about a Doc for a component, replacing an earlier note of that kind ("user" or "preset")."""
     notes = {name: dict(kinds) for name, kinds in doc.user_data.get(KEY, {}).items()}
     kinds = notes.setdefault(component, {})
     kinds.pop(kind, None)
@@ -128,7 +128,7 @@ def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = 
 
 
 def read_evidence(doc: Doc, component: str, kinds: Sequence[str] = ("user", "preset")) -> DocEvidence:
-    """Return what is noted on a Doc for a component.  RAISES DataError: If a user noted it of other tokens."""
+    """Return the notes on a Doc for a component.  RAISES DataError: If a user noted them before the tokens changed."""
     evidence, notes = NO_EVIDENCE, doc.user_data.get(KEY, {}).get(component, {})
     for kind in kinds:
         note = notes.get(kind)
@@ -145,7 +145,7 @@ def read_evidence(doc: Doc, component: str, kinds: Sequence[str] = ("user", "pre
 
 
 def crosses_sentences(doc: Doc, start: int, end: int) -> bool:
-    """Whether a stretch of tokens is in more than one sentence."""
+    """Whether a range of tokens is in more than one sentence."""
     return any(token.is_sent_start for token in doc[start + 1 : end])
 
 

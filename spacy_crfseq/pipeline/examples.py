@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Corpus:
-    """Examples that can be gone through any number of times, read anew by `read` each time or kept.
+    """Examples that can be iterated over any number of times, read anew by `read` each time or kept.
 
     keep (bool): Hold all examples, so that what is written to their docs stays.
     tell (Callable | None): Called with the numbers of docs and tokens as soon as they are known.
@@ -51,7 +51,7 @@ class Corpus:
 
     @property
     def n_tokens(self) -> int:
-        """Tokens of the whole corpus, which is read if nobody has come to its end yet."""
+        """The number of tokens of the whole corpus, which is read to its end if it has not been yet."""
         if self._n_tokens is None:
             for _ in self:
                 pass

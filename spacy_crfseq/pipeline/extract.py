@@ -22,8 +22,8 @@ from ..features.token_sets import TokenSets, make_token_sets, names_in
 from ..types import Hashes, LexemeFunction, Offsets, TokenFunction
 
 PORTION_TOKENS = 1 << 15
-"""Tokens that `CRFComponent.pipe` works on at a time: few changes between the tables of the tokenizer and those of the
-model, and Docs that are still in the cache when they are read."""
+"""Tokens that `CRFComponent.pipe` works on at a time: enough to switch rarely between the tables of the tokenizer and
+those of the model, and few enough that Docs are still in the cache when they are read."""
 ALWAYS = ("ORTH", "SENT_START")
 
 
@@ -66,7 +66,7 @@ def read_docs(
     columns, state (Sequence[str]): Token attributes that templates use, and those that the task uses.
     functions (Mapping[str, TokenFunction]): Token functions by their names.
     strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
-    RAISES DataError: If a token function returns something that holds no names.
+    RAISES DataError: If a token function returns something other than names.
     """
     attributes: list[Any] = [int(IDS[name]) for name in (*ALWAYS, *state, *columns)]
     doc_offsets = np.zeros(len(docs) + 1, np.int64)
@@ -115,7 +115,7 @@ def lexeme_reader(
     """Return a function from a word's hash to the values of the attributes `names`, 0 for those without a value.
 
     vocab (Callable): Returns the vocab that holds the words at hand.
-    strings (dict | None): As `read_docs` has it.
+    strings (dict | None): As in `read_docs`.
     """
     readers = [_reader(name, functions, strings) for name in names]
 
@@ -155,7 +155,7 @@ def _hash_of(value: str) -> int:
 
 
 class _Hashes(dict[str, int]):
-    """Hashes of names; one such as "IS_TITLE" gets none of the small numbers that spaCy has for its own."""
+    """Hashes of names; "IS_TITLE" and the like do not get the small numbers that spaCy reserves for them."""
 
     def __missing__(self, name: str) -> int:
         self[name] = key = int(hash_string(name))
@@ -164,4 +164,4 @@ class _Hashes(dict[str, int]):
 
 _HASHES = _Hashes()
 MAX_HASHES = 1 << 18
-"""Names that are kept, so that the hash of one that returns need not be computed again."""
+"""Names whose hashes are kept for the next time."""

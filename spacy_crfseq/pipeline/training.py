@@ -36,11 +36,11 @@ from .session import Session
 
 
 class Training:
-    """Trains a model; its `Session` holds what is needed between two calls of `update`."""
+    """Trains a model; its `Session` holds the state between two calls of `update`."""
 
     def __init__(self, model: DocModel) -> None:
         self._model = model
-        # of a component initialized without data: the examples met since, and how many of them the model knows
+        # after an initialization without data: the examples seen since, and the number of those in the model
         self._met: dict[int, Example] | None = None
         self._n_built = 0
 
@@ -60,7 +60,7 @@ class Training:
                 "Check the columns of the corpus reader, or that the documents were annotated; in Python, call "
                 "nlp.initialize(lambda: examples), or add_label before nlp.initialize()."
             )
-        self._tell_of_absent_columns(found.absent)
+        self._report_absent_columns(found.absent)
         model.set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags)))
         self._warn_of_score_weights(nlp)
         self._start(encoder, found, nlp is not None and (nlp.config.get("training") or {}).get("max_epochs") == -1)
@@ -85,10 +85,10 @@ class Training:
         return crf
 
     def _meet(self, examples: Sequence[Example], keys: Sequence[int], met: dict[int, Example]) -> None:
-        """Take in features and labels of new examples, after an `initialize` that saw none.
+        """Add features and labels of new examples, after an initialization without any.
 
-        The model is built anew, with the weights learnt so far, when there are a quarter more examples or a batch
-        brings none that is new: a corpus is read a few times in all.
+        The model is rebuilt, and keeps the weights learnt so far, when there are a quarter more examples or when a
+        batch holds nothing new.  So a corpus is read a few times in all.
         """
         model = self._model
         new = {key: example for key, example in zip(keys, examples, strict=True) if key not in met}
@@ -125,7 +125,7 @@ class Training:
         gold[:] = np.where(gold < MISSING, gold, numbers[np.maximum(gold, MISSING)])
         return self._model.checked(found.data)
 
-    def _tell_of_absent_columns(self, names: Sequence[str]) -> None:
+    def _report_absent_columns(self, names: Sequence[str]) -> None:
         if names:
             util.logger.info(
                 "[%s] No training example has %s set on input: features of it work only where components named in "
@@ -141,7 +141,7 @@ class Training:
         if not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
             util.logger.warning(
                 "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
-                "set it, or the best model cannot be told from the others.",
+                "set it, so that the best model can be chosen.",
                 self._model.name,
                 key,
             )
@@ -149,7 +149,7 @@ class Training:
     # spaCy's steps
 
     def update(self, examples: Sequence[Example], losses: dict[str, float]) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         model = self._model
         model.trained()
         with model.lock:
@@ -159,9 +159,9 @@ class Training:
             model.session.add(examples, keys, model.compile, losses)
 
     def content_key(self, example: Example) -> int:
-        """Return a hash of what training takes from an example: text, token columns, gold labels and weight."""
+        """Return a hash of what training reads of an example: text, token columns, gold labels and weight."""
         model, reference = self._model, example.reference
-        has_functions = bool(model.method.features.token_functions)  # they may look at anything, at this most likely
+        has_functions = bool(model.method.features.token_functions)  # they may read anything, most likely these columns
         read = TOKEN_COLUMNS if has_functions else model.encoder.columns
         evidence = read_evidence(reference, model.name, ("user",))
         return hash((
@@ -174,7 +174,7 @@ class Training:
         ))  # fmt: skip
 
     def finish_update(self) -> None:
-        """Let the optimizer of the config work on what has come in."""
+        """Run the optimizer of the config on the examples added."""
         model = self._model
         crf, _ = model.trained()
         with model.lock:
@@ -187,7 +187,7 @@ class Training:
     # All at once
 
     def objective(self, data: Dataset) -> Objective:
-        """Return the objective of the present run over data."""
+        """Return the objective of the current run on data."""
         model, session = self._model, self._model.session
         crf, _ = model.trained()
         return Objective(
@@ -211,9 +211,9 @@ class Training:
     def training_on(
         self, examples: Iterable[Example] | None = None, dev: Iterable[Example] | None = None
     ) -> Iterator[tuple[Objective, Callable[[Floats], float] | None]]:
-        """Yield the objective over training data, and the score on `dev` as a function of parameters, to train with.
+        """Yield the objective on training data, and the score on `dev` as a function of parameters.
 
-        Whoever trains calls `set_parameters` in the end.  Arguments as `CRFComponent.fit` has them.
+        The caller trains and then calls `set_parameters`.  Arguments as in `CRFComponent.fit`.
         RAISES DataError: If there is nothing to train on.
         """
         model = self._model
@@ -238,10 +238,10 @@ class Training:
 
     @contextmanager
     def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]]:
-        """Yield a function that turns Docs into numbers, all of which stay valid together until the end.
+        """Yield a function that turns Docs into numbers, which stay valid together until the end of the context.
 
-        It returns the labels that tokens may have [T, L], too, or None where all may have all, as a prediction finds.
-        For training that goes on from the model as it is; whoever trains calls `set_parameters` within.
+        It also returns the labels that tokens may have in a prediction [T, L], or None if all may have all.  This is
+        for further training of the model; the caller trains and calls `set_parameters` within the context.
         """
         model = self._model
         with model.lock:
@@ -287,7 +287,7 @@ class Training:
 
 
 def _look_ahead(examples: Iterable[Example]) -> tuple[Iterable[Example], bool]:
-    """Return the examples, and whether they are what spaCy makes up for ``nlp.initialize()`` without any."""
+    """Return the examples, and whether they are those that spaCy makes up for ``nlp.initialize()`` without any."""
     stream = iter(examples)
     first = list(islice(stream, 2))
     made_up = len(first) == 1 and isinstance(first[0], Example)

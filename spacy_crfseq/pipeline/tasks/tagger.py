@@ -1,4 +1,4 @@
-"""One value of a token attribute a token, for `crf_tagger`."""
+"""One value of a token attribute per token, for `crf_tagger`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TokenTags(Annotation):
         if self.attr == "pos":
             unknown = [tag for tag in tags if tag not in POS_IDS]
             if unknown:
-                raise DataError(f"crf_tagger: {unknown[0]!r} is no universal part of speech; use attr = 'tag' for it.")
+                raise DataError(f"crf_tagger: {unknown[0]!r} is not a universal part of speech: use attr = 'tag'.")
             return np.array([POS_IDS[tag] for tag in tags], np.uint64)
         add = vocab.morphology.add if self.attr == "morph" else partial(keep_string, vocab)
         return np.array([add(tag) for tag in tags], np.uint64)
