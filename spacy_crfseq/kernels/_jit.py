@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar, cast
+from uuid import uuid4
 
 if os.environ.get("NO_COLOR"):  # numba knows a name of its own, else it makes colorama write codes to terminals
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
@@ -77,7 +78,7 @@ def kernel(function: Function) -> Function:
     index: Any = getattr(cache, "_cache_file", None)
     if cache is not None and hasattr(index, "_source_stamp"):  # numba stamps it with the file of the kernel alone
         index._source_stamp = (index._source_stamp, FOLDER_STAMP)
-        cache.save_overload = partial(_save, cache.save_overload)
+        cache.save_overload = partial(_save, cache.save_overload, index)
     return cast(Function, compiled)
 
 
@@ -96,8 +97,14 @@ def _read_only(function: Callable[..., Any]) -> Any:
             locator.ensure_cache_path = ensure
 
 
-def _save(save: Callable[..., None], *compiled: Any) -> None:
-    """Keep a compiled kernel, unless the disk is full or cannot be written."""
+def _save(save: Callable[..., None], index: Any, *compiled: Any) -> None:
+    """Keep a compiled kernel, unless the disk is full or cannot be written.
+
+    numba numbers the files of a kernel by what its index holds.  Processes that read the index at the same time would
+    give one name to two files, and one of them would later be loaded in the place of the other.
+    """
+    stem = index._index_name.removesuffix(".nbi")
+    index._data_name_pattern = f"{stem}.{uuid4().hex}-{{number:d}}.nbc"
     with suppress(OSError):
         save(*compiled)
 

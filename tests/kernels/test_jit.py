@@ -101,6 +101,15 @@ def test_without_a_cache_folder_kernels_are_compiled(monkeypatch: pytest.MonkeyP
     assert [kernel(21) for kernel in kernels] == [42, 42]
 
 
+def test_processes_that_save_at_once_do_not_mix_up_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    with monkeypatch.context() as patch:  # both have read the index before either writes it
+        patch.setattr(caching.IndexDataCacheFile, "_load_index", lambda _: {})
+        assert [_jit.kernel(double)(x) for x in (21, 0.5)] == [42, 1.0]
+    assert len([*tmp_path.rglob("*.nbc")]) == 2
+    assert [_jit.kernel(double)(x) for x in (0.5, 21)] == [1.0, 42]
+
+
 def test_a_full_disk_keeps_no_kernel_and_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
