@@ -23,6 +23,10 @@ class DataError(CrfError):
     """Training or evaluation data that cannot be used, such as an unknown label or an empty corpus."""
 
 
+class NoExamplesError(DataError, TypeError):
+    """No training examples; a `TypeError`, too, as spaCy's own components raise."""
+
+
 class FormatError(DataError):
     """A line of an input file that cannot be read; its number counts from 1, and 0 is the whole file."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +24,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "spacy_crfseq"))
 
 # processes that tests start need not compile all modules anew
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# that kernels are compiled is no news here, and depends on the order of tests
+logging.getLogger("spacy_crfseq").setLevel(logging.ERROR)
 
 
 class GroupedEntryPoints:

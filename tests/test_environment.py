@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import spacy_crfseq
 from spacy_crfseq import registry
 
 TRAIN = """\
@@ -27,21 +30,20 @@ def trained():
     return nlp
 """
 NO_CACHE = """\
-import warnings
-import numba.core.caching as caching
+import numpy as np
+from spacy_crfseq.kernels import _jit
+_jit.NOTICE_AFTER = 0.0
+from spacy_crfseq.kernels import vectors
+print(_jit.__file__)
+print(vectors.dot(np.ones(3), np.ones(3)))
+"""
+READ_ONLY = """\
+import errno, os, tempfile
 
-found = set()
-for name in ("CacheImpl", "CompileResultCacheImpl", "CodeLibraryCacheImpl"):
-    for locator in getattr(getattr(caching, name), "_locator_classes", ()):
-        locator.from_function = classmethod(lambda cls, *args: None)
-        found.add(locator.__name__)
-assert found, "numba keeps its locators elsewhere"
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    import numpy as np
-    from spacy_crfseq.kernels import penalties, vectors
-    print(vectors.dot(np.ones(3), np.ones(3)))
-print([(w.category.__name__, "NUMBA_CACHE_DIR" in str(w.message)) for w in caught])
+def refuse(*args, **settings):
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+tempfile.TemporaryFile = refuse
 """
 PROCESSES = """
 import multiprocessing
@@ -88,9 +90,42 @@ def run(script: str, *, stdin: bool = False, **environment: str | None) -> list[
     return done.stdout.splitlines()
 
 
-def test_a_read_only_install_without_a_home() -> None:
-    """numba finds no folder for its cache: one warning says so, and kernels work."""
-    assert run(NO_CACHE, HOME=None, NUMBA_CACHE_DIR=None) == ["3.0", "[('UserWarning', True)]"]
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_read_only_install_without_a_home(cached: bool, tmp_path: Path) -> None:
+    """As in a container: neither the package nor a home can be written; kernels are kept only where numba is told to.
+
+    A file in the place of a folder is as good as a read-only folder, which does not stop the superuser.
+    """
+    kernels = tmp_path / "spacy_crfseq" / "kernels"
+    shutil.copytree(Path(spacy_crfseq.__file__).parent, kernels.parent, ignore=shutil.ignore_patterns("__pycache__"))
+    (kernels / "__pycache__").touch()
+    nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "PYTHONPATH": str(tmp_path)}
+    cache = tmp_path / "cache"
+    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    kept |= {**nowhere, "PYTHONDONTWRITEBYTECODE": "1", **({"NUMBA_CACHE_DIR": str(cache)} if cached else {})}
+    for number, script in enumerate((NO_CACHE, NO_CACHE, READ_ONLY + NO_CACHE)):
+        command = [sys.executable, "-W", "error", "-c", script]
+        done = subprocess.run(command, cwd=tmp_path, env=kept, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == [str(kernels / "_jit.py"), "3.0"]
+        if number and cached:
+            assert done.stderr == "", "it was kept"
+        else:
+            assert done.stderr.count("spacy_crfseq compiles its kernels") == 1
+            assert (str(cache) if cached else "No folder can be written to keep them") in done.stderr
+
+
+def test_workers_that_start_at_once_with_an_empty_cache(tmp_path: Path) -> None:
+    """All compile, none reads what another has half written, and later ones find it."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-W", "error", "-c", NO_CACHE]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    workers = [subprocess.Popen(command, env=environment, **pipes) for _ in range(3)]
+    for worker in workers:
+        said, complaint = worker.communicate(timeout=120)
+        assert said.splitlines()[1:] == ["3.0"], complaint
+    later = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert later.stderr == ""
+    assert not [*tmp_path.rglob("*.tmp*")]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

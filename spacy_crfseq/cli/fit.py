@@ -28,7 +28,6 @@ from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
 from ._options import OVERRIDES, training
 from ._progress import Reporter
-from .warmup import is_cold
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -200,8 +199,6 @@ def set_up_from(config: Config) -> Setup:
 
 def encode(setup: Setup) -> None:
     """Read the training corpus and initialize the components that are to be trained."""
-    if is_cold():
-        printer().info("Kernels are compiled on their first use: half a minute, once on a machine")
     printer().text("Reading and encoding the training corpus")
     with setup.nlp.select_pipes(disable=[*setup.training["frozen_components"], *setup.resumed]):
         setup.nlp.initialize(lambda: setup.train)

@@ -1,9 +1,8 @@
-"""``crfseq warmup``: compile all kernels now, so that no later command waits for it; for the build of an image."""
+"""``crfseq warmup``: compile all kernels now, for instance when an image is built."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -26,21 +25,22 @@ SENTENCES = (
     "Mary/NNP/B-NP/B-PER reads/VBZ/B-VP/O",
 )
 COPIES = 8
-"""So many sentences of like length are trained on in lockstep, which has kernels of its own."""
+"""Enough sentences of similar length to train in blocks, which have their own kernels."""
 
 
 @crfseq_cli.command("warmup")
 def warmup_cli(
     lang: options.Lang = "en",
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Also L-BFGS on more than a few sentences, probabilities, alternatives")
+        bool, typer.Option("--all", "-a", help="Also for L-BFGS on larger corpora, probabilities and alternatives")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Compile the kernels of the three components with their default settings and keep them on disk.
 
     Trains and runs each component on a few sentences. The first time takes half a minute, a minute with --all; later
-    ones seconds. Set NUMBA_CACHE_DIR to choose where the compiled code is kept.
+    ones take seconds. Kernels are compiled once for each installation of the package, kind of processor, Python and
+    numba; set NUMBA_CACHE_DIR to choose where they are kept.
 
     \b
     Example, in a Dockerfile:
@@ -52,14 +52,14 @@ def warmup_cli(
         if as_json:
             print(json.dumps(result._asdict(), indent=2))
             return
-        folder = result.cache or "nowhere, since no folder can be written; set NUMBA_CACHE_DIR"
+        folder = result.cache or "this process only: no folder can be written; set NUMBA_CACHE_DIR"
         msg = printer()
         msg.good(f"Ready in {result.seconds:.1f} s: {result.compiled} kernels compiled, {result.loaded} loaded")
-        msg.text(f"Kept in {folder}")
+        msg.text(f"Kept in {folder}" if result.cache else f"Kept for {folder}")
 
 
 class Warmth(NamedTuple):
-    """What `warmup` did: seconds, versions of kernels compiled and loaded, and the folder that keeps them."""
+    """What `warmup` did: its seconds, the number of kernels compiled and loaded, and the folder that keeps them."""
 
     seconds: float
     compiled: int
@@ -71,6 +71,9 @@ def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
     """Train and run the three default components, with each optimizer, on a few made-up sentences."""
     import spacy
 
+    from ..kernels._jit import NOTICE
+
+    NOTICE.silent = True  # whoever calls this knows
     started = perf_counter()
     for factory in COMPONENTS:
         for optimizer in ("AdaGrad", "SGD", "LBFGS"):
@@ -92,7 +95,7 @@ def _exercise(nlp: Language, factory: str, copies: int) -> list[Doc]:
     examples = [_example(nlp, text) for text in SENTENCES for _ in range(copies)]
     nlp.initialize(lambda: examples)
     pipe: Any = nlp.get_pipe(factory)
-    if pipe.fit(dev=examples).reason == "interrupted":  # training ends well then; nothing that follows should begin
+    if pipe.fit(dev=examples).reason == "interrupted":  # training ends well then; stop here
         raise KeyboardInterrupt
     return list(nlp.pipe([example.predicted for example in examples]))
 
@@ -112,20 +115,14 @@ def _example(nlp: Language, text: str) -> Example:
 
 
 def cache_counts() -> tuple[int, int]:
-    """Return how many versions of kernels this process has compiled, and how many loaded from the cache."""
+    """Return the numbers of kernels, each with its types, that this process has compiled and loaded."""
     stats = _stats()
     return sum(sum(stat.cache_misses.values()) for stat in stats), sum(sum(stat.cache_hits.values()) for stat in stats)
 
 
 def cache_folder() -> str | None:
-    """Return the folder that keeps compiled kernels, None where none can be written."""
+    """Return the folder that keeps compiled kernels, None if there is none."""
     return next((str(stat.cache_path) for stat in _stats() if stat.cache_path), None)
-
-
-def is_cold() -> bool:
-    """Whether nothing has been compiled for this machine yet."""
-    folder = cache_folder()
-    return folder is None or not any(Path(folder).glob("*.nbi"))
 
 
 def _stats() -> list[Any]:

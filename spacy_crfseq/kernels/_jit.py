@@ -1,23 +1,32 @@
 """The one compile policy of the package.
 
-Kernels are compiled lazily, once per set of argument types, and cached on disk beside the source, in
-``NUMBA_CACHE_DIR`` or in the user's cache folder, until a file of this folder changes.  ``fastmath`` leaves out the
-flags that assume there are no infinities and no NaNs: masked labels have a score of minus infinity.
+Kernels are compiled lazily, once per set of argument types, and cached on disk: in ``NUMBA_CACHE_DIR``, beside the
+source or in the user's cache folder, whichever is set or can be written first.  They stay valid until a file of this
+folder changes, on processors with the same features.  ``fastmath`` leaves out the flags that assume there are no
+infinities and no NaNs: masked labels have a score of minus infinity.
 """
 
 from __future__ import annotations
 
 import hashlib
-import warnings
+import logging
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar, cast
+from uuid import uuid4
+
+if os.environ.get("NO_COLOR"):  # numba knows a name of its own, else it makes colorama write codes to terminals
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
 
 import llvmlite.binding
 import numba
 import numba.extending
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import caching, cgutils, event, types
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -25,7 +34,10 @@ FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
 
 
 def _vector_bytes() -> int:
-    """Return the length of the processor's vectors in bytes, 32 where nothing better is known."""
+    """Return the length in bytes of the vectors of the processor that numba compiles for, 32 where it is unknown."""
+    features: str | None = getattr(numba.config, "CPU_FEATURES", None)
+    if features is not None:  # set by NUMBA_CPU_FEATURES, or by NUMBA_CPU_NAME=generic
+        return 64 if "+avx512f" in features else 32
     try:
         return 64 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 32
     except RuntimeError:  # LLVM cannot tell
@@ -35,7 +47,10 @@ def _vector_bytes() -> int:
 VECTOR_BYTES = _vector_bytes()
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
 
-_warned = False
+NOTICE_AFTER = 2.0
+"""Seconds of compilation in one process after which a notice says why it takes so long."""
+logger = logging.getLogger("spacy_crfseq")
+_folders: set[str] = set()
 
 
 def _digest() -> str:
@@ -50,18 +65,48 @@ FOLDER_STAMP = _digest()
 
 
 def kernel(function: Function) -> Function:
-    """Compile `function` with numba, cached where a folder can be written and uncached (with one warning) elsewhere."""
+    """Compile `function` with numba, cached in a folder that can be written or at least read, uncached elsewhere."""
+    compiled: Any
     try:
-        compiled: Function = numba.njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:  # numba found no place for its cache: read-only install and no home
-        _warn_once()
-        return cast(Function, numba.njit(**OPTIONS)(function))
-    # numba stamps a cached kernel with the file of the kernel alone.  These attributes are private; in a version of
-    # numba without them a kernel stays cached when a callee in another file changes, which only developers do.
-    index: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(index, "_source_stamp"):
+        compiled = numba.njit(cache=True, **OPTIONS)(function)
+        _folders.add(compiled.stats.cache_path)
+    except RuntimeError:  # no folder can be written
+        compiled = _read_only(function)
+    # These attributes are private.  In a version of numba without them, a kernel stays cached when a callee in another
+    # file changes, which only developers do, and a full disk is an error.
+    cache = getattr(compiled, "_cache", None)
+    index: Any = getattr(cache, "_cache_file", None)
+    if cache is not None and hasattr(index, "_source_stamp"):  # numba stamps it with the file of the kernel alone
         index._source_stamp = (index._source_stamp, FOLDER_STAMP)
-    return compiled
+        cache.save_overload = partial(_save, cache.save_overload, index)
+    return cast(Function, compiled)
+
+
+def _read_only(function: Callable[..., Any]) -> Any:
+    """Compile `function` with a cache that can only be read, such as one in an image, uncached if there is none."""
+    locator: Any = getattr(caching, "_CacheLocator", None)
+    ensure = getattr(locator, "ensure_cache_path", None)
+    try:
+        if ensure is not None:  # numba takes folders only where it can write
+            locator.ensure_cache_path = lambda self: os.scandir(self.get_cache_path()).close()
+        return numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:
+        return numba.njit(**OPTIONS)(function)
+    finally:
+        if ensure is not None:
+            locator.ensure_cache_path = ensure
+
+
+def _save(save: Callable[..., None], index: Any, *compiled: Any) -> None:
+    """Keep a compiled kernel, unless the disk is full or cannot be written.
+
+    numba numbers the files of a kernel by what its index holds.  Processes that read the index at the same time would
+    give one name to two files, and one of them would later be loaded in the place of the other.
+    """
+    stem = index._index_name.removesuffix(".nbi")
+    index._data_name_pattern = f"{stem}.{uuid4().hex}-{{number:d}}.nbc"
+    with suppress(OSError):
+        save(*compiled)
 
 
 def inlined(function: Function) -> Function:
@@ -111,12 +156,36 @@ def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
     return types.void(array, i, j), generate
 
 
-def _warn_once() -> None:
-    global _warned
-    if not _warned:
-        _warned = True
-        message = (
-            "spacy_crfseq: numba found no writable folder for its cache, so kernels are compiled anew in every "
-            "process (a few seconds). Set NUMBA_CACHE_DIR to a writable folder to avoid this."
-        )
-        warnings.warn(message, UserWarning, stacklevel=4)
+class Notice(event.Listener):
+    """Logs once in a process that kernels are being compiled, when that has taken a noticeable time.
+
+    silent (bool): Say nothing (any more).
+    """
+
+    def __init__(self) -> None:
+        self.silent = False
+        self._spent, self._began, self._depth = 0.0, 0.0, 0
+
+    def on_start(self, event: Any) -> None:
+        """Take note of a compilation that begins, perhaps inside of another one."""
+        self._began = self._began if self._depth else perf_counter()
+        self._depth += 1
+        ours = event.data["dispatcher"].py_func.__module__.startswith("spacy_crfseq.")
+        if ours and not self.silent and self._spent + perf_counter() - self._began >= NOTICE_AFTER:
+            self.silent = True
+            folder = next(iter(_folders), None)
+            kept = f"Later processes find them in {folder}" if folder else "No folder can be written to keep them"
+            logger.warning(
+                "spacy_crfseq compiles its kernels, which takes up to a minute. %s; NUMBA_CACHE_DIR names another "
+                "folder. To compile ahead of time, run: python -m spacy crfseq warmup",
+                kept,
+            )
+
+    def on_end(self, event: Any) -> None:
+        """Take note of a compilation that ends."""
+        self._depth -= 1
+        self._spent += 0.0 if self._depth else perf_counter() - self._began
+
+
+NOTICE = Notice()
+event.register("numba:compile", NOTICE)

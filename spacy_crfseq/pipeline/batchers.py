@@ -16,7 +16,7 @@ def create_full_batch() -> Callable[[Iterable[Item]], Iterator[list[Item]]]:
 
 
 def full_batch(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Yield all items as one batch.  RAISES DataError: If there are none, because spaCy would loop forever."""
+    """Yield all items as one batch.  RAISES DataError: If there are none, where spaCy would wait forever."""
     batch = list(items)
     if not batch:
         raise DataError(

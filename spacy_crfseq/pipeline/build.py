@@ -1,20 +1,24 @@
-"""From a compiled training set to a model of zero weights: its features, its layout, its tag dictionary."""
+"""From a compiled training set to a model of zero weights: its features, its layout, its tag dictionary.
+
+`carry_over` gives such a model the weights of one with fewer features.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import threads
 from ..features.encoder import Encoded, Encoder
 from ..model import LinearChainCRF
 from ..potentials.layout import Layout, make_layout
-from ..potentials.rows import used_rows
+from ..potentials.rows import Rows, SparseRows, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..training.dataset import Dataset
 from ..training.selection import most_informative
-from ..types import Constraints, Ints
+from ..types import Constraints, Hashes, Ints
 from .encode import EncodedCorpus
 from .settings import Method
 
@@ -68,3 +72,36 @@ def _choose_words(
     dictionary, words = make_dictionary(encoder.words.keys, encoded.words, gold, constraints, **limits)
     encoder.words = dictionary.word_index()
     return dictionary, encoded._replace(words=words)
+
+
+def carry_over(old: LinearChainCRF, new: LinearChainCRF) -> None:
+    """Write the weights of one model to another with the same labels, as far as that has their features."""
+    blocks = ((model.layout.unigrams, model.layout.bigrams) for model in (old, new))
+    each = zip(zip(*blocks, strict=True), zip(old.keys, new.keys, strict=True), old.views, new.views, strict=False)
+    for (rows, new_rows), keys, weights, new_weights in each:
+        source, target = _common_weights(rows, new_rows, *keys)
+        new_weights[target] = weights[source]
+    for weights, new_weights in list(zip(old.views, new.views, strict=True))[2:]:
+        new_weights[...] = weights
+    new.theta[new.layout.size :] = old.theta[old.layout.size :]
+
+
+def _common_weights(
+    rows: Rows, new_rows: Rows, keys: Hashes, new_keys: Hashes
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places in two blocks of the weights that both have."""
+    _, here, there = np.intersect1d(keys, new_keys, assume_unique=True, return_indices=True)
+    moved = np.full(len(keys), -1, np.int64)
+    moved[here] = there
+    cells, new_cells = _cells(rows), _cells(new_rows)
+    row, column = np.divmod(cells, max(1, rows.width))
+    wanted = np.where(moved[row] >= 0, moved[row] * rows.width + column, -1)
+    _, source, target = np.intersect1d(wanted, new_cells, return_indices=True)
+    return source, target
+
+
+def _cells(rows: Rows) -> NDArray[np.int64]:
+    """Return ``row * width + column`` of each weight [size]."""
+    if isinstance(rows, SparseRows):
+        return np.repeat(np.arange(rows.n_rows, dtype=np.int64), np.diff(rows.ptr)) * rows.width + rows.cols
+    return np.arange(rows.size, dtype=np.int64)

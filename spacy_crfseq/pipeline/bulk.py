@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 PORTION_TEXTS, PORTION_CHARACTERS = 2048, 400_000
 """A portion ends when it has one of these; a killed run loses no more."""
 ZONE_STRINGS = 15_000
-"""Words and affixes met for the first time after which a memory zone ends: some 10 MB."""
+"""New words and affixes after which a memory zone ends: about 10 MB."""
 BATCH = 256
-"""Texts that the components get at a time."""
+"""Texts that components annotate at a time."""
 RENEW_STRINGS = 2_000_000
-"""Words and affixes met in memory zones after which the pipeline is loaded anew."""
+"""Words and affixes in memory zones after which the pipeline is loaded anew."""
 OTHER_KEYS = "meta"
 """Key in ``doc.user_data`` of what a line of JSON holds beside the text."""
 
@@ -144,7 +144,7 @@ class Tagger:
                 done: Iterator[tuple[Doc, str] | CrfError] = iter(self._together(records, write))
             except ConfigError:
                 raise
-            except Exception:  # one of the texts is at fault: which?
+            except Exception:  # find the text that causes it
                 done = (self._alone(source, record, write) for record in records)
             for record, _ in batch:
                 found = record if isinstance(record, FormatError) else next(done)

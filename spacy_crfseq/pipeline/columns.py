@@ -1,4 +1,4 @@
-"""Columns of annotated files: which ones a pipeline predicts, and which ones it requires as input."""
+"""Columns of annotated files: those that a pipeline predicts, and those that it needs as input."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def chunks_key(nlp: Language) -> str:
 
 
 def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
-    """Return the columns of a file that the features of a pipeline use and no component sets."""
+    """Return the columns of a file that features of a pipeline read but none of its components sets."""
     predicted = predicted_columns(nlp)
     reads = {column.lower() for _, pipe in nlp.pipeline for column in getattr(pipe, "reads", ())}
     return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]

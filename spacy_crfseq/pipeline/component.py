@@ -38,7 +38,7 @@ class CRFComponent(TrainablePipe):
 
     annotation (Annotation): Reads gold labels, writes predictions.
     method (Method): Features, loss, regularizer, optimizer, decoder and so on.
-    threshold (float): Spans less probable than this are left out.
+    threshold (float): Less probable spans are left out.
     scores (bool): Store the probability of every predicted span or tag.
     scorer (Callable): Called by ``nlp.evaluate``.
     """
@@ -89,7 +89,7 @@ class CRFComponent(TrainablePipe):
 
     @property
     def method(self) -> Method:
-        """How the component models and learns; another one may be set before a new training run."""
+        """How the component models and learns; it may be replaced before a new training run."""
         return self.doc_model.method
 
     @method.setter
@@ -100,12 +100,12 @@ class CRFComponent(TrainablePipe):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels a user sees: tags of a tagger, span types of a chunker or entity recognizer."""
+        """The labels that users see: the tags of a tagger, the span types of a chunker or entity recognizer."""
         return self.annotation.public_labels(self.tags)
 
     @property
     def label_data(self) -> list[str]:
-        """What ``spacy init labels`` writes and `initialize` takes: all tags."""
+        """All tags, as ``spacy init labels`` writes and `initialize` takes them."""
         return list(self.tags)
 
     @property
@@ -115,7 +115,7 @@ class CRFComponent(TrainablePipe):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Token columns that features look at and earlier components or a corpus reader must set, such as "TAG"."""
+        """Token columns that features read, such as "TAG"; earlier components or a corpus reader must set them."""
         return frozenset(column_names(*self.method.features.plans())) | self.doc_model.read_by_functions
 
     @property
@@ -124,9 +124,9 @@ class CRFComponent(TrainablePipe):
         return self.doc_model.crf
 
     def add_label(self, label: str) -> int:
-        """Add a label; a trained model is widened, its weights for the new label zero.
+        """Add a label; a trained model gets weights of zero for it.
 
-        RETURNS (int): 1, or 0 where the label is there already, with all its tags.
+        RETURNS (int): 1, or 0 if the label is there already, with all its tags.
         RAISES ConfigError: If the label is not a non-empty string.
         """
         if not isinstance(label, str) or not label:
@@ -145,7 +145,7 @@ class CRFComponent(TrainablePipe):
         return vocab in (self.vocab, self.doc_model.words)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Annotate a stream of Docs, at most `batch_size` at a time and no more than stay in the processor's cache."""
+        """Annotate a stream of Docs, at most `batch_size` at a time and no more than fit in the processor's cache."""
         handle_error = self.get_error_handler()
         for docs in portions(stream, batch_size):
             try:
@@ -186,16 +186,16 @@ class CRFComponent(TrainablePipe):
         preset: bool = False,
         temperature: float | None = None,
     ) -> DocPosterior:
-        """Return what the model knows about Docs: labels, spans, probabilities, alternatives.
+        """Return the posterior distribution of the labels of Docs: labels, spans, probabilities, alternatives.
 
-        spans (Iterable[Span]): Spans of these Docs that are taken to be there: what follows?
+        spans (Iterable[Span]): Spans of these Docs that are assumed to be there.
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens of each Doc may have.
-        preset (bool): Take the entities and blocked tokens on the Docs as decided, as a prediction does; for Docs that
-            this component has not annotated yet.  It notes by itself what it found on those that it has.
+        preset (bool): Treat the entities and blocked tokens on the Docs as decided, as a prediction does.  Use it for
+            Docs that this component has not annotated yet; for others, it remembers what was decided before.
         temperature (float | None): Divides the scores, from 1e-6 to 1e6; None for the one that was fitted.
-        What `clamp` has noted holds as well.
-        RAISES ConfigError: If the component has neither been trained nor loaded, or on another temperature.
-        RAISES DataError: If `docs` are no Docs, or what is given cannot be.
+        Notes by `clamp` are respected, too.
+        RAISES ConfigError: If the component has neither been trained nor loaded, or the temperature is out of range.
+        RAISES DataError: If `docs` are not Docs, or spans and labels contradict each other.
         """
         given = evidence.of_docs(docs := list(docs), spans, allowed, self.name)
         return self.doc_model.posterior(docs, given, preset=preset, temperature=temperature)[0]
@@ -203,13 +203,13 @@ class CRFComponent(TrainablePipe):
     def clamp(
         self, doc: Doc, *, spans: Iterable[Span] = (), allowed: Mapping[int, Iterable[str]] | None = None
     ) -> None:
-        """Note on a Doc what is known about it, for predictions and questions to honour; it replaces an earlier note.
+        """Note on a Doc what is known about it; predictions and queries respect it.  It replaces an earlier note.
 
-        spans (Iterable[Span]): Spans that are there, with these boundaries; of a tagger, tokens with their tags.
+        spans (Iterable[Span]): Spans that are there, with these boundaries; for a tagger, tokens with their tags.
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens may have: tags such as "B-PER" or "O",
             or types such as "PER", which stand for all their tags.
-        Without either, the note is taken back.  It is kept in ``doc.user_data``; on a gold Doc it says what training
-        knows of tokens whose annotation is missing.
+        Without either, the note is removed.  It is kept in ``doc.user_data``.  On a gold Doc, training uses it for
+        tokens whose annotation is missing.
         """
         evidence.write_evidence(doc, self.name, evidence.make_evidence(spans, allowed))
 
@@ -225,18 +225,18 @@ class CRFComponent(TrainablePipe):
     def explain(
         self, doc: Doc, *, tokens: Iterable[int] | None = None, against: str | None = None, preset: bool = False
     ) -> Explanation:
-        """Return which weights make the labels of a Doc, compared with the second most probable ones.
+        """Return the weights behind the labels of a Doc, compared with those of the second most probable labels.
 
-        tokens (Iterable[int] | None): Those to be explained; None for all.
-        against (str | None): The label to compare with instead: why not this one?
-        preset (bool): As `posterior` has it.
+        tokens (Iterable[int] | None): The tokens to explain; None for all.
+        against (str | None): Another label to compare with: why not this one?
+        preset (bool): As in `posterior`.
         For many Docs, call `explain` of one `explainer`.
         """
         chosen = None if tokens is None else list(tokens)
         return self.explainer().explain(doc, tokens=chosen, against=against, preset=preset)
 
     def explainer(self) -> Explainer:
-        """Return what explains predictions of the weights of now, for any number of Docs."""
+        """Return an object that explains predictions of the current weights, for any number of Docs."""
         crf = self.crf.without_unused()  # as it is stored
         return Explainer(self.name, self.posterior, self.annotation, crf, self.doc_model.feature_reader(crf))
 
@@ -251,7 +251,9 @@ class CRFComponent(TrainablePipe):
     ) -> None:
         """Collect labels and features from the training data and set all weights to zero.
 
-        Labels that `add_label` has added stay.
+        Labels added by `add_label` are kept.  After ``nlp.initialize()`` without training data, the component has the
+        labels that it had, and `update` collects features as examples come; an entity recognizer or chunker collects
+        labels, too.  That reads the first examples a few times, so give them to ``nlp.initialize`` where you can.
         labels (Sequence[str] | None): Labels to use instead of those found: tags, or span types, which stand for all
             their tags.  ``spacy init labels`` writes such lists.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
@@ -264,7 +266,7 @@ class CRFComponent(TrainablePipe):
     def update(
         self, examples: Iterable[Example], *, drop: float = 0.0, sgd: Any = None, losses: dict[str, float] | None = None
     ) -> dict[str, float]:
-        """Take a batch in, its mean loss per token into `losses`; `finish_update` follows at once if `sgd` is given."""
+        """Add a batch and write its mean loss per token to `losses`; if `sgd` is given, call `finish_update`, too."""
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples := list(examples), "CRFComponent.update")
@@ -274,7 +276,7 @@ class CRFComponent(TrainablePipe):
         return losses
 
     def finish_update(self, sgd: Any) -> None:
-        """Let the optimizer of the config work on the pending examples; spaCy's own optimizer `sgd` is not used."""
+        """Run the optimizer of the config on the pending examples; spaCy's own optimizer `sgd` is not used."""
         self.training.finish_update()
 
     def fit(
@@ -287,7 +289,7 @@ class CRFComponent(TrainablePipe):
         callback: Callable[[Progress], None] | None = None,
         seed: int | None = None,
     ) -> FitResult:
-        """Train on all examples at once, without spaCy's steps, and leave the best parameters in the model.
+        """Train on all examples at once, without spaCy's steps, and keep the best parameters.
 
         examples (Iterable[Example] | None): Training data; those given to `initialize` if None.
         dev (Iterable[Example] | None): Scored by accuracy (tagger) or span F1, see `FitResult`.
@@ -308,20 +310,20 @@ class CRFComponent(TrainablePipe):
         return super().score(examples, **kwargs)  # type: ignore[no-any-return]
 
     def set_parameters(self, theta: Floats) -> None:
-        """Predict with these parameters [D] from now on; a fitted temperature belonged to others and is forgotten."""
+        """Predict with these parameters [D] from now on; a temperature fitted to earlier ones is reset."""
         self.doc_model.set_parameters(theta)
 
     def prune(self, threshold: float = 0.0) -> Pruned:
-        """Drop weights of an absolute value up to `threshold`, and features that are left without any.
+        """Drop weights of an absolute value up to `threshold`, and features without any other weight.
 
-        With 0, predictions stay the same.  Training that goes on, as by `fit`, works on the weights that are left.
+        With 0, predictions stay the same.  Further training, as by `fit`, works on the remaining weights.
         RAISES ConfigError: If the threshold is negative or no weight of a feature exceeds it.
         """
         return self.doc_model.prune(threshold)
 
     @contextmanager
     def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
-        """Do nothing: averaging is the business of the optimizer named in the config."""
+        """Do nothing: the optimizer named in the config averages by itself."""
         yield
 
     # Serialisation
@@ -333,6 +335,7 @@ class CRFComponent(TrainablePipe):
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFComponent":
         """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
         storage.from_bytes(self.doc_model, bytes_data, exclude)
+        self.training = Training(self.doc_model)
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
@@ -342,6 +345,7 @@ class CRFComponent(TrainablePipe):
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":
         """Load what `to_disk` wrote; errors as in `from_bytes`."""
         storage.from_disk(self.doc_model, path, exclude)
+        self.training = Training(self.doc_model)
         return self
 
 

@@ -1,4 +1,4 @@
-"""Live curves in one line of a terminal during training; nothing is shown in piped output."""
+"""Curves in one line of a terminal, updated while a model is trained; nothing is shown in piped output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tqdm import tqdm
 BLOCKS, ASCII = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 WIDEST, NARROWEST = 32, 6
 PAUSE = 0.1
-"""Minimum seconds between two drawings, to keep the cost low."""
+"""Seconds between two updates, so that they cost almost nothing."""
 
 
 def sparkline(values: Sequence[float], width: int, *, log: bool = False, levels: str = BLOCKS) -> str:
@@ -61,7 +61,7 @@ class LiveCurve:
             self._curves.setdefault(name, ([], log))[0].append(value)
 
     def show(self, title: str) -> None:
-        """Draw the curves, unless they were drawn recently."""
+        """Draw the curves, unless they were drawn a moment ago."""
         now = monotonic()
         if not self.live or (self._bar is not None and now - self._drawn < PAUSE):
             return
@@ -71,7 +71,7 @@ class LiveCurve:
         self._drawn = now
 
     def hide(self) -> None:
-        """Remove the curves, so that other text can be printed."""
+        """Remove the curves, so that something else can be printed."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None

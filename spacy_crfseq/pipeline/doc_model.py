@@ -1,4 +1,4 @@
-"""A CRF over Docs: `LinearChainCRF` knows numbers, this knows the Docs, examples and labels that they stand for."""
+"""A CRF over Docs: it turns Docs, examples and labels into the numbers that `LinearChainCRF` works on, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from .. import threads
-from ..errors import ConfigError, ModelFileError
+from ..errors import ConfigError
 from ..features.encoder import Encoded, Encoder
 from ..features.plan import lexical_names
 from ..features.sets import columns_read
@@ -61,11 +61,12 @@ class DocModel:
 
     cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
     words (Vocab): That of the Docs read last, where new words are looked up.
-    partials (PartialTable): What is known in part of gold tokens of the present run.
-    feature_names (list[str]): Readable names of both blocks' features, empty unless all were to be kept.
-    session (Session): The training run that spaCy drives; its parameters may be ahead.
-    show (Callable): Takes the thinc model that spaCy's tools see: a view of the weights, made anew with their sizes.
-    lock (RLock): Held where tables that threads share grow.
+    partials (PartialTable): Partial knowledge about gold tokens of the current run.
+    feature_names (list[str]): Readable names of both blocks' features, empty where they were not kept.
+    session (Session): The training run that spaCy drives; its parameters may be newer than the model's.
+    show (Callable): Called with the thinc model that spaCy's tools see: a view of the weights, made anew when their
+        sizes change.
+    lock (RLock): Held while tables grow that threads share.
     """
 
     def __init__(
@@ -109,18 +110,18 @@ class DocModel:
 
     @property
     def read_by_functions(self) -> frozenset[str]:
-        """Token columns that token functions look at."""
+        """Token columns that token functions read."""
         functions = self.method.features.token_functions.values()
         return frozenset(column for function in functions for column in columns_read(function))
 
     @property
     def n_active(self) -> int:
-        """The number of weights other than zero."""
+        """The number of nonzero weights."""
         return int(np.count_nonzero(self.crf.theta))
 
     @property
     def n_sequences(self) -> int:
-        """Sequences of the training set, as far as it is known; 0 before training."""
+        """The number of sequences of the training set, as far as it is known; 0 before training."""
         return self.session.n_total
 
     @property
@@ -130,7 +131,7 @@ class DocModel:
         return ModelSize(layout.size, layout.unigrams.n_rows + layout.bigrams.n_rows, len(self.pack() or b""))
 
     def trained(self) -> tuple[LinearChainCRF, Encoder]:
-        """Return weights, which a training run may be ahead of, and encoder.
+        """Return the weights, without those of a training run since the last `sync`, and the encoder.
 
         RAISES ConfigError: If the component has neither been trained nor loaded.
         """
@@ -144,13 +145,13 @@ class DocModel:
     # Labels and weights
 
     def set_tags(self, tags: Iterable[str]) -> None:
-        """Have these tags, and no others."""
+        """Replace the tags."""
         labels = LabelSet(self.annotation, self.name, tags)
         self.annotation.prepare(self.vocab, labels.tags)
         self.labels = labels
 
     def add_tags(self, tags: Sequence[str]) -> None:
-        """Have more tags; a trained model is widened, its weights for them zero."""
+        """Add tags; a trained model gets weights of zero for them."""
         self.sync()
         self.set_tags([*self.labels.tags, *tags])
         self.partials.resolve(self.labels.tags)
@@ -167,7 +168,7 @@ class DocModel:
         names: list[str] | None = None,
         largest: LargestNames | None = None,
     ) -> None:
-        """Begin with new weights, of the tags that were set; `names` of None are those that the encoder has kept."""
+        """Start with new weights for the tags that were set; `names` of None stands for those kept by the encoder."""
         self._encoder, self.session = encoder, session
         self._use(crf)
         self._origins, self._largest = None, largest
@@ -183,7 +184,7 @@ class DocModel:
         self._show_parameters(crf)
 
     def _make_thinc(self) -> None:
-        """Show spaCy's tools, which only look, a model from Docs to emission scores, one [tokens, L] array a Doc."""
+        """Make the thinc model for spaCy's tools, from Docs to emission scores, one array [tokens, L] per Doc."""
 
         def forward(model: Any, docs: list[Doc], is_train: bool) -> tuple[list[Floats], Callable[..., Any]]:
             return self._emissions(docs), lambda d_scores: []
@@ -199,14 +200,14 @@ class DocModel:
             model.set_param(name, values)  # views of the same memory
 
     def sync(self) -> None:
-        """Bring the parameters up to date with a training run that has gone on."""
+        """Update the parameters from the training run."""
         if self._crf is not None and self.session.stale:
             theta = np.empty_like(self._crf.theta)
             self.session.export(theta)
             self._set_parameters(theta)
 
     def set_parameters(self, theta: Floats) -> None:
-        """Predict with these parameters [D] from now on; a fitted temperature belonged to others and is forgotten."""
+        """Predict with these parameters [D] from now on; a temperature fitted to earlier ones is reset."""
         self._set_parameters(theta)
         self.session.seen_all = True
 
@@ -237,7 +238,7 @@ class DocModel:
     # Docs as numbers
 
     def new_encoder(self) -> Encoder:
-        """Return an encoder whose features grow and remember where they come from."""
+        """Return an encoder that collects features and the strings they are made of."""
         self._strings = {}
         encoder = self._encoder_of(None, self._strings)
         encoder.keep_names()
@@ -256,7 +257,7 @@ class DocModel:
     def largest_names(self) -> LargestNames:
         """Return the names of the features with the largest weights, as far as they are known.
 
-        After training these are names of the present weights; of a loaded model, those that its file has.
+        After training, these are the names for the current weights; for a loaded model, those in its file.
         """
         crf = self.crf
         if self._largest is None:
@@ -265,7 +266,7 @@ class DocModel:
         return self._largest
 
     def feature_reader(self, crf: LinearChainCRF | None = None) -> FeatureReader:
-        """Return a reader of the features of texts, by name and by number in a model, this one if None."""
+        """Return an object that lists the features of texts, by name and by number in a model (this one if None)."""
         strings: dict[int, str] = {}
         encoder = self._encoder_of(self.crf if crf is None else crf, strings)
         return FeatureReader(encoder, strings, self.method.features.token_functions, lambda: self.words)
@@ -294,7 +295,7 @@ class DocModel:
         return self.columns_of(docs, columns)
 
     def encode(self, docs: list[Doc]) -> tuple[Encoded, DocColumns]:
-        """Return Docs as numbers, and what was read."""
+        """Return Docs as numbers, and the columns that were read."""
         columns = self.read(docs, self.encoder.columns)
         return self.encoder.encode(columns.text), columns
 
@@ -321,7 +322,7 @@ class DocModel:
         return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
 
     def checked(self, data: Dataset) -> Dataset:
-        """Return data with candidate sets up to date.  RAISES ConfigError: If the component cannot learn from them."""
+        """Return data with up-to-date candidate sets.  RAISES ConfigError: If the component cannot learn from them."""
         if data.has_candidates:
             check_candidates(self.name, self.method.loss, self.method.optimizer)
             self.partials.resolve(self.labels.tags)
@@ -337,13 +338,13 @@ class DocModel:
         preset: bool = False,
         temperature: float | None = None,
     ) -> tuple[DocPosterior, DocColumns, dict[int, DocEvidence]]:
-        """Return what the model knows about Docs, what was read, and what earlier components have decided about them.
+        """Return the posterior of Docs, the columns that were read, and the decisions of earlier components.
 
-        given (Mapping[int, DocEvidence] | None): What is known about single ones besides what is noted on them.
-        preset (bool): Whether entities and blocked tokens on the Docs are decided.
+        given (Mapping[int, DocEvidence] | None): Knowledge about single Docs, besides what is noted on them.
+        preset (bool): Whether to treat entities and blocked tokens on the Docs as decided.
         """
         columns = self.columns_of(docs, self.encoder.columns)
-        with self.lock:  # words and sums met for the first time are added to shared tables
+        with self.lock:  # new words and sums are added to shared tables
             crf, encoder, labels = self.crf, self.encoder, self.labels
             vocab: Any = docs[0].vocab if docs else self.words
             self.words = vocab
@@ -379,26 +380,11 @@ class DocModel:
         self.start(crf, self._encoder_of(crf), session, names, largest)
 
     def settings(self) -> dict[str, Any]:
-        """Return what is stored beside the weights, as JSON can hold it."""
+        """Return the settings that are stored beside the weights, as values of JSON."""
         return {**self.cfg, "tags": list(self.labels.tags)}
 
     def use_settings(self, stored: dict[str, Any]) -> None:
-        """Take in what `settings` returned."""
+        """Restore what `settings` returned."""
         self.cfg["temperature"] = 1.0  # of models from before there was any
-        tags = stored.get("tags", [])
-        wrong = [key for key, value in stored.items() if key in self.cfg and not _replaces(key, value, self.cfg[key])]
-        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            wrong.append("tags")
-        if wrong:
-            values = ", ".join(f"{key} = {stored[key]!r}" for key in wrong)
-            raise ModelFileError(f"component {self.name!r}: stored settings that cannot be: {values}. Copy it again.")
-        self.cfg.update((key, value) for key, value in stored.items() if key in self.cfg)
-        self.set_tags(tags)
-
-
-def _replaces(key: str, value: Any, known: Any) -> bool:
-    """Whether a stored setting is of the kind that it must be."""
-    if key in ("threshold", "temperature"):
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and (0 <= value <= 1 if key == "threshold" else 0 < value < float("inf"))
-    return isinstance(value, type(known)) or known is None or value is None
+        self.cfg.update((key, value) for key, value in stored.items() if key != "tags")
+        self.set_tags(str(tag) for tag in stored.get("tags", []))

@@ -1,6 +1,6 @@
-"""What a model knows about some Docs: labels, spans, probabilities, alternatives; made by `CRFComponent.posterior`.
+"""The posterior distribution of the labels of Docs, as `CRFComponent.posterior` returns it.
 
-All is computed when it is asked for, given the scheme of the tags, whitespace outside of entities, and the `evidence`.
+Everything is computed on demand.  It respects the scheme of the tags, whitespace outside of entities, and `evidence`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Labelling(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """One of the most probable labellings of a Doc in words: a tag a token, and the spans that they make up."""
+    """One of the most probable labellings of a Doc: the tag of each token, and the spans that the tags make up."""
 
     probability: float
     tags: list[str]
@@ -48,7 +48,7 @@ class Alternative(NamedTuple):
 
 
 class DocPosterior:
-    """What can be asked about some Docs; lists have an entry for each of them.
+    """Queries about some Docs; each list has one entry per Doc.
 
     doc_offsets (Offsets): [docs + 1] tokens.
     tags (tuple[str, ...]): The L labels of the model, in the order of its numbers.
@@ -103,7 +103,7 @@ class DocPosterior:
 
     @cached_property
     def all_spans(self) -> SpanArrays:
-        """The predicted spans [S]; of plain tags, the tokens, their types the numbers of their tags."""
+        """The predicted spans [S]; with plain tags, the tokens, whose types are the numbers of their tags."""
         labels = self.all_labels
         if self._scheme is not None:
             return spans_of(labels, self.offsets, tag_table(self.tags, self._scheme))
@@ -161,7 +161,7 @@ class DocPosterior:
         ]
 
     def alternative(self, doc: Doc, labelling: Labelling) -> Alternative:
-        """Return a labelling of one of the Docs in words."""
+        """Return a labelling of one of the Docs as tags and spans."""
         tags, spans = [self.tags[label] for label in labelling.labels], []
         if self._scheme is not None:
             table = tag_table(self.tags, self._scheme)
@@ -171,7 +171,7 @@ class DocPosterior:
         return Alternative(float(np.exp(labelling.log_probability)), tags, spans)
 
     def probability(self, start: int, tags: Sequence[str]) -> float:
-        """Return the probability of a span with these tags from token `start` of all Docs on; 0 for unknown tags."""
+        """Return the probability of a span with these tags, `start` counted over all Docs; 0 for unknown tags."""
         if not set(tags) <= set(self.tags):
             return 0.0
         labels, end = np.zeros(self.distribution.n_tokens, np.int32), start + len(tags)
@@ -179,7 +179,7 @@ class DocPosterior:
         return float(self.distribution.span_probabilities(labels, np.array([start]), np.array([end]))[0])
 
     def sample(self, n: int, seed: int = 0) -> list[Ints]:
-        """Return n labellings of each Doc [n, tokens], by their probability.  RAISES ConfigError: If n is negative."""
+        """Return n random labellings of each Doc [n, tokens].  RAISES ConfigError: If n is negative."""
         if n < 0:
             raise ConfigError(f"The number of samples must be 0 or more, but {n} was given.")
         drawn = self.distribution.sample(n, np.random.default_rng(seed))

@@ -1,6 +1,6 @@
 """From a stream of examples to numbers: ids of features, gold labels and weights, chunk by chunk.
 
-No document is kept, so that a training set needs memory for its ids only, some fifty bytes a token.
+No document is kept, so that a training set needs memory for its ids only, about fifty bytes per token.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 
-from ..errors import DataError
+from ..errors import NoExamplesError
 from ..features.encoder import Columns, Encoded, Encoder, Ids
 from ..features.index import BagStore, Growable
 from ..training.dataset import Dataset
@@ -27,7 +27,7 @@ from .labels import PartialTable
 from .tasks.base import Annotation
 
 CHUNK_DOCS = 200
-"""Documents that are compiled at a time."""
+"""Documents compiled at a time."""
 
 Read = Callable[[list[Doc], Sequence[str]], DocColumns]
 """Reads the columns that templates name from Docs."""
@@ -38,8 +38,8 @@ class EncodedCorpus(NamedTuple):
 
     data (Dataset): Ids and gold labels; the labels are numbers of `tags`.
     known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
-    tags (list[str]): The gold tags found, in the order of their first appearance, then those that are only possible.
-    absent (list[str]): Columns that no predicted Doc has but the gold ones, taken from there for `known`.
+    tags (list[str]): The gold tags found, in the order of first appearance, then those that are only possible.
+    absent (list[str]): Columns set on gold Docs but on no predicted Doc; `known` takes them from the gold Docs.
     """
 
     data: Dataset
@@ -50,7 +50,7 @@ class EncodedCorpus(NamedTuple):
 
 
 class _Texts:
-    """Encoded texts of one encoder, joined as they come, so that nothing is copied and there twice."""
+    """Encoded texts of one encoder, joined as they come, so that no array is in memory twice."""
 
     def __init__(self) -> None:
         self._ids: list[Growable] = []
@@ -90,15 +90,15 @@ def encode_examples(
     component: str,
     read_by_functions: frozenset[str] = frozenset(),
 ) -> EncodedCorpus:
-    """Compile all examples; the features of an encoder that is not frozen grow, the gold columns included.
+    """Compile all examples; an encoder that is not frozen collects their features, those of gold columns included.
 
-    read_by_functions (frozenset[str]): Columns that token functions look at.
-    table (PartialTable): Numbers what gold Docs tell only in part, under the name of the component.
-    RAISES DataError: If there are no examples.
+    read_by_functions (frozenset[str]): Columns that token functions read.
+    table (PartialTable): Numbers partial annotation of gold Docs, under the name of the component.
+    RAISES NoExamplesError: If there are no examples.
     """
     numbers: dict[str | None, int] = {None: MISSING}
     known, gold, weights = _Texts(), Growable(np.int32), [np.ones(0)]
-    seen: _Texts | None = None  # what was seen is the same as what is known as long as no column is missing
+    seen: _Texts | None = None  # None as long as no column is missing: it equals `known` then
     absent: dict[str, None] = {}
     present: set[str] = set()
     n_docs = 0
@@ -122,7 +122,7 @@ def encode_examples(
         encoded = encoder.encode(text)
         known.append(encoded)
         if seen is not None:
-            # encoding the text as it is adds no feature: what fires without a column fires with it, too
+            # encoding the text as it is adds no feature: all its features occur with the column, too
             seen.append(encoder.encode(columns.text) if missing else encoded)
         tags = [tag for example in chunk for tag in gold_tags(annotation, example, component)]
         ids = [
@@ -132,7 +132,7 @@ def encode_examples(
         weights.append(sequence_weights(chunk, columns))
         n_docs += len(chunk)
     if not n_docs:
-        raise DataError("There are no training examples. Check [corpora.train] and [paths].")
+        raise NoExamplesError("There are no training examples. Check [corpora.train] and [paths].")
     joined = known.joined()
     encoded = joined if seen is None else seen.joined()
     gold.trim()
@@ -158,7 +158,7 @@ def _with_gold_columns(
     """Return the text as components before this one may annotate it in training, and the columns taken from gold.
 
     A column that no predicted Doc has takes its gold values, so that its features are known when
-    ``annotating_components`` set it.  They are no input of the training: `answers` never are.
+    ``annotating_components`` set it.  They are no input of the training, and `answers` never are.
     """
     context = columns.text.context
     absent = [i for i, name in enumerate(names) if name not in answers and not context[:, i].any()]

@@ -1,7 +1,7 @@
-"""Prior knowledge about a Doc: spans, allowed labels of tokens, and its weight in training.
+"""Prior knowledge about a Doc: spans that are there, labels that tokens may have, its weight in training.
 
-A component stores it in ``doc.user_data`` as plain lists, so that it is saved with the Doc.  Predictions and queries
-respect it; training does so on gold Docs.
+A component notes it in ``doc.user_data``, in plain lists, so that it is stored and copied with the Doc.  Predictions
+and queries respect it; on a gold Doc, training does.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..errors import DataError
 from ..features.noted import EXTENSION as ATTRIBUTES
 
 KEY = "spacy_crfseq.given"
-"""Key in ``doc.user_data`` of a dictionary with an entry for each component with evidence."""
+"""Key in ``doc.user_data`` of a dictionary with the notes for each component."""
 WEIGHT = "crf_weight"
 WEIGHT_KEY: Any = ("._.", WEIGHT, None, None)
 """spaCy's key of the extension attribute in ``doc.user_data``."""
 
 
 class SpanLike(NamedTuple):
-    """A labelled span of tokens; spaCy's Spans have the same attributes."""
+    """A labelled range of tokens, with the attributes of spaCy's Spans."""
 
     start: int
     end: int
@@ -51,7 +51,7 @@ NO_EVIDENCE = DocEvidence([], {})
 
 @dataclass(frozen=True)
 class Partial:
-    """Partial knowledge about a gold token with an unknown tag.
+    """Partial knowledge about a gold token.
 
     labels (tuple[str, ...] | None): Candidate tags, or types, which mean all their tags; None for any.
     barred (tuple[str, ...]): Excluded tags.
@@ -66,7 +66,7 @@ class Partial:
 
 
 Tags = list[str | Partial | None]
-"""The gold tag of a token: None if it is missing, or partial knowledge."""
+"""One gold tag per token: None if nothing is known, a `Partial` if it is known in part."""
 
 
 def register_extensions() -> None:
@@ -85,7 +85,7 @@ def weight_of(doc: Doc) -> float:
 
 
 def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | None) -> DocEvidence:
-    """Return the evidence of a user about a Doc.  RAISES DataError: If a label is given instead of a list of labels."""
+    """Return what a user says about a Doc.  RAISES DataError: If a label is given in the place of a list of labels."""
     found: dict[int, list[str]] = {}
     for token, labels in (allowed or {}).items():
         if isinstance(labels, str):
@@ -97,7 +97,7 @@ def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | N
 def of_docs(
     docs: Sequence[Doc], spans: Iterable[Span], allowed: Mapping[int, Iterable[str]] | None, component: str
 ) -> dict[int, DocEvidence]:
-    """Return a user's evidence about Docs, by index.  RAISES DataError: If there are none, or a span is in none."""
+    """Return what a user says about Docs, by number.  RAISES DataError: If they are no Docs, or a span is in none."""
     if any(not isinstance(doc, Doc) for doc in docs):
         raise DataError(
             f"{component}: posterior takes a list of Docs, such as [doc]; marginals and nbest take one Doc. Make "
@@ -112,7 +112,7 @@ def of_docs(
 
 
 def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = "user") -> None:
-    """Store evidence about a Doc for a component; it replaces evidence of the same kind ("user", "preset")."""
+    """Note what is known about a Doc for a component, replacing an earlier note of that kind ("user" or "preset")."""
     notes = {name: dict(kinds) for name, kinds in doc.user_data.get(KEY, {}).items()}
     kinds = notes.setdefault(component, {})
     kinds.pop(kind, None)
@@ -128,7 +128,7 @@ def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = 
 
 
 def read_evidence(doc: Doc, component: str, kinds: Sequence[str] = ("user", "preset")) -> DocEvidence:
-    """Return the stored evidence for a component.  RAISES DataError: If it was stored for different tokens."""
+    """Return the notes on a Doc for a component.  RAISES DataError: If a user noted them before the tokens changed."""
     evidence, notes = NO_EVIDENCE, doc.user_data.get(KEY, {}).get(component, {})
     for kind in kinds:
         note = notes.get(kind)
@@ -145,7 +145,7 @@ def read_evidence(doc: Doc, component: str, kinds: Sequence[str] = ("user", "pre
 
 
 def crosses_sentences(doc: Doc, start: int, end: int) -> bool:
-    """Whether a range of tokens crosses sentences."""
+    """Whether a range of tokens is in more than one sentence."""
     return any(token.is_sent_start for token in doc[start + 1 : end])
 
 

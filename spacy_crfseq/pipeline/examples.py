@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Corpus:
-    """Examples for repeated iteration, read by `read` each time or kept in memory.
+    """Examples that can be iterated over any number of times, read anew by `read` each time or kept.
 
     keep (bool): Keep all examples, so that annotation on their docs persists.
     report (Callable | None): Called with the numbers of docs and tokens after the first pass.
@@ -51,7 +51,7 @@ class Corpus:
 
     @property
     def n_tokens(self) -> int:
-        """Number of tokens of the whole corpus, which is read if necessary."""
+        """The number of tokens of the whole corpus, which is read to its end if it has not been yet."""
         if self._n_tokens is None:
             for _ in self:
                 pass

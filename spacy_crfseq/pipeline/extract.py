@@ -22,8 +22,8 @@ from ..features.token_sets import TokenSets, make_token_sets, names_in
 from ..types import Hashes, LexemeFunction, Offsets, TokenFunction
 
 PORTION_TOKENS = 1 << 15
-"""Number of tokens that `CRFComponent.pipe` processes at a time, to use the CPU cache well: few switches between the
-tables of the tokenizer and the model, and Docs that are still cached when they are read."""
+"""Tokens that `CRFComponent.pipe` works on at a time: enough to switch rarely between the tables of the tokenizer and
+those of the model, and few enough that Docs are still in the cache when they are read."""
 ALWAYS = ("ORTH", "SENT_START")
 
 
@@ -64,9 +64,9 @@ def read_docs(
     """Return the columns of `docs`, read once.
 
     columns, state (Sequence[str]): Token attributes that templates use, and those that the task uses.
-    functions (Mapping[str, TokenFunction]): Token functions by name.
-    strings (dict | None): Filled with the text of each hash, if names of attributes are kept.
-    RAISES DataError: If a token function returns an invalid result.
+    functions (Mapping[str, TokenFunction]): Token functions by their names.
+    strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
+    RAISES DataError: If a token function returns something other than names.
     """
     attributes: list[Any] = [int(IDS[name]) for name in (*ALWAYS, *state, *columns)]
     doc_offsets = np.zeros(len(docs) + 1, np.int64)
@@ -114,7 +114,7 @@ def lexeme_reader(
 ) -> Callable[[int], list[int]]:
     """Return a function from a word's hash to the values of the attributes `names`, 0 for those without a value.
 
-    vocab (Callable): Returns the vocab with the words.
+    vocab (Callable): Returns the vocab that holds the words at hand.
     strings (dict | None): As in `read_docs`.
     """
     readers = [_reader(name, functions, strings) for name in names]
@@ -155,7 +155,7 @@ def _hash_of(value: str) -> int:
 
 
 class _Hashes(dict[str, int]):
-    """Hashes of names; a name such as "IS_TITLE" does not get spaCy's own small number."""
+    """Hashes of names; "IS_TITLE" and the like do not get the small numbers that spaCy reserves for them."""
 
     def __missing__(self, name: str) -> int:
         self[name] = key = int(hash_string(name))
@@ -164,4 +164,4 @@ class _Hashes(dict[str, int]):
 
 _HASHES = _Hashes()
 MAX_HASHES = 1 << 18
-"""Cached names, so that their hashes need not be computed again."""
+"""Names whose hashes are kept for the next time."""

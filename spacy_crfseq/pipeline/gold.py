@@ -1,4 +1,4 @@
-"""The gold tags of an example, including partial knowledge about tokens.
+"""The gold tags of an example, including partially known ones.
 
 The evidence of `CRFComponent.clamp` on a gold Doc, and the spans of its ``incorrect_spans_key``, result in a `Partial`
 for a token, unless only one tag remains.
@@ -18,11 +18,11 @@ from .tasks.base import Annotation
 
 
 def gold_tags(annotation: Annotation, example: Example, component: str) -> Tags:
-    """Return the gold tag of each predicted token: None if missing, a `Partial` for partial knowledge.
+    """Return the gold tag of each predicted token: None if missing, a `Partial` if known in part.
 
-    A known tag among the allowed labels of its token is kept.  Evidence about a different tokenization, stored under
-    the name of the component, applies if gold and predicted token correspond one to one.
-    RAISES DataError: If the evidence about a token is contradictory.
+    A known tag is kept if it is one of the labels that its token may have.  Notes on tokens of another tokenization,
+    under the name of the component, count where one gold token corresponds to one predicted token.
+    RAISES DataError: If the knowledge about a token contradicts itself.
     """
     tags = annotation.gold_tags(example, same := same_words(example))
     evidence = read_evidence(example.reference, component, ("user",))
@@ -37,7 +37,7 @@ def gold_tags(annotation: Annotation, example: Example, component: str) -> Tags:
 
 
 def known_tags(tags: Tags) -> list[str | None]:
-    """Return None for partial knowledge."""
+    """Replace partially known tags by None."""
     return [None if isinstance(tag, Partial) else tag for tag in tags]
 
 
@@ -50,14 +50,14 @@ def same_words(example: Example) -> bool:
 
 
 def _one_to_one(example: Example) -> dict[int, int]:
-    """Return the predicted tokens of the gold tokens with a one-to-one alignment."""
+    """Return the predicted token of each gold token, for pairs that correspond to each other alone."""
     to_gold, to_predicted = example.alignment.x2y, example.alignment.y2x
     pairs = ((i, to_gold[i]) for i in range(len(example.predicted)))
     return {int(gold[0]): i for i, gold in pairs if len(gold) == 1 and len(to_predicted[int(gold[0])]) == 1}
 
 
 class _Reader:
-    """Collects the knowledge about the predicted tokens of one example in `tags`."""
+    """Collects what is known about the predicted tokens of one example in `tags`."""
 
     def __init__(self, tags: Tags, annotation: Annotation, example: Example) -> None:
         self.tags, self._annotation = tags, annotation
@@ -65,7 +65,7 @@ class _Reader:
         self._name = about(example.reference, "The gold document")
 
     def take_evidence(self, notes: DocEvidence, places: dict[int, int] | None) -> None:
-        """Add known spans and allowed labels of tokens."""
+        """Add spans that are there and labels that tokens may have."""
         for start, end, label in notes.spans:
             tokens = self._tokens(range(start, end), places)
             for token, tag in zip(tokens, self._annotation.tags_of_span(end - start, label), strict=False):
@@ -79,7 +79,7 @@ class _Reader:
     def _tokens(self, gold: range, places: dict[int, int] | None) -> list[int]:
         if not 0 <= gold.start < gold.stop <= self._size:
             noted = f"tokens {gold.start}-{gold.stop}"
-            raise DataError(f"{self._name} has {self._size} tokens, but something is noted of {noted}.")
+            raise DataError(f"{self._name} has {self._size} tokens, but there is a note on {noted}.")
         if places is None:
             return list(gold)
         found = [places[i] for i in gold if i in places]
@@ -120,13 +120,13 @@ class _Reader:
             self.tags[token] = replace(known or Partial(), barred=barred, where=self._where(token))
 
     def take_wrong(self, start: int, end: int, label: str) -> None:
-        """Add an incorrect span."""
+        """Add a span that is not there."""
         wanted = self._annotation.tags_of_span(end - start, label)
         after = tags_after(self._annotation, label, end - start)
         known = [self.tags[token] for token in range(start, end)]
         follows = None if self._ends(end) else self.tags[end]
         other = any(isinstance(tag, str) and tag != want for tag, want in zip(known, wanted, strict=True))
-        if other or follows in after:  # nothing else says that it exists
+        if other or follows in after:  # the annotation does not have it anyway
             return
         if known == wanted and (isinstance(follows, str) or self._ends(end) or not after):
             where = self._where(start)

@@ -1,33 +1,37 @@
-"""The labels of a model: its tags, what may follow what, and the labels that tokens of some Docs may have."""
+"""The labels of a model: its tags, which may follow which, and the labels that the tokens of Docs may have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from spacy.tokens import Doc
 
 from ..errors import DataError, suggest
 from ..training.dataset import CandidateTable
-from ..types import MISSING, Bools, Candidates, IncorrectSpan, Ints
+from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints
 from .evidence import KEY, NO_EVIDENCE, DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
 from .extract import DocColumns
 from .tasks.base import Annotation
 
 
 class LabelSet:
-    """The tags of a model, in the order of its numbers, under the rules of a task; never changed.
+    """The tags of a model, in the order of its numbers, under the rules of a task; immutable.
 
     component (str): The name of the component, for messages.
-    constraints (Constraints): Which of the L tags may follow each other.
     """
 
     def __init__(self, annotation: Annotation, component: str, tags: Iterable[str] = ()) -> None:
         self.annotation, self.component, self.tags = annotation, component, tuple(tags)
-        self.constraints = annotation.constraints(self.tags)
+
+    @cached_property
+    def constraints(self) -> Constraints:
+        """Which of the L tags may follow each other."""
+        return self.annotation.constraints(self.tags)
 
     def numbers(self, tags: Tags, partials: PartialTable) -> Ints:
-        """Return gold labels [T] for gold tags.  RAISES DataError: If a tag is none of the component's."""
+        """Return gold labels [T] for gold tags.  RAISES DataError: If the component does not have a tag."""
         numbers: dict[str | None, int] = {None: MISSING, **{tag: number for number, tag in enumerate(self.tags)}}
         try:
             found = [partials.number(tag) if isinstance(tag, Partial) else numbers[tag] for tag in tags]
@@ -41,14 +45,14 @@ class LabelSet:
             ) from None
 
     def preset(self, docs: Sequence[Doc], columns: DocColumns) -> dict[int, DocEvidence]:
-        """Return what earlier components have decided about Docs, by their numbers."""
+        """Return the decisions of earlier components about Docs, by number."""
         return self.annotation.preset(docs, columns.state, columns.doc_offsets, self.tags)
 
     def allowed(self, docs: Sequence[Doc], columns: DocColumns, known: Mapping[int, DocEvidence]) -> Bools | None:
-        """Return which tags the tokens of some Docs may have [T, L], None where all may have all.
+        """Return which tags the tokens of Docs may have [T, L], None if all may have all.
 
-        known (Mapping[int, DocEvidence]): What is known about single Docs, by their numbers.
-        RAISES DataError: If that cannot be, or contradicts itself.
+        known (Mapping[int, DocEvidence]): What is known about single Docs, by number.
+        RAISES DataError: If it is impossible or contradicts itself.
         """
         allowed = self.annotation.allowed(columns.state, self.tags)
         if not known:
@@ -60,9 +64,9 @@ class LabelSet:
         return allowed
 
     def _restrict(self, allowed: Bools, evidence: DocEvidence, doc: Doc) -> None:
-        """Take from allowed [tokens, L] the labels that the evidence rules out.  RAISES DataError: As `allowed`."""
+        """Remove the labels that the evidence rules out from allowed [tokens, L].  RAISES DataError: As `allowed`."""
         taken: set[int] = set()
-        for span in dict.fromkeys(evidence.spans):  # a ruler and a user may say the same
+        for span in dict.fromkeys(evidence.spans):  # a ruler and a user may give the same span
             where = f"{about(doc)}: the given span {span.start}-{span.end} {span.label_!r}"
             if not taken.isdisjoint(range(span.start, span.end)):
                 raise DataError(f"{where} overlaps another.")
@@ -101,10 +105,10 @@ def known_of(
     preset: Mapping[int, DocEvidence] | None,
     given: Mapping[int, DocEvidence] | None = None,
 ) -> dict[int, DocEvidence]:
-    """Return all that is known about Docs, by their numbers, what is noted on them included.
+    """Return everything that is known about Docs, by number, including the notes on them.
 
-    preset (Mapping | None): What earlier components have decided, as it is on the Docs; None takes what is noted of it.
-    given (Mapping | None): What else is known.
+    preset (Mapping | None): Decisions of earlier components, as they are on the Docs; None uses the notes about them.
+    given (Mapping | None): Further knowledge.
     """
     known = dict(preset or {})
     kinds = ("user", "preset") if preset is None else ("user",)
@@ -117,7 +121,7 @@ def known_of(
 
 
 def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str]) -> list[int]:
-    """Return the numbers of the tags that labels, tags or types, mean.  RAISES DataError: If there is none."""
+    """Return the numbers of the tags that labels (tags or types) stand for.  RAISES DataError: If there are none."""
     found: list[int] = []
     for label in labels:
         meant = [i for i, tag in enumerate(tags) if label == tag or (label,) == annotation.public_labels([tag])]
@@ -128,7 +132,7 @@ def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str
 
 
 class PartialTable:
-    """Numbers what is known of gold tokens in part, and keeps the candidate sets that the numbers mean."""
+    """Numbers partial knowledge about gold tokens, and keeps the candidate sets behind the numbers."""
 
     def __init__(self, annotation: Annotation) -> None:
         self._annotation = annotation
@@ -137,11 +141,11 @@ class PartialTable:
         self.candidates = CandidateTable()
 
     def number(self, partial: Partial) -> int:
-        """Return the gold label that stands for what is known, below `MISSING`."""
+        """Return the gold label for partial knowledge, below `MISSING`."""
         return MISSING - 1 - self._numbers.setdefault(partial, len(self._numbers))
 
     def new_tags(self, known: Sequence[str]) -> list[str]:
-        """Return tags that only tokens known in part may have: such tags, and all tags of types without any."""
+        """Return tags that only partially known tokens may have, and all tags of types without any."""
         labels = dict.fromkeys(label for partial in self._numbers for label in partial.labels or ())
         tags = dict.fromkeys(label for label in labels if self._annotation.is_tag(label))
         types = set(self._annotation.public_labels([*known, *tags]))
@@ -150,7 +154,7 @@ class PartialTable:
         return [tag for tag in tags if tag not in known]
 
     def resolve(self, tags: Sequence[str]) -> None:
-        """Bring the candidate sets up to date with a model's tags.  RAISES DataError: If a token has no label left."""
+        """Update the candidate sets for a model's tags.  RAISES DataError: If a token has no label left."""
         if tuple(tags) != self._tags:
             self._tags, self.candidates.now = tuple(tags), Candidates(np.zeros((0, len(tags)), np.bool_))
         sets, incorrect = self.candidates.now
@@ -182,14 +186,14 @@ class PartialTable:
         return allowed, spans
 
     def _pattern(self, label: str, length: int) -> Bools:
-        """Return [length or length + 1, L] the tags of a span, and those behind it where some go on with it."""
+        """Return [length or length + 1, L] the tags of a span, and those after it if some would continue it."""
         after = tags_after(self._annotation, label, length)
         rows = [[tag == wanted for tag in self._tags] for wanted in self._annotation.tags_of_span(length, label)]
         return np.array([*rows, *([[tag not in after for tag in self._tags]] if after else [])], np.bool_)
 
 
 def tags_after(annotation: Annotation, label: str, length: int) -> list[str]:
-    """Return the tags that, right behind a span, would make it longer."""
+    """Return the tags that, right after a span, would continue it."""
     tags = annotation.all_tags([label])
     last = tags.index(annotation.tags_of_span(length, label)[-1])
     inside = annotation.constraints(tags).inside[last]

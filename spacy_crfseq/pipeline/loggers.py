@@ -71,7 +71,7 @@ class Logger:
         self._write(line, ["-" * width for _, width in self._columns])
 
     def step(self, info: dict[str, Any] | None) -> None:
-        """Record a step of spaCy's training loop; without `info`, it was not evaluated."""
+        """Log a step of spaCy's training loop; `info` is None if it was not evaluated."""
         if info is None:
             self._draw(None)
             return
@@ -136,7 +136,7 @@ class Logger:
 
 
 def _figures(pipe: CRFComponent, report: StepReport | None, active: int) -> dict[str, str]:
-    """Return the columns of a component; methods that update after each example have no gradient."""
+    """Return the figures of a component; online methods do not compute the gradient of the objective."""
     figures = {"objective": "-" if report is None else f"{report.value:.2f}"}
     if not pipe.method.optimizer.online:
         figures["|gradient|"] = "-" if report is None else f"{report.grad_norm:.4g}"

@@ -1,4 +1,4 @@
-"""The CRF components of a pipeline, and Docs as one of them meets them."""
+"""The CRF components of a pipeline, and Docs as earlier components leave them for one of these."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> d
     """Return the CRF components named in `wanted`, all if it is empty, in the order of the pipeline.
 
     model (str): What to call the pipeline in an error.
-    RAISES ConfigError: If there is no CRF component, or none of a name.
+    RAISES ConfigError: If there is no CRF component, or none with a name that was given.
     """
     from .component import CRFComponent
 
@@ -78,7 +78,7 @@ def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> d
 
 
 def one_crf_of(nlp: Language, wanted: str | None, model: str, *, spans_first: bool = False) -> tuple[str, CRFComponent]:
-    """Return the CRF component of a name, or the only one.
+    """Return the CRF component with a name, or the only one.
 
     spans_first (bool): Without a name, take the only one that predicts spans, if there is one.
     RAISES ConfigError: If there is none, or several and no name.
@@ -103,7 +103,7 @@ def run_between(nlp: Language, docs: Iterable[Doc], first: str | None, last: str
     for doc, size in zip(done, sizes, strict=True):
         if len(doc) != size:
             raise DataError(
-                f"The components {between} change the tokens of {doc.text[:60]!r}. Take out the one that merges or "
-                f"splits tokens: what {last} says could not be told of the file's."
+                f"The components {between} change the tokens of {doc.text[:60]!r}. Remove the one that merges or "
+                f"splits tokens: the predictions of {last} must be about the tokens of the file."
             )
     return done

@@ -1,8 +1,8 @@
-"""What training inside spaCy needs between two calls of `update`.
+"""The state of training inside spaCy between two calls of `update`.
 
-spaCy hands over a batch at a time.  An online optimizer works on what came since the last step.  A batch optimizer
-needs the whole epoch: examples are collected until as many as `initialize` saw are there, or a batch brings nothing
-new; a new example begins a new collection.  Examples are told apart by their content, so that each is compiled once.
+spaCy passes one batch at a time.  An online optimizer works on the examples since the last step.  A batch optimizer
+needs the whole epoch: examples are collected until there are as many as `initialize` saw, or until a batch holds
+nothing new; a new example starts a new collection.  Examples are identified by their content and compiled once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..training.objective import Objective
 from ..types import Floats, Optimizer, StepReport
 
 MAX_CACHED_TOKENS = 5_000_000
-"""Compiled examples are kept up to this many tokens, at some fifty bytes each; the longest unused go first."""
+"""Compiled examples are kept up to this many tokens, of about fifty bytes each; least recently used ones go first."""
 
 Compile = Callable[[Sequence[Example]], list[Dataset]]
 
@@ -27,12 +27,10 @@ class Session:
     """A training run that spaCy drives.
 
     initial (Dataset | None): The whole training set as `initialize` saw it, until the first update.
-    sample (Dataset | None): A part of it that stays, for choosing learning rates.
+    sample (Dataset | None): A part of it that is kept to choose learning rates.
     n_total (int): Sequences in the whole training set.
-    grows (bool): Whether n_total is what is known so far, of a corpus that is streamed or of unknown size.
-    stale (bool): Whether the optimizer is ahead of the model's parameters.
-    seen_all (bool): Whether the parameters come from the whole training set, so that a feature without weight needs
-        none; before, the optimizer may not have met it yet.
+    grows (bool): Whether n_total counts what has been seen so far, of a corpus that is streamed or of unknown size.
+    stale (bool): Whether the optimizer has newer parameters than the model.
     """
 
     def __init__(
@@ -55,7 +53,7 @@ class Session:
         self.restart()
 
     def restart(self) -> None:
-        """Forget compiled examples and the optimizer's state; parameters stay as the model has them."""
+        """Forget compiled examples and the optimizer's state; the parameters of the model are kept."""
         self.stale = False
         self._state: Any = None
         self._report: StepReport | None = None
@@ -70,14 +68,14 @@ class Session:
         self._met_loss, self._met_sequences, self._refill = 0.0, 0, False
 
     def release(self) -> None:
-        """Let go of all data, after a run that needs no further step."""
+        """Free all data, after the last step of a run."""
         self.initial = self.sample = None
         self.restart()
 
     def add(
         self, examples: Sequence[Example], keys: Sequence[int], compile_: Compile, losses: dict[str, float]
     ) -> None:
-        """Take in a batch, with a hash of all that training takes from each example; `losses` is filled later."""
+        """Add a batch, with a hash of what training reads of each example; `losses` is filled later."""
         if self._optimizer.online:
             self._pending += self._cache.get(examples, keys, compile_)
             self.n_total = max(self.n_total, self._cache.n_sequences if self.grows else 0)
@@ -105,7 +103,7 @@ class Session:
             self.n_total = self._epoch.n_sequences if self.grows else self.n_total
 
     def work(self, objective_on: Callable[[Dataset], Objective], theta: Floats, name: str, iterations: int) -> None:
-        """Let the optimizer work on what has come in; `theta` is where a new run begins."""
+        """Run the optimizer on the examples added; a new run starts at `theta`."""
         data = self._due()
         if data is not None:
             if self._state is None:
@@ -137,9 +135,9 @@ class Session:
     def figures(self, restart: bool = False) -> StepReport | None:
         """Return what the optimizer reported last, None before its first iteration.
 
-        Objective and loss are those of the whole training set; an online optimizer's are estimated from what it met
-        since the last restart.
-        restart (bool): Begin that estimate anew with what comes next.
+        Objective and loss are those of the whole training set; those of an online optimizer are estimated from the
+        examples since the last restart.
+        restart (bool): Start a new estimate with the next examples.
         """
         if self._report is None:
             return None
@@ -165,7 +163,7 @@ class Session:
 
 
 class _Cache:
-    """Compiled examples by the hash of their content; `n_sequences` counts all that were ever here."""
+    """Compiled examples by the hash of their content; `n_sequences` counts all that were ever added."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[int, Dataset] = OrderedDict()
@@ -174,7 +172,7 @@ class _Cache:
         self.n_sequences = 0
 
     def get(self, examples: Sequence[Example], keys: Sequence[int], compile_: Compile) -> list[Dataset]:
-        """Return the data sets of `examples`, compiling those that are not here."""
+        """Return the data sets of `examples`, compiling those that are missing."""
         unknown = {key: example for key, example in zip(keys, examples, strict=True) if key not in self._entries}
         compiled = compile_(list(unknown.values())) if unknown else []
         if compiled and self._entries and compiled[0].store is not next(iter(self._entries.values())).store:

@@ -32,25 +32,24 @@ class Method(NamedTuple):
     features (Features): Templates, a block that names a function of the registry ``crf_features``.
     loss, regularizer, optimizer, decoder: Blocks that name functions of their registries.
     support (str): "observed" gives weights to the feature-label pairs and transitions seen in training, as CRFsuite
-        does by default; "all" to every pair, as CRF++ does: more accurate at times, larger always.
+        does by default; "all" to every pair, as CRF++ does: sometimes more accurate, always larger.
     min_count (int): Features on fewer training tokens are dropped.
-    max_features (int): Weights that features may have: those of a feature with a label, or label pair, that tell
-        most of each other, by mutual information (`training.selection`); 0 for all.
+    max_features (int): Weights that features may have: those whose feature and label, or label pair, have the highest
+        mutual information (`training.selection`); 0 for all.
     boundaries (bool): Learn scores for the first and last label of a sequence.
     transitions (bool): Learn a score for each pair of neighbouring labels; off, label pairs count only through pair
         templates.
-    tag_dictionary_size (int): So many of the most frequent words may only have labels that they had in the training
-        data, in training and in tagging; 0 for none.
+    tag_dictionary_size (int): The number of most frequent words that may only have the labels that they had in the
+        training data, in training and in tagging; 0 for none.
     tag_dictionary_min_count (int): Words on fewer labelled training tokens are left out of the tag dictionary.
     precision (str): "float32" or "float64".
     inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
-        example in every step, which for batch optimizers costs as much as the iteration itself.
-    keep_names (bool): Keep the readable names of all features in the model, which grows by about their size; otherwise
-        those of the largest weights are kept, 15 of each sign for each label.
-    potentials (dict): Blocks that name functions of the registry ``crf_potentials``, each under a name: scores that are
-        added to those of the features.
-    n_threads (int): Threads that training and tagging of many texts use; 0 for as many as there are cores.  Results
-        are the same for the same number.
+        example in every step, which costs as much as the iteration itself with batch optimizers.
+    keep_names (bool): Keep readable feature names in the model; it grows by about the size of the names.
+    potentials (dict): Blocks that name functions of the registry ``crf_potentials``, each under its own name.  Their
+        scores are added to those of the features.
+    n_threads (int): Threads for training and for tagging many texts; 0 for one per core.  The same number of threads
+        gives the same results.
     """
 
     features: Features
@@ -92,15 +91,15 @@ class Method(NamedTuple):
         for name, potential in self.potentials.items():
             if not isinstance(potential, TokenPotential):
                 raise ConfigError(
-                    f"[components.{component}.potentials.{name}] is {potential!r}, which is no potential (it lacks "
-                    "read, size or forward)."
+                    f"[components.{component}.potentials.{name}] is {potential!r}, which is not a potential: it lacks "
+                    "read, size or forward."
                 )
         check_plugins(
             component, loss=self.loss, regularizer=self.regularizer, optimizer=self.optimizer, decoder=self.decoder
         )
 
     def check_transitions(self, component: str) -> None:
-        """RAISES ConfigError: Where a template file says something else of transitions than the settings."""
+        """RAISES ConfigError: If a template file and the settings disagree about transitions."""
         from ..features.template_file import TemplateFile
 
         if isinstance(self.features, TemplateFile):
@@ -116,4 +115,4 @@ METHOD: dict[str, Any] = {
     "scores": False,  # of the component itself
     "n_threads": Method._field_defaults["n_threads"],
 }
-"""The defaults of a config in its order, all but those that each task has its own."""
+"""The defaults of a config, in its order, except those that differ between tasks."""

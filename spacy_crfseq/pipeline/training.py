@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ..errors import DataError
+from ..errors import DataError, NoExamplesError
 from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder
 from ..features.index import HashIndex
@@ -27,7 +28,7 @@ from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import MISSING, Bools, Floats, Offsets, Optimizer, StepReport
-from .build import build_model
+from .build import build_model, carry_over
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
 from .evidence import read_evidence, weight_of
@@ -38,7 +39,7 @@ from .session import Session
 
 
 class Training:
-    """Trains a model; its `Session` holds what is needed between two calls of `update`.
+    """Trains a model; its `Session` holds the state between two calls of `update`.
 
     seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
     keeps (bool): Whether `initialize` keeps the encoded corpus for `begin_anew`.
@@ -49,6 +50,9 @@ class Training:
         self.seed: int | None = None
         self.keeps = False
         self._kept: tuple[Any, ...] = ()
+        # after an initialization without data: the examples seen since, and the number of those in the model
+        self._met: dict[int, Example] | None = None
+        self._n_built = 0
 
     def optimizer(self, seed: int | None = None) -> Optimizer:
         """Return the optimizer of the config; without a seed of its own, it uses `seed`, else ``self.seed``, else 0.
@@ -63,42 +67,78 @@ class Training:
         settings = {} if nlp is None else nlp.config.interpolate().get("training") or {}
         self.seed = settings.get("seed")
         model.method.check_transitions(model.name)
-        encoder = model.new_encoder()
-        if model.method.tag_dictionary_size:
-            encoder.words = HashIndex()
-        model.partials = PartialTable(annotation)
-        found = self._encode(examples, encoder)
-        if not found.tags:
+        examples, made_up = _look_ahead(examples)
+        encoder, found = self._collect(examples)
+        without_data = made_up and not found.tags
+        if without_data:
+            labels = labels or model.labels.tags
+        if not found.tags and not (without_data and (labels or annotation.scheme)):
             what = ", ".join(f"{key} = {value!r}" for key, value in annotation.settings().items())
             raise DataError(
                 f"Component {model.name!r}: the training data hold no gold annotation for it ({what}). "
                 "Check the columns of the corpus reader, or that the documents were annotated; in Python, call "
-                "nlp.initialize(lambda: examples)."
+                "nlp.initialize(lambda: examples), or add_label before nlp.initialize()."
             )
-        self._tell_of_absent_columns(found.absent)
+        self._report_absent_columns(found.absent)
         self._warn_of_score_weights(nlp)
-        streamed = settings.get("max_epochs") == -1
-        if self.keeps:
-            self._kept = encoder, found, labels, streamed
-        self._begin(encoder, found, labels, streamed)
+        tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags))
+        self._kept = encoder, found, tags, settings.get("max_epochs") == -1
+        self.begin_anew()
+        if not self.keeps:
+            self._kept = ()
+        model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
+        self._met, self._n_built = ({} if without_data else None), 0
+        if without_data:
+            model.session.release()
 
     def begin_anew(self) -> None:
-        """Set all weights to zero, as `initialize` did on the same corpus, with the settings of now.
+        """Set all weights to zero, as `initialize` did on the same corpus, with the current settings.
 
-        Only settings may have changed on which neither features nor labels depend.
+        Only settings that affect neither features nor labels may have changed since.
         """
-        self._begin(*self._kept)
+        encoder, found, tags, streamed = deepcopy(self._kept) if self.keeps else self._kept  # training changes them
+        self._model.set_tags(tags)
+        self._start(encoder, found, streamed)
 
-    def _begin(self, encoder: Encoder, found: EncodedCorpus, labels: Sequence[str] | None, streamed: bool) -> None:
-        model, annotation = self._model, self._model.annotation
-        if self.keeps:  # what follows changes them
-            encoder, found = deepcopy((encoder, found))
-        model.set_tags(annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags)))
-        data = self._relabelled(found)
+    def _collect(self, examples: Iterable[Example]) -> tuple[Encoder, EncodedCorpus]:
+        """Return examples as numbers, and the encoder with their features."""
+        encoder = self._model.new_encoder()
+        if self._model.method.tag_dictionary_size:
+            encoder.words = HashIndex()
+        self._model.partials = PartialTable(self._model.annotation)
+        return encoder, self._encode(examples, encoder)
+
+    def _start(self, encoder: Encoder, found: EncodedCorpus, streamed: bool = False) -> LinearChainCRF:
+        """Begin with a model of zero weights for the features found and the tags that were set, and return it."""
+        model, data = self._model, self._relabelled(found)
         crf, data = build_model(model.method, encoder, found, data, model.labels.tags, model.labels.constraints)
-        session = Session(self.optimizer(), data, n_examples=found.n_docs, streamed=streamed)
-        model.start(crf, encoder, session)
-        model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
+        model.start(crf, encoder, Session(self.optimizer(), data, n_examples=found.n_docs, streamed=streamed))
+        return crf
+
+    def _meet(self, examples: Sequence[Example], keys: Sequence[int], met: dict[int, Example]) -> None:
+        """Add features and labels of new examples, after an initialization without any.
+
+        The model is rebuilt, and keeps the weights learnt so far, when there are a quarter more examples or when a
+        batch holds nothing new.  So a corpus is read a few times in all.
+        """
+        model = self._model
+        new = {key: example for key, example in zip(keys, examples, strict=True) if key not in met}
+        if model.annotation.scheme is not None:
+            self._add_labels(list(new.values()))
+        met.update(new)
+        if self._n_built < len(met) and (not new or len(met) > 1.25 * self._n_built):
+            old, self._n_built = model.crf, len(met)
+            crf = self._start(*self._collect(met.values()))
+            carry_over(old, crf)
+            model.set_parameters(crf.theta)
+
+    def _add_labels(self, examples: Sequence[Example]) -> None:
+        model = self._model
+        tags = [tag for example in examples for tag in known_tags(gold_tags(model.annotation, example, model.name))]
+        labels = model.annotation.public_labels([tag for tag in dict.fromkeys(tags) if tag is not None])
+        new = [tag for tag in model.annotation.all_tags(labels) if tag not in model.labels.tags]
+        if new:
+            model.add_tags(new)
 
     @property
     def data(self) -> Dataset:
@@ -129,7 +169,7 @@ class Training:
         )
         theta = np.zeros(layout.size + len(crf.theta) - crf.layout.size, method.precision)
         new = LinearChainCRF(crf.labels, layout, theta, crf.keys, None, crf.templates, crf.added)
-        model.start(new, encoder, Session(method.optimizer, data), model.feature_names)
+        model.start(new, encoder, Session(self.optimizer(), data), model.feature_names)
         model.cfg["temperature"] = 1.0
 
     def _encode(self, examples: Iterable[Example], encoder: Encoder) -> EncodedCorpus:
@@ -139,7 +179,8 @@ class Training:
                 examples, model.annotation, encoder, model.read, model.partials, model.name, model.read_by_functions
             )
         except DataError as error:
-            raise DataError(f"Component {model.name!r}: {error}") from None
+            kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
+            raise kind(f"Component {model.name!r}: {error}") from None
 
     def _relabelled(self, found: EncodedCorpus) -> Dataset:
         numbers = np.append(self._model.labels.numbers(list(found.tags), self._model.partials), np.int32(MISSING))
@@ -147,7 +188,7 @@ class Training:
         gold[:] = np.where(gold < MISSING, gold, numbers[np.maximum(gold, MISSING)])
         return self._model.checked(found.data)
 
-    def _tell_of_absent_columns(self, names: Sequence[str]) -> None:
+    def _report_absent_columns(self, names: Sequence[str]) -> None:
         if names:
             util.logger.info(
                 "[%s] No training example has %s set on input: features of it work only where components named in "
@@ -163,7 +204,7 @@ class Training:
         if not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
             util.logger.warning(
                 "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
-                "set it, or the best model cannot be told from the others.",
+                "set it, so that the best model can be chosen.",
                 self._model.name,
                 key,
             )
@@ -171,16 +212,19 @@ class Training:
     # spaCy's steps
 
     def update(self, examples: Sequence[Example], losses: dict[str, float]) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         model = self._model
         model.trained()
         with model.lock:
-            model.session.add(examples, [self.content_key(example) for example in examples], model.compile, losses)
+            keys = [self.content_key(example) for example in examples]
+            if self._met is not None:
+                self._meet(examples, keys, self._met)
+            model.session.add(examples, keys, model.compile, losses)
 
     def content_key(self, example: Example) -> int:
-        """Return a hash of what training takes from an example: text, token columns, gold labels and weight."""
+        """Return a hash of what training reads of an example: text, token columns, gold labels and weight."""
         model, reference = self._model, example.reference
-        has_functions = bool(model.method.features.token_functions)  # they may look at anything, at this most likely
+        has_functions = bool(model.method.features.token_functions)  # they may read anything, most likely these columns
         read = TOKEN_COLUMNS if has_functions else model.encoder.columns
         evidence = read_evidence(reference, model.name, ("user",))
         return hash((
@@ -193,7 +237,7 @@ class Training:
         ))  # fmt: skip
 
     def finish_update(self) -> None:
-        """Let the optimizer of the config work on what has come in."""
+        """Run the optimizer of the config on the examples added."""
         model = self._model
         crf, _ = model.trained()
         with model.lock:
@@ -206,7 +250,7 @@ class Training:
     # All at once
 
     def objective(self, data: Dataset) -> Objective:
-        """Return the objective of the present run over data."""
+        """Return the objective of the current run on data."""
         model, session = self._model, self._model.session
         crf, _ = model.trained()
         return Objective(
@@ -232,9 +276,9 @@ class Training:
     def training_on(
         self, examples: Iterable[Example] | None = None, dev: Iterable[Example] | None = None
     ) -> Iterator[tuple[Objective, Callable[[Floats], float] | None]]:
-        """Yield the objective over training data, and the score on `dev` as a function of parameters, to train with.
+        """Yield the objective on training data, and the score on `dev` as a function of parameters.
 
-        Whoever trains calls `set_parameters` in the end.  Arguments as `CRFComponent.fit` has them.
+        The caller trains and then calls `set_parameters`.  Arguments as in `CRFComponent.fit`.
         RAISES DataError: If there is nothing to train on.
         """
         model = self._model
@@ -244,6 +288,10 @@ class Training:
             if data is None:
                 if examples is None:
                     raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
+                if self._met is not None:
+                    self._n_built, examples = 0, list(examples)
+                    self._meet(examples, [self.content_key(example) for example in examples], {})
+                    self._met = None
                 data = self._relabelled(self._encode(examples, model.encoder))
             model.encoder.pinned = True
             model.session = Session(self.optimizer(), data, seen_all=model.session.seen_all)
@@ -255,10 +303,10 @@ class Training:
 
     @contextmanager
     def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]]:
-        """Yield a function that turns Docs into numbers, all of which stay valid together until the end.
+        """Yield a function that turns Docs into numbers, which stay valid together until the end of the context.
 
-        It returns the labels that tokens may have [T, L], too, or None where all may have all, as a prediction finds.
-        For training that goes on from the model as it is; whoever trains calls `set_parameters` within.
+        It also returns the labels that tokens may have in a prediction [T, L], or None if all may have all.  This is
+        for further training of the model; the caller trains and calls `set_parameters` within the context.
         """
         model = self._model
         with model.lock:
@@ -301,3 +349,13 @@ class Training:
             return span_f1(np.where(known, found, MISSING), gold, encoded.offsets, table).f1
 
         return evaluate
+
+
+def _look_ahead(examples: Iterable[Example]) -> tuple[Iterable[Example], bool]:
+    """Return the examples, and whether they are those that spaCy makes up for ``nlp.initialize()`` without any."""
+    stream = iter(examples)
+    first = list(islice(stream, 2))
+    made_up = len(first) == 1 and isinstance(first[0], Example)
+    if made_up:
+        made_up = [token.orth_ for token in first[0].reference] == ["x", "y", "z"]
+    return chain(first, stream), made_up

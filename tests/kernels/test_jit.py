@@ -1,17 +1,18 @@
-"""The compile policy: when kernels are compiled again, and what happens where numba cannot store its cache."""
+"""The compile policy: when kernels are compiled again, what is said, and what happens where nothing can be stored."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numba
 import pytest
+from numba.core import caching, event
 
 from spacy_crfseq.kernels import _jit
 
@@ -59,7 +60,31 @@ def double(x: int) -> int:
     return 2 * x
 
 
-def test_without_a_cache_folder_kernels_are_compiled_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+double.__module__ = "spacy_crfseq.kernels.double"
+
+
+def test_a_notice_says_once_that_kernels_are_compiled(caplog: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(_jit.NOTICE, "silent", True)
+    monkeypatch.setattr(_jit, "_folders", {"/opt/numba"})
+    caplog.set_level("WARNING", "spacy_crfseq")
+    notice = _jit.Notice()
+    kernel = numba.njit(double)
+    event.register("numba:compile", notice)
+    try:
+        kernel(1)
+        assert not caplog.messages, "that was quick"
+        monkeypatch.setattr(_jit, "NOTICE_AFTER", 0.0)
+        kernel(1.0)
+        kernel(1j)
+    finally:
+        event.unregister("numba:compile", notice)
+    [message] = caplog.messages
+    assert "NUMBA_CACHE_DIR" in message
+    assert "crfseq warmup" in message
+    assert "/opt/numba" in message
+
+
+def test_without_a_cache_folder_kernels_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_function = numba.njit
 
     def refuse_cache(*function: Any, **options: Any) -> Any:
@@ -72,11 +97,30 @@ def test_without_a_cache_folder_kernels_are_compiled_with_one_warning(monkeypatc
         return fail
 
     monkeypatch.setattr(numba, "njit", refuse_cache)
-    monkeypatch.setattr(_jit, "_warned", False)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        kernels = [_jit.kernel(double), _jit.kernel(double)]
+    kernels = [_jit.kernel(double), _jit.kernel(double)]
     assert [kernel(21) for kernel in kernels] == [42, 42]
-    assert len(caught) == 1
-    assert "NUMBA_CACHE_DIR" in str(caught[0].message)
-    assert caught[0].filename != _jit.__file__
+
+
+def test_processes_that_save_at_once_do_not_mix_up_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    with monkeypatch.context() as patch:  # both have read the index before either writes it
+        patch.setattr(caching.IndexDataCacheFile, "_load_index", lambda _: {})
+        assert [_jit.kernel(double)(x) for x in (21, 0.5)] == [42, 1.0]
+    assert len([*tmp_path.rglob("*.nbc")]) == 2
+    assert [_jit.kernel(double)(x) for x in (0.5, 21)] == [1.0, 42]
+
+
+def test_a_full_disk_keeps_no_kernel_and_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(caching.IndexDataCacheFile, "save", fail)
+    assert _jit.kernel(double)(21) == 42
+    assert not [*tmp_path.rglob("*.nb*")]
+
+
+@pytest.mark.parametrize(("features", "size"), [("", 32), ("+avx2,+avx512f", 64), ("+avx2", 32)])
+def test_vectors_are_those_of_the_processor_that_is_compiled_for(features: str, size: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(numba.config, "CPU_FEATURES", features)
+    assert _jit._vector_bytes() == size

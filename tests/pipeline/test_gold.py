@@ -135,7 +135,7 @@ def test_a_known_tag_must_be_among_the_allowed_ones() -> None:
     with pytest.raises(DataError, match=r"token 1 \('saw'\) is annotated as 'O', but .* noted to be 'U-PER'"):
         tags_of(nlp, doc)
     allow(doc, "crf_ner", {3: ["O"]})
-    with pytest.raises(DataError, match="has 3 tokens, but something is noted of tokens 3-4"):
+    with pytest.raises(DataError, match="has 3 tokens, but there is a note on tokens 3-4"):
         tags_of(nlp, doc)
     doc.set_ents([], default="missing")
     allow(doc, "crf_ner", {0: []})

@@ -69,7 +69,7 @@ def test_labels_may_be_added_and_weights_pruned() -> None:
 
 
 def test_what_cannot_be_a_potential(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"potentials.lengths\] is 3, which is no potential"):
+    with pytest.raises(ConfigError, match=r"potentials.lengths\] is 3, which is not a potential"):
         spacy.blank("xx").add_pipe("crf_ner", config={"potentials": {"lengths": 3}})
     with pytest.raises(ConfigError, match="must return one row a token"):
         trained("crf_ner", "tests.TooFew.v1")

@@ -17,13 +17,13 @@ from ..evidence import DocEvidence, SpanLike, Tags
 
 
 class Prediction(NamedTuple):
-    """Predicted labels [T] of some Docs, in N sequences, with `offsets` [N + 1] and `doc_offsets` [docs + 1].
+    """Predicted labels [T] of Docs, in N sequences, with `offsets` [N + 1] and `doc_offsets` [docs + 1].
 
-    state (Hashes): [T, S] what `Annotation.reads` names, as it was before the prediction.
-    preset (Mapping[int, DocEvidence]): What earlier components have decided about Docs, by their numbers.
-    keep (Bools | None): [spans] which spans are sure enough; None for all.
-    scores (Floats | None): [spans] probabilities to store, of a tagger those of the tokens; None for none.
-    name (str): The component, under whose name scores are stored where a task has no place of its own for them.
+    state (Hashes): [T, S] the columns of `Annotation.reads`, as they were before the prediction.
+    preset (Mapping[int, DocEvidence]): Decisions of earlier components about Docs, by number.
+    keep (Bools | None): [spans] which spans are probable enough; None for all.
+    scores (Floats | None): [spans] probabilities to store, of tokens for a tagger; None to store none.
+    name (str): The component; scores are stored under its name if a task has no other place for them.
     """
 
     labels: Ints
@@ -39,7 +39,7 @@ class Prediction(NamedTuple):
 class Annotation(ABC):
     """A task.
 
-    scheme (str | None): How tags make up spans; None where each token has a label of its own.
+    scheme (str | None): How tags make up spans; None if each token has its own label.
     score_name (str): The score of `nlp.evaluate` that counts, such as "ents_f".
     writes (frozenset[str]): Token attributes that hold the answers.
     reads (tuple[str, ...]): Token attributes that `allowed` and `write` need; read with the text, once.
@@ -60,7 +60,7 @@ class Annotation(ABC):
 
     @abstractmethod
     def gold_tags(self, example: Example, same_words: bool) -> Tags:
-        """Return the gold tag of each predicted token, None where missing, what is known of it where that is less."""
+        """Return the gold tag of each predicted token: None if missing, a `Partial` if known in part."""
 
     @abstractmethod
     def gold_content(self, reference: Doc) -> object:
@@ -76,7 +76,7 @@ class Annotation(ABC):
 
     @abstractmethod
     def is_tag(self, label: str) -> bool:
-        """Whether a label is a tag, and not a type that stands for several."""
+        """Whether a label is a tag, not a type that stands for several tags."""
 
     @abstractmethod
     def found_tags(self, tags: Iterable[str]) -> list[str]:
@@ -84,7 +84,7 @@ class Annotation(ABC):
 
     @abstractmethod
     def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
-        """Return the labels a user sees."""
+        """Return the labels that users see."""
 
     @abstractmethod
     def tags_of_span(self, length: int, label: str) -> list[str]:
@@ -92,7 +92,7 @@ class Annotation(ABC):
 
     @abstractmethod
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
-        """Make the labels known to the vocab."""
+        """Add the labels to the vocab."""
 
     def constraints(self, tags: Sequence[str]) -> Constraints:
         """Return which tags may follow each other."""
@@ -103,13 +103,13 @@ class Annotation(ABC):
         return []
 
     def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
-        """Return [T, L] which tags tokens may have by their `reads` [T, S], None where all may have all."""
+        """Return [T, L] which tags tokens may have given their `reads` [T, S], None if all may have all."""
         return None
 
     def preset(
         self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]
     ) -> dict[int, DocEvidence]:
-        """Return what earlier components have decided about Docs, by their numbers."""
+        """Return the decisions of earlier components about Docs, by number."""
         return {}
 
     def spans_in(self, doc: Doc) -> Iterable[Span]:
@@ -117,17 +117,17 @@ class Annotation(ABC):
         return []
 
     def tag_of(self, token: Token) -> str:
-        """Return the tag that a token has, of tasks whose `scheme` is None."""
+        """Return the tag of a token, for tasks whose `scheme` is None."""
         return ""
 
 
 def keep_string(vocab: Vocab, text: str) -> int:
-    """Return the key of a text that the vocab holds for good, also when a memory zone ends."""
+    """Add a text to the vocab so that it survives memory zones, and return its key."""
     add: Any = vocab.strings.add  # spaCy's stub does not know of zones
     return int(add(text, allow_transient=False))
 
 
 def token_ranges(docs: Sequence[Doc], doc_offsets: Offsets) -> list[tuple[Doc, int, int]]:
-    """Return each Doc that is not empty with the first of its tokens and the one behind its last."""
+    """Return each Doc that is not empty, with the range of its tokens: begin and end."""
     bounds = doc_offsets.tolist()
     return [(doc, begin, end) for doc, begin, end in zip(docs, bounds, bounds[1:], strict=False) if end > begin]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spacy.attrs import ENT_IOB, ENT_TYPE
 from spacy.tokens import Doc, Span
 from spacy.training import Example
+from spacy.vocab import Vocab
 
 from ...errors import DataError
 from ...types import Bools, Hashes, Offsets
@@ -20,7 +21,7 @@ from .spans import Spans, type_hashes
 
 
 class Entities(Spans):
-    """Entities in spaCy's manner: those set before stay, blocked tokens too, and none begins or ends on whitespace."""
+    """Entities as in spaCy: earlier entities and blocked tokens are kept, and none begins or ends on whitespace."""
 
     writes = frozenset({"ENT_IOB", "ENT_TYPE"})
     reads = ("IS_SPACE", "ENT_IOB")
@@ -51,12 +52,21 @@ class Entities(Spans):
                 biluo.append(None)
             elif iob == 2 or not label:
                 biluo.append("O")
-            elif torn and after == 0:  # entities begin before or go on behind missing tokens here; does this one end?
+            elif torn and after == 0:  # it borders on a missing token: it may go on there
                 biluo.append(Partial(tuple(f"{prefix}-{strings[label]}" for prefix in ("BU" if iob == 3 else "IL"))))
             else:
                 prefix = ("B" if after == 1 else "U") if iob == 3 else ("I" if after == 1 else "L")
                 biluo.append(f"{prefix}-{strings[label]}")
         return self._from_biluo(biluo)
+
+    def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
+        negative = [label for label in self.public_labels(tags) if label.startswith("!")]
+        if negative:
+            raise DataError(
+                f"The entity label {negative[0]!r} begins with '!'. To say that a span is no {negative[0][1:]}, put it "
+                "into a group of doc.spans, and name the group in the setting incorrect_spans_key."
+            )
+        super().prepare(vocab, tags)
 
     def _aligned(self, example: Example) -> Tags:
         try:
@@ -69,7 +79,7 @@ class Entities(Spans):
         return reference.to_array([ENT_IOB, ENT_TYPE]).tobytes(), super().gold_content(reference)
 
     def _from_biluo(self, tags: Tags) -> Tags:
-        """Return the tags in the scheme; tags with a missing type, "U-", mean that nothing is known."""
+        """Return the tags in the scheme; tags without a type, such as "U-", mean that nothing is known."""
         known: Tags = [None if isinstance(tag, str) and tag.endswith("-") else tag for tag in tags]
         if self.scheme == "BILUO":
             return known
@@ -88,7 +98,7 @@ class Entities(Spans):
         self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]
     ) -> dict[int, DocEvidence]:
         begins = np.flatnonzero(state[:, 1] == 3)
-        if not len(begins):  # most often, and asked of each Doc
+        if not len(begins):  # the common case
             return {}
         numbers = np.unique(np.searchsorted(doc_offsets, begins, side="right") - 1).tolist()
         return {number: self._preset(docs[number], tags) for number in numbers}
@@ -99,7 +109,7 @@ class Entities(Spans):
             known = set(self.tags_of_span(len(entity), entity.label_)) <= set(tags)
             if known and not crosses_sentences(doc, entity.start, entity.end):
                 found.append(SpanLike(entity.start, entity.end, entity.label_))
-            else:  # around it, spans of the model's own stay outside
+            else:  # predicted spans must not overlap with it
                 outside += range(entity.start, entity.end)
         return DocEvidence(found, {token: ["O"] for token in outside})
 
@@ -127,7 +137,7 @@ class Entities(Spans):
         return doc.ents
 
     def _add_entities(self, doc: Doc, table: NDArray[np.uint64]) -> None:
-        """Add predicted entities to those that are set, which the constraints have kept apart."""
+        """Add predicted entities to those that are set; the constraints keep them apart."""
         taken = doc.to_array([ENT_TYPE]) != 0
         new = []
         for start in np.flatnonzero(table[:, 0] == 3).tolist():

@@ -1,4 +1,4 @@
-"""Common parts of chunks and named entities: non-overlapping spans as tags of a scheme."""
+"""The common part of chunks and named entities: spans that do not overlap, as tags of a scheme."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Spans(Annotation):
         return {"scheme": self.scheme}
 
     def all_tags(self, labels: Iterable[str]) -> list[str]:
-        """Return tags unchanged with "O" first, and types as all their tags."""
+        """Return given tags with "O" first, or all tags of given types."""
         given = list(dict.fromkeys(labels))
         are_tags = "O" in given and find_unreadable(given, self.scheme) is None
         return self.found_tags(given if are_tags else tags_of(given, self.scheme))
@@ -55,7 +55,7 @@ class Spans(Annotation):
         return find_unreadable([label], self.scheme) is None
 
     def found_tags(self, tags: Iterable[str]) -> list[str]:
-        """Return the tags with "O" first, even if the data do not have it."""
+        """Return the tags with "O" first, even if the data did not have it."""
         return ["O", *(tag for tag in tags if tag != "O")]
 
     def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ class Spans(Annotation):
             keep_string(vocab, label)
 
     def found(self, prediction: Prediction, tags: Sequence[str]) -> tuple[SpanArrays, list[str], Floats | None]:
-        """Return the predicted spans above the threshold, the names of their types, and scores to store."""
+        """Return the predicted spans that are probable enough, the names of all types, and scores to store."""
         table = tag_table(tuple(tags), self.scheme)
         spans, scores = spans_of(prediction.labels, prediction.offsets, table), prediction.scores
         if prediction.keep is not None:
@@ -78,7 +78,7 @@ class Spans(Annotation):
         return spans, list(table.types), scores
 
     def store(self, prediction: Prediction, docs: Sequence[Doc], tags: Sequence[str], key: str) -> None:
-        """Write the spans to ``doc.spans[key]``, with scores if they are stored."""
+        """Write the spans to ``doc.spans[key]``, with their scores if these are to be stored."""
         spans, types, scores = self.found(prediction, tags)
         bounds, starts, ends = by_doc(spans, prediction.doc_offsets)
         labels = type_hashes(types, docs)[spans.type].tolist()
@@ -90,14 +90,14 @@ class Spans(Annotation):
 
 
 def by_doc(spans: SpanArrays, doc_offsets: Offsets) -> tuple[list[int], list[int], list[int]]:
-    """Return the bounds of the spans of each Doc, and starts and ends relative to their Docs."""
+    """Return the bounds of each Doc's spans [docs + 1], and starts and ends counted in their Docs."""
     bounds = np.searchsorted(spans.start, doc_offsets).tolist()
     home = np.repeat(doc_offsets[:-1], np.diff(bounds))
     return bounds, (spans.start - home).tolist(), (spans.end - home).tolist()
 
 
 def group_content(doc: Doc, key: str | None) -> object:
-    """Return something hashable that is equal for Docs with equal spans in a group, None without it."""
+    """Return something hashable that is equal for Docs with equal spans in a group, None if there is no such group."""
     if key is None or key not in doc.spans:
         return None
     return tuple((span.start, span.end, span.label) for span in doc.spans[key])
@@ -110,11 +110,11 @@ def tag_table(tags: tuple[str, ...], scheme: str) -> TagTable:
 
 
 def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:
-    """Return the first string that is not a tag of the scheme, or None."""
+    """Return the first string that is not a tag of the scheme, None if all are."""
     prefixes = {"IOB2": "BI", "BILUO": "BILU"}[scheme]
     return next((tag for tag in tags if tag != "O" and not (tag[:1] in prefixes and tag[1:2] == "-")), None)
 
 
 def type_hashes(types: Sequence[str], docs: Sequence[Doc]) -> Hashes:
-    """Return the hashes of the types, after adding them to the vocab of `docs`."""
+    """Add the types to the vocab of `docs` and return their hashes."""
     return np.array([keep_string(docs[0].vocab, name) for name in types] if docs else [], np.uint64)

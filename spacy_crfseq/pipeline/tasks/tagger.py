@@ -1,4 +1,4 @@
-"""One value of a token attribute a token, for `crf_tagger`."""
+"""One value of a token attribute per token, for `crf_tagger`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spacy.vocab import Vocab
 
 from ...errors import ConfigError, DataError, suggest
 from ..confidence import store_token_scores
-from ..evidence import Tags
+from ..evidence import Partial, Tags
 from .base import Annotation, Prediction, keep_string, token_ranges
 
 ATTRIBUTES = ("tag", "pos", "morph")
@@ -43,7 +43,7 @@ class TokenTags(Annotation):
         reference = example.reference
         values = reference.to_array([self._id]).tolist() if same_words else example.get_aligned(self.attr.upper())
         text_of = (_POS_NAMES if self.attr == "pos" else reference.vocab.strings).__getitem__
-        texts = {value: text_of(value) if value else None for value in set(values)}
+        texts = {value: _known(text_of(value)) if value else None for value in set(values)}
         return [texts[value] for value in values]
 
     def gold_content(self, reference: Doc) -> object:
@@ -71,7 +71,7 @@ class TokenTags(Annotation):
         if self.attr == "pos":
             unknown = [tag for tag in tags if tag not in POS_IDS]
             if unknown:
-                raise DataError(f"crf_tagger: {unknown[0]!r} is no universal part of speech; use attr = 'tag' for it.")
+                raise DataError(f"crf_tagger: {unknown[0]!r} is not a universal part of speech: use attr = 'tag'.")
             return np.array([POS_IDS[tag] for tag in tags], np.uint64)
         add = vocab.morphology.add if self.attr == "morph" else partial(keep_string, vocab)
         return np.array([add(tag) for tag in tags], np.uint64)
@@ -95,3 +95,8 @@ class TokenTags(Annotation):
 
     def tag_of(self, token: Token) -> str:
         return str(getattr(token, "morph" if self.attr == "morph" else f"{self.attr}_"))
+
+
+def _known(tag: str) -> str | Partial:
+    """Return what a gold tag says: "!NN" is any tag but NN, as for spaCy's tagger."""
+    return Partial(barred=(tag[1:],)) if tag[:1] == "!" and len(tag) > 1 else tag

@@ -1,0 +1,5 @@
+"""spaCy's tests of pipelines on disk and in bytes."""
+
+from tests.spacy_suite.suite import load
+
+load("serialize.test_serialize_language", globals())
