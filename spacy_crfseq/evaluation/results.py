@@ -21,7 +21,7 @@ EFFECTS = (
 
 
 class Result(NamedTuple):
-    """What came of one combination.
+    """The result of one combination.
 
     key, settings: A hash of everything that the result depends on; the combination, as the grid has it.
     error: Why there is no score.
@@ -48,7 +48,7 @@ class Result(NamedTuple):
 class Journal:
     """The results of a sweep in a file, one JSON object a line, written one by one.
 
-    A line that a crash has cut short is dropped.
+    A line that a crash cut short is dropped.
     """
 
     def __init__(self, file: Path) -> None:
@@ -73,7 +73,7 @@ class Journal:
         return results
 
     def add(self, result: Result) -> None:
-        """Write a result down, so that nothing but the loss of the disk can take it."""
+        """Append a result and flush it to disk."""
         with self._file.open("a", encoding="utf8") as file:
             file.write(json.dumps(result._asdict(), allow_nan=False) + "\n")
             file.flush()

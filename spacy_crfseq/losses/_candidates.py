@@ -61,7 +61,7 @@ def over_partly_known(scores: Scores, batch: Batch, numbers: Offsets, grad: Scor
     views, weights = _make_views(batch, numbers), batch.weights[numbers]
     n_groups = len(views.factor)
     known = weights[views.owner] * views.factor
-    if phi is None and len(views.group) == n_groups:  # the derivatives are known beforehand
+    if phi is None and len(views.group) == n_groups:  # the derivatives are known in advance
         log_sums = _expectations(scores, views, known, grad)
         return float(weights @ _losses(views, log_sums, len(weights)))
     log_sums = _expectations(scores, views, np.ones(len(views.group)), None)

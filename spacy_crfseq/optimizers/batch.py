@@ -1,4 +1,4 @@
-"""What the methods have in common that work on all data in every iteration: settings, states, stopping, long vectors.
+"""Code that batch methods share: settings, states, stopping rules, long vectors.
 
 Arrays are as long as there are parameters, so they are used again, and threads share the passes over them.
 """

@@ -1,8 +1,8 @@
 """What training inside spaCy needs between two calls of `update`.
 
-spaCy hands over a batch at a time.  An online optimizer works on what came since the last step.  A batch optimizer
+spaCy passes one batch at a time.  An online optimizer works on what came since the last step.  A batch optimizer
 needs the whole epoch: examples are collected until as many as `initialize` saw are there, or a batch brings nothing
-new; a new example begins a new collection.  Examples are told apart by their content, so that each is compiled once.
+new; a new example begins a new collection.  Examples are identified by their content, so each is compiled once.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def fit(
     """Train from `theta` until the optimizer converges, patience runs out, or Ctrl-C.
 
     evaluate (Callable): Maps parameters to a development score.
-    patience (int | None): Evaluations without improvement before stopping; 0 waits for ever, None stands for
+    patience (int | None): Evaluations without improvement before stopping; 0 never stops, None means
         `ONLINE_PATIENCE` with an online optimizer and 0 with another.
     After an interrupt the best parameters so far are returned.
     """
