@@ -248,7 +248,7 @@ DENSE_FROM = 0.8
 
 
 def _keep_dense(rows: Rows, kept: Bools) -> None:
-    """Mark whole rows in kept [size] where the block had better stay dense."""
+    """Mark whole rows in kept [size] where a dense block takes less memory."""
     if isinstance(rows, DenseRows):
         table = kept.reshape(rows.n_rows, rows.width)
         used = table.any(1)

@@ -11,17 +11,17 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing import connection, get_all_start_methods, get_context
+from multiprocessing import get_all_start_methods, get_context
 from typing import Any, NamedTuple, TypeAlias
 
 Watch: TypeAlias = Callable[[Any], None]
 """Takes in what a task reports while it works."""
 Work: TypeAlias = Callable[[Watch], Any]
-"""Does a task and returns what came of it."""
+"""Does a task and returns its result."""
 
 
 class Task(NamedTuple):
-    """A task, and who takes in what it reports and what came of it: an exception if it failed, None if interrupted."""
+    """A task and the functions that take its reports and its result: an exception if it fails, None if interrupted."""
 
     work: Work
     watch: Watch
@@ -29,7 +29,7 @@ class Task(NamedTuple):
 
 
 def at_once(wanted: int, cores: int) -> int:
-    """Return how many of `wanted` tasks run at once; 0 stands for two where there are two cores."""
+    """Return how many of `wanted` tasks run at once; 0 means two if there are two cores."""
     can_fork = "fork" in get_all_start_methods() and sys.platform != "darwin"  # system libraries there cannot
     return (wanted or min(2, cores)) if can_fork else 1
 
@@ -70,7 +70,7 @@ def run_tasks(tasks: Iterator[Task], n: int) -> None:
 
 @dataclass
 class _Waiting:
-    """A task that has begun; found: what came of it, empty before."""
+    """A task that has begun; found: its result, empty before."""
 
     task: Task
     receiver: Any
@@ -114,7 +114,9 @@ def _result(work: Work, watch: Watch) -> Any:
 
 
 def _receive(at_work: dict[Any, tuple[Task, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Wait for what the processes send; hand on what they report and yield what came of those that end."""
+    """Wait for messages of the processes; pass on their reports and yield the results of those that end."""
+    from multiprocessing import connection
+
     ready: list[Any] = connection.wait(list(at_work)) if at_work else []
     for receiver in ready:
         task, process = at_work[receiver]

@@ -1,6 +1,6 @@
 """``crfseq find-regularization``: train ever larger models along a path of L1 strengths, and keep the one to use.
 
-The config is the one that ``crfseq fit`` takes.  Its regularizer gives way to an elastic net whose rho1 goes down.
+The config is the one that ``crfseq fit`` takes.  An elastic net replaces its regularizer; its rho1 decreases.
 """
 
 from __future__ import annotations
@@ -60,21 +60,19 @@ def find_regularization_cli(
     rho2: Annotated[
         float | None, typer.Option(help="Strength of the squared norm, the same for all [that of the config]")
     ] = None,
-    within: Annotated[
-        float, typer.Option(help="Choose the smallest model that is no more points than this below the best")
-    ] = 0.0,
+    within: Annotated[float, typer.Option(help="Choose the smallest model within this many points of the best")] = 0.0,
     force: options.Force = False,
     code: options.Code = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Find a small model: train along a path of L1 strengths and choose by the dev score.
 
-    The penalty is rho1 ||w||_1 + rho2/2 ||w||^2. A large rho1 leaves most weights zero; it falls step by step, and each
-    model starts from the one before, until two models in a row gain less than 0.1 points on the dev corpus. One row a
-    model shows its rho1, its minimum of the objective, its weights other than zero (unigrams: of attributes and
-    labels; label pairs: of transitions and pair templates), the score on the dev corpus and the seconds so far; *
-    marks the model that would be chosen by then. Takes the config and overrides of 'crfseq fit'. Ctrl-C stops and
-    saves the choice so far. The table is written to path.jsonl, a picture of score and size to path.html.
+    The penalty is rho1 ||w||_1 + rho2/2 ||w||^2. A large rho1 leaves most weights zero. It decreases step by step, and
+    each model starts from the previous one, until two models in a row gain less than 0.1 points on the dev corpus.
+    Each row shows rho1, the minimum of the objective, the number of nonzero weights (unigrams: attributes with labels;
+    label pairs: transitions and pair templates), the dev score and the seconds so far; * marks the current choice.
+    Takes the config and overrides of 'crfseq fit'. Ctrl-C stops and saves the current choice. The table is saved as
+    path.jsonl, a chart of score and size as path.html.
 
     \b
     Example: the smallest entity recognizer within half a point of the best
@@ -225,7 +223,7 @@ def _choose_method(setup: Setup, name: str, rho2: float | None) -> float:
         rho2 = strengths.l2 if strengths is not None else 0.0
     pipe.method = pipe.method._replace(regularizer=ElasticNet(1.0, rho2))
     if optimizer.online or not optimizer.penalties & {"elastic", "prox"}:
-        printer().info(f"{type(optimizer).__name__} cannot follow a path: OWLQN takes its place")
+        printer().info(f"{type(optimizer).__name__} cannot follow a path: using OWLQN instead")
         pipe.method = pipe.method._replace(optimizer=OWLQN(**NEAR))
         setup.nlp.get_pipe_config(name)["optimizer"] = {"@crf_optimizers": "spacy_crfseq.OWLQN.v1", **NEAR}
     pipe.method.check(name)

@@ -52,12 +52,12 @@ def fine_tune_cli(
 ) -> None:
     """Train a component further on several corpora, each with its own loss.
 
-    Corpora without a loss teach their gold labels. For the others a cost of the registry crf_costs says
-    what predicted labels cost: of the k best labellings the one that costs least becomes the answer to learn. The
-    config has a block [fine_tune] with component, k, rate, rounds, turns, seed, patience and schedule, a block
-    [fine_tune.sets.NAME.corpus] with a reader and perhaps [fine_tune.sets.NAME.loss] for each corpus, and
-    [fine_tune.dev.corpus]. Each round shows what an example of each corpus costs before its step, in the mean;
-    without a loss, how many of its tokens are wrong. Ctrl-C stops and saves the best so far.
+    A corpus without a loss is learned from its gold labels. For the others, a function of the registry crf_costs
+    assigns a cost to predicted labels: of the k best labellings, the cheapest one is taken as gold. The config has a
+    block [fine_tune] with component, k, rate, rounds, turns, seed, patience and schedule, a block
+    [fine_tune.sets.NAME.corpus] with a reader and an optional [fine_tune.sets.NAME.loss] for each corpus, and
+    [fine_tune.dev.corpus]. Each round shows the mean cost of an example of each corpus before its update; without a
+    loss, the number of wrong tokens. Ctrl-C stops and saves the best model so far.
 
     \b
     Example: a tagger learns from questions of which only the main verb is known

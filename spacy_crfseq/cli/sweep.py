@@ -1,4 +1,4 @@
-"""``crfseq sweep``: train one component with every combination of some settings, and tell which is best.
+"""``crfseq sweep``: train one component with every combination of some settings and rank the results.
 
 The corpus is read and encoded once for all combinations that differ only in how the component learns and decodes.
 """
@@ -74,9 +74,11 @@ def sweep_cli(
     patience: options.Patience = None,
     force: options.Force = False,
     sample: Annotated[
-        int | None, typer.Option("--sample", min=1, help="Train so many combinations, chosen at random [all]")
+        int | None, typer.Option("--sample", min=1, help="Train this many combinations, chosen at random [all]")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of --sample: more combinations include the fewer")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed of --sample; a larger sample includes the smaller ones")
+    ] = 0,
     jobs: Annotated[
         int, typer.Option("--jobs", min=0, help="Combinations to train at once [0: two where there are two cores]")
     ] = 0,
@@ -94,10 +96,10 @@ def sweep_cli(
       loss = ["SequentialLog", "PointwiseLog"]
       regularizer.rho = [0.1, 1, 10]
 
-    Settings are those of the component, or begin with a section, such as training.seed; functions go by their short
-    names, or as a block: {"@crf_optimizers": "LBFGS", "history": 10}. Combinations that cannot work are listed before
-    the first is trained. Each result is written down at once: start the same command again after Ctrl-C or a crash,
-    and it goes on where it was; combinations that failed are tried again.
+    A setting is one of the component, or starts with a section, such as training.seed. Name a function by its short
+    name or as a block: {"@crf_optimizers": "LBFGS", "history": 10}. Combinations that cannot work are listed before
+    training starts. Results are saved as they come: after Ctrl-C or a crash, run the same command again to continue;
+    failed combinations are retried. A last table shows how much of the variance of the dev score each setting explains.
 
     \b
     Example:
@@ -202,7 +204,7 @@ def _carry_out(plan: Plan, output: Path, jobs: int) -> SweepOutcome:
     found = {key: result for key, result in journal.read().items() if key in keys and result.score is not None}
     best = max(found.values(), key=lambda result: result.score or 0.0, default=None)
     if best is not None and _key_of(output / BEST) != best.key:
-        printer().info(f"{output / BEST} is not the best model that {RESULTS} tells of: it is trained again")
+        printer().info(f"{output / BEST} is not the best model that {RESULTS} lists: training that one again")
         del found[best.key]
     _announce(plan, found)
     worker = Worker(plan, found, journal, output, jobs)
@@ -404,7 +406,7 @@ class Worker:
                     self.failed(run, error)
 
     def begin(self, run: Run) -> None:
-        """Note that a run begins."""
+        """Announce a run."""
         self._number += 1
         values = cut(" ".join(map(show, run.combination.settings.values())), LONGEST)
         self._titles[run.key] = f"{self._number} of {self._total}: {values}"
@@ -418,12 +420,12 @@ class Worker:
             self._curve.show(f"{self._titles[run.key]}, iteration {progress.iteration}")
 
     def failed(self, run: Run, error: Exception) -> None:
-        """Write down that a run has failed."""
+        """Record that a run failed."""
         text = str(error) if isinstance(error, CrfError) else f"{type(error).__name__}: {error}"
         self._note(run, Result(run.key, run.combination.settings, error=text))
 
     def outcome(self, run: Run, result: FitResult, setup: Setup) -> Result:
-        """Return what came of a run, its model in a folder if it may be the best; the pipeline has its parameters.
+        """Return the result of a run whose parameters the pipeline has; store the model if it may be the best.
 
         RAISES DataError: If there is no score.
         """
@@ -451,7 +453,7 @@ class Worker:
         return result.score is not None and result.score > max(others, default=-math.inf)
 
     def done(self, run: Run, found: Result | Exception | None) -> None:
-        """Write down what came of a run, and move its model if that is the best.
+        """Record the result of a run, and keep its model if it is the best.
 
         RAISES KeyboardInterrupt: If it was interrupted.
         """
@@ -461,7 +463,7 @@ class Worker:
             self.failed(run, found)
             return
         model = self._output / RUNS / run.key
-        if self._is_best(found):  # before the result, so that no result tells of a model that is not there
+        if self._is_best(found):  # before the result, so that no result refers to a model that does not exist
             replace_folder(self._output / BEST, partial(_move, model))
         else:
             shutil.rmtree(model, ignore_errors=True)
@@ -521,7 +523,7 @@ class GroupWalk(Walk):
     def _train_run(
         self, run: Run, pipe: CRFComponent, objective: Objective, start: Floats, evaluate: Any, watch: Any
     ) -> Result | None:
-        """Train the component and return what came of it, None if interrupted."""
+        """Train the component and return the result, None if interrupted."""
         from ..training.fit import fit
 
         every, patience = self._worker.plan.stopping
@@ -554,7 +556,7 @@ def _tell(outcome: SweepOutcome) -> None:
         msg.table(rows, header=header, divider=True, aligns=["r", "r", *"l" * (len(header) - 7), *"rrrrr"])
         _tell_effects(outcome.results)
     if outcome.interrupted:
-        msg.warn("Interrupted: start the same command again to go on")
+        msg.warn("Interrupted: run the same command again to continue")
     if outcome.best is None:
         msg.warn("No combination has a score yet, no model is saved")
         return

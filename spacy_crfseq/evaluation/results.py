@@ -48,7 +48,7 @@ class Result(NamedTuple):
 class Journal:
     """The results of a sweep in a file, one JSON object per line, written incrementally.
 
-    A line that was truncated by a crash is dropped.
+    A line that a crash cut short is dropped.
     """
 
     def __init__(self, file: Path) -> None:

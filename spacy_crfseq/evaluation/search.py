@@ -1,4 +1,4 @@
-"""The grid of a sweep: what its file says, and the combinations of settings that come of it.
+"""The grid of a sweep: its file, and the combinations of settings that it describes.
 
 A setting is written as in the overrides of ``fit``; one that is in no section of the config is one of the component.
 A block such as a loss may be named by its function, a short name being that of this package's function.
@@ -29,7 +29,7 @@ _EXAMPLE = "Write, for example, regularizer.rho = [0.1, 1, 10] under [sweep.grid
 
 
 class GridFile(NamedTuple):
-    """What the file of a sweep says: a training config, the component to train, and the values of each setting.
+    """The file of a sweep: a training config, the component to train, and the values of each setting.
 
     config (Config): Its variables are not filled in.
     component: None for the only one.
@@ -81,7 +81,7 @@ def read_grid(file: Path, overrides: dict[str, Any], load: Callable[[Path, dict[
     source, component, grid = sweep.pop("config", None), sweep.pop("component", None), sweep.pop("grid", None)
     for key in sweep:
         hint = suggest(key, ("config", "component", "grid"))
-        raise ConfigError(f"{file}: [sweep] has no setting {key!r}. {hint} What to vary stands under [sweep.grid].")
+        raise ConfigError(f"{file}: [sweep] has no setting {key!r}. {hint} List what to vary under [sweep.grid].")
     if not isinstance(grid, dict) or not grid:
         raise ConfigError(f"{file}: there is no setting under [sweep.grid]. {_EXAMPLE}")
     for key, values in grid.items():

@@ -74,7 +74,7 @@ class Work:
         return coordinate.loss(self.chains, self.lattices)
 
     def subgradient_norm(self, theta: NDArray[np.float64], strengths: Strengths) -> float:
-        """Return the norm of the objective's smallest subgradient at theta [D], which must match the scores."""
+        """Return the norm of the objective's smallest subgradient at theta [D], to which the scores belong."""
         gradient, curvature = np.zeros_like(theta), np.zeros_like(theta)
         for rows in (self.state, self.pair):
             coordinate.differentiate(self.chains, self.lattices, rows, theta, gradient, curvature)

@@ -1,4 +1,4 @@
-"""Shared parts of methods that use all data in every iteration: settings, states, stopping rules, long vectors.
+"""Code that batch methods share: settings, states, stopping rules, long vectors.
 
 Arrays have the length of the parameters, so they are reused, and threads share the passes over them.
 """

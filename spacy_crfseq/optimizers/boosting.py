@@ -116,7 +116,7 @@ class Boosting:
         theta[:] = state.theta
 
     def iterate(self, objective: IndexedObjective, state: BoostingState) -> StepReport:
-        """Run `rounds` rounds, or fewer if no step is worthwhile."""
+        """Run `rounds` rounds, fewer if no step helps."""
         from ._boosting_memory import Memory
 
         memory, state.memory = state.memory, None

@@ -1,4 +1,4 @@
-"""What online methods share: a run's state, when it stops, and the pass of those that learn from mistakes."""
+"""Code that online methods share: the state of a run, its stopping rule, and the pass of mistake-driven methods."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class OnlineMethod(ABC):
 
     @abstractmethod
     def _settled(self, values: list[float]) -> str:
-        """Return why no further epoch is worth while, given the objective after each; nothing if one is."""
+        """Return why no further epoch would help, given the objective after each; empty if one would."""
 
 
 class GradientSteps(OnlineMethod):

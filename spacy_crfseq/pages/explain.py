@@ -153,7 +153,7 @@ def unknown_words(one: TokenExplanation) -> str:
     if not one.unknown:
         return ""
     more = f" and {len(one.unknown) - MOST_UNKNOWN} more" if len(one.unknown) > MOST_UNKNOWN else ""
-    return f"not known to the model: {', '.join(one.unknown[:MOST_UNKNOWN])}{more}"
+    return f"features without weight: {', '.join(one.unknown[:MOST_UNKNOWN])}{more}"
 
 
 def name_of(part: Contribution, one: TokenExplanation, words: Sequence[str]) -> str:

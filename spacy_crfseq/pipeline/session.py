@@ -1,8 +1,8 @@
 """The state of training inside spaCy between two calls of `update`.
 
-spaCy passes one batch at a time.  An online optimizer works on the examples since the last step.  A batch optimizer
-needs the whole epoch: examples are collected until there are as many as `initialize` saw, or until a batch holds
-nothing new; a new example starts a new collection.  Examples are identified by their content and compiled once.
+spaCy passes one batch at a time.  An online optimizer works on what came since the last step.  A batch optimizer
+needs the whole epoch: examples are collected until as many as `initialize` saw are there, or a batch brings nothing
+new; a new example begins a new collection.  Examples are identified by their content, so each is compiled once.
 """
 
 from __future__ import annotations

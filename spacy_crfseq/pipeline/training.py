@@ -204,7 +204,7 @@ class Training:
         if not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
             util.logger.warning(
                 "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
-                "set it, so that the best model can be chosen.",
+                "set it, or the best model cannot be selected.",
                 self._model.name,
                 key,
             )

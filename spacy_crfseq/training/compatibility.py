@@ -107,7 +107,7 @@ def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None
         return
     part = f"the optimizer {part_name(optimizer)}" if computes else f"the loss {part_name(loss)}"
     raise ConfigError(
-        f"[components.{component}]: the training data tell of some tokens which labels they may have, or of spans that "
+        f"[components.{component}]: the training data list the labels that some tokens may have, or spans that "
         f"are not there (pipe.clamp, incorrect_spans_key), but {part} learns only from labels that are known or "
         "missing. A pair that learns from them: spacy_crfseq.SequentialLog.v1 with spacy_crfseq.AdaGrad.v1."
     )

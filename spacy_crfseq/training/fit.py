@@ -66,8 +66,8 @@ def fit(
     """Train from `theta` until the optimizer converges, patience runs out, or Ctrl-C.
 
     evaluate (Callable): Maps parameters to a development score.
-    patience (int | None): Evaluations without improvement before stopping; 0: no limit; None: `ONLINE_PATIENCE` for an
-        online optimizer, else 0.
+    patience (int | None): Evaluations without improvement before stopping; 0 never stops, None means
+        `ONLINE_PATIENCE` with an online optimizer and 0 with another.
     After an interrupt the best parameters so far are returned.
     """
     if patience is None:

@@ -70,7 +70,7 @@ def test_the_stored_config_tells_how_the_model_was_trained(
     folder, result = followed
     chosen = next(step for step in table_of(folder) if step["chosen"])
     block = spacy.load(folder / "model-best").config["components"]["crf_ner"]
-    assert "AdaGrad cannot follow a path: OWLQN takes its place" in result.stdout
+    assert "AdaGrad cannot follow a path: using OWLQN instead" in result.stdout
     assert block["optimizer"]["@crf_optimizers"] == "spacy_crfseq.OWLQN.v1"
     assert block["regularizer"] == {
         "@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": pytest.approx(chosen["rho1"]), "rho2": 0.1

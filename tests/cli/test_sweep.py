@@ -156,7 +156,7 @@ def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any
     arguments = ("--output", out, "--paths.train", elsewhere, "--paths.dev", corpus.dev)
     result = worked(
         run("sweep", folder / "s.cfg", *arguments),
-        "is not the best model that sweep.jsonl tells of: it is trained again",
+        "is not the best model that sweep.jsonl lists: training that one again",
         "1 to train, 7 done before",
     )
     assert (out / "model-best").is_dir()
@@ -317,7 +317,7 @@ def test_stopped_by_a_signal_it_goes_on(
     out = tmp_path / "out"
     if kind == signal.SIGINT:
         assert process.returncode == 130, stderr
-        assert "Interrupted: start the same command again to go on" in stdout
+        assert "Interrupted: run the same command again to continue" in stdout
         assert (out / "sweep.html").is_file()
     else:
         with (out / "sweep.jsonl").open("a") as file:
