@@ -1,4 +1,4 @@
-"""``crfseq compare``: two pipelines on the same texts, and whether their difference is more than chance.
+"""``crfseq compare``: two pipelines on the same texts, and whether their difference is significant.
 
 Intervals and p values are those of the paired bootstrap (Koehn 2004), in the form of Berg-Kirkpatrick, Burkett & Klein
 (2012); `evaluation/bootstrap.py` has the formula.
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from ..schemes import Span
 
 TOKENISED = 200
-"""Texts that both tokenisers are tried on."""
+"""Number of texts on which the tokenizers are compared."""
 MOST_WORDS = 40
-"""Words of a text that a terminal shows."""
+"""Number of words of a text shown in a terminal."""
 
 
 @crfseq_cli.command("compare")
@@ -57,10 +57,10 @@ def compare_cli(
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
-    """Compare two pipelines on the same texts: scores side by side, what got better and what worse.
+    """Compare two pipelines on the same texts: scores side by side, and texts that got better or worse.
 
-    The difference is B less A. Its interval is the middle 95 % of samples of the texts; p says how often chance
-    alone makes a difference as large (paired bootstrap; of single labels not corrected for their number).
+    The difference is B minus A. Its interval is the middle 95 % of samples of the texts; p is the probability of a
+    difference at least as large by chance (paired bootstrap, not corrected for the number of labels).
 
     \b
     Example:
@@ -91,7 +91,7 @@ def compare_cli(
 
 
 class Compared(NamedTuple):
-    """What `compare` found, reasons not to trust it, and how the texts look."""
+    """The results of `compare`, doubts about them, and how to show the texts."""
 
     components: list[Comparison]
     doubts: list[str]
@@ -143,7 +143,7 @@ def compare(
 def _judge_both(
     pipelines: Sequence[Language], pipes: Sequence[dict[str, CRFComponent]], file: Path, kind: str, given: Any
 ) -> tuple[list[dict[str, Judged]], list[Doc]]:
-    """Return the predictions of components that the file has gold annotation for, and its texts."""
+    """Return the predictions of components for which the file has gold annotation, and its texts."""
     judged: list[dict[str, Judged]] = []
     docs: list[Doc] = []
     with tqdm(total=2 * len(pipes[0]), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
@@ -155,7 +155,7 @@ def _judge_both(
 
         for nlp, of in zip(pipelines, pipes, strict=True):
             with warnings.catch_warnings():
-                if judged:  # what there is to be said of the file has been said
+                if judged:  # the warnings about the file have been shown
                     warnings.simplefilter("ignore")
                 gold = read_gold(nlp, file, kind, given)
             docs = docs or [example.reference for example in gold.examples]
@@ -168,8 +168,8 @@ def _different_tokens(pipelines: Sequence[Language], docs: Sequence[Doc]) -> lis
     one, other = ([[token.text for token in nlp.make_doc(text)] for text in texts] for nlp in pipelines)
     differ = sum(a != b for a, b in zip(one, other, strict=True))
     doubt = (
-        f"the pipelines tokenise {differ} of the first {len(texts)} texts differently. Here both get the tokens of the "
-        "file; on raw text they differ by more than what is shown."
+        f"the pipelines tokenize {differ} of the first {len(texts)} texts differently. Here both get the tokens of the "
+        "file; on raw text they differ more."
     )
     return [doubt] if differ else []
 
@@ -203,7 +203,7 @@ def _print(one: Comparison, n_shown: int) -> None:
 
 
 def _change_lines(change: Change) -> list[str]:
-    """Return a text, around what changed, and below it who says what about the spans that they do not agree on."""
+    """Return the part of a text around a change, and below it what gold, A and B have there."""
     words = change.tokens.words
     begin = max(0, min(span.start for span in change.odd) - 5)
     end = begin + MOST_WORDS

@@ -1,4 +1,4 @@
-"""``crfseq explain``: which weights make each label, in the terminal, as JSON, or on a page."""
+"""``crfseq explain``: which weights lead to each label, in the terminal, as JSON, or on a page."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ..pages.explain import Explained, ExplainedText, TokenExplanation
 
 SHOWN, ON_PAGE = 5, 8
-"""Contributions to a label in the terminal and on a page."""
+"""Number of contributions to a label in the terminal and on a page."""
 BAR = 8
-"""Signs that the longest bar has."""
+"""Characters of the longest bar."""
 OUTSIDE = "O"
 """In a terminal, tokens with this label whose probability is high are only named."""
 
@@ -46,7 +46,8 @@ def explain_cli(
         typer.Option("--token", "-t", help="Token to explain: a word, or a number from 0 on; may be repeated [all]"),
     ] = None,
     label: Annotated[
-        str | None, typer.Option("--label", "-l", help="Why not this label? [compare with the second most probable]")
+        str | None,
+        typer.Option("--label", "-l", help="Label to compare with: why not this one? [the second most probable]"),
     ] = None,
     number: Annotated[int | None, options.number(f"Contributions to each label [{SHOWN}; in JSON all]")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Texts of a file to explain, from the first on")] = 10,
@@ -141,7 +142,7 @@ def _to_json(one: ExplainedText, number: int | None) -> dict[str, Any]:
 
 
 def _lines(found: ExplainedText, number: int, *, several: bool, brief: bool) -> list[str]:
-    """Return the lines about a text, no wider than the terminal; brief: Only name what is surely outside of spans."""
+    """Return the lines about a text, no wider than the terminal; brief: Only name tokens surely outside of spans."""
     from ..pages.explain import name_of
 
     explanation, pretty = found.explanation, sys.stdout.isatty()

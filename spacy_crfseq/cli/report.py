@@ -1,4 +1,4 @@
-"""``crfseq report``: one page on what a trained component gets right, what it gets wrong, and why."""
+"""``crfseq report``: a page on what a trained component gets right and wrong, and why."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from ..pipeline.doc_posterior import DocPosterior
 
 LOG = "log.jsonl"
-"""The log of `fit`, which lies beside the models."""
+"""The log of `fit`, in the folder of the models."""
 WEIGHTS = 8
-"""Weights of each sign that are shown of a label."""
+"""Number of weights of each sign shown for each label."""
 
 
 @crfseq_cli.command("report")
@@ -88,7 +88,7 @@ def report_cli(
 
 
 class Sources(NamedTuple):
-    """Files of a report: what to judge by, and of the training its log (None for that beside the model) and corpus."""
+    """Files of a report: the annotated file, and of training the log (None for that next to the model) and corpus."""
 
     file: Path
     format_name: str | None = None
@@ -106,7 +106,7 @@ def report(
     n_worst: int = 30,
     n_samples: int = 1000,
 ) -> list[Findings]:
-    """Write a page on components and return its figures.
+    """Write a page on components and return their results.
 
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
@@ -169,7 +169,7 @@ def _weights(pipe: CRFComponent) -> Weights:
 
 
 def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -> Familiarity | None:
-    """Return the texts of the gold spans of a corpus, if there is one, or of a tagger the words, with their labels."""
+    """Return the gold spans of a corpus (of a tagger, the words) by text, with their labels; None without a corpus."""
     if examples is None:
         return None
 
@@ -192,9 +192,9 @@ def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict
 
 
 def read_log(path: Path, component: str) -> list[dict[str, Any]]:
-    """Return what the log of `fit` holds of a component.
+    """Return the entries on a component in a log of `fit`.
 
-    RAISES FormatError: If the file is no such log.
+    RAISES FormatError: If the file is not such a log.
     """
     entries = []
     advice = "--train takes the log.jsonl that fit writes."
@@ -204,9 +204,9 @@ def read_log(path: Path, component: str) -> list[dict[str, Any]]:
         try:
             entry = json.loads(line)
         except ValueError as error:
-            raise FormatError(path, number, f"no JSON ({error}). {advice}") from error
+            raise FormatError(path, number, f"not JSON ({error}). {advice}") from error
         if not isinstance(entry, dict) or not {"component", "iteration", "objective"} <= entry.keys():
-            raise FormatError(path, number, f"no iteration of a training. {advice}")
+            raise FormatError(path, number, f"not an iteration of training. {advice}")
         if entry["component"] == component:
             entries.append(entry)
     return entries

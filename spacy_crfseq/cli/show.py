@@ -1,4 +1,4 @@
-"""``crfseq show``: a page on which displaCy marks what a component predicts, shaded by how sure it is."""
+"""``crfseq show``: a page with the predictions of a component, shaded by probability."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..pipeline.texts import Text
 
 BATCH = 100
-"""Texts to ask about at a time."""
+"""Number of texts processed at a time."""
 
 
 @crfseq_cli.command("show")
@@ -41,7 +41,7 @@ def show_cli(
 ) -> None:
     """Make a page that shows entities or chunks, each shaded by its probability.
 
-    The page is one file and asks nothing of the net. A .txt file has one text a line; a .jsonl file a JSON object with
+    The page is one file without external requests. A .txt file has one text a line; a .jsonl file a JSON object with
     "text" in each; a .spacy file is a DocBin. Give the --format of others; of a corpus, the words are shown.
 
     \b
@@ -58,7 +58,7 @@ def show_cli(
 
 
 class Shown(NamedTuple):
-    """What is on a page, and whether there are more texts."""
+    """The number of texts and spans on a page, and whether there are more texts."""
 
     texts: int
     spans: int

@@ -1,4 +1,4 @@
-"""``crfseq top``: the largest weights of a model by label and by template, its transitions, and what templates hold."""
+"""``crfseq top``: the largest weights of a model by label or template, its transitions, and weights by template."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from ..types import Floats
 
 SHOWN, ON_PAGE = 5, 15
-"""Weights of each sign in the terminal and on a page."""
+"""Number of weights of each sign in the terminal and on a page."""
 CELL = 7
 """Width of a transition in the terminal."""
 BATCH = 100
-"""Texts that are read at a time."""
+"""Number of texts read at a time."""
 NAMELESS = "(no name)"
-"""Stands behind the template of an attribute whose name is not known."""
+"""Follows the template of a feature whose name is not known."""
 
 
 @crfseq_cli.command("top")
@@ -52,21 +52,21 @@ def top_cli(
         str | None, typer.Option("--component", "-p", help="CRF component to look into [the only one]")
     ] = None,
     label: Annotated[
-        str | None, typer.Option("--label", "-l", help="Weights of this label only: a tag, or a type with all its tags")
+        str | None, typer.Option("--label", "-l", help="Only weights of this label: a tag, or a type with all its tags")
     ] = None,
     template: Annotated[
-        str | None, typer.Option("--template", "-t", help='Weights of this template only, such as "LOWER[-1]"')
+        str | None, typer.Option("--template", "-t", help='Only weights of this template, such as "LOWER[-1]"')
     ] = None,
     number: Annotated[int | None, options.number(f"Weights of each sign [{SHOWN}; on a page {ON_PAGE}]")] = None,
     texts: Annotated[
-        Path | None, typer.Option(help="File of texts to find names of attributes in, such as the training corpus")
+        Path | None, typer.Option(help="File of texts in which to find names of features, such as the training corpus")
     ] = None,
     format_: options.TextFormat = None,
     output: options.PageInstead = None,
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
-    """Show the largest weights of each label, the transitions, and what each template holds.
+    """Show the largest weights of each label, the transitions, and the number of weights of each template.
 
     A model stores its features as hashes, and the names of those with the largest weights, or of all of them if it was
     trained with keep_names = true. Other names are found in the vocabulary of the pipeline and in the --texts given.
@@ -156,7 +156,7 @@ def _named(
     texts: Path | None,
     format_name: str | None,
 ) -> list[Group]:
-    """Return weights, by titles of groups, with their names."""
+    """Return groups of weights with the names of their features."""
     from ..pages.top import Group, NamedWeight
 
     pipe: Any = nlp.get_pipe(component)
@@ -284,13 +284,13 @@ def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floa
     all_of = [NamedWeight(after[j], before[i], "", True, float(weights[i, j])) for i, j in places]
     best = [[one for one in all_of if sign * one.weight > 0][: 4 * SHOWN] for sign in (1, -1)]
     lines = _side_by_side(Group("", *best), wide, with_label=False)
-    return [*lines, "", "  The largest; a page has them all: --output page.html"]
+    return [*lines, "", "  The largest ones; for all of them, write a page: --output page.html"]
 
 
 def _template_lines(rows: Sequence[TemplateWeights], wide: int) -> list[str]:
     from ..pages.top import template_cells
 
-    header = ("template", "attributes", "weights", "nonzero", "%", "squares")
+    header = ("template", "features", "weights", "nonzero", "%", "squares")
     data = [template_cells(row) for row in rows]
     room = max(20, wide - sum(max(len(row[i]) for row in [header, *data]) + 2 for i in range(1, 6)))
     cells = [(cut(row[0], room), *row[1:]) for row in data]

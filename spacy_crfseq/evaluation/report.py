@@ -1,4 +1,4 @@
-"""The figures of a report on one component: scores, errors, probabilities, weights."""
+"""The results in a report on a component: scores, errors, probabilities, weights."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 MOST_CONFUSIONS = 30
 EXAMPLES = 3
-"""Sentences that are kept of each confusion."""
+"""Number of sentences for each confusion."""
 
 
 class Estimate(NamedTuple):
-    """A score, None where nothing was there to divide by, and the interval that the bootstrap gives."""
+    """A score, None if its denominator is zero, and its bootstrap interval."""
 
     value: float | None
     low: float | None
@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Scores of some spans, or tokens: how many there are, were predicted, and both."""
+    """Scores of some spans or tokens: the number of gold, predicted and correct ones, and rates."""
 
     gold: int
     found: int
@@ -48,13 +48,13 @@ class Row(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """A sentence with mistakes.
+    """A sentence with errors.
 
-    text: Which text of the file it is in, from 1; `same`: Those of equal sentences with the same mistakes.
-    tokens, cut: Its tokens, or some of them, and whether these are some.
-    gold, found: Spans, of a tagger the tokens that are wrong; those found each with its probability, if there are any.
-    wrong: Gold spans not found, and found ones that are not right.
-    probability: That the whole labelling is right.
+    text: Number of its text in the file, from 1; `same`: Texts with equal sentences and errors.
+    tokens, cut: Its tokens, or a part of them; whether they are a part.
+    gold, found: Spans, or the wrong tokens of a tagger; predicted ones with their probabilities, if there are any.
+    wrong: Number of missed and wrong spans.
+    probability: Probability of the whole labelling.
     """
 
     text: int
@@ -68,7 +68,7 @@ class Sentence(NamedTuple):
 
     @property
     def odd(self) -> set[Span]:
-        """The spans that are missed or wrong."""
+        """The missed and the wrong spans."""
         return set(self.gold) ^ {span for span, _ in self.found}
 
     def as_json(self) -> dict[str, Any]:
@@ -79,22 +79,22 @@ class Sentence(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What a report says of a component.
+    """The results on a component.
 
     unit: "spans", or "tokens" of a tagger.
-    texts, tokens: What was judged.
+    texts, tokens: Number of evaluated texts and tokens.
     accuracy: Share of tokens with the right tag.
-    whole, labels: Scores of all labels together, and of each.
-    kinds: Of each label, how many spans are of each kind; empty for taggers.
-    tag_confusion: Gold tags (rows) predicted as tags (columns).
-    confusions: Most frequent ones: gold label, predicted label ("" for nothing), how often.
-    examples: Some sentences with each of the most frequent confusions.
-    familiar: Of what was seen in training, and of what was not; None if that is not known.
-    certainty: None without probabilities.
-    transitions: Names of labels, weights from each (rows, then the start) to each (columns, then the end); nan where
-        the scheme forbids it.
+    whole, labels: Scores over all labels, and by label.
+    kinds: Number of spans by label and kind of error; empty for taggers.
+    tag_confusion: How often each gold tag (row) was predicted as each tag (column).
+    confusions: The most frequent ones: gold label, predicted label ("" for none), count.
+    examples: Some sentences for each of these confusions.
+    familiar: Scores of spans or words seen in training and of unseen ones; None without a training corpus.
+    certainty: Calibration of the probabilities; None if there are none.
+    transitions: Names of labels, and weights from each (rows, then the start) to each (columns, then the end); nan if
+        the scheme forbids the transition.
     curve: Iterations of the training log.
-    worst: Sentences with most mistakes, equal ones once.
+    worst: Sentences with most errors, equal ones once.
     """
 
     name: str
@@ -118,7 +118,7 @@ class Findings(NamedTuple):
 
     @property
     def main_score(self) -> tuple[Estimate, str]:
-        """The score that counts, and its name."""
+        """The main score and its name."""
         return (self.whole.f1, "F1") if self.unit == "spans" else (self.accuracy, "accuracy")
 
     def as_json(self) -> dict[str, Any]:
@@ -146,17 +146,17 @@ class Findings(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Weights of a model, as `Findings` has them."""
+    """Weights of a model; see `Findings`."""
 
     templates: list[TemplateWeights]
     transitions: tuple[list[str], NDArray[np.float64]]
 
 
 class Sequences(NamedTuple):
-    """The N sequences that M texts consist of.
+    """The N sequences of M texts.
 
-    offsets [N + 1], text_offsets [M + 1]: Tokens.
-    log_probabilities [N]: Of their predicted labels; 0 where there are no probabilities.
+    offsets [N + 1], text_offsets [M + 1]: Token offsets.
+    log_probabilities [N]: Log-probabilities of the predicted labels; 0 if there are none.
     """
 
     offsets: NDArray[Any]
@@ -175,11 +175,11 @@ def findings(
     n_worst: int,
     n_samples: int,
 ) -> Findings:
-    """Return the figures of a component.
+    """Return the results on a component.
 
-    known: What the training corpus holds.
+    known: Texts and labels of the training corpus.
     curve: Iterations of the training log.
-    n_worst, n_samples: Sentences to show, and samples for intervals.
+    n_worst, n_samples: Number of sentences to show, and of bootstrap samples.
     """
     tags, table = judged.tag_confusion()
     by_tag = Counter({(tags[i], tags[j]): n for i, row in enumerate(table.tolist()) for j, n in enumerate(row)})
@@ -209,12 +209,12 @@ def findings(
 
 
 def text_of(words: Sequence[str], span: Span) -> str:
-    """Return the text of a span as `Familiarity` knows it."""
+    """Return the text of a span, as used by `Familiarity`."""
     return " ".join(words[span.start : span.end])
 
 
 def finite(value: float) -> float | None:
-    """Return a number, None for nan and infinity, which JSON does not know."""
+    """Return a number, or None for nan and infinity, which JSON does not have."""
     return float(value) if np.isfinite(value) else None
 
 
@@ -245,7 +245,7 @@ def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, R
 
 
 class _Places:
-    """The sequences of the judged texts, which become sentences to show."""
+    """The sequences of the evaluated texts, and sentences made of them."""
 
     def __init__(self, judged: Judged, sequences: Sequences) -> None:
         self._judged, self._log_probabilities = judged, sequences.log_probabilities
@@ -257,28 +257,28 @@ class _Places:
         self.all = list(zip(*each, strict=True))
 
     def of(self, text: int, token: int) -> int:
-        """Return the number of the sequence that holds a token of a text."""
+        """Return the number of the sequence that contains a token of a text."""
         return int(np.searchsorted(self._offsets, self._starts[text] + token, side="right")) - 1
 
     def mistakes(self, number: int) -> int:
-        """Return how many spans only one side has; of a tagger, the wrong tokens."""
+        """Return the number of missed and wrong spans, or a tagger's wrong tokens."""
         return self._judged.mistakes(*self.all[number])
 
     def cost(self, number: int) -> float:
-        """Return minus the log-probability of the predicted labels."""
+        """Return the negative log-probability of the predicted labels."""
         return -float(self._log_probabilities[number])
 
     def content(self, number: int) -> tuple[Any, ...]:
-        """Return what equal sentences with equal annotation and predictions share."""
+        """Return words, annotation and predictions, which are the same for equal sentences."""
         text, begin, end = self.all[number]
         sides = (self._judged.gold[text], self._judged.found[text])
         spans = (tuple(moved(span, begin) for span in within(side, begin, end)) for side in sides)
         return (tuple(self._judged.texts[text].words[begin:end]), *spans)
 
     def sentence(self, number: int, same: Sequence[int] = (), shown: Span | None = None) -> Sentence:
-        """Return a sequence to show: of a long one, the part around a span of its text, or its first mistake.
+        """Return a sequence as a sentence; a long one is cut around a span, or around its first error.
 
-        same (Sequence[int]): The sequences that are like it.
+        same (Sequence[int]): The sequences equal to it.
         """
         judged, (home, begin, end) = self._judged, self.all[number]
         gold, found = judged.gold[home], judged.found[home]
@@ -304,7 +304,7 @@ class _Places:
 
 
 def _worst(judged: Judged, sequences: Sequences, number: int) -> list[Sentence]:
-    # first those that the model was surest of
+    # among equally many errors, the most probable labelling first
     places = _Places(judged, sequences)
     wrong = {i: n for i in range(len(places.all)) if (n := places.mistakes(i))}
     ranked = sorted(wrong, key=lambda i: (-wrong[i], places.cost(i), places.all[i]))
@@ -328,7 +328,7 @@ def _examples(
 
 
 def _confused(judged: Judged) -> Iterator[list[tuple[tuple[str, str], Span]]]:
-    """Yield the confusions in each text: gold and predicted label, and where."""
+    """Yield the confusions in each text: gold label, predicted label, and a span."""
     for gold, found, tags in zip(judged.gold, judged.found, judged.tags, strict=True):
         if judged.plain:
             tokens = ((span, tags[span.start]) for span in gold)
@@ -343,10 +343,10 @@ def _confused(judged: Judged) -> Iterator[list[tuple[tuple[str, str], Span]]]:
 
 
 def kind_totals(kinds: dict[str, dict[str, int]]) -> Counter[str]:
-    """Return how many spans of all labels are of each kind."""
+    """Return the number of spans by kind of error, over all labels."""
     return sum(map(Counter, kinds.values()), Counter())
 
 
 def shown_label(label: str) -> str:
-    """Return a label of a table of spans, or words for nothing."""
+    """Return a label as shown in tables of spans."""
     return "nothing" if label == NOTHING else label

@@ -1,4 +1,4 @@
-"""The weights of a model, looked up, sorted and summed by template."""
+"""Weights of a model by feature and label, the largest ones, and sums by template."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..potentials.rows import DenseRows, Rows
 from ..types import Floats, Ints, Offsets
 
 UNKNOWN = "unknown"
-"""The template of all features of a model that does not store them."""
+"""The template of all features of a model that does not store templates."""
 
 
 class Entries:
-    """The weights of one block of rows, each with its feature and its column."""
+    """The weights of a block of features, with the feature and the column of each."""
 
     def __init__(self, rows: Rows, weights: Floats) -> None:
         self._rows, self.weights = rows, weights
@@ -44,7 +44,7 @@ class Entries:
         return self.features * self._rows.width + self.columns  # ascending
 
     def look_up(self, features: Ints | Offsets, columns: Ints | Offsets) -> NDArray[np.float64]:
-        """Return the weights [M] of features [M] in columns [M]; 0 where there is none, as for feature -1."""
+        """Return the weights [M] of features [M] in columns [M]; 0 if there is none, and for feature -1."""
         wanted = features.astype(np.int64) * self._rows.width + columns
         if isinstance(self._rows, DenseRows):
             places, there = np.maximum(wanted, 0), features >= 0
@@ -62,13 +62,13 @@ def entries(crf: LinearChainCRF) -> tuple[Entries, Entries]:
 
 
 class TemplateWeights(NamedTuple):
-    """The parameters of one template, or of a group without templates.
+    """The parameters of a template, or of a group without templates.
 
-    kind (str): "unigram", "bigram", "transitions" or "boundaries", which are start and end scores.
-    template (str): Its text, `UNKNOWN` for all together where the model does not store them, empty without templates.
-    features (int): Its features in the model.
-    weights, nonzero (int): Parameters, with and without zeros.
-    squares (float): Sum of their squares.
+    kind (str): "unigram", "bigram", "transitions" or "boundaries" (start and end scores).
+    template (str): The template, `UNKNOWN` if the model does not store templates, or empty.
+    features (int): Number of its features in the model.
+    weights, nonzero (int): Number of its weights, with and without zeros.
+    squares (float): Sum of the squared weights.
     """
 
     kind: str
@@ -80,12 +80,12 @@ class TemplateWeights(NamedTuple):
 
     @property
     def density(self) -> float:
-        """The share of weights that are not zero; 0 where there are none."""
+        """The share of weights that are not zero; 0 if there are none."""
         return self.nonzero / self.weights if self.weights else 0.0
 
 
 def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[TemplateWeights]:
-    """Return a row for each template of ``FeatureSet.plans()``, then for transitions and for start and end scores."""
+    """Return a row for each template of ``FeatureSet.plans()``, for transitions, and for start and end scores."""
     rows: list[TemplateWeights] = []
     for number, (kind, block) in enumerate(zip(("unigram", "bigram"), entries(crf), strict=True)):
         names, owners = [template.name for template in plans[number].templates], None
@@ -113,7 +113,7 @@ def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[Temp
 
 
 class Weight(NamedTuple):
-    """One weight of a feature of a block, 0 unigram or 1 bigram; `before` is -1 in the unigram block."""
+    """A weight of a feature in a block, 0 for unigrams or 1 for bigrams; `before` is -1 in the unigram block."""
 
     block: int
     feature: int
@@ -130,11 +130,11 @@ def largest_weights(
     template: tuple[int, int] | None = None,
     weights: tuple[Entries, Entries] | None = None,
 ) -> tuple[list[Weight], list[Weight]]:
-    """Return the largest positive and the largest negative weights of features, `number` of each at most.
+    """Return the largest positive and the largest negative weights of features, at most `number` of each.
 
-    labels (Sequence[int] | None): Of these labels only.
-    template (tuple[int, int] | None): Of this template only, a block and a number, which the model must store.
-    weights (tuple | None): The model's `entries`, if already made.
+    labels (Sequence[int] | None): Only weights of these labels.
+    template (tuple[int, int] | None): Only weights of this template (block, number); the model must store templates.
+    weights (tuple | None): The `entries` of the model, if available.
     """
     parts = []
     n = crf.layout.n_labels
@@ -152,13 +152,13 @@ def largest_weights(
 
 
 NAMED_OF_LABEL, NAMED_OF_TEMPLATE = 15, 5
-"""Of each sign, the largest weights of a label and of a template whose features `features_with_largest_weights` has."""
+"""Number of weights of each sign for each label and each template in `features_with_largest_weights`."""
 MOST_NAMED = 5_000
-"""About as many features at most, where there are very many labels."""
+"""Approximate maximum number of features if there are very many labels."""
 
 
 def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets]:
-    """Return the features, in order, of the largest weights of every label and template: unigram, then bigram block."""
+    """Return the features, sorted, with the largest weights of each label and template: unigram, bigram block."""
     n, weights = crf.layout.n_labels, entries(crf)
     number = max(1, min(NAMED_OF_LABEL, MOST_NAMED // (2 * n)))
     found = [largest_weights(crf, number, labels=[label], weights=weights) for label in range(n)]
@@ -172,7 +172,7 @@ def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets
 
 
 def _first(parts: list[tuple[int, Offsets, Entries]], number: int, n_labels: int, sign: int) -> list[Weight]:
-    """Return the weights of one sign that are largest, largest first."""
+    """Return the largest weights of one sign, the largest first."""
     found = []
     for block, places, entries_of in parts:
         weights = sign * entries_of.weights[places]

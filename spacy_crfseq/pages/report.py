@@ -80,7 +80,7 @@ def report_page(
         f"Report on {names}",
         overview + links + body,
         about=f"{subject.model} on {subject.file}: {texts:,} texts, {tokens:,} tokens. Beside a score: its interval, "
-        f"the middle 95 % of {subject.n_samples:,} samples of the texts, drawn with replacement.",
+        f"the middle 95\N{NO-BREAK SPACE}% of {subject.n_samples:,} samples of the texts, drawn with replacement.",
         note=subject.made,
         lang=subject.style.lang,
         direction=subject.style.direction,

@@ -1,4 +1,4 @@
-"""Why a component labels tokens as it does: the weights for each label and against its rival.
+"""Explanations of predictions: the weights for each label and against its rival.
 
 The rival of a token's label is its second most probable one, or a given one, in the best labelling of the sentence that
 has it: neighbours may change with it, as they must in a span.  The margin is the score of the predicted labelling minus
@@ -39,7 +39,7 @@ from .tasks.base import Annotation
 
 
 class Contribution(NamedTuple):
-    """One addend of the score of a labelling.
+    """An addend of the score of a labelling.
 
     token (int): The token whose score it is a part of: the one explained, or one whose label would change with it.
     kind (str): "unigram" or "bigram" for a feature, "transition", "start", "end" or "added".
@@ -55,12 +55,12 @@ class Contribution(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """Its part of the margin."""
+        """Its contribution to the margin."""
         return self.weight - self.rival_weight
 
 
 class TokenExplanation(NamedTuple):
-    """Why a token has its label.
+    """The explanation of a token's label.
 
     token (int): Its number in the Doc.
     score (float): Its part of the labelling's score: the weights of all contributions of this token.
@@ -87,7 +87,7 @@ class TokenExplanation(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Why a component labels a Doc as it does.
+    """The explanation of a Doc's labels.
 
     labels, probabilities (list): Of all tokens, as predicted.
     score, probability (float): Of the labelling as a whole; its score is the sum of its tokens' scores.
@@ -103,7 +103,7 @@ class Explanation(NamedTuple):
     tokens: list[TokenExplanation]
 
     def to_json(self) -> dict[str, Any]:
-        """Return lists and dictionaries that JSON can hold; an infinite margin is None."""
+        """Return lists and dictionaries for JSON; an infinite margin is None."""
         return {
             **self._asdict(),
             "tokens": [
@@ -213,7 +213,7 @@ class _Text:
         )
 
     def _rival(self, token: int, label: int, wanted: Collection[int] | None) -> int | None:
-        """Return the most probable of the labels wanted, else of all other possible ones."""
+        """Return the most probable of the `wanted` labels, or of all other possible ones."""
         marginals, best = self.marginals[token], self.best.scores[token]
         others = [k for k in wanted or () if k != label]
         if not others or label in (wanted or ()):
@@ -225,7 +225,7 @@ class _Text:
             return ""
         allowed, words = self.distribution.allowed, self.words
         if allowed is not None and not allowed[token, rival]:
-            return "ruled out by what is known of the text beforehand"
+            return "ruled out by what is already known about the text"
         dictionary = self.crf.dictionary
         if dictionary is not None and words is not None and not dictionary.labels_of(words[[token]])[0, rival]:
             return "the tag dictionary does not have it for this word"

@@ -1,7 +1,7 @@
-"""Readable names of features, of which a model has hashes only.
+"""Readable names of features, which a model stores as hashes.
 
-Training remembers where features came from (`Origins`), which names those with the largest weights, or all of them,
-when the model is stored.  Other names are found by hashing texts again (`FeatureReader`).
+Training records the origin of each feature (`Origins`), from which the features with the largest weights, or all of
+them, get their names when the model is stored.  Other names are found by hashing texts again (`FeatureReader`).
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from ..types import Bools, Offsets, TokenFunction
 from .extract import read_docs
 
 N_FLAGS = 64
-"""Values below are truth values and codes such as ENT_IOB's; as hashes they would be names of spaCy's own flags."""
+"""Smaller values are truth values and codes such as those of ENT_IOB; as hashes they would mean spaCy's own flags."""
 CODES = (1, 2, 3)
-"""Values of columns that are no texts: ENT_IOB's, and SPACY's."""
+"""Values of the columns ENT_IOB and SPACY, which are not hashes of texts."""
 PART = 5_000
-"""Strings of a vocab that are looked at together."""
+"""Number of strings of a vocab that are read at a time."""
 
 MAX_STRINGS = 1 << 18
-"""Values of token functions whose texts are remembered in training, unless the names of all features are kept."""
+"""Maximum number of values of token functions whose texts training keeps, unless `keep_names` is set."""
 
 LargestNames = tuple[dict[int, str], dict[int, str]]
 """The names of some features of the unigram and of the bigram block, by their keys in the model."""
 BothActive = tuple[list[Active], list[Active]]
-"""What the templates of the unigram and of the bigram block switch on in a text."""
+"""The active features of each template in a text, for the unigram and the bigram block."""
 
 
 def text_of(value: int, strings: Mapping[int, str], vocab: Vocab) -> str:
-    """Return the text behind a value of a feature; the vocab need not have those of functions of words."""
+    """Return the text of a value of a feature; `strings` has those that the vocab may lack."""
     if value < N_FLAGS:
         return str(value)
     return strings.get(value) or str(vocab.strings[value])
 
 
 class Origins:
-    """Where the features of a model in training came from: the template and the values of each.
+    """The template and the values of each feature of a model in training.
 
-    encoder (Encoder): One that has remembered them (`Encoder.keep_names`); they move here.
-    strings (dict[int, str]): The texts of values that the vocab need not have.
-    vocab (Vocab): That of the training texts.
+    encoder (Encoder): An encoder that has recorded them (`Encoder.keep_names`); they are moved here.
+    strings (dict[int, str]): The texts of values that the vocab may lack.
+    vocab (Vocab): The vocab of the training texts.
     """
 
     def __init__(self, encoder: Encoder, strings: dict[int, str], vocab: Vocab) -> None:
@@ -60,12 +60,12 @@ class Origins:
             block.origins = None
 
     def all_names(self) -> list[str]:
-        """Return the names of all features, those of the unigram block first."""
+        """Return the names of all features, the unigram block first."""
         sizes = [int(ends[-1]) if len(ends) else 0 for ends in self._ends]
         return [name or "" for block, size in enumerate(sizes) for name in self.names(block, np.arange(size))]
 
     def largest_names(self, crf: LinearChainCRF) -> LargestNames:
-        """Return the names of features with the largest weights of a model; `evaluation.weights` says which."""
+        """Return the names of the features selected by `features_with_largest_weights`."""
         found: LargestNames = ({}, {})
         for block, numbers in enumerate(features_with_largest_weights(crf)):
             keys = crf.keys[block][numbers].tolist()
@@ -74,7 +74,7 @@ class Origins:
         return found
 
     def names(self, block: int, numbers: Offsets) -> list[str | None]:
-        """Return the names of features of a block, which are in order; None where the vocab has forgotten a text."""
+        """Return the names of features of a block; their numbers are sorted.  None if the vocab has lost a text."""
         parts, ends = self._parts[block], self._ends[block]
         homes = np.searchsorted(ends, numbers, side="right")
         names: list[str | None] = []
@@ -83,7 +83,7 @@ class Origins:
             mine = values[:, numbers[homes == home] - ends[home] + values.shape[1]]
             try:
                 names += names_of(self._plans[block], template, mine, self._text_of)
-            except KeyError:  # of a word of a memory zone that has ended
+            except KeyError:  # a word of a memory zone that has ended
                 names += [None] * mine.shape[1]
         return names
 
@@ -92,11 +92,11 @@ class Origins:
 
 
 class FeatureReader:
-    """Finds which features of a model a text switches on, and what they are called.
+    """Finds the active features of texts, and their names.
 
-    encoder (Encoder): One that nobody else uses, for the features of the model.
-    strings (dict[int, str]): Filled with the texts behind hashes as the encoder and token functions meet them.
-    vocab (Callable): Returns the vocab of the texts at hand.
+    encoder (Encoder): An encoder of the model's features that is not used elsewhere.
+    strings (dict[int, str]): Filled with the texts of hashes that the encoder and token functions compute.
+    vocab (Callable): Returns the vocab of the current texts.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class FeatureReader:
         self._strings, self._functions, self._vocab = strings, functions, vocab
 
     def active(self, docs: list[Doc]) -> BothActive:
-        """Return what the templates switch on in some Docs."""
+        """Return the active features of each template in some Docs."""
         read = read_docs(docs, self.encoder.columns, functions=self._functions, strings=self._strings)
         return self.encoder.active(read.text)
 
@@ -121,7 +121,7 @@ class FeatureReader:
         return names_of(plan, active.template, active.values, lambda value: text_of(value, self._strings, vocab))
 
     def active_strings(self) -> Iterator[BothActive]:
-        """Yield what the strings of the vocab switch on, as words and as values of token columns, a part at a time.
+        """Yield the active features of all strings of the vocab, as words and as values of token columns, in portions.
 
         They are read as one long text.  So every feature of one word or one column is met whose string is there, at
         any offset; of what looks at several tokens, next to nothing is.
@@ -135,7 +135,7 @@ class FeatureReader:
             yield self.encoder.active(Columns(part, context, np.array([0, len(part)]), sets))
 
     def find(self, texts: Iterable[BothActive], wanted: tuple[Bools, Bools]) -> Iterator[tuple[int, int, str]]:
-        """Yield block, number and name of `wanted` features [F] of each block as they are met, no longer wanted."""
+        """Yield block, number and name of the `wanted` features [F] of each block, and unmark those that are found."""
         for text in texts:
             for block, (missing, found) in enumerate(zip(wanted, text, strict=True)):
                 for active in found:

@@ -154,7 +154,7 @@ def test_many_labels_in_a_narrow_terminal(model: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(sys.modules["spacy_crfseq.cli.top"], "CELL", 20)  # as if there were more labels
     lines = _lines(found)
     assert max(map(len, lines)) <= 70
-    assert "  The largest; a page has them all: --output page.html" in lines
+    assert "  The largest ones; for all of them, write a page: --output page.html" in lines
     assert found.transitions is not None
     largest = np.nanmax(found.transitions)
     i, j = np.argwhere(found.transitions == largest)[0]

@@ -265,7 +265,7 @@ def test_what_cannot_be() -> None:
     (first, *_) = plain.explain(doc, against="I-ORG").tokens
     assert first.impossible == "no labelling of the sentence that keeps to the scheme has it here"
     plain.clamp(doc, allowed={0: ["PER"]})
-    assert plain.explain(doc, against="O").tokens[0].impossible == "ruled out by what is known of the text beforehand"
+    assert plain.explain(doc, against="O").tokens[0].impossible == "ruled out by what is already known about the text"
     plain.clamp(doc, allowed={0: ["U-PER"]})
     (only, *_) = plain.explain(doc).tokens
     assert (only.rival, only.margin, only.impossible) == (None, inf, "")
