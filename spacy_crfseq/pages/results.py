@@ -37,6 +37,8 @@ def make_page(
 
 def _by_time(results: Sequence[Result]) -> Iterator[tuple[str, list[Series]]]:
     """Yield the settings that are not numbers, and time and score of all results by their values."""
+    if not results:
+        return
     for key in _words(results) or [""]:
         clouds: dict[str, list[tuple[float, float]]] = {}
         for result in sorted(results, key=lambda result: result.seconds):
