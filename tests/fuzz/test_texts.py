@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -47,21 +46,22 @@ def ask(draw: Any, nlp: Any, doc: Doc) -> None:
     """Ask everything that there is to ask about a Doc."""
     pipe = nlp.get_pipe(draw(st.sampled_from(FACTORIES)))
     size = len(doc)
-    if draw(st.booleans()) and size:
-        tags = draw(st.lists(st.sampled_from([*pipe.tags, None]), min_size=size, max_size=size))
-        attempt(lambda: pipe.clamp(doc, dict(enumerate(tags)) if draw(st.booleans()) else tags))
-    marginals = attempt(lambda: pipe.marginals(doc))
-    if marginals is not None:
-        assert marginals.shape == (size, len(pipe.tags))
-        assert np.allclose(marginals.sum(1), 1, atol=1e-3)
-    k = draw(st.integers(1, 4))
-    for found in attempt(lambda: pipe.nbest(doc, k)) or ():
-        assert math.isfinite(found.score) and 0 <= found.probability <= 1.001
-    with_posterior = attempt(lambda: pipe.posterior(doc))
-    if with_posterior is not None:
-        assert all(0 <= span.probability <= 1.001 for span in getattr(with_posterior, "spans", lambda: [])() or ())
-        attempt(lambda: with_posterior.sample(2, seed=1))
-        assert with_posterior.entropy() >= -1e-3
+    if draw(st.booleans()):
+        tags = st.lists(st.sampled_from([*pipe.tags, "no such tag"]), max_size=2)
+        allowed = draw(st.dictionaries(st.integers(-1, size), tags, max_size=2))
+        attempt(lambda: pipe.clamp(doc, allowed=allowed))
+    temperature = draw(st.sampled_from([None, 1.0, 0.0, 1e9, 0.5]))
+    answers = attempt(lambda: pipe.posterior([doc], temperature=temperature))
+    marginals = answers and attempt(answers.marginals)
+    if not marginals:
+        return  # what is known has been refused, or cannot be
+    assert marginals[0].shape == (size, len(pipe.tags))
+    assert np.allclose(marginals[0].sum(1), 1, atol=1e-3)
+    assert all(0 <= span.probability <= 1.001 for span in answers.spans()[0])
+    assert (answers.entropies() > -1e-3).all()
+    assert answers.sample(2, seed=1)[0].shape == (2, size)
+    found = attempt(lambda: pipe.nbest(doc, draw(st.sampled_from([1, 3, 0, -1]))))
+    assert all(len(one.tags) == size and 0 <= one.probability <= 1.001 for one in found or ())
     attempt(lambda: pipe.explain(doc))
 
 
