@@ -74,7 +74,7 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-@cases(150)
+@cases(80)
 @given(data=st.data(), kind=st.sampled_from(["conll2003", "conll2000", "conllu", "crfsuite"]), settings=SETTINGS)
 def test_annotated_files(data: st.DataObject, kind: str, settings: dict[str, Any], folder: Path) -> None:
     path = folder / "corpus.txt"
@@ -88,7 +88,7 @@ def test_annotated_files(data: st.DataObject, kind: str, settings: dict[str, Any
         assert all(token.text for example in examples for token in example.reference)
 
 
-@cases(100)
+@cases(50)
 @given(data=st.data(), kind=st.sampled_from(["txt", "jsonl", "conll2003", "conllu"]))
 def test_texts(data: st.DataObject, kind: str, folder: Path) -> None:
     path = folder / f"texts.{kind}"
@@ -100,7 +100,7 @@ def test_texts(data: st.DataObject, kind: str, folder: Path) -> None:
             record.text.encode()
 
 
-@cases(100)
+@cases(50)
 @given(data=st.data())
 def test_docbins(data: st.DataObject, folder: Path, nlp: Any) -> None:
     path = folder / "docs.spacy"

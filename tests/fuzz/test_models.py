@@ -71,7 +71,7 @@ def copy(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.copytree(model, tmp_path_factory.mktemp("models") / "copy"))
 
 
-@cases(150)
+@cases(25)
 @given(
     data=st.data(), factory=st.sampled_from(FACTORIES), how=st.sampled_from(["bits", "bytes", "values", "other", "no"])
 )
@@ -95,7 +95,7 @@ def test_a_model_file(data: st.DataObject, factory: str, how: str, model: Path, 
         assert found == load(model, factory)
 
 
-@cases(60)
+@cases(20)
 @given(data=st.data(), factory=st.sampled_from(FACTORIES))
 def test_settings_of_a_component(data: st.DataObject, factory: str, model: Path, copy: Path) -> None:
     shutil.copy(model / factory / "model", copy / factory / "model")
@@ -145,7 +145,7 @@ FILES = [
 ]
 
 
-@cases(10)
+@cases(3)
 @given(data=st.data(), file=st.sampled_from(FILES))
 def test_a_pipeline(data: st.DataObject, file: str, model: Path, copy: Path) -> None:
     shutil.rmtree(copy)

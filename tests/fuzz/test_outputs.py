@@ -204,7 +204,7 @@ def attack(name: str, few: int, place: Any, operations: Any, kinds: list[Any]) -
 
 
 def test_death(place: Any, operations: Any) -> None:
-    attack("death", 3, place, operations, [lambda at, rng: Fault(at)])
+    attack("death", 1, place, operations, [lambda at, rng: Fault(at)])
 
 
 def test_full_and_read_only_disks(place: Any, operations: Any) -> None:
@@ -212,7 +212,7 @@ def test_full_and_read_only_disks(place: Any, operations: Any) -> None:
     refuses = lambda at, rng: Fault(at, rng.choice(numbers))  # noqa: E731
     full = lambda at, rng: Fault(limit=rng.choice([0, 10, 100, 1000, 3000]))  # noqa: E731
     closed = lambda at, rng: Fault(closed=True)  # noqa: E731
-    attack("disk", 3, place, operations, [refuses, refuses, full, full, closed])
+    attack("disk", 1, place, operations, [refuses, refuses, full, full, closed])
 
 
 LOGS = ("log.jsonl", "sweep.jsonl", "path.jsonl")
@@ -225,7 +225,7 @@ def test_two_writers(place: Any, operations: Any, monkeypatch: pytest.MonkeyPatc
     """While one process waits before a file operation, another does the same with other inputs."""
     monkeypatch.setattr(resumable, "PATIENCE", 0.0)
     rng = random.Random(None if CASES else "writers")
-    for number in range(CASES or 2):
+    for number in range(CASES or 1):
         command = COMMANDS[WRITERS[number % len(WRITERS)] if CASES else rng.choice(WRITERS[:1])]
         at = rng.randrange(operations(command))
         one = place()

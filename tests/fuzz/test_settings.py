@@ -126,7 +126,7 @@ VALID = {
 METHODS = st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in VALID.items()})
 
 
-@cases(40)
+@cases(5)
 @given(parts=PARTS, method=METHODS, factory=st.sampled_from(FACTORIES))
 def test_combinations(parts: dict[str, str], method: dict[str, Any], factory: str) -> None:
     check(factory, {**{kind: {f"@{KINDS[kind]}": name} for kind, name in parts.items()}, **method})
@@ -141,7 +141,7 @@ READERS = {
 }
 
 
-@cases(60)
+@cases(12)
 @given(data=st.data(), kind=st.sampled_from([*READERS]))
 def test_other_functions(data: st.DataObject, kind: str, corpus: Path) -> None:
     name = data.draw(st.sampled_from(READERS[kind]))
@@ -168,7 +168,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@cases(60)
+@cases(12)
 @given(data=st.data(), factory=st.sampled_from(FACTORIES))
 def test_components(data: st.DataObject, factory: str) -> None:
     check(factory, data.draw(configs(factory)))

@@ -58,7 +58,7 @@ def use(**config: Any) -> None:
     assert [token.tag_ for token in again(bare_doc(again, words, tags))] == found
 
 
-@cases(60)
+@cases(8)
 @given(unigrams=st.lists(TEMPLATES, max_size=3), bigrams=st.lists(TEMPLATES, max_size=2))
 def test_templates(unigrams: list[str], bigrams: list[str]) -> None:
     features = templates(*unigrams, bigram_templates=bigrams)
@@ -70,7 +70,7 @@ COLUMNS = st.lists(
 )
 
 
-@cases(60)
+@cases(8)
 @given(data=damaged(FILE), columns=COLUMNS)
 def test_template_files(data: bytes, columns: list[str], path: Path) -> None:
     path.write_bytes(data)

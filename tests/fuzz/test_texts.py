@@ -65,7 +65,7 @@ def ask(draw: Any, nlp: Any, doc: Doc) -> None:
     attempt(lambda: pipe.explain(doc))
 
 
-@cases(30)
+@cases(20)
 @given(data=st.data(), text=TEXTS)
 def test_docs(data: st.DataObject, text: str, nlp: Any) -> None:
     doc = attempt(lambda: docs_of(data.draw, nlp, text)) if not surrogates(text) else None
@@ -88,7 +88,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@cases(6)
+@cases(3)
 @given(
     texts=st.lists(TEXTS, max_size=4), kind=st.sampled_from(["txt", "jsonl", "text"]), command=st.sampled_from(COMMANDS)
 )
