@@ -289,7 +289,7 @@ def locked(lock: Path, output: Path, patience: float | None = None) -> Iterator[
 
 @contextmanager
 def locked_folder(output: Path) -> Iterator[None]:
-    """Make a folder if need be and keep other processes from writing to it.  RAISES ConfigError: If one does already."""
+    """Make a folder if need be and lock it for writing.  RAISES ConfigError: If another process writes to it."""
     output.mkdir(parents=True, exist_ok=True)
     with locked(output, output, 0.0):
         yield

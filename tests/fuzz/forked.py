@@ -110,7 +110,7 @@ def _watch(folder: Path, fault: Fault) -> list[str]:
             writes = event in CHANGES
         if not writes or not isinstance(args[0], (str, bytes, os.PathLike)):
             return
-        if not os.path.abspath(os.fsdecode(args[0])).startswith(str(folder)):
+        if not Path(os.fsdecode(args[0])).absolute().is_relative_to(folder):
             return
         operations.append(event)
         if len(operations) - 1 != fault.at:

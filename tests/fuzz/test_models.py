@@ -16,6 +16,7 @@ import srsly
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.pipeline import storage
 from spacy_crfseq.pipeline.select import load_pipeline
 from tests.fuzz.damage import changed, damaged
@@ -164,3 +165,24 @@ def test_a_pipeline(data: st.DataObject, file: str, model: Path, copy: Path) -> 
         nlp = attempt(lambda: load_pipeline(copy))
     if nlp is not None:
         attempt(lambda: predictions(nlp))
+
+
+@pytest.mark.parametrize(
+    "entry", [{"tags": None}, {"tags": [1]}, {"threshold": "O"}, {"temperature": 0}, {"scores": "x"}], ids=str
+)
+def test_found(entry: dict[str, Any], model: Path, copy: Path) -> None:
+    shutil.rmtree(copy)
+    shutil.copytree(model, copy)
+    srsly.write_json(copy / "crf_ner" / "cfg", {**srsly.read_json(model / "crf_ner" / "cfg"), **entry})
+    with pytest.raises(ModelFileError, match=next(iter(entry))):
+        load(copy, "crf_ner")
+
+
+def test_a_flipped_bit_of_a_weight(model: Path, copy: Path) -> None:
+    shutil.rmtree(copy)
+    shutil.copytree(model, copy)
+    whole = (model / "crf_ner" / "model").read_bytes()
+    at = whole.index(b"theta") + 200
+    (copy / "crf_ner" / "model").write_bytes(whole[:at] + bytes([whole[at] ^ 64]) + whole[at + 1 :])
+    with pytest.raises(ModelFileError, match="Train or copy it again"):
+        load(copy, "crf_ner")

@@ -14,7 +14,7 @@ from spacy.tokens import Doc, DocBin
 from typer.testing import CliRunner
 
 from spacy_crfseq.cli import crfseq_cli
-from tests.fuzz.oracle import cases, survived
+from tests.fuzz.oracle import attempt, cases, survived
 from tests.pipeline.helpers import LBFGS, pipe_of
 
 COMMANDS = {
@@ -26,9 +26,10 @@ COMMANDS = {
     "top with texts": "top model -p crf_ner --texts gold.spacy -o page.html",
 }
 MARKUP = [
-    "<zz>", "<zz zz='1'>", "<script zz=1>zz</script>", '"><zz>', "' zz='1", '" zz="1', " zz=1 ", "</title><zz>", "</style><zz>",
-    "--><zz>", "]]><zz>", "</svg><zz>", "</text><zz>", "</td>", "<", ">", '"', "'", "a b", "a\nb", "a\tb", "<!--", "<![CDATA[",
-    "${zz}", "`", "x" * 300, "é", "\u202e", "\x1b[31m", "-", "=", "|", "O", "javascript:zz", "url(zz)",
+    "<zz>", "<zz zz='1'>", "<script zz=1>zz</script>", '"><zz>', "' zz='1", '" zz="1', " zz=1 ", "</title><zz>",
+    "</style><zz>", "--><zz>", "]]><zz>", "</svg><zz>", "</text><zz>", "</td>", "<", ">", '"', "'", "a b", "a\nb",
+    "a\tb", "<!--", "<![CDATA[", "${zz}", "`", "x" * 300, "\xe9", "\u202e", "\x1b[31m", "-", "=", "|", "O",
+    "javascript:zz", "url(zz)",
 ]  # fmt: skip
 TEXTS = st.one_of(
     st.sampled_from(MARKUP), st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=6)
@@ -60,7 +61,7 @@ class Seen(HTMLParser):
         assert self.open.pop() == tag
 
 
-def write(folder: Path, labels: list[str], words: list[str]) -> None:
+def write(folder: Path, labels: list[str], words: list[str]) -> bool:
     """Write a model and a corpus with these labels and words."""
     nlp = spacy.blank("xx")
     docs = []
@@ -75,6 +76,7 @@ def write(folder: Path, labels: list[str], words: list[str]) -> None:
     pipe_of(nlp).fit()
     nlp.to_disk(folder / "model")
     DocBin(docs=docs[::-1] + docs[:1]).to_disk(folder / "gold.spacy")
+    return True
 
 
 def page_of(command: str) -> str:
@@ -89,11 +91,8 @@ def page_of(command: str) -> str:
 def test_pages(tmp_path_factory: Any, labels: list[str], words: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("pages"))
-        try:
-            write(Path(), labels, words)
-        except ValueError as error:  # spaCy or the component do not take such a label
-            assert len(str(error).split()) > 3
-            return
+        if not attempt(lambda: write(Path(), labels, words)):
+            return  # spaCy or the component do not take such a label
         for command in COMMANDS:
             page = page_of(command)
             if page:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.errors import FormatError
 from tests.fuzz.damage import damaged
 from tests.fuzz.oracle import attempt, cases
 from tests.pipeline.helpers import bare_doc, blank, examples, registered, templates
@@ -75,10 +74,7 @@ COLUMNS = st.lists(
 def test_template_files(data: bytes, columns: list[str], path: Path) -> None:
     path.write_bytes(data)
     features = registered("features", "TemplateFile", path=str(path), columns=columns)
-    try:
-        attempt(lambda: use(features=features, transitions=True, overwrite=True))
-    except FormatError as error:
-        assert error.line <= data.count(b"\n") + 1
+    attempt(lambda: use(features=features))
 
 
 @pytest.fixture(scope="module")

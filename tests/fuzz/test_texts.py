@@ -1,4 +1,4 @@
-"""Texts of any characters, in the pipeline and in all commands that read texts: a valid answer, or a refusal in words."""
+"""Texts of any characters, in the pipeline and in all commands that read texts: answered or refused in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 from typer.testing import CliRunner
@@ -18,10 +18,11 @@ from spacy_crfseq.cli import crfseq_cli
 from tests.fuzz.oracle import attempt, cases, survived
 from tests.pipeline.helpers import FACTORIES
 
+FAMILY = "\U0001f469\u200d\U0001f467\u200d\U0001f466"
 ODD = [
-    "", " ", "\n", "\t\n ", "\u200b", "\u200d", "\ufeff", "\u202eabc", "שלום עולם", "مرحبا", "e\u0301\u0302", "👩‍👩‍👧‍👦", "\x00", "\x1b[31m",
-    "\x85", "\u2028", "x" * 3000, "a " * 300, "Anna", "New York", ".", "İstanbul ŉ ß", "\U0010ffff", "\ufffe", "-DOCSTART-", "_",
-    "# text", "<b>", '"', "\\", "\r", "1" * 40, "\ud800", "a\udfffb",
+    "", " ", "\n", "\t\n ", "\u200b", "\u200d", "\ufeff", "\u202eabc", "\u05e9\u05dc\u05d5\u05dd", "e\u0301\u0302",
+    FAMILY, "\x00", "\x1b[31m", "\x85", "\u2028", "x" * 3000, "a " * 300, "Anna", "New York", ".", "\u0130stanbul \xdf",
+    "\U0010ffff", "\ufffe", "-DOCSTART-", "_", "# text", "<b>", '"', "\\", "\r", "1" * 9, "\ud800", "a\udfffb",
 ]  # fmt: skip
 TEXTS = st.one_of(st.sampled_from(ODD), st.text(max_size=20), st.lists(st.sampled_from(ODD), max_size=4).map(" ".join))
 
@@ -82,10 +83,18 @@ def surrogates(text: str) -> bool:
 
 
 COMMANDS = [
-    "tag model {} -o out --to jsonl --overwrite", "tag model {} -o out --to conll --overwrite", "tag model {} -o out --to spacy --overwrite",
-    "tag model {} -o out --to conllu --overwrite", "active model {} -p crf_ner -o picked.jsonl", "show model {} -p crf_ner -o page.html",
-    "explain model {} -p crf_ner -o page.html", "top model -p crf_ner --texts {} -o page.html",
-]  # fmt: skip
+    *(f"tag model {{}} -o out --to {form} --overwrite" for form in ("jsonl", "conll", "conllu", "spacy")),
+    "active model {} -p crf_ner -o picked.jsonl",
+    "show model {} -p crf_ner -o page.html",
+    "explain model {} -p crf_ner -o page.html",
+    "top model -p crf_ner --texts {} -o page.html",
+]
+
+
+def test_a_name_cannot_steer_the_terminal(folder: Path) -> None:
+    result = CliRunner().invoke(crfseq_cli, ["tag", "model", "a\x1b[31m", "-o", "out"])
+    assert not survived(result)
+    assert "a\\x1b[31m" in result.stderr
 
 
 @cases(3)
