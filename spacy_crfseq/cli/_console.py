@@ -34,6 +34,7 @@ TITLES = {
     ModelFileError: "The model cannot be loaded",
 }
 FACTORIES = ("crf_chunker", "crf_ner", "crf_tagger")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 NAME_KEPT = 6
 """Characters of a feature's name that must be left for its value to be shown."""
 
@@ -89,6 +90,7 @@ def fail(title: str, text: str = "") -> NoReturn:
     """Print a message to stderr and exit with code 1."""
     # printed here and not by wasabi, which knows stdout only and wraps long paths at 80 columns
     mark = Printer(pretty=sys.stderr.isatty(), no_print=True).fail(title)
+    text = CONTROL.sub(lambda found: repr(found[0])[1:-1], text)  # of a file name or a config: it may steer a terminal
     print(f"{mark}\n{text}" if text else mark, file=sys.stderr)
     raise SystemExit(FAILED)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from tqdm import tqdm
 
+from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError
 from ..files import replacing
 from . import _options as options
@@ -134,11 +135,11 @@ def find_regularization(
     if next(iter(setup.read_dev()), None) is None:
         raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     encode(setup)
-    output.mkdir(parents=True, exist_ok=True)
-    follower = Follower(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
-    follower.run()
-    result = follower.result
-    return None if result is None else _save(setup, name, result, rho2, untrained, output)
+    with locked_folder(output):
+        follower = Follower(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
+        follower.run()
+        result = follower.result
+        return None if result is None else _save(setup, name, result, rho2, untrained, output)
 
 
 def _check(settings: Settings) -> None:

@@ -17,6 +17,7 @@ from spacy import util
 from tqdm import tqdm
 
 from ..corpora.outputs import check_output_folder
+from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, suggest
 from ..files import replace_folder
 from ..pipeline.select import load_pipeline
@@ -113,21 +114,21 @@ def fine_tune(
         docs = [example.predicted for example in list(source.examples)[:100]]
         warn_of_empty_columns(name, pipe.reads, docs, f"document of {source.name}", "fine_tune")
     before, temperature = pipe.crf.theta.copy(), pipe.cfg["temperature"]
-    output.mkdir(parents=True, exist_ok=True)
-    reporter = TuningReporter(output / LOG, settings, {one.name: len(list(one.examples)) for one in plan.sources})
-    try:
-        result = train(
-            nlp, name, plan.sources, settings, dev=plan.dev, patience=patience, begin=reporter.begin,
-            callback=reporter, watch=reporter.watch,
-        )  # fmt: skip
-    finally:
-        reporter.close()
-    interrupted = result.reason == "interrupted"
-    if not result.history:
-        return TuningOutcome(None, None, {}, result.reason, False, interrupted)
-    kept = bool((result.best == before).all())
-    scores = _save(nlp, name, result, plan, output, temperature if kept else 1.0)
-    return TuningOutcome(output / BEST, output / LAST, scores, result.reason, kept, interrupted)
+    with locked_folder(output):
+        reporter = TuningReporter(output / LOG, settings, {one.name: len(list(one.examples)) for one in plan.sources})
+        try:
+            result = train(
+                nlp, name, plan.sources, settings, dev=plan.dev, patience=patience, begin=reporter.begin,
+                callback=reporter, watch=reporter.watch,
+            )  # fmt: skip
+        finally:
+            reporter.close()
+        interrupted = result.reason == "interrupted"
+        if not result.history:
+            return TuningOutcome(None, None, {}, result.reason, False, interrupted)
+        kept = bool((result.best == before).all())
+        scores = _save(nlp, name, result, plan, output, temperature if kept else 1.0)
+        return TuningOutcome(output / BEST, output / LAST, scores, result.reason, kept, interrupted)
 
 
 def _read_config(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from spacy import util
 
 from ..corpora.layouts import reader_options
 from ..corpora.outputs import check_output_folder
+from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
@@ -138,14 +139,14 @@ def fit(
     """
     setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force)
     encode(setup)
-    output.mkdir(parents=True, exist_ok=True)
-    reporter = Reporter(output / LOG)
-    try:
-        trainer = Trainer(setup, reporter, evaluate_every, patience)
-        trainer.run()
-    finally:
-        reporter.close()
-    return save(setup, trainer, output)
+    with locked_folder(output):
+        reporter = Reporter(output / LOG)
+        try:
+            trainer = Trainer(setup, reporter, evaluate_every, patience)
+            trainer.run()
+        finally:
+            reporter.close()
+        return save(setup, trainer, output)
 
 
 def set_up(config_path: Path, output: Path, overrides: dict[str, Any], pipelines: Sequence[str], force: bool) -> Setup:

@@ -262,21 +262,36 @@ Sink: TypeAlias = _TextFile | _Parts
 
 
 @contextmanager
-def locked(lock: Path, output: Path) -> Iterator[None]:
-    """Keep other processes from writing an output, by a file that stays as it is.
+def locked(lock: Path, output: Path, patience: float | None = None) -> Iterator[None]:
+    """Keep other processes from writing an output, by a file that stays as it is, or a folder.
 
+    patience (float | None): Seconds to wait for another process; `PATIENCE` if None.
     RAISES ConfigError: If another process is writing it.
     """
-    with lock.open("a", encoding="utf8") as file:
-        until = time.monotonic() + PATIENCE
-        while fcntl is not None:
+    if fcntl is None:
+        yield
+        return
+    until = time.monotonic() + (PATIENCE if patience is None else patience)
+    descriptor = os.open(lock, os.O_RDONLY if lock.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        while True:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except OSError:
                 if time.monotonic() > until:
                     raise ConfigError(f"{output} is being written by another process.") from None
                 time.sleep(0.05)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked_folder(output: Path) -> Iterator[None]:
+    """Make a folder if need be and lock it for writing.  RAISES ConfigError: If another process writes to it."""
+    output.mkdir(parents=True, exist_ok=True)
+    with locked(output, output, 0.0):
         yield
 
 

@@ -45,6 +45,8 @@ def make_page(
 
 def _by_time(results: Sequence[Result]) -> Iterator[tuple[str, list[Series]]]:
     """Yield each setting that is not numeric, with the time and score of all results by its values."""
+    if not results:
+        return
     for key in _words(results) or [""]:
         clouds: dict[str, list[tuple[int, float, float]]] = {}
         for number, result in sorted(enumerate(results, start=1), key=lambda pair: pair[1].seconds):

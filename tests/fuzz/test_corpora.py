@@ -17,6 +17,7 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 
 from spacy_crfseq.corpora import DOCBIN, guess
+from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline.gold_files import read_gold
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_crfsuite_reader
 from spacy_crfseq.pipeline.texts import read_records
@@ -74,7 +75,7 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-@cases(150)
+@cases(80)
 @given(data=st.data(), kind=st.sampled_from(["conll2003", "conll2000", "conllu", "crfsuite"]), settings=SETTINGS)
 def test_annotated_files(data: st.DataObject, kind: str, settings: dict[str, Any], folder: Path) -> None:
     path = folder / "corpus.txt"
@@ -88,7 +89,7 @@ def test_annotated_files(data: st.DataObject, kind: str, settings: dict[str, Any
         assert all(token.text for example in examples for token in example.reference)
 
 
-@cases(100)
+@cases(50)
 @given(data=st.data(), kind=st.sampled_from(["txt", "jsonl", "conll2003", "conllu"]))
 def test_texts(data: st.DataObject, kind: str, folder: Path) -> None:
     path = folder / f"texts.{kind}"
@@ -100,7 +101,7 @@ def test_texts(data: st.DataObject, kind: str, folder: Path) -> None:
             record.text.encode()
 
 
-@cases(100)
+@cases(50)
 @given(data=st.data())
 def test_docbins(data: st.DataObject, folder: Path, nlp: Any) -> None:
     path = folder / "docs.spacy"
@@ -118,6 +119,24 @@ def test_docbins(data: st.DataObject, folder: Path, nlp: Any) -> None:
     for record, _ in attempt(lambda: list(read_records(path, DOCBIN)), "docs.spacy") or ():
         if not isinstance(record, Exception):
             assert all(isinstance(word, str) for word in record.words)
+
+
+FOUND = [
+    {"attrs": "0"},
+    {"attrs": {}},
+    {"flags": "0"},
+    {"flags": []},
+    {"span_groups": {}},
+    {"cats": [1]},
+]
+
+
+@pytest.mark.parametrize("entry", FOUND, ids=str)
+def test_found(entry: dict[str, Any], folder: Path, nlp: Any) -> None:
+    path = folder / "found.spacy"
+    path.write_bytes(zlib.compress(srsly.msgpack_dumps({**ENTRIES, **entry})))
+    with pytest.raises(FormatError, match=r"found\.spacy"):
+        read_gold(nlp, path)
 
 
 @pytest.fixture(scope="module")

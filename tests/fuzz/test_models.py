@@ -16,6 +16,7 @@ import srsly
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.pipeline import storage
 from spacy_crfseq.pipeline.select import load_pipeline
 from tests.fuzz.damage import changed, damaged
@@ -71,7 +72,7 @@ def copy(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.copytree(model, tmp_path_factory.mktemp("models") / "copy"))
 
 
-@cases(150)
+@cases(25)
 @given(
     data=st.data(), factory=st.sampled_from(FACTORIES), how=st.sampled_from(["bits", "bytes", "values", "other", "no"])
 )
@@ -95,7 +96,7 @@ def test_a_model_file(data: st.DataObject, factory: str, how: str, model: Path, 
         assert found == load(model, factory)
 
 
-@cases(60)
+@cases(20)
 @given(data=st.data(), factory=st.sampled_from(FACTORIES))
 def test_settings_of_a_component(data: st.DataObject, factory: str, model: Path, copy: Path) -> None:
     shutil.copy(model / factory / "model", copy / factory / "model")
@@ -145,7 +146,7 @@ FILES = [
 ]
 
 
-@cases(10)
+@cases(3)
 @given(data=st.data(), file=st.sampled_from(FILES))
 def test_a_pipeline(data: st.DataObject, file: str, model: Path, copy: Path) -> None:
     shutil.rmtree(copy)
@@ -164,3 +165,24 @@ def test_a_pipeline(data: st.DataObject, file: str, model: Path, copy: Path) -> 
         nlp = attempt(lambda: load_pipeline(copy))
     if nlp is not None:
         attempt(lambda: predictions(nlp))
+
+
+@pytest.mark.parametrize(
+    "entry", [{"tags": None}, {"tags": [1]}, {"threshold": "O"}, {"temperature": 0}, {"scores": "x"}], ids=str
+)
+def test_found(entry: dict[str, Any], model: Path, copy: Path) -> None:
+    shutil.rmtree(copy)
+    shutil.copytree(model, copy)
+    srsly.write_json(copy / "crf_ner" / "cfg", {**srsly.read_json(model / "crf_ner" / "cfg"), **entry})
+    with pytest.raises(ModelFileError, match=next(iter(entry))):
+        load(copy, "crf_ner")
+
+
+def test_a_flipped_bit_of_a_weight(model: Path, copy: Path) -> None:
+    shutil.rmtree(copy)
+    shutil.copytree(model, copy)
+    whole = (model / "crf_ner" / "model").read_bytes()
+    at = whole.index(b"theta") + 200
+    (copy / "crf_ner" / "model").write_bytes(whole[:at] + bytes([whole[at] ^ 64]) + whole[at + 1 :])
+    with pytest.raises(ModelFileError, match="Train or copy it again"):
+        load(copy, "crf_ner")

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
+from confection import ConfigValidationError
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy import util
 
 from spacy_crfseq import registry
+from spacy_crfseq.errors import CrfError
 from spacy_crfseq.pipeline.settings import METHOD
 from tests.fuzz.oracle import attempt, cases
 from tests.pipeline.helpers import FACTORIES, bare_doc, blank, examples, pipe_of
@@ -126,10 +128,30 @@ VALID = {
 METHODS = st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in VALID.items()})
 
 
-@cases(40)
+@cases(5)
 @given(parts=PARTS, method=METHODS, factory=st.sampled_from(FACTORIES))
 def test_combinations(parts: dict[str, str], method: dict[str, Any], factory: str) -> None:
     check(factory, {**{kind: {f"@{KINDS[kind]}": name} for kind, name in parts.items()}, **method})
+
+
+FOUND: list[dict[str, Any]] = [
+    {"loss": {"@crf_losses": "spacy_crfseq.Hinge.v1", "cost": "1"}},
+    {"loss": {"@crf_losses": "spacy_crfseq.PointwiseExp.v1", "cap": ""}},
+    {"regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": "0.5"}},
+    {"optimizer": {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "max_iterations": "10"}},
+    {"optimizer": {"@crf_optimizers": "spacy_crfseq.LBFGS.v1", "history": 2**63}},
+    {"features": {"@crf_features": "spacy_crfseq.TemplateFile.v1", "path": "a", "columns": 0}},
+    {"features": {"@crf_features": "spacy_crfseq.TemplateFile.v1", "path": 0}},
+    {"min_count": "1"},
+    {"threshold": "0.5"},
+    {"max_features": 2**63},
+]
+
+
+@pytest.mark.parametrize("config", FOUND, ids=str)
+def test_found(config: dict[str, Any]) -> None:
+    with pytest.raises((CrfError, ConfigValidationError)):
+        blank("crf_ner", **config)
 
 
 READERS = {
@@ -141,7 +163,7 @@ READERS = {
 }
 
 
-@cases(60)
+@cases(12)
 @given(data=st.data(), kind=st.sampled_from([*READERS]))
 def test_other_functions(data: st.DataObject, kind: str, corpus: Path) -> None:
     name = data.draw(st.sampled_from(READERS[kind]))
@@ -168,7 +190,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@cases(60)
+@cases(12)
 @given(data=st.data(), factory=st.sampled_from(FACTORIES))
 def test_components(data: st.DataObject, factory: str) -> None:
     check(factory, data.draw(configs(factory)))
