@@ -144,19 +144,19 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
     try:
         with collecting():
             for doc in binary.get_docs(vocab):
-                _check_names(doc)
+                _check_values(doc)
                 yield doc
                 done += 1
     except Exception as error:  # whatever spaCy raises on entries that do not fit each other
         raise FormatError(source, done + 1, f"this Doc is damaged ({error}). Write the file again.") from error
 
 
-def _check_names(doc: Doc) -> None:
-    """Raise KeyError where the string of a value is not known, which spaCy does when it is used."""
+def _check_values(doc: Doc) -> None:
+    """Raise now what spaCy would raise at the use of a value: KeyError on an unknown string, ValueError on entities."""
     from spacy.attrs import DEP, ENT_TYPE, LEMMA, MORPH, ORTH, TAG
 
     values: set[Any] = set(doc.to_array([ORTH, TAG, LEMMA, DEP, ENT_TYPE, MORPH]).ravel().tolist())
-    for value in values.union(span.label for span in chain(*doc.spans.values())):
+    for value in values.union(span.label for span in chain(doc.ents, *doc.spans.values())):
         doc.vocab.strings[value]
 
 
