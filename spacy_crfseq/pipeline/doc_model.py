@@ -384,7 +384,22 @@ class DocModel:
         return {**self.cfg, "tags": list(self.labels.tags)}
 
     def use_settings(self, stored: dict[str, Any]) -> None:
-        """Restore what `settings` returned."""
+        """Restore what `settings` returned.  RAISES ModelFileError: If a value is of the wrong type or out of range."""
         self.cfg["temperature"] = 1.0  # of models from before there was any
+        tags = stored.get("tags", [])
+        wrong = [key for key, value in stored.items() if key in self.cfg and not _replaces(key, value, self.cfg[key])]
+        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+            wrong.append("tags")
+        if wrong:
+            values = ", ".join(f"{key} = {stored[key]!r}" for key in wrong)
+            raise ModelFileError(f"component {self.name!r}: its stored settings are damaged: {values}. Copy it again.")
         self.cfg.update((key, value) for key, value in stored.items() if key != "tags")
-        self.set_tags(str(tag) for tag in stored.get("tags", []))
+        self.set_tags(tags)
+
+
+def _replaces(key: str, value: Any, known: Any) -> bool:
+    """Whether a stored setting has the type and the range of the known one."""
+    if key in ("threshold", "temperature"):
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and (0 <= value <= 1 if key == "threshold" else 0 < value < float("inf"))
+    return isinstance(value, type(known)) or known is None or value is None

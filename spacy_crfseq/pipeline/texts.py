@@ -151,7 +151,7 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
     try:
         with collecting():
             for doc in binary.get_docs(vocab):
-                _check_names(doc)
+                _check_values(doc)
                 if stray := begin_stray_entities(doc):
                     n_stray, first = n_stray + 1, first or f"{source}, doc {done + 1}: {describe_stray(doc, stray[0])}"
                 yield doc
@@ -162,12 +162,12 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
         warnings.warn(f"{first} This file has {n_stray:,} such docs.", stacklevel=2)
 
 
-def _check_names(doc: Doc) -> None:
-    """Raise KeyError where the string of a value is not known, which spaCy does when it is used."""
+def _check_values(doc: Doc) -> None:
+    """Raise now what spaCy would raise at the use of a value: KeyError on an unknown string, ValueError on entities."""
     from spacy.attrs import DEP, ENT_TYPE, LEMMA, MORPH, ORTH, TAG
 
     values: set[Any] = set(doc.to_array([ORTH, TAG, LEMMA, DEP, ENT_TYPE, MORPH]).ravel().tolist())
-    for value in values.union(span.label for span in chain(*doc.spans.values())):
+    for value in values.union(span.label for span in chain(doc.ents, *doc.spans.values())):
         doc.vocab.strings[value]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from dataclasses import fields
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ TIGHT = {"tolerance": 1e-13, "gradient_tolerance": 1e-8, "max_iterations": 500}
 def make(name: str, **settings: Any) -> Optimizer:
     """Return a registered optimizer with those of `settings` that it has."""
     constructor = registry.optimizers.get(name)
-    known = {field.name for field in fields(constructor)}
+    known = signature(constructor).parameters
     return constructor(**{key: value for key, value in settings.items() if key in known})
 
 

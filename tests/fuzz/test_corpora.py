@@ -13,6 +13,7 @@ import spacy
 import srsly
 from hypothesis import given
 from hypothesis import strategies as st
+from spacy.attrs import ENT_TYPE
 from spacy.tokens import DocBin
 from spacy.training import Example
 
@@ -129,6 +130,9 @@ FOUND = [
     {"span_groups": {}},
     {"cats": [1]},
 ]
+
+
+FOUND.append({"attrs": [0 if attr == ENT_TYPE else attr for attr in ENTRIES["attrs"]]})
 
 
 @pytest.mark.parametrize("entry", FOUND, ids=str)

@@ -72,7 +72,7 @@ def copy(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.copytree(model, tmp_path_factory.mktemp("models") / "copy"))
 
 
-@cases(25)
+@cases(15)
 @given(
     data=st.data(), factory=st.sampled_from(FACTORIES), how=st.sampled_from(["bits", "bytes", "values", "other", "no"])
 )
@@ -96,7 +96,7 @@ def test_a_model_file(data: st.DataObject, factory: str, how: str, model: Path, 
         assert found == load(model, factory)
 
 
-@cases(20)
+@cases(12)
 @given(data=st.data(), factory=st.sampled_from(FACTORIES))
 def test_settings_of_a_component(data: st.DataObject, factory: str, model: Path, copy: Path) -> None:
     shutil.copy(model / factory / "model", copy / factory / "model")
