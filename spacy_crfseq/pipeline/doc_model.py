@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from .. import threads
-from ..errors import ConfigError
+from ..errors import ConfigError, ModelFileError
 from ..features.encoder import Encoded, Encoder
 from ..features.plan import lexical_names
 from ..features.sets import columns_read

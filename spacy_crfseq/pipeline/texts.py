@@ -151,9 +151,9 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
     try:
         with collecting():
             for doc in binary.get_docs(vocab):
-                _check_values(doc)
                 if stray := begin_stray_entities(doc):
                     n_stray, first = n_stray + 1, first or f"{source}, doc {done + 1}: {describe_stray(doc, stray[0])}"
+                _check_values(doc)
                 yield doc
                 done += 1
     except Exception as error:  # whatever spaCy raises on entries that do not fit each other
