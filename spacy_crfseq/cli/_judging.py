@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ..corpora import Preset
+from ..corpora.layouts import Format, asked, find_layout, trained_layout
+from ..corpora.presets import RAW
 from ..errors import CrfError, DataError
 from ..evaluation.judged import Judged, Tokens, spans_of_tags
 from ..pipeline.select import run_between
-from ..pipeline.texts import Text, texts_of
+from ..pipeline.texts import Text, read_texts
 from ..schemes import Span
 
 if TYPE_CHECKING:
@@ -98,15 +103,48 @@ def in_batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield batch
 
 
-def first_texts(nlp: Language, source: str | Path, format_name: str | None, number: int) -> tuple[list[Text], bool]:
-    """Return the first texts of a source, as `texts_of` has it, and whether there are more.
+def layout_of(path: Path, asked: Format, nlp: Language, *, texts: bool = False) -> Preset:
+    """Return the layout of a file, as `find_layout` has it; one that was guessed is shown on stderr."""
+    found = find_layout(path, asked, trained_layout(nlp.config.interpolate()), texts=texts)
+    if found.guessed:
+        print(found.notice(path), file=sys.stderr)
+    return found.layout
 
-    RAISES DataError: If there is none.
+
+def read_file(nlp: Language, path: Path, layout: Format = None) -> Iterator[Text]:
+    """Return the texts of a file, whose layout `layout_of` finds; RAISES CrfError: If it cannot be read."""
+    return read_texts(nlp, path, layout_of(path, layout, nlp, texts=True))
+
+
+def first_texts(nlp: Language, source: str | Path, layout: Format, number: int) -> tuple[list[Text], bool]:
+    """Return the first texts of a file, or a text that is given itself, and whether there are more.
+
+    layout: What the user says of the file; if anything, `source` is the name of one.
+    RAISES CrfError: If there is no text, or the file cannot be read.
     """
-    found = list(islice(texts_of(nlp, source, format_name), number + 1))
+    texts = read_file(nlp, Path(source), layout) if is_file(source, layout) else _given_text(nlp, str(source))
+    found = list(islice(texts, number + 1))
     if not found:
         raise DataError(f"{str(source)!r} holds no text.")
     return found[:number], len(found) > number
+
+
+def _given_text(nlp: Language, text: str) -> Iterator[Text]:
+    if not text.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise DataError("The text is not in the encoding of this terminal. Write it to a file in UTF-8.")
+    return iter([Text(nlp.make_doc(text), 1, {})] if text.strip() else [])
+
+
+def is_file(source: str | Path, layout: Format) -> bool:
+    """Whether an argument is the name of a file and not a text."""
+    text = str(source)
+    if any(asked(layout)):
+        return True
+    if len(text) >= 256 or not text.strip():
+        return False
+    path = Path(text)
+    known = path.suffix[1:] in RAW
+    return known or path.exists() or (os.sep in text and not any(map(str.isspace, text)))
 
 
 def tokens_of(doc: Doc) -> Tokens:

@@ -12,7 +12,7 @@ import typer
 from spacy import util
 from spacy.cli._util import parse_config_overrides
 
-from ..corpora.layouts import FORMAT_HELP, TEXTS_HELP
+from ..corpora.layouts import COLUMNS_HELP, ENCODING_HELP, FORMAT_HELP, SCHEME_HELP, TEXTS_HELP
 from ..pipeline.gold_files import GIVEN_HELP
 from ._console import printer, reported_errors
 
@@ -24,6 +24,9 @@ GoldFile = Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file th
 TextOrFile = Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts")]
 GoldFormat = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
 TextFormat = Annotated[str | None, typer.Option("--format", "-f", help=TEXTS_HELP)]
+Columns = Annotated[str | None, typer.Option(help=COLUMNS_HELP)]
+Scheme = Annotated[str | None, typer.Option(help=SCHEME_HELP)]
+Encoding = Annotated[str | None, typer.Option(help=ENCODING_HELP)]
 Given = Annotated[str | None, typer.Option(help=GIVEN_HELP)]
 Components = Annotated[
     list[str] | None, typer.Option("--component", "-p", help="CRF component, may be given more than once [all]")

@@ -17,6 +17,7 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from ..corpora.layouts import Asked, Format
 from ..corpora.outputs import check_output_pipeline
 from ..errors import ConfigError, DataError
 from ..evaluation.calibration import Calibration, Certainty, calibration, fit_temperature
@@ -27,7 +28,7 @@ from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._judging import for_each_component, judge
+from ._judging import for_each_component, judge, layout_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -44,6 +45,9 @@ def calibrate_cli(
     model: options.Model,
     file: options.GoldFile,
     format_: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
     output: Annotated[Path | None, options.output("Folder for the calibrated pipeline [MODEL itself]")] = None,
     component: options.Components = None,
     bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
@@ -67,9 +71,10 @@ def calibrate_cli(
       python -m spacy crfseq calibrate training/model-best dev.conll \\
           --format conll2003
     """
+    said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
         done = calibrate(
-            model, file, format_, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
+            model, file, said, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
             given=names_of(given), force=force,
         )  # fmt: skip
         for name, reason in done.skipped.items():
@@ -108,7 +113,7 @@ class Done(NamedTuple):
 def calibrate(
     model: str | Path,
     file: Path,
-    format_name: str | None = None,
+    format_name: Format = None,
     *,
     output: Path | None = None,
     components: Sequence[str] = (),
@@ -128,7 +133,7 @@ def calibrate(
         check_output_pipeline(output, model, force=force)
     nlp = load_pipeline(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
-    examples = read_gold(nlp, file, format_name, given).examples
+    examples = read_gold(nlp, file, layout_of(file, format_name, nlp), given).examples
 
     def work(pipe: CRFComponent, docs: list[Doc]) -> Result:
         before, after = _calibrated(pipe, examples, docs)

@@ -6,8 +6,8 @@ read or written through Docs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -20,20 +20,18 @@ from ..corpora import (
     SPAN_COLUMNS,
     Preset,
     Sentence,
-    check_columns,
     check_scheme,
-    read_columns,
-    read_conllu,
     write_columns,
 )
 from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
-from ..corpora.layouts import COLUMNS, SCHEMES, check_choice
+from ..corpora.layouts import SCHEMES, Asked, check_choice, find_layout, own_layout, told_by_ending
 from ..corpora.outputs import check_output_file
+from ..corpora.presets import read_layout
 from ..errors import ConfigError, DataError
 from ..files import replacing
 from ..pipeline.texts import load_docs
-from ..pipeline.written import MISSING_ENTITY, sentences_of
-from ..schemes import Span, decode_lenient, encode
+from ..pipeline.written import MISSING_ENTITY, ColumnWriter, Form
+from ..schemes import decode_lenient, encode
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -55,8 +53,18 @@ _TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))
 def convert_cli(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="File to read")],
     target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write")],
-    from_: Annotated[str, typer.Option("--from", "-f", help=f"Format of INPUT: {', '.join(_SOURCES)}")],
-    to: Annotated[str, typer.Option("--to", "-t", help=f"Format of OUTPUT: {', '.join(_TARGETS)}")],
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            "--format",
+            "-f",
+            help=f"Layout of INPUT: {', '.join(_SOURCES)} [by its ending, else by its first lines]",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", "-t", help=f"Layout of OUTPUT: {', '.join(_TARGETS)} [by its ending]")
+    ] = None,
     lang: Annotated[str, typer.Option("--lang", "-l", help="Language code, for DocBin files")] = "en",
     scheme: Annotated[
         str, typer.Option("--scheme", "-s", help="Tags of spans in OUTPUT: IOB1, IOB2 or BILUO")
@@ -68,11 +76,8 @@ def convert_cli(
     on_invalid: Annotated[
         str, typer.Option(help="On tags that break the scheme: error, or conlleval to read on")
     ] = "error",
-    encoding: Annotated[str | None, typer.Option(help="Encoding of INPUT [utf8]")] = None,
-    columns: Annotated[
-        str,
-        typer.Option(help=f"For --from columns: what each column holds, such as word,tag,_,ent; {', '.join(COLUMNS)}"),
-    ] = "",
+    encoding: options.Encoding = None,
+    columns: options.Columns = None,
     labels: Annotated[str, typer.Option(help="For --from crfsuite: what the labels are: tag, chunk or ent")] = "tag",
     word: Annotated[str, typer.Option(help="For --from crfsuite: how the attribute begins that is the word")] = WORD,
     force: options.Force = False,
@@ -95,10 +100,26 @@ def convert_cli(
           --from crfsuite --to spacy
     """
     with reported_errors():
-        names = tuple(name.strip() for name in columns.split(",")) if columns else ()
-        settings = Settings(from_, to, lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word)
+        names = own_layout(columns).columns if columns else ()
+        if from_ is None:
+            found = find_layout(source, Asked(columns=columns, encoding=encoding))
+            if found.guessed:
+                print(found.notice(source), file=sys.stderr)
+            from_, names, own_scheme, _, _ = found.layout
+            names = names if from_ == CUSTOM else ()
+            from_scheme = from_scheme or (own_scheme if found.guessed and own_scheme in SCHEMES else None)
+        settings = Settings(
+            from_, to or _target(target), lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word
+        )
         count = convert(source, target, settings, force=force)
         printer().good(f"Converted {count:,} {'docs' if to == DOCBIN else 'sentences'}: {target}")
+
+
+def _target(path: Path) -> str:
+    to = told_by_ending(path, _TARGETS) or (path.suffix[1:] if path.suffix[1:] in _TARGETS else None)
+    if to is None:
+        raise ConfigError(f"{path}: the ending is that of no layout. Give --to: {', '.join(_TARGETS)}.")
+    return to
 
 
 class Settings(NamedTuple):
@@ -118,12 +139,13 @@ class Settings(NamedTuple):
 
     @property
     def layout(self) -> Preset:
-        """How the source is laid out, unless it is a DocBin."""
-        if self.source == CUSTOM:
-            return Preset(CUSTOM, self.columns, "IOB2", "utf8", "")
+        """How the source is laid out; of a DocBin, how its columns are tagged."""
+        encoding = self.encoding or "utf8"
+        if self.source in (CUSTOM, DOCBIN):
+            return Preset(CUSTOM, self.columns, "IOB2", encoding, "")
         if self.source == CRFSUITE:
-            return Preset(CRFSUITE, ("word", self.labels), "IOB2", "utf8", self.labels)
-        return PRESETS[self.source]
+            return Preset(CRFSUITE, ("word", self.labels), "IOB2", encoding, self.labels)
+        return PRESETS[self.source]._replace(encoding=encoding)
 
 
 def convert(source: Path, target: Path, settings: Settings, *, force: bool = False) -> int:
@@ -140,11 +162,8 @@ def convert(source: Path, target: Path, settings: Settings, *, force: bool = Fal
         with replacing(target) as temporary:
             binary.to_disk(temporary)
         return len(binary)
-    if settings.source == DOCBIN:
-        sentences = _sentences_of(source, settings)
-    else:
-        sentences = _recoded(_read_sentences(source, settings), source, settings)
-    return write_columns(target, sentences, PRESETS[settings.target].columns)
+    sentences = (_sentences_of if settings.source == DOCBIN else _read_sentences)(source, settings)
+    return write_columns(target, _recoded(sentences, source, settings), PRESETS[settings.target].columns)
 
 
 def _check(settings: Settings) -> None:
@@ -158,10 +177,8 @@ def _check(settings: Settings) -> None:
     if bool(settings.columns) != (settings.source == CUSTOM):
         needs = "needs --columns" if settings.source == CUSTOM else "has columns of its own; leave --columns out"
         raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
-    for name in settings.columns:
-        check_choice("--columns", name, COLUMNS)
     if settings.columns:
-        check_columns(settings.columns)
+        own_layout(",".join(settings.columns))
     check_choice("--labels", settings.labels, ("tag", *SPAN_COLUMNS))
     check_choice("--unit", settings.unit, ("sentence", "document"))
     check_choice("--on-invalid", settings.on_invalid, ("error", "conlleval"))
@@ -180,12 +197,11 @@ def _check(settings: Settings) -> None:
 
 
 def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
-    if settings.source == "conllu":
-        return read_conllu(source)
-    if settings.source == CRFSUITE:
-        return (sentence_of(found, settings.labels, settings.word) for found in read_crfsuite(source))
     layout = settings.layout
-    return read_columns(source, layout.columns, encoding=settings.encoding or layout.encoding)
+    if settings.source == CRFSUITE:
+        sequences = read_crfsuite(source, layout.encoding)
+        return (sentence_of(found, settings.labels, settings.word) for found in sequences)
+    return read_layout(source, layout)
 
 
 def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) -> Iterator[Sentence]:
@@ -210,59 +226,41 @@ def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
 
     if settings.source == DOCBIN:
         raise ConfigError("--from spacy --to spacy would only copy the file.")
+    layout = settings.layout
+    scheme, invalid, encoding = settings.from_scheme or layout.scheme, settings.on_invalid, layout.encoding
     if settings.source == "conllu":
-        reader: Reader = create_conllu_reader(source, [], settings.unit)
+        reader: Reader = create_conllu_reader(source, [], settings.unit, encoding=encoding)
     elif settings.source == CRFSUITE:
-        scheme = settings.from_scheme or "IOB2"
-        reader = create_crfsuite_reader(source, settings.labels, scheme, settings.word, CHUNKS_KEY, settings.on_invalid)
+        labels, word = settings.labels, settings.word
+        reader = create_crfsuite_reader(source, labels, scheme, word, CHUNKS_KEY, invalid, encoding=encoding)
     else:
-        layout = settings.layout
-        scheme, encoding = settings.from_scheme or layout.scheme, settings.encoding or layout.encoding
-        reader = create_conll_reader(
-            source, list(layout.columns), scheme, [], settings.unit, CHUNKS_KEY, settings.on_invalid, encoding
-        )
+        columns = list(layout.columns)
+        reader = create_conll_reader(source, columns, scheme, [], settings.unit, CHUNKS_KEY, invalid, encoding)
     return (example.reference for example in reader(spacy.blank(settings.lang)))
 
 
 def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
     import spacy
 
-    line = 1
+    columns, line = PRESETS[settings.target].columns, 1
+    writer = ColumnWriter(Form(columns[1:], CHUNKS_KEY, (), {}), columns, scores=False)
     for number, doc in enumerate(load_docs(source, spacy.blank(settings.lang).vocab)):
-        columns = {name: _column(doc, name, settings) for name in PRESETS[settings.target].columns}
+        _check_annotation(doc, settings.target)
         document = number if settings.unit == "document" else 0
-        for start, end in sentences_of(doc):
-            kept = [i for i in range(start, end) if not doc[i].is_space]
-            if not kept:
-                continue
-            parts = {name: [values[i] for i in kept] for name, values in columns.items()}
-            for name in SPAN_COLUMNS:
-                if name in parts:
-                    parts[name] = _span_tags(doc, name, start, end, parts[name], settings.scheme)
-            yield Sentence(parts.pop("word"), parts, None, line, document, {})
-            line += len(kept) + 1
+        for sentence in writer.sentences(doc):
+            yield sentence._replace(line=line, document=document)
+            line += len(sentence.words) + 1
 
 
-def _column(doc: Doc, name: str, settings: Settings) -> list[str]:
-    """Return a column of all tokens; of spans, only where they are missing."""
+def _check_annotation(doc: Doc, target: str) -> None:
     held = {"tag": "TAG", "ent": "ENT_IOB"}
-    if name != "word" and not (doc.has_annotation(held[name]) if name in held else CHUNKS_KEY in doc.spans):
-        raise DataError(
-            f"The doc {doc.text[:60]!r} has no {name} annotation, which {settings.target} files hold. "
-            "Choose another --to, or annotate the docs."
-        )
-    if name in ("word", "tag"):
-        return [token.text if name == "word" else token.tag_ for token in doc]
-    return [MISSING_ENTITY if name == "ent" and token.ent_iob == 0 else "" for token in doc]
-
-
-def _span_tags(doc: Doc, name: str, start: int, end: int, marks: list[str], scheme: str) -> list[str]:
-    """Return tags of the tokens of a sentence that are no white space; `marks` are those of missing ones."""
-    before = [0, *accumulate(int(not token.is_space) for token in doc[start:end])]
-    spans = [
-        Span(before[span.start - start], before[span.end - start], span.label_)
-        for span in (doc.ents if name == "ent" else doc.spans[CHUNKS_KEY])
-        if start <= span.start and span.end <= end
-    ]
-    tags = encode([span for span in spans if span.end > span.start], len(marks), scheme)
-    return [mark or tag for mark, tag in zip(marks, tags, strict=True)]
+    for name in PRESETS[target].columns[1:]:
+        if not (doc.has_annotation(held[name]) if name in held else CHUNKS_KEY in doc.spans):
+            raise DataError(
+                f"The doc {doc.text[:60]!r} has no {name} annotation, which {target} files hold. "
+                "Choose another --to, or annotate the docs."
+            )
+        if name == "chunk":
+            encode(
+                ((span.start, span.end, span.label_) for span in doc.spans[CHUNKS_KEY]), len(doc), "IOB2"
+            )  # overlaps

@@ -7,6 +7,7 @@ at template by template, and its optimizers are tried on samples.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from spacy import util
 
-from ..corpora import CUSTOM, DOCBIN, Preset, Sentence, check_file, get_preset, guess, read_columns, read_conllu
-from ..corpora.layouts import COLUMNS_HELP, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout
-from ..corpora.presets import DOCS
+from ..corpora import DOCBIN, Preset, Sentence, check_file, guess
+from ..corpora.layouts import Asked, Format, as_options, asked, find_layout, reader_layout
+from ..corpora.presets import read_layout
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..evaluation.corpus import PLAIN, Part, count, overlap
 from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
@@ -45,11 +46,10 @@ def debug_data_cli(
     config: Annotated[
         Path | None, typer.Option("--config", help="Config, to look at its features and at what training costs")
     ] = None,
-    format_: Annotated[
-        str | None, typer.Option("--format", "-f", help=f"{FORMAT_HELP}, else what the config says")
-    ] = None,
-    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
-    scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
+    format_: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
     cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
     as_json: options.AsJson = False,
     code: options.Code = None,
@@ -70,7 +70,7 @@ def debug_data_cli(
           --config config.cfg
     """
     with reported_errors(config, code):
-        report = debug_data(file, dev, How(config, format_, columns, scheme, cost))
+        report = debug_data(file, dev, How(config, Asked(format_, columns, scheme, encoding), cost))
         if as_json:
             print(json.dumps(report.as_json(), indent=2))
         else:
@@ -83,9 +83,7 @@ class How(NamedTuple):
     """How to look at a corpus; see the help of the command."""
 
     config: Path | None = None
-    format_name: str | None = None
-    columns: str | None = None
-    scheme: str | None = None
+    layout: Format = None
     cost: bool = True
 
 
@@ -106,9 +104,13 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     """
     how = how or How()
     source = _source(how.config) if how.config else Source()
-    explicit = how.format_name or how.columns or source.layout is None
-    layout = corpus_layout(file, how.format_name, how.columns, how.scheme) if explicit else source.layout
-    assert layout is not None
+    said = asked(how.layout)
+    layout = said.layout() or said.encoded(source.layout)
+    if layout is None:
+        found = find_layout(file, said)
+        layout = found.layout
+        if found.guessed:
+            print(found.notice(file), file=sys.stderr)
     files = {"train": file, **({"dev": dev} if dev else {})}
     parts, broken = {}, {}
     findings: list[Finding] = []
@@ -153,10 +155,8 @@ def _sentences(path: Path, layout: Preset, key: str, broken: Errors) -> Iterator
     try:
         if layout.name == DOCBIN:
             yield from _of_docs(path, key, broken)
-        elif layout.name == "conllu":
-            yield from read_conllu(path, broken)
         else:
-            yield from read_columns(path, layout.columns, encoding=layout.encoding, on_error=broken)
+            yield from read_layout(path, layout, broken)
     except FormatError as error:  # of the file as a whole
         broken(error)
 
@@ -220,12 +220,5 @@ def _source(config_path: Path) -> Source:
             labels.append(settings.get("attr") or COLUMN_OF[factory])
         if factory == "crf_chunker":
             key = settings.get("spans_key", key)
-    columns = tuple(block.get("columns", ("word", "tag", "chunk")))
-    scheme, encoding = block.get("scheme", "IOB2"), block.get("encoding", "utf8")
-    layouts = {
-        "spacy_crfseq.ConllReader.v1": Preset(CUSTOM, columns, scheme, encoding, columns[-1]),
-        "spacy_crfseq.ConlluReader.v1": get_preset("conllu"),
-        "spacy.Corpus.v1": DOCS,
-    }
     strict = block.get("on_invalid", "error") == "error" and "spacy_crfseq.ConllReader" in block.get("@readers", "")
-    return Source(layouts.get(block.get("@readers")), strict, tuple(labels) or None, key)
+    return Source(reader_layout(block), strict, tuple(labels) or None, key)

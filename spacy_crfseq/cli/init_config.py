@@ -17,15 +17,16 @@ import typer
 from spacy import util
 from thinc.api import Config
 
-from ..corpora import CUSTOM, DOCBIN, Preset, check_file, guess
-from ..corpora.layouts import COLUMNS_HELP, NAMES, SCHEME_HELP, as_options, check_choice, named_layout, told_by_ending
+from ..corpora import DOCBIN, Preset, check_file, guess
+from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, told_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
 from ..corpora.presets import DOCS
-from ..errors import ConfigError, FormatError, suggest
+from ..errors import ConfigError, suggest
 from ..files import replacing
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
+from ._language import DEFAULT, likely_language
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
@@ -74,13 +75,13 @@ def init_config_cli(
         str | None,
         typer.Option("--task", "-t", help="ner, chunker, tagger, several with commas, or all [what the format is for]"),
     ] = None,
-    lang: Annotated[str | None, typer.Option("--lang", "-l", help="Language code [en]")] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", "-f", help=f"Layout of the corpus: {', '.join(NAMES)} [what the training file is]"),
+    lang: Annotated[
+        str | None, typer.Option("--lang", "-l", help="Language code [what the training file seems to be in]")
     ] = None,
-    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
-    scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
+    format_: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
     goal: Annotated[
         str | None, typer.Option("--goal", "-g", help=f"What to train for: {', '.join(GOALS)} [fast]")
     ] = None,
@@ -92,8 +93,9 @@ def init_config_cli(
 ) -> None:
     """Write a config that trains as it is, by 'crfseq fit' or 'spacy train'.
 
-    On a terminal, asks for what is missing. Goals: fast is AdaGrad, a few epochs; accurate is L-BFGS, to the optimum;
-    small is OWL-QN with an L1 penalty, which leaves most weights zero, for 'crfseq prune' to drop.
+    Run interactively, it prompts for anything you omit: the files first, from which it proposes the rest. Goals: fast
+    is AdaGrad, a few epochs; accurate is L-BFGS, to the optimum; small is OWL-QN with an L1 penalty, which leaves most
+    weights zero, for 'crfseq prune' to drop.
 
     \b
     Score on the test part, CPU seconds of 'fit', megabytes of the component:
@@ -110,7 +112,7 @@ def init_config_cli(
           --goal accurate
     """
     with reported_errors():
-        wanted = Wanted(task, lang, named_layout(format_, columns, scheme), goal, train, dev)
+        wanted = Wanted(task, lang, Asked(format_, columns, scheme, encoding), goal, train, dev)
         # stdout takes the config itself; files that exist are refused before anything is asked
         to_stdout = str(output) == STDOUT
         check_output_file(output, train, dev, force=force)
@@ -132,7 +134,7 @@ class Wanted(NamedTuple):
 
     task: str | None = None
     lang: str | None = None
-    layout: Preset | None = None
+    layout: Asked = Asked()
     goal: str | None = None
     train: Path | None = None
     dev: Path | None = None
@@ -163,28 +165,41 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
         check_file(path)
     if wanted.goal is not None:
         check_choice("--goal", wanted.goal, GOALS)
-    layout = wanted.layout or _layout(wanted.train, ask)
+    known = wanted.layout.layout()
+    train = wanted.train or (_ask_file("Training", ask) if ask else None)
+    dev = wanted.dev or (_ask_file("Development", ask) if ask else None)
+    layout = known or wanted.layout.encoded(_layout(train, ask))
+    assert layout is not None
     default = TASK_OF.get(layout.score, "ner")
     task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
-    lang = wanted.lang or (ask("Language code", (), "en") if ask else "en")
+    language = wanted.lang or (likely_language(train, layout) if train else DEFAULT)
+    lang = wanted.lang or (ask("Language code", (), language) if ask else language)
     goal = wanted.goal or (ask("Goal", tuple(GOALS), "fast") if ask else "fast")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
-    return Settings(tasks, lang, layout, goal, wanted.train, wanted.dev)
+    return Settings(tasks, lang, layout, goal, train, dev)
+
+
+def _ask_file(which: str, ask: Ask) -> Path | None:
+    while answer := ask(f"{which} file (nothing: give it later)", (), ""):
+        if Path(answer).is_file():
+            return Path(answer)
+        typer.echo(f"{answer}: no such file.", err=True)
+    return None
 
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
-    seems = (named_layout(told_by_ending(train)) or guess(train)) if train else None
-    if seems is not None:
-        return seems
+    if train is not None:
+        ending = told_by_ending(train)
+        seems = guess(train) if ending is None else GOLD[ending]
+        if seems is not None or ask is None:
+            return seems or find_layout(train).layout  # which raises
     if ask is None:
-        if train is not None:
-            raise FormatError(train, 0, f"cannot tell its layout. Give --format ({', '.join(NAMES)}) or --columns.")
         raise ConfigError(f"Give --format ({', '.join(NAMES)}), --columns, or --train with a file that tells it.")
     answer = ask(f"Format of the corpus ({', '.join(NAMES)}) or its columns, with commas", (), "conll2003")
-    named = named_layout(None, answer) if "," in answer else named_layout(answer)
-    assert named is not None
-    return named
+    layout = (Asked(columns=answer) if "," in answer else Asked(answer)).layout()
+    assert layout is not None
+    return layout
 
 
 def _tasks(text: str) -> tuple[str, ...]:
@@ -306,8 +321,9 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
         return {"@readers": "spacy.Corpus.v1", "path": path}
     given = _given(settings)
     if layout.name == "conllu":
-        return {"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given}
-    used = {"word", *given, *(column for column, task in TASK_OF.items() if task in settings.tasks)}
+        conllu = {"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given}
+        return conllu if layout.encoding == "utf8" else {**conllu, "encoding": layout.encoding}
+    used = {"word", "weight", *given, *(column for column, task in TASK_OF.items() if task in settings.tasks)}
     return {
         "@readers": "spacy_crfseq.ConllReader.v1",
         "path": path,
@@ -347,8 +363,6 @@ def _commands(settings: Settings, output: str) -> list[str]:
     if settings.goal == "small":
         model = "training/model-small"
         commands.append(f"python -m spacy crfseq prune training/model-best {model}")
-    if settings.layout.name == CUSTOM:  # 'evaluate' knows formats by their names only; 'fit' shows the scores on dev
-        return commands
     return [*commands, f"python -m spacy crfseq evaluate {model} {dev}{format_}"]
 
 

@@ -15,15 +15,16 @@ from typing import Annotated, NamedTuple
 import spacy
 import typer
 from spacy.tokens import DocBin
+from spacy.util import load_config
 from tqdm import tqdm
 
 from ..corpora import DOCBIN
-from ..corpora.layouts import ENDINGS, STDIN, TEXTS, ZIPPED, text_format, told_by_ending
+from ..corpora.layouts import ENDINGS, STDIN, ZIPPED, Asked, Format, find_layout, told_by_ending, trained_layout
 from ..corpora.resumable import Counts, State, Target
-from ..errors import ConfigError, FormatError
+from ..errors import ConfigError
 from ..files import digest
 from ..pipeline.bulk import Job, Settings, Step, annotate
-from ..pipeline.select import model_folder
+from ..pipeline.select import CONFIG, model_folder
 from ..pipeline.written import TARGETS, check_target, form_of
 from . import _options as options
 from ._app import crfseq_cli
@@ -47,9 +48,9 @@ def tag_cli(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder; or a file for a single input; or - for standard output")
     ],
-    format_: Annotated[
-        str | None, typer.Option("--format", "-f", help=f"Layout of FILES: {', '.join(TEXTS)} [what the ending tells]")
-    ] = None,
+    format_: options.TextFormat = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = None,
     to: Annotated[
         str | None,
         typer.Option("--to", "-t", help=f"Layout of the output: {', '.join(TARGETS)} [its ending, or jsonl]"),
@@ -86,7 +87,7 @@ def tag_cli(
     """
     with reported_errors(code=code):
         how = Settings(str(model), to or "", scores, force, strict, partial(load_code, code))
-        done = tag(files, output, how, format_, processes=processes)
+        done = tag(files, output, how, Asked(format_, columns, encoding=encoding), processes=processes)
         _tell(done, output, as_json)
     if done.counts.broken:
         raise SystemExit(BROKEN)
@@ -140,7 +141,7 @@ def _count(number: int, what: str) -> str:
 
 
 def tag(
-    files: Sequence[Path], output: Path, settings: Settings, format_name: str | None = None, *, processes: int = 1
+    files: Sequence[Path], output: Path, settings: Settings, format_name: Format = None, *, processes: int = 1
 ) -> Done:
     """Annotate files; where the settings say no layout of the output, its ending does.
 
@@ -187,14 +188,16 @@ def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[Step, Counts, float], N
         yield show
 
 
-def make_jobs(settings: Settings, files: Sequence[Path], format_name: str | None, output: Path) -> list[Job]:
-    """Return a job for each file, of the layout `format_name` or what its ending says.
+def make_jobs(settings: Settings, files: Sequence[Path], format_name: Format, output: Path) -> list[Job]:
+    """Return a job for each file, whose layout `find_layout` finds.
 
     RAISES ConfigError: If two files have one output, or one is its own.
     RAISES FormatError: If a file cannot be read, or nothing says what it is.
     """
+    folder = model_folder(settings.model)
+    trained = trained_layout(load_config(folder / CONFIG).interpolate())
     common = {
-        "the model": digest(model_folder(settings.model)),
+        "the model": digest(folder),
         "--to": settings.to,
         "--scores": settings.scores,
         "the release": metadata.version("spacy-crfseq"),
@@ -205,15 +208,16 @@ def make_jobs(settings: Settings, files: Sequence[Path], format_name: str | None
     if output == STDIN and settings.to == DOCBIN:
         raise ConfigError("--to spacy: a DocBin cannot be written to standard output. Give a folder by --output.")
     for source in files:
-        kind, stamp = text_format(source, format_name), None
+        found, stamp = find_layout(source, format_name, trained, texts=True), None
+        if found.guessed:
+            print(found.notice(source), file=sys.stderr)
         if source != STDIN:
-            if not source.is_file():
-                what = "this is a folder; give its files." if source.is_dir() else "no such file"
-                raise FormatError(source, 0, f"{what} (looked from {Path.cwd()}).")
             status = source.stat()
             stamp = [str(source.resolve()), status.st_size, status.st_mtime_ns]
         target = None if output == STDIN else _target(source, output, settings.to, len(files))
-        jobs.append(Job(source, target, {**common, "--format": kind, "the file": stamp}))
+        name, columns, _, encoding, _ = found.layout
+        read = {"--format": name, "--columns": ",".join(columns), "--encoding": encoding, "the file": stamp}
+        jobs.append(Job(source, target, found.layout, {**common, **read}))
     _check_outputs(jobs, settings.overwrite)
     return jobs
 

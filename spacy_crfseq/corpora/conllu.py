@@ -22,8 +22,8 @@ _Row: TypeAlias = tuple[int, list[str]]
 """The number of a token line in the file, and its ten fields."""
 
 
-def read_conllu(path: Path | str, on_error: OnError | None = None) -> Iterator[Sentence]:
-    """Yield the sentences of a CoNLL-U file, in UTF-8.
+def read_conllu(path: Path | str, on_error: OnError | None = None, *, encoding: str = "utf8") -> Iterator[Sentence]:
+    """Yield the sentences of a CoNLL-U file, which ought to be in UTF-8.
 
     The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep (DEPREL); an
     underscore becomes an empty string: not given, or, for morph, no features.  Words of a multiword token have no space
@@ -34,7 +34,7 @@ def read_conllu(path: Path | str, on_error: OnError | None = None) -> Iterator[S
     RAISES FormatError: With its line, if a line has not ten columns, ids do not count 1, 2, 3, ..., a tag is no UPOS
         tag or a feature no Name=Value; on a file without a sentence.
     """
-    return read_sentences(check_file(path), "utf8", parse_conllu, on_error)
+    return read_sentences(check_file(path), encoding, parse_conllu, on_error)
 
 
 def parse_conllu(path: Path, lines: Iterable[tuple[int, str]], on_error: OnError | None = None) -> Iterator[Sentence]:

@@ -29,13 +29,13 @@ class AttributeSentence(NamedTuple):
     line: int
 
 
-def read_crfsuite(path: Path | str) -> Iterator[AttributeSentence]:
-    """Yield the sequences of a file, in UTF-8.
+def read_crfsuite(path: Path | str, encoding: str = "utf8") -> Iterator[AttributeSentence]:
+    """Yield the sequences of a file.
 
     RAISES FormatError: With its line, on an attribute with a value other than 1 or one that is there twice, on a weight
         of a sequence, on a line without a label, and on a file without a sequence.
     """
-    return _sentences(check_file(path))
+    return _sentences(check_file(path), encoding)
 
 
 def sentence_of(found: AttributeSentence, column: str, word: str) -> Sentence:
@@ -53,9 +53,9 @@ def format_item(label: str, attributes: Sequence[str]) -> str:
     return "\t".join(name.replace("\\", "\\\\").replace(":", "\\:") for name in (label, *attributes))
 
 
-def _sentences(path: Path) -> Iterator[AttributeSentence]:
+def _sentences(path: Path, encoding: str) -> Iterator[AttributeSentence]:
     sentence, empty = None, True
-    for number, line in read_lines(path, "utf8"):
+    for number, line in read_lines(path, encoding):
         if not line:
             if sentence is not None:
                 yield sentence

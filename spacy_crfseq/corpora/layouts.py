@@ -1,35 +1,106 @@
-"""Which layout a file has, by one rule for all commands: what its ending tells, else what the user says."""
+"""Which layout a file has, by one rule for all commands.
+
+In this order: what the user says, what the ending of the file stands for, the layout that a model was trained on if the
+file fits it, and what the first lines look like.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from ._lines import check_file
+from ._lines import check_encoding, check_file
 from .columns import check_columns
-from .guess import guess
-from .presets import CUSTOM, DOCBIN, DOCS, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Preset, get_preset
+from .guess import fits, guess
+from .presets import CUSTOM, DOCBIN, DOCS, PRESETS, RAW, SPAN_COLUMNS, TEXTS, TOKEN_COLUMNS, Preset
 
-NAMES = (DOCBIN, *PRESETS)
+GOLD = {DOCBIN: DOCS, **PRESETS}
 """Layouts of annotated files."""
-RAW = ("txt", "jsonl", DOCBIN)
-TEXTS = (*RAW, *PRESETS)
-"""Layouts of files of texts; of corpora, the words are read."""
+NAMES = tuple(GOLD)
 ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu"}
-"""Layouts that the ending of a file tells."""
+"""Layouts that the ending of a file stands for."""
 ZIPPED = ".gz"
 STDIN = Path("-")
-FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [what its ending tells: .spacy, .conllu]"
-TEXTS_HELP = f"Layout of the file: {', '.join(TEXTS)} [what its ending tells]"
+FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [by its ending, else as in training, else by its first lines]"
+TEXTS_HELP = f"Layout of the file: {', '.join(TEXTS)} [by its ending, else by its first lines]"
 _FILE = 'File of texts: one a line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy)'
-TEXTS_FILE_HELP = f"{_FILE}, or --format"
-COLUMNS_HELP = 'Instead of --format: what each column holds, such as "word,_,ent"'
-SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO"
-COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "_")
+TEXTS_FILE_HELP = f"{_FILE}, or a corpus, whose words are read"
+COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "weight", "_")
+COLUMNS_HELP = f'What each column holds, such as "word,_,ent", instead of --format; known: {", ".join(COLUMNS)}'
+SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO [IOB2]"
+ENCODING_HELP = "Encoding of the file, such as latin-1 or utf-16 [utf8]"
 SCHEMES = ("IOB2", "IOB1", "BILUO")
+
+
+class Asked(NamedTuple):
+    """What a user says of a file, as the options --format, --columns, --scheme and --encoding take it."""
+
+    name: str | None = None
+    columns: str | None = None
+    scheme: str | None = None
+    encoding: str | None = None
+
+    def layout(self, known: Mapping[str, Preset] = GOLD) -> Preset | None:
+        """Return the layout that is given by name or by columns, None where neither is.
+
+        RAISES ConfigError: If there is no such layout, column, scheme or encoding, or name and columns are both given.
+        """
+        name, columns, scheme, encoding = self
+        if name is not None and columns is not None:
+            raise ConfigError("--format and --columns say the same thing; give one of them.")
+        if scheme is not None and columns is None:
+            raise ConfigError("--scheme goes with --columns; a --format has its own.")
+        check_encoding(encoding or "utf8")
+        found = None
+        if name is not None:
+            check_choice("--format", name, known, " format")
+            found = known[name]
+        elif columns is not None:
+            found = own_layout(columns, scheme or "IOB2")
+        return self.encoded(found)
+
+    def encoded(self, layout: Preset | None) -> Preset | None:
+        """Return a layout in the encoding that is asked for."""
+        return layout if layout is None or self.encoding is None else layout._replace(encoding=self.encoding)
+
+
+Format: TypeAlias = str | Asked | None
+"""The name of a layout, or all that a user says of it."""
+
+
+def asked(layout: Format) -> Asked:
+    """Return what a user says of a file."""
+    return layout if isinstance(layout, Asked) else Asked(layout)
+
+
+def own_layout(columns: str, scheme: str = "IOB2") -> Preset:
+    """Return a layout of columns, given with commas between; RAISES ConfigError: If they cannot be."""
+    names = tuple(part.strip() for part in columns.split(","))
+    for part in names:
+        if part not in COLUMNS:
+            raise ConfigError(f"--columns {columns}: unknown column {part!r}. {suggest(part, COLUMNS)}")
+    check_columns(names)
+    check_choice("--scheme", scheme, SCHEMES)
+    return Preset(CUSTOM, names, scheme, "utf8", _scored(names))
+
+
+def _scored(columns: Sequence[str]) -> str:
+    return next((name for name in ("ent", "chunk", "tag", "pos") if name in columns), "word")
+
+
+class Found(NamedTuple):
+    """A layout; `guessed` from the first lines of the file, which a user ought to know."""
+
+    layout: Preset
+    guessed: bool = False
+
+    def notice(self, path: Path) -> str:
+        """Say how a file is read."""
+        return f"{path}: reading it as {as_options(self.layout)} ({' '.join(self.layout.columns)}), as it looks."
 
 
 def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
@@ -37,111 +108,89 @@ def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
     return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in known), None)
 
 
-def text_format(path: Path, name: str | None) -> str:
-    """Return the layout of a file of texts, packed or not; of standard input, plain text if none is given.
+def find_layout(path: Path, layout: Format = None, trained: Preset | None = None, *, texts: bool = False) -> Found:
+    """Return the layout of a file, which must be there.
 
-    RAISES FormatError: If neither `name` nor the ending tells.
-    RAISES ConfigError: If there is no such layout.
-    """
-    if name is not None:
-        check_choice("--format", name, TEXTS, " format")
-        return name
-    if path == STDIN:
-        return RAW[0]
-    unpacked = Path(path.name.removesuffix(ZIPPED))
-    if (found := told_by_ending(unpacked, TEXTS)) is None:
-        raise _untold(path, unpacked.suffix, f"Give --format: {', '.join(TEXTS)}.")
-    return found
-
-
-def corpus_layout(
-    path: Path,
-    name: str | None = None,
-    columns: str | None = None,
-    scheme: str | None = None,
-    *,
-    takes_columns: bool = True,
-) -> Preset:
-    """Return the layout of an annotated file, which must be there.
-
-    name: One of `NAMES`.
-    columns, scheme: Names with commas between, and how spans are tagged, where no name is given.
-    takes_columns: Whether the command has these two, for messages.
-    RAISES FormatError: If there is no such file, or its layout is not given; the message says what it looks like.
+    layout: What the user says.
+    trained: The layout that a model was trained on.
+    texts: Whether texts are asked for, so that raw text will do; standard input is that by default.
+    RAISES FormatError: If there is no such file, or nothing tells its layout.
     RAISES ConfigError: If what is given cannot be.
     """
-    check_file(path)
-    found = named_layout(name, columns, scheme) or named_layout(told_by_ending(path))
-    if found is not None:
-        return found
-    found, names = guess(path), ", ".join(NAMES)
-    advice = f"Give --format ({names}) or --columns." if takes_columns else f"Give --format: {names}."
-    advice = f"{advice} {looks_like(found)}"
-    if not takes_columns and found is not None and found.name == CUSTOM:
-        advice += " `crfseq convert` reads such columns."
-    raise _untold(path, path.suffix, advice)
+    said, known = asked(layout), TEXTS if texts else GOLD
+    if path != STDIN:
+        check_file(path)
+    found = said.layout(known)
+    if found is None and path == STDIN:
+        found = RAW["txt"]
+    unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
+    if found is None and (name := told_by_ending(unpacked, known)) is not None:
+        found = known[name]
+    if found is None and trained is not None and trained.name != DOCBIN and fits(path, trained):
+        found = trained
+    if (settled := said.encoded(found)) is not None:
+        return Found(settled)
+    if (seems := guess(path)) is None:
+        ending = f"Neither its ending {unpacked.suffix!r} nor" if unpacked.suffix else "It has no ending, and not even"
+        advice = f"Give --format ({', '.join(known)}) or --columns."
+        raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines tell. {advice}")
+    seems = seems._replace(encoding=said.encoding or "utf8")  # bytes that are not UTF-8 are an error with a proposal
+    return Found(seems, guessed=True)
 
 
-def named_layout(name: str | None, columns: str | None = None, scheme: str | None = None) -> Preset | None:
-    """Return the layout that is given by name or by columns, None where none is.
+def trained_layout(config: Mapping[str, Any]) -> Preset | None:
+    """Return the layout of the corpora in the config of a trained pipeline, interpolated; None if it is unknown."""
+    for corpus in ("dev_corpus", "train_corpus"):
+        try:
+            block = reduce(lambda part, key: part[key], config["training"][corpus].split("."), config)
+            layout = reader_layout(block)
+        except (KeyError, TypeError, AttributeError):  # a callback may make a corpus of anything
+            continue
+        if layout is not None:
+            return layout
+    return None
 
-    RAISES ConfigError: If there is no such layout, or both are given.
-    """
-    if name is not None and columns is not None:
-        raise ConfigError("--format and --columns say the same thing; give one of them.")
-    if scheme is not None and columns is None:
-        raise ConfigError("--scheme goes with --columns; a --format has its own.")
-    if name is not None:
-        check_choice("--format", name, NAMES, " format")
-        return DOCS if name == DOCBIN else PRESETS[name]
-    if columns is None:
+
+def reader_layout(reader: Mapping[str, Any]) -> Preset | None:
+    """Return the layout that a config's block such as `[corpora.dev]` reads; None if the reader is unknown."""
+    name = str(reader.get("@readers", ""))
+    if name == "spacy.Corpus.v1":
+        return DOCS
+    encoding = str(reader.get("encoding", "utf8"))
+    if name == "spacy_crfseq.ConlluReader.v1":
+        return PRESETS["conllu"]._replace(encoding=encoding)
+    if name != "spacy_crfseq.ConllReader.v1":
         return None
-    names = tuple(part.strip() for part in columns.split(","))
-    for part in names:
-        if part not in COLUMNS:
-            raise ConfigError(f"--columns {columns}: unknown column {part!r}. {suggest(part, COLUMNS)}")
-    check_columns(names)
-    check_choice("--scheme", scheme or "IOB2", SCHEMES)
-    score = next((part for part in ("ent", "chunk", "tag", "pos") if part in names), "word")
-    return Preset(CUSTOM, names, scheme or "IOB2", "utf8", score)
+    columns = tuple(reader.get("columns", ("word", "tag", "chunk")))
+    return Preset(CUSTOM, columns, str(reader.get("scheme", "IOB2")), encoding, _scored(columns))
 
 
-def file_columns(name: str) -> tuple[str, ...]:
+def file_columns(layout: Preset) -> tuple[str, ...]:
     """Return the columns that files of a layout may have beside words."""
-    held = DOCS.columns if name == DOCBIN else get_preset(name).columns
-    return tuple(column for column in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if column in held)
-
-
-def looks_like(layout: Preset | None) -> str:
-    """Describe what a file seems to be."""
-    if layout is None:
-        return "It does not look like a file of columns."
-    return f"It looks like {as_options(layout)} ({' '.join(layout.columns)})."
+    return tuple(column for column in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if column in layout.columns)
 
 
 def as_options(layout: Preset) -> str:
     """Return the options that name a layout."""
+    encoding = "" if layout.encoding in ("utf8", "") else f" --encoding {layout.encoding}"
     if layout.name != CUSTOM:
-        return f"--format {layout.name}"
+        return f"--format {layout.name}{encoding}"
     scheme = f" --scheme {layout.scheme}" if layout.scheme in ("IOB1", "BILUO") else ""
-    return f"--columns {','.join(layout.columns)}{scheme}"
+    return f"--columns {','.join(layout.columns)}{scheme}{encoding}"
 
 
 def reader_options(reader: Mapping[str, Any]) -> str | None:
     """Return how to call commands on the file that a config's block such as `[corpora.dev]` reads: its path, quoted,
-    and --format where its ending does not tell; None where they cannot read it."""
-    path, name = reader.get("path"), str(reader.get("@readers", "")).split(".")[1:2]
-    if not path:
+    and its layout where its ending stands for none; None where they cannot read it."""
+    path, layout = reader.get("path"), reader_layout(reader)
+    if not path or layout is None:
         return None
-    layout = {"Corpus": DOCBIN, "ConlluReader": "conllu"}.get(name[0] if name else "")
-    if name == ["ConllReader"]:
-        columns, scheme = reader.get("columns", ()), reader.get("scheme", "IOB2")
-        schemes = {"IOB1": ("IOB1",), "IOB2": ("IOB2", "IOB1")}.get(scheme, ())  # what is IOB2 reads the same as IOB1
-        layout = next((one.name for one in PRESETS.values() if one.scheme in schemes and _reads(one, columns)), None)
-    if layout is None:
-        return None
-    told = told_by_ending(Path(path)) == layout
-    return shlex.quote(str(path)) + ("" if told else f" --format {layout}")
+    if told_by_ending(Path(path)) == layout.name:
+        return shlex.quote(str(path))
+    schemes = {"IOB1": ("IOB1",), "IOB2": ("IOB2", "IOB1")}.get(layout.scheme, ())  # IOB2 reads the same as IOB1
+    same = (one for one in PRESETS.values() if one.scheme in schemes and _reads(one, layout.columns))
+    preset = next(same, layout)._replace(encoding=layout.encoding)
+    return f"{shlex.quote(str(path))} {as_options(preset)}"
 
 
 def _reads(layout: Preset, columns: Sequence[str]) -> bool:
@@ -154,8 +203,3 @@ def check_choice(option: str, value: str, known: Iterable[str], what: str = "") 
     """Raise ConfigError where the value of an option is not known; `what` is said behind "unknown"."""
     if value not in known:
         raise ConfigError(f"{option} {value}: unknown{what}. {suggest(value, known)}")
-
-
-def _untold(path: Path, suffix: str, advice: str) -> FormatError:
-    ending = f"the ending {suffix!r} does not tell" if suffix else "no ending tells"
-    return FormatError(path, 0, f"{ending} what this file is. {advice}")

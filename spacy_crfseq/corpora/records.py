@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import FormatError
-from ._lines import Parse
+from ._lines import Parse, byte_lines, check_encoding, undecodable
 from .columns import parse_columns
 from .conllu import parse_conllu
 from .layouts import STDIN, ZIPPED
-from .presets import PRESETS
+from .presets import RAW, Preset
 
 
 class Record(NamedTuple):
@@ -67,23 +67,28 @@ _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 _Lines: TypeAlias = Iterator[tuple["str | FormatError", Place]]
 
 
-def stream_records(path: Path, kind: str, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
+def stream_records(path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
     """Yield the records of a file of texts or a corpus; arguments as `pipeline.texts.read_records` has them.
 
     A sentence with a broken line is left out as a whole.
     """
-    with _opened(path) as file:
+    check_encoding(layout.encoding)
+    with _opened(path) as stream:
+        try:
+            file, encoding = byte_lines(stream, layout.encoding)
+        except UnicodeError:
+            raise undecodable(path, 0, 0, layout.encoding) from None
         if start.offset:
             file.seek(start.offset)
-        lines = _lines(file, path, start)
-        if kind in PRESETS:
-            yield from _from_corpus(path, kind, given, lines)
+        lines = _lines(file, path, start, encoding)
+        if layout.name not in RAW:
+            yield from _from_corpus(path, layout, given, lines)
             return
         for line, place in lines:
             if isinstance(line, FormatError):
                 yield line, place
             elif line and not line.isspace():
-                yield (_entry(path, place.line, line) if kind == "jsonl" else Record(place.line, line)), place
+                yield (_entry(path, place.line, line) if layout.name == "jsonl" else Record(place.line, line)), place
 
 
 @contextmanager
@@ -103,18 +108,17 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         raise FormatError(path, 0, f"cannot be read: {error.strerror or error}.") from error
 
 
-def _lines(file: Iterable[bytes], path: Path, start: Place) -> _Lines:
+def _lines(file: Iterable[bytes], path: Path, start: Place, encoding: str) -> _Lines:
     """Yield lines, without their ends and a byte order mark, and the place behind each; only a line feed ends one."""
     offset, number = start
     for raw in file:
         offset, number = offset + len(raw), number + 1
         place = Place(offset, number)
         try:
-            line = raw.decode("utf8").rstrip("\r\n")
+            line = raw.decode(encoding).rstrip("\r\n")
             yield (line.removeprefix("\ufeff") if number == 1 else line), place
         except UnicodeDecodeError as error:
-            byte = offset - len(raw) + error.start
-            yield FormatError(path, number, f"byte {byte} of the file is not utf8. Convert the file to UTF-8."), place
+            yield undecodable(path, number, offset - len(raw) + error.start, encoding, raw), place
 
 
 def _entry(path: Path, number: int, line: str) -> Record | FormatError:
@@ -132,8 +136,8 @@ def _entry(path: Path, number: int, line: str) -> Record | FormatError:
     return Record(number, entry["text"], entry=entry)
 
 
-def _from_corpus(path: Path, preset: str, given: Sequence[str], lines: _Lines) -> Iterator[Piece]:
-    parse: Parse = parse_conllu if preset == "conllu" else partial(parse_columns, columns=PRESETS[preset].columns)
+def _from_corpus(path: Path, layout: Preset, given: Sequence[str], lines: _Lines) -> Iterator[Piece]:
+    parse: Parse = parse_conllu if layout.name == "conllu" else partial(parse_columns, columns=layout.columns)
     for block, place in _blocks(path, lines):
         try:
             if isinstance(block, FormatError):

@@ -14,13 +14,14 @@ from spacy.language import Language
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ..corpora import Sentence, check_columns, get_preset, read_columns, read_conllu
+from ..corpora import Preset, Sentence, check_columns, get_preset, read_columns, read_conllu
 from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
+from ..corpora.layouts import COLUMNS
 from ..errors import ConfigError
 from ..features.noted import KEY
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
-from .gold_docs import ATTRIBUTES, COLUMNS, SPANS, CorpusLayout, DocBuilder, Entry, check_setting, example_of
+from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, check_setting, example_of
 
 
 def create_conll_reader(
@@ -73,6 +74,7 @@ def create_conllu_reader(
     unit: str = "sentence",
     limit: int = 0,
     weight: float = 1.0,
+    encoding: str = "utf8",
 ) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
@@ -82,7 +84,7 @@ def create_conllu_reader(
     The other settings and the errors are those of `create_conll_reader`.
     """
     layout = CorpusLayout(_given(path), tuple(ATTRIBUTES), "plain", tuple(given), unit, limit=limit, weight=weight)
-    return CorpusReader(lambda: read_conllu(layout.path), layout)
+    return CorpusReader(lambda: read_conllu(layout.path, encoding=encoding), layout)
 
 
 def create_crfsuite_reader(
@@ -94,6 +96,7 @@ def create_crfsuite_reader(
     on_invalid: str = "error",
     limit: int = 0,
     weight: float = 1.0,
+    encoding: str = "utf8",
 ) -> "CRFsuiteReader":
     """Create a reader of an attribute file of CRFsuite (``spacy_crfseq.CRFsuiteReader.v1``).
 
@@ -105,13 +108,13 @@ def create_crfsuite_reader(
     path = _given(path)
     check_setting("column", column, ("tag", "pos", "morph", "ent", "chunk"))
     layout = CorpusLayout(path, ("word", column), scheme, (), "sentence", chunks_key, on_invalid, limit, weight)
-    return CRFsuiteReader(layout, word)
+    return CRFsuiteReader(layout, word, encoding)
 
 
 def read_examples(
     nlp: Language,
     path: Path,
-    preset_name: str,
+    layout: str | Preset,
     *,
     given: Sequence[str] = (),
     unit: str = "sentence",
@@ -119,10 +122,14 @@ def read_examples(
     on_invalid: str = "conlleval",
     limit: int = 0,
 ) -> Iterator[Example]:
-    """Return examples of a file in the layout of a preset, read as they are taken.  RAISES ConfigError: If unknown."""
-    preset = get_preset(preset_name)
-    if preset_name == "conllu":
-        return create_conllu_reader(path, list(given), unit, limit).stream(nlp)
+    """Return examples of a file, read as they are taken.
+
+    layout (str | Preset): How the file is laid out, or the name of a preset.
+    RAISES ConfigError: If there is no such preset.
+    """
+    preset = get_preset(layout) if isinstance(layout, str) else layout
+    if preset.name == "conllu":
+        return create_conllu_reader(path, list(given), unit, limit, encoding=preset.encoding).stream(nlp)
     columns = list(preset.columns)
     reader = create_conll_reader(
         path, columns, preset.scheme, list(given), unit, chunks_key, on_invalid, preset.encoding, limit
@@ -168,8 +175,8 @@ class CorpusReader:
 class CRFsuiteReader:
     """An attribute file as examples; its sequences are read once."""
 
-    def __init__(self, layout: CorpusLayout, word: str) -> None:
-        self._layout, self._word = layout, word
+    def __init__(self, layout: CorpusLayout, word: str, encoding: str) -> None:
+        self._layout, self._word, self._encoding = layout, word, encoding
         self._sentences: list[AttributeSentence] | None = None
         self._docs = CorpusReader(self._words, layout)
 
@@ -179,7 +186,7 @@ class CRFsuiteReader:
 
     def _read(self) -> list[AttributeSentence]:
         if self._sentences is None:
-            self._sentences = list(read_crfsuite(self._layout.path))
+            self._sentences = list(read_crfsuite(self._layout.path, self._encoding))
         return self._sentences
 
     def _words(self) -> Iterator[Sentence]:

@@ -32,9 +32,7 @@ def model_folder(model: str | Path) -> Path:
         return Path(get_package_path(str(model)))
     if not (folder / CONFIG).is_file():
         inside = sorted(file.parent for file in folder.glob(f"*/{CONFIG}"))
-        where = (
-            f"Give one that it holds: {' or '.join(map(str, inside))}." if inside else "Give the folder of a pipeline."
-        )
+        where = f"Give {' or '.join(map(str, inside))}." if inside else "Give the folder of a trained pipeline."
         raise ConfigError(f"{model} is no pipeline: it has no {CONFIG}. {where}")
     return folder
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from srsly import msgpack_loads
 
-from ..corpora import DOCBIN, PRESETS, check_file, get_preset
-from ..corpora.layouts import RAW, text_format
+from ..corpora import DOCBIN, PRESETS, Preset
+from ..corpora.presets import RAW
 from ..corpora.records import BEGINNING, Piece, Place, Record, stream_records
-from ..errors import DataError, FormatError
+from ..errors import FormatError
 from .columns import missing_columns
 
 if TYPE_CHECKING:
@@ -34,37 +33,13 @@ class Text(NamedTuple):
     meta: dict[str, Any]
 
 
-def read_texts(nlp: Language, path: Path, format_name: str | None = None) -> Iterator[Text]:
-    """Yield the texts of a file as it is read, without empty ones.
+def read_texts(nlp: Language, path: Path, layout: Preset) -> Iterator[Text]:
+    """Yield the texts of a file as it is read, without empty ones; of a corpus, the annotation is left out.
 
-    format_name (str | None): One of `RAW`, or a corpus whose annotation is left out; None for what the ending says.
-    RAISES CrfError: If there is no such file or format, or a line is reached that cannot be read.
+    RAISES CrfError: If a line is reached that cannot be read.
     """
-    check_file(path)
-    kind = text_format(path, format_name)
-    return _texts(nlp, path, kind, given_columns(nlp, kind))
-
-
-def texts_of(nlp: Language, source: str | Path, format_name: str | None = None) -> Iterator[Text]:
-    """Return the texts of a file, or a text that is given itself, none where it is empty; a format means a file."""
-    if format_name or _is_path(str(source)):
-        return read_texts(nlp, Path(source), format_name)
-    if not str(source).isprintable() and any("\ud800" <= sign <= "\udfff" for sign in str(source)):
-        raise DataError("The text is not in the encoding of this terminal. Write it to a file in UTF-8.")
-    return iter([Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else [])
-
-
-def _is_path(source: str) -> bool:
-    if len(source) >= 256 or not source.strip():
-        return False
-    path = Path(source)
-    known = path.suffix[1:] in RAW
-    return known or path.exists() or (os.sep in source and not any(map(str.isspace, source)))
-
-
-def _texts(nlp: Language, path: Path, kind: str, given: Sequence[str]) -> Iterator[Text]:
-    number = 0
-    for record, _ in read_records(path, kind, given):
+    is_corpus, number = layout.name not in RAW, 0
+    for record, _ in read_records(path, layout, given_columns(nlp, layout)):
         if isinstance(record, FormatError):
             raise record
         number += 1
@@ -73,25 +48,25 @@ def _texts(nlp: Language, path: Path, kind: str, given: Sequence[str]) -> Iterat
             raise FormatError(path, record.line, 'expected an object under "meta".')
         doc = make_doc(nlp, record)
         if len(doc) and not doc.text.isspace():
-            yield Text(doc, number if kind in PRESETS else record.line, meta)
-    if kind in PRESETS and not number:
+            yield Text(doc, number if is_corpus else record.line, meta)
+    if is_corpus and not number:
         raise FormatError(path, 0, "no sentence in the file.")
 
 
-def given_columns(nlp: Language, kind: str) -> list[str]:
+def given_columns(nlp: Language, layout: Preset) -> list[str]:
     """Return the columns of a corpus that features read and nothing in the pipeline sets."""
-    return missing_columns(nlp, get_preset(kind).columns) if kind in PRESETS else []
+    return missing_columns(nlp, layout.columns) if layout.name not in RAW else []
 
 
-def read_records(path: Path, kind: str, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
+def read_records(path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
     """Return an iterator over the records of a file, errors among them, and the places behind.
 
     path (Path): The file, packed by gzip if its name ends in .gz; `STDIN` for standard input.
-    kind (str): What `text_format` returns; a DocBin is unpacked in memory.
+    layout (Preset): One of `TEXTS`, or columns; a DocBin is unpacked in memory.
     given (Sequence[str]): Columns of a corpus to be read beside the words.
     start (Place): Where to begin; what is yielded is the same as in a run from the beginning.
     """
-    return _from_docbin(path, start) if kind == DOCBIN else stream_records(path, kind, given, start)
+    return _from_docbin(path, start) if layout.name == DOCBIN else stream_records(path, layout, given, start)
 
 
 def make_doc(nlp: Language, record: Record) -> Doc:

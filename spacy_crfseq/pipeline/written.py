@@ -74,7 +74,7 @@ def make_write(to: str, form: Form, scores: bool) -> Write:
         return _Json(form)
     if to == "conllu":
         return _Conllu(form)
-    return _Columns(form, ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns, scores)
+    return ColumnWriter(form, ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns, scores)
 
 
 def _marked_sentences(doc: Doc) -> list[tuple[int, int]]:
@@ -217,26 +217,30 @@ def _span(starts: list[int], ends: list[int], start: int, end: int, label: str, 
     return found if score is None else {**found, "score": round(score, DIGITS)}
 
 
-class _Columns:
-    """A token a line; with scores, a column of probabilities for each column that the pipeline sets, at the end."""
+class ColumnWriter:
+    """A token a line, spans tagged in IOB2; with scores, a column of probabilities for each other one, at the end."""
 
     def __init__(self, form: Form, columns: Sequence[str], scores: bool) -> None:
         self._form, self._columns = form, tuple(columns)
+        self.names = (*columns, *(f"{name} score" for name in columns[1:] if scores))
         self._scored = tuple(name for name in columns if name != "word") if scores else ()
         self._texts = {name: _Texts(name) for name in columns if name in TOKEN_COLUMNS}
 
     def __call__(self, doc: Doc, record: Record) -> str:
+        """Return the lines of a Doc."""
+        return "".join(line for sentence in self.sentences(doc) for line in sentence_lines(sentence, self.names))
+
+    def sentences(self, doc: Doc) -> Iterator[Sentence]:
+        """Yield the sentences of a Doc, without white space and without those that have nothing else."""
         columns = {name: self._column(doc, name) for name in self._columns[1:]}
         for name in self._scored:
             columns[f"{name} score"] = [_number(score) for score in _scores(self._form, doc, name)]
-        words, names = [token.text for token in doc], ("word", *columns)
-        lines: list[str] = []
+        words = [token.text for token in doc]
         for start, end in sentences_of(doc):
             kept = [i for i in range(start, end) if not doc[i].is_space]
             if kept:
                 parts = {name: [values[i] for i in kept] for name, values in columns.items()}
-                lines += sentence_lines(Sentence([words[i] for i in kept], parts, None, 0, 0, {}), names)
-        return "".join(lines)
+                yield Sentence([words[i] for i in kept], parts, None, 0, 0, {})
 
     def _column(self, doc: Doc, name: str) -> list[str]:
         if name not in self._form.columns:

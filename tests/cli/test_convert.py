@@ -174,7 +174,7 @@ def test_attribute_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("settings", "message"), [
     (Settings("columns", "iob"), "--from columns needs --columns"),
     (Settings("iob", "iob", columns=("word", "ent")), "--from iob has columns of its own"),
-    (Settings("columns", "iob", columns=("word", "net")), "--columns net: unknown. Did you mean 'ent'"),
+    (Settings("columns", "iob", columns=("word", "net")), "--columns word,net: unknown column 'net'. Did you mean 'ent'"),
     (Settings("columns", "iob", columns=("tag", "ent")), "among them 'word'"),
     (Settings("columns", "iob", columns=("word", "tag")), "columns can become: spacy"),
     (Settings("conll2003", "crfsuite"), "attribute files hold what features make of a text"),

@@ -175,7 +175,7 @@ def test_settings_of_spacy_train_are_not_ignored_in_silence(capsys: pytest.Captu
         {"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["word", "_", "ent"]},
         "a --format conll2002",
     ),
-    ({"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["ent", "word"]}, None),
+    ({"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["ent", "word"]}, "a --columns ent,word"),
     ({"@readers": "my.Reader.v1", "path": "a"}, None),
     ({"@readers": "spacy.Corpus.v1", "path": None}, None),
 ])  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli._app import MEANT, SECTIONS
-from tests.cli.conftest import Corpus, Run, refused
+from tests.cli.conftest import Corpus, Run, refused, worked
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
 

@@ -23,6 +23,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_crfseq.cli.tag import Done
 from spacy_crfseq.cli.tag import tag as tag_files
 from spacy_crfseq.corpora import read_columns, read_conllu
+from spacy_crfseq.corpora.presets import TEXTS as TEXT_LAYOUTS
 from spacy_crfseq.corpora.resumable import FOLDER, Output
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline import bulk
@@ -426,7 +427,7 @@ def test_any_bytes_are_read_from_any_place(tmp_path_factory: pytest.TempPathFact
     def plain(found: Any) -> list[Any]:
         return [(str(r) if isinstance(r, FormatError) else r, place) for r, place in found]
 
-    whole = plain(read_records(path, kind))
+    whole = plain(read_records(path, TEXT_LAYOUTS[kind]))
     for number, (_, place) in enumerate(whole, start=1):
         if number == len(whole) or whole[number][1] != place:
-            assert plain(read_records(path, kind, start=place)) == whole[number:]
+            assert plain(read_records(path, TEXT_LAYOUTS[kind], start=place)) == whole[number:]
