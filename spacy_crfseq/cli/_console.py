@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from configparser import Error as ConfigSyntaxError
 from contextlib import contextmanager, redirect_stdout, suppress
 from inspect import signature
@@ -104,6 +106,7 @@ def reported_errors(config: Path | None = None, code: Path | None = None) -> Ite
     if os.environ.get("NO_COLOR"):
         os.environ[ENV_ANSI_DISABLED] = "1"  # the name that wasabi knows
     plain, warnings.formatwarning = warnings.formatwarning, _format_warning
+    interrupts, restore = _watch_interrupts()
     try:
         load_code(code)
         yield
@@ -125,10 +128,35 @@ def reported_errors(config: Path | None = None, code: Path | None = None) -> Ite
         first = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # of a copy: a list of all
         fail("Cannot read or write", str(first))
     except KeyboardInterrupt:
-        print("\nInterrupted.", file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
+        _end_interrupted()
+    except Exception:
+        # compilers that call back into Python lose the interrupt and fail later, with an error of another kind
+        if not interrupts:
+            raise
+        _end_interrupted()
     finally:
         warnings.formatwarning = plain
+        restore()
+
+
+def _end_interrupted() -> NoReturn:
+    print("\nInterrupted.", file=sys.stderr)
+    raise SystemExit(INTERRUPTED) from None
+
+
+def _watch_interrupts() -> tuple[list[int], Callable[[], object]]:
+    """Return a list to which each Ctrl-C adds its signal from now on, and a function that ends this."""
+    seen: list[int] = []
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        return seen, lambda: None
+
+    def note(number: int, frame: Any) -> None:
+        seen.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    return seen, lambda: signal.signal(signal.SIGINT, usual)
 
 
 def load_code(path: Path | None) -> None:
@@ -181,7 +209,7 @@ def _unknown_keys(error: ConfigValidationError, config: Path | None) -> str:
     """Return a line for each key that nothing takes, with the nearest known one; empty without any."""
     block = error.config if isinstance(error.config, dict) else {}
     lines = []
-    for one in error.errors:
+    for one in error.errors or ():
         if re.search("unexpected argument|extra fields|Extra inputs", one["msg"]):
             lines.append(_unknown_key(str(one["loc"][-1]), _known_keys(block)))
         elif "not a section value" in one["msg"] and config is not None and config.is_file():

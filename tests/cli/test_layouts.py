@@ -18,6 +18,8 @@ COMMANDS = [
     "tag M F -o tagged.jsonl",
 ]  # fmt: skip
 """Commands that read a file F with a model M."""
+OUTPUTS = ("new", "tagged.jsonl")
+"""Outputs that are not replaced unasked."""
 READS = "reading it as --format iob (word ent), as it looks."
 
 
@@ -47,7 +49,7 @@ def test_the_layout_is_that_of_training_or_what_the_file_looks_like(
     known = worked(call(command, corpus.dev))
     assert "reading it as" not in known.stderr
     other = two_columns(corpus.dev, tmp_path / "other.data")
-    guessed = worked(call(command, other, *(["--force"] if " new" in command else [])))
+    guessed = worked(call(command, other, *(["--force"] if command.split()[-1] in OUTPUTS else [])))
     assert guessed.stderr.count(f"{other}: {READS}") == 1
     (tmp_path / "plain.data").write_text("no columns\nat all here\n")
     refused(call(command.replace("tagged", "plain").replace(" new", " plain"), tmp_path / "plain.data"), "is unknown")
@@ -63,7 +65,7 @@ def test_columns_and_encodings(command: str, call: Any, corpus: Corpus, tmp_path
     result = worked(call(command, latin, f"{columns} --encoding latin-1"))
     assert "looks" not in result.stderr
     wide = two_columns(corpus.dev, tmp_path / "wide.data", "utf-16", "Zoë")
-    force = ["--force"] if command.split()[-1] in ("new", "tagged.jsonl") else []
+    force = ["--force"] if command.split()[-1] in OUTPUTS else []
     again = worked(call(command, wide, f"{columns} --encoding utf-16", *force))
     if command.startswith("evaluate"):
         assert again.stdout.split("tokens in")[0] == result.stdout.split("tokens in")[0]
@@ -76,9 +78,7 @@ def test_evaluate_takes_columns_as_formats(call: Any, corpus: Corpus) -> None:
 
     assert scores("--columns word,tag,chunk,ent") == scores("--format conll2003") == scores()
     assert "ents_f" not in scores("--columns word,tag,chunk,_")
-    refused(
-        call("evaluate M F", corpus.dev, "--columns word,ent"), "dev.conll:1: 2 columns expected (word ent), 4 found"
-    )
+    refused(call("evaluate M F", corpus.dev, "--columns word,ent"), "dev.conll:1: 2 columns expected (word ent)")
     refused(call("evaluate M F", corpus.dev, "--columns word,entt"), "Did you mean 'ent'?")
     refused(call("evaluate M F", corpus.dev, "--encoding latin-11"), "Unknown encoding 'latin-11'")
 
