@@ -1,8 +1,8 @@
 """The command line: ``python -m spacy crfseq ...``, or ``spacy-crfseq ...`` for short.
 
-One command a file: ``x_cli`` reads the arguments, ``x`` does the work and can be called from Python.  spaCy imports
-this module in every one of its own commands, so numba and all that needs it come in only when a command runs; the
-factories module is light and makes the package's registries known to ``spacy find-function`` and its kind.
+Each file holds one command: ``x_cli`` parses the arguments, ``x`` does the work and can be called from Python.  spaCy
+imports this module in each of its own commands, so numba and everything that needs it is imported only when a command
+runs.  The factories module is light and makes the package's registries known to ``spacy find-function``.
 """
 
 from spacy.cli._util import app

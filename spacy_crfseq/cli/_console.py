@@ -1,4 +1,4 @@
-"""How commands speak: results on stdout, errors as a paragraph on stderr, colour only on a terminal."""
+"""Output of commands: results on stdout, errors as a paragraph on stderr, colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TITLES = {
 }
 FACTORIES = ("crf_chunker", "crf_ner", "crf_tagger")
 NAME_KEPT = 6
-"""Characters of a feature's name that must be left for its value to be shown."""
+"""The fewest characters of a feature's name that are shown beside its value."""
 
 
 def printer() -> Any:
@@ -46,26 +46,26 @@ def printer() -> Any:
 
 
 def advise(*commands: str) -> None:
-    """Show a person what to do next; programs that read the output are left alone."""
+    """Suggest next commands on a terminal, and nothing in a pipe."""
     if sys.stdout.isatty():
         print("\n".join(["", *(f"  python -m spacy crfseq {command}" for command in commands)]))
 
 
 class Rows:
-    """A table that grows: aligned rows on a terminal, in a pipe NAME=VALUE (or VALUE if unnamed) of what is there."""
+    """A table printed row by row: aligned on a terminal, NAME=VALUE (VALUE if unnamed) in a pipe."""
 
     def __init__(self, columns: Sequence[str], names: Sequence[str], widths: Sequence[int], aligns: Any) -> None:
         self._columns, self._names, self._widths, self._aligns = columns, names, widths, aligns
         self._pretty = sys.stdout.isatty()
 
     def begin(self) -> None:
-        """Show the columns."""
+        """Print the header."""
         if self._pretty:
             self.add(self._columns)
             self.add(["-" * width for width in self._widths])
 
     def add(self, cells: Sequence[str]) -> None:
-        """Show a row."""
+        """Print a row."""
         if self._pretty:
             text = row(list(cells), widths=self._widths, aligns=self._aligns, spacing=2)
         else:
@@ -75,12 +75,12 @@ class Rows:
 
 
 def cut(words: str, room: int) -> str:
-    """Return words of at most `room` characters."""
+    """Shorten a text to at most `room` characters."""
     return words if len(words) <= room else words[: max(0, room - 3)] + "..."
 
 
 def cut_name(feature: str, room: int) -> str:
-    """Return a feature, NAME=VALUE or NAME (note), in at most `room` characters: the end says more than the name."""
+    """Shorten a feature, NAME=VALUE or NAME (note), to at most `room` characters; the name is cut before its value."""
     at = min((i for i in (feature.find("="), feature.find(" (")) if i > 0), default=0)
     name, end = feature[:at], feature[at:]
     kept = room - len(end) - len("...")
@@ -89,7 +89,7 @@ def cut_name(feature: str, room: int) -> str:
 
 def fail(title: str, text: str = "") -> NoReturn:
     """Print a message to stderr and exit with code 1."""
-    # printed here and not by wasabi, which knows stdout only and wraps long paths at 80 columns
+    # not printed by wasabi, which writes to stdout only and wraps long paths at 80 columns
     mark = Printer(pretty=sys.stderr.isatty(), no_print=True).fail(title)
     print(f"{mark}\n{text}" if text else mark, file=sys.stderr)
     raise SystemExit(FAILED)
@@ -97,14 +97,15 @@ def fail(title: str, text: str = "") -> NoReturn:
 
 @contextmanager
 def reported_errors(config: Path | None = None, code: Path | None = None) -> Iterator[None]:
-    """Turn a user's mistakes into messages without a traceback; anything else passes through.
+    """Report a user's mistakes without a traceback; other exceptions propagate.
 
-    config, code (Path | None): A file for a hint on values that it lacks, and one to import first.
+    config (Path | None): The config file, for hints on missing values and unknown sections.
+    code (Path | None): A Python file to import first.
     """
     for stream in (sys.stdout, sys.stderr):
         _prepare(stream)
     if os.environ.get("NO_COLOR"):
-        os.environ[ENV_ANSI_DISABLED] = "1"  # the name that wasabi knows
+        os.environ[ENV_ANSI_DISABLED] = "1"  # the variable that wasabi reads
     plain, warnings.formatwarning = warnings.formatwarning, _format_warning
     interrupts, restore = _watch_interrupts()
     try:
@@ -119,10 +120,10 @@ def reported_errors(config: Path | None = None, code: Path | None = None) -> Ite
     except CrfError as error:
         fail(TITLES.get(type(error), "Error"), str(error))
     except BrokenPipeError:
-        raise  # whoever read our output has left; typer ends quietly
+        raise  # the reader of the output has gone; typer exits quietly
     except (OSError, ValueError, ImportError) as error:
         if re.match(r"\[E\d", str(error)):  # spaCy numbers its messages to users
-            fail("spaCy cannot go on", f"{error}{_unknown_factory(str(error))}")
+            fail("spaCy raised an error", f"{error}{_unknown_factory(str(error))}")
         if not isinstance(error, OSError):
             raise
         first = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # of a copy: a list of all
@@ -175,7 +176,7 @@ def load_code(path: Path | None) -> None:
 
 
 def _prepare(stream: TextIO) -> None:
-    """Let a stream take any character: a terminal shows a sign for those that it lacks, all else gets UTF-8."""
+    """Make a stream accept any character: a terminal replaces those that it lacks, files and pipes become UTF-8."""
     if isinstance(stream, TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
         if stream.isatty():
             stream.reconfigure(errors="replace")
@@ -196,7 +197,7 @@ def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoRet
 
 
 def _unknown_function(message: str) -> str:
-    """Return the registry's message in short, with the nearest name; as it is where it says something else."""
+    """Return the registry's message in short, with the nearest name; other messages are returned unchanged."""
     found = re.search(r"function '([^']+)' in function registry '(\w+)'.*Available names: (.*)", message, re.DOTALL)
     if found is None:
         return message
@@ -206,7 +207,7 @@ def _unknown_function(message: str) -> str:
 
 
 def _unknown_keys(error: ConfigValidationError, config: Path | None) -> str:
-    """Return a line for each key that nothing takes, with the nearest known one; empty without any."""
+    """Return a line for each unknown key, with the nearest known one; empty if there is none."""
     block = error.config if isinstance(error.config, dict) else {}
     lines = []
     for one in error.errors or ():
@@ -218,7 +219,7 @@ def _unknown_keys(error: ConfigValidationError, config: Path | None) -> str:
 
 
 def _known_keys(block: Mapping[str, Any]) -> set[str]:
-    """Return the settings of the function that a block names, else those that the block has."""
+    """Return the parameters of the function that a block names, or the keys of the block if it names none."""
     for key, name in block.items():
         if str(key).startswith("@"):
             with suppress(RegistryError):
@@ -246,5 +247,5 @@ def _unknown_factory(message: str) -> str:
 def _format_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> str:
     if not sys.stderr.isatty():
         return f"{category.__name__}: {message}\n"
-    # a line of its own, where there may be a progress bar
+    # on a new line, since a progress bar may be shown
     return f"\r\x1b[K{Printer(pretty=True, no_print=True).warn(str(message))}\n"

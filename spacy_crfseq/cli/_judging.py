@@ -1,4 +1,4 @@
-"""Components of a pipeline asked about an annotated file: their predictions as values to judge."""
+"""What commands that judge a pipeline share: reading files, running components, comparing with gold annotation."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def for_each_component(
     required: bool,
     skipped: type[CrfError] = CrfError,
 ) -> tuple[dict[str, Result], dict[str, str]]:
-    """Return what `work` makes of each component and the Docs as it meets them, and why components were left out.
+    """Apply `work` to each component and its input Docs; return the results, and reasons for skipped components.
 
-    required (bool): Raise errors of the kind `skipped`, as for an only component, instead of leaving components out.
+    required (bool): Raise errors of the kind `skipped`, as for a single component, instead of skipping components.
     """
     results: dict[str, Result] = {}
     reasons: dict[str, str] = {}
@@ -62,9 +62,9 @@ def for_each_component(
 def judge(
     pipe: CRFComponent, examples: Sequence[Example], docs: Sequence[Doc], answers: DocPosterior | None = None
 ) -> tuple[Judged, DocPosterior]:
-    """Return what a component predicts for Docs beside the gold annotation, and its answers.
+    """Return predictions of a component beside the gold annotation, and its posterior.
 
-    RAISES DataError: If the gold annotation has nothing for it.
+    RAISES DataError: If there is no gold annotation for it.
     """
     from ..training.compatibility import is_local
 
@@ -72,8 +72,8 @@ def judge(
     if all(tag is None for tags in gold for tag in tags):
         what = ", ".join(f"{key} = {value!r}" for key, value in pipe.annotation.settings().items())
         raise DataError(
-            f"Component {pipe.name!r}: the file holds no gold annotation for it ({what}). Check --format, or give a "
-            "file that does."
+            f"Component {pipe.name!r}: the file holds no gold annotation for it ({what}). Check the layout, or use "
+            "another file."
         )
     answers = answers or pipe.posterior(docs, preset=True)
     plain, sure = pipe.annotation.scheme is None, not is_local(pipe.method.loss)
@@ -87,7 +87,7 @@ def judge(
 
 
 def text_style(nlp: Language) -> TextStyle:
-    """Return how texts of a pipeline look, in displaCy's colours and those that a user has registered."""
+    """Return language, direction and colours of a pipeline's texts: displaCy's and those that users registered."""
     from spacy.displacy.render import EntityRenderer
 
     from ..pages.marks import TextStyle
@@ -97,7 +97,7 @@ def text_style(nlp: Language) -> TextStyle:
 
 
 def in_batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yield items in lists of `size`, the last one shorter."""
+    """Yield items in lists of `size`; the last one may be shorter."""
     stream = iter(items)
     while batch := list(islice(stream, size)):
         yield batch
@@ -112,14 +112,14 @@ def layout_of(path: Path, asked: Format, nlp: Language, *, texts: bool = False) 
 
 
 def read_file(nlp: Language, path: Path, layout: Format = None) -> Iterator[Text]:
-    """Return the texts of a file, whose layout `layout_of` finds; RAISES CrfError: If it cannot be read."""
+    """Yield the texts of a file with the layout that `layout_of` finds; RAISES CrfError: If it cannot be read."""
     return read_texts(nlp, path, layout_of(path, layout, nlp, texts=True))
 
 
 def first_texts(nlp: Language, source: str | Path, layout: Format, number: int) -> tuple[list[Text], bool]:
-    """Return the first texts of a file, or a text that is given itself, and whether there are more.
+    """Return the first texts of a file, or `source` itself as a text, and whether there are more.
 
-    layout: What the user says of the file; if anything, `source` is the name of one.
+    layout: Options on the layout; if any is set, `source` is a file.
     RAISES CrfError: If there is no text, or the file cannot be read.
     """
     texts = read_file(nlp, Path(source), layout) if is_file(source, layout) else _given_text(nlp, str(source))

@@ -1,7 +1,7 @@
-"""``crfseq convert``: between column files, CoNLL-U, CRFsuite's attribute files and spaCy's DocBin.
+"""``crfseq convert``: convert between column files, CoNLL-U, CRFsuite's attribute files and spaCy's DocBin.
 
-Two ways: columns to columns never leave the sentences of `corpora`, so nothing but tags of spans changes; a DocBin is
-read or written through Docs.
+Columns are converted to columns without spaCy, so nothing but the tags of spans changes; a DocBin is read and written
+through Docs.
 """
 
 from __future__ import annotations
@@ -67,26 +67,30 @@ def convert_cli(
     ] = None,
     lang: Annotated[str, typer.Option("--lang", "-l", help="Language code, for DocBin files")] = "en",
     scheme: Annotated[
-        str, typer.Option("--scheme", "-s", help="Tags of spans in OUTPUT: IOB1, IOB2 or BILUO")
+        str, typer.Option("--scheme", "-s", help="Tag scheme of spans in OUTPUT: IOB1, IOB2 or BILUO")
     ] = "IOB2",
-    from_scheme: Annotated[str | None, typer.Option(help="Tags of spans in INPUT [as usual in its format]")] = None,
+    from_scheme: Annotated[str | None, typer.Option(help="Tag scheme of spans in INPUT [that of its layout]")] = None,
     unit: Annotated[
-        str, typer.Option("--unit", "-u", help="What a doc of a DocBin file is: sentence or document")
+        str, typer.Option("--unit", "-u", help="What becomes one Doc of a DocBin file: sentence or document")
     ] = "sentence",
     on_invalid: Annotated[
-        str, typer.Option(help="On tags that break the scheme: error, or conlleval to read on")
+        str,
+        typer.Option(help="Tags that violate the scheme: error, or conlleval to read them as the CoNLL scorer does"),
     ] = "error",
     encoding: options.Encoding = None,
     columns: options.Columns = None,
-    labels: Annotated[str, typer.Option(help="For --from crfsuite: what the labels are: tag, chunk or ent")] = "tag",
-    word: Annotated[str, typer.Option(help="For --from crfsuite: how the attribute begins that is the word")] = WORD,
+    labels: Annotated[
+        str, typer.Option(help="For --from crfsuite: what its labels annotate: tag, chunk or ent")
+    ] = "tag",
+    word: Annotated[str, typer.Option(help="For --from crfsuite: prefix of the attribute that holds the word")] = WORD,
     force: options.Force = False,
 ) -> None:
     """Convert a corpus between CoNLL column files, CoNLL-U, CRFsuite's attribute files and spaCy's binary format.
 
     conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
-    ent; columns what --columns names, "_" being left out. Columns that OUTPUT has no room for are left out. Docs from
-    attribute files keep their attributes as doc._.crf_attributes. OUTPUT appears only when it is complete.
+    ent. Give --columns for other column files, with "_" for columns to ignore. Columns that the layout of OUTPUT does
+    not have are dropped. Docs from attribute files keep their attributes as doc._.crf_attributes. OUTPUT appears only
+    when it is complete.
 
     \b
     Example:
@@ -118,12 +122,12 @@ def convert_cli(
 def _target(path: Path) -> str:
     to = told_by_ending(path, _TARGETS) or (path.suffix[1:] if path.suffix[1:] in _TARGETS else None)
     if to is None:
-        raise ConfigError(f"{path}: the ending is that of no layout. Give --to: {', '.join(_TARGETS)}.")
+        raise ConfigError(f"{path}: its ending belongs to no layout. Give --to: {', '.join(_TARGETS)}.")
     return to
 
 
 class Settings(NamedTuple):
-    """How to convert; see the help of the command."""
+    """Settings of a conversion; see the help of the command."""
 
     source: str
     target: str
@@ -139,7 +143,7 @@ class Settings(NamedTuple):
 
     @property
     def layout(self) -> Preset:
-        """How the source is laid out; of a DocBin, how its columns are tagged."""
+        """The layout of the source; of a DocBin, that of the columns made from it."""
         encoding = self.encoding or "utf8"
         if self.source in (CUSTOM, DOCBIN):
             return Preset(CUSTOM, self.columns, "IOB2", encoding, "")
@@ -149,9 +153,10 @@ class Settings(NamedTuple):
 
 
 def convert(source: Path, target: Path, settings: Settings, *, force: bool = False) -> int:
-    """Convert a file and return how many docs (DocBin) or sentences (columns) were written.
+    """Convert a file and return the number of docs (DocBin) or sentences (columns) written.
 
-    RAISES CrfError: On unknown names, on a file that cannot be read, and where it lacks what the target holds.
+    force (bool): Replace the target if it exists.
+    RAISES CrfError: On unknown names, on an unreadable file, and if it lacks annotation that the target holds.
     """
     _check(settings)
     check_output_file(target, source, force=force)
@@ -170,8 +175,8 @@ def _check(settings: Settings) -> None:
     check_choice("--from", settings.source, _SOURCES)
     if settings.target == CRFSUITE:
         raise ConfigError(
-            "--to crfsuite: attribute files hold what features make of a text, and a corpus has no features. Write a "
-            f"column file for people, or train on the corpus as it is. --to takes: {', '.join(_TARGETS)}."
+            "--to crfsuite: attribute files hold extracted features, which a corpus does not have. Write a column "
+            f"file, or train on the corpus itself. --to takes: {', '.join(_TARGETS)}."
         )
     check_choice("--to", settings.target, _TARGETS)
     if bool(settings.columns) != (settings.source == CUSTOM):
@@ -211,7 +216,7 @@ def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) ->
         recoded = dict(sentence.columns)
         for name in columns:
             old = sentence.columns[name]
-            known = ["O" if tag == MISSING_ENTITY else tag for tag in old]  # missing entities belong to no scheme
+            known = ["O" if tag == MISSING_ENTITY else tag for tag in old]  # missing entities are outside the scheme
             if settings.on_invalid == "error":
                 check_scheme(sentence._replace(columns={name: known}), name, scheme, source)
             new = encode(decode_lenient(known), len(known), settings.scheme)

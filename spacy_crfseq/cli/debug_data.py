@@ -1,7 +1,7 @@
-"""``crfseq debug-data``: what is in a corpus, what is wrong with it, and what training on it will cost.
+"""``crfseq debug-data``: contents and errors of a corpus, and the cost of training on it.
 
-Files are read with every error noted and nothing raised; a config is set up as `fit` does it, its features are looked
-at template by template, and its optimizers are tried on samples.
+Files are read to the end with all errors collected.  A config is set up as in `fit`; its features are examined template
+by template, and its optimizers run on samples.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 LABELS = ("tag", "pos", "chunk", "ent")
-"""Columns that hold labels, where no config says which are learnt."""
+"""Columns with labels, if no config names those to learn."""
 SPANS = ("chunk", "ent")
 COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
-"""What the components of a factory learn, unless their settings say otherwise."""
+"""The column that components of a factory learn by default."""
 
 
 @crfseq_cli.command("debug-data")
@@ -44,23 +44,23 @@ def debug_data_cli(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Training file")],
     dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", help="Config, to look at its features and at what training costs")
+        Path | None, typer.Option("--config", help="Config, to examine its features and estimate the cost of training")
     ] = None,
     format_: options.GoldFormat = None,
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
-    cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
+    cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
-    """Look into a corpus before training: labels, mistakes, what dev shares with it, features, costs.
+    """Examine a corpus before training: labels, errors, overlap with dev, features, cost.
 
-    Ends with a list of what to fix: FAIL where training cannot work, which is also the exit code 1, warn where it works
-    worse than it could. All broken lines are reported, not the first only.
+    The report ends with what to fix: FAIL if training cannot work (exit code 1), warn if results will suffer. It lists
+    every malformed line, not just the first.
 
-    The cost is that of 'crfseq fit' on this machine: two or three iterations are run on all data, and their number is
-    extrapolated from two samples; without scoring on dev.
+    The cost is that of 'crfseq fit' on this machine without scoring on dev: two or three iterations run on all data,
+    and their number is extrapolated from two samples.
 
     \b
     Example:
@@ -80,7 +80,7 @@ def debug_data_cli(
 
 
 class How(NamedTuple):
-    """How to look at a corpus; see the help of the command."""
+    """Settings; see the help of the command."""
 
     config: Path | None = None
     layout: Format = None
@@ -88,7 +88,7 @@ class How(NamedTuple):
 
 
 class Source(NamedTuple):
-    """How a config reads a corpus: its layout, whether it refuses invalid tags, columns learnt, the key of chunks."""
+    """How a config reads a corpus: layout, whether invalid tags are errors, columns to learn, key of the chunks."""
 
     layout: Preset | None = None
     strict: bool = False
@@ -97,10 +97,9 @@ class Source(NamedTuple):
 
 
 def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> Report:
-    """Look into a corpus.
+    """Examine a corpus.
 
-    RAISES CrfError: If there is no such file or config, or nothing says the layout; what is wrong in the files is in
-        the report.
+    RAISES CrfError: If a file or config does not exist or the layout is unknown; errors in the files are in the report.
     """
     how = how or How()
     source = _source(how.config) if how.config else Source()
@@ -130,7 +129,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     components: dict[str, Component] = {}
     expense = None
     if how.config and any(finding.severity == "fail" for finding in findings):
-        findings.append(Finding("warn", f"{how.config}: features and costs were not examined; correct the rest."))
+        findings.append(Finding("warn", f"{how.config}: features and cost were not examined; fix the failures first."))
     elif how.config:
         try:
             components, expense = look_at_config(how.config, file, dev, how.cost)
@@ -146,7 +145,7 @@ def _count(path: Path, layout: Preset, source: Source, broken: Errors) -> Part:
     schemes = {name: scheme if name in SPANS else PLAIN for name in wanted}
     part = count(_sentences(path, layout, source.key, broken), schemes)
     used = {name: column for name, column in part.columns.items() if column.labels}
-    if source.labels is None and used:  # what a format may hold and this file does not is no mistake
+    if source.labels is None and used:  # a layout may hold columns that this file lacks
         part.columns = used
     return part
 

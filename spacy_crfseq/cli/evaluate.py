@@ -45,10 +45,10 @@ def evaluate_cli(
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
-    """Score a pipeline on a corpus file, as conlleval does, and measure its speed.
+    """Score a pipeline on a corpus file as conlleval does, and measure its speed.
 
-    Spans count where type and both ends are right; tags are scored by accuracy. The file's own tokens and sentences
-    are used. The speed is that of the pipeline's components, with kernels loaded.
+    A span is correct if its type and both boundaries are; tags are scored by accuracy. Tokens and sentences are those
+    of the file. Speed covers the components of the pipeline, with compiled kernels loaded.
 
     \b
     Example:
@@ -67,7 +67,7 @@ def evaluate_cli(
 
 
 class Evaluation(NamedTuple):
-    """Scores of a pipeline by spaCy's names, with speed, and a report in conlleval's form."""
+    """Scores under spaCy's names with the speed, and a report in conlleval's form."""
 
     metrics: dict[str, Any]
     report: str
@@ -112,7 +112,7 @@ def _scored_columns(nlp: Language, layout: Preset, columns: Sequence[str], given
 
 
 def run_pipeline(nlp: Language, examples: Sequence[Example]) -> float:
-    """Let the pipeline annotate the predicted docs and return the seconds it took, kernels and caches warm.
+    """Annotate the predicted docs and return the seconds it took, with warm kernels and caches.
 
     RAISES DataError: If a component changes the tokens.
     """

@@ -1,7 +1,7 @@
-"""What all corpus files share: a sentence as it was read, and lines that end where the corpus says they end.
+"""Sentences, lines and encodings, which all corpus files share.
 
-Python's own notion of a line or of white space is too wide for corpora, where U+0085, U+00A0 or U+2028 are characters
-of words.  Here only a line feed (with an optional carriage return) ends a line.
+Only a line feed, with an optional carriage return, ends a line: Python's lines and white space are too wide for
+corpora, where U+0085, U+00A0 and U+2028 occur inside words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO, NamedTuple, TypeAlias
 from ..errors import ConfigError, FormatError
 
 OnError: TypeAlias = Callable[[FormatError], None]
-"""Gets an error in a file; reading goes on behind what it spoils."""
+"""Receives an error in a file; reading continues after the line or sentence."""
 Parse: TypeAlias = Callable[[Path, Iterable[tuple[int, str]], OnError | None], Iterator["Sentence"]]
 """Yields the sentences of the numbered lines of a file."""
 SAMPLE = 1 << 16
@@ -28,10 +28,10 @@ _MARKS = {
 
 
 class Sentence(NamedTuple):
-    """A sentence of T tokens as it is in a file.
+    """A sentence of T tokens in a file.
 
     columns: Each further column by its name, [T]; an empty string is a missing value.
-    spaces [T]: Whether white space follows a token; None where the format does not say.
+    spaces [T]: Whether white space follows a token; None if the format does not tell.
     line: 1-based line of the first token.
     document: 0-based number of the document in its file.
     comments: Those of the form ``# key = value``.
@@ -58,7 +58,7 @@ def check_file(path: Path | str) -> Path:
 def read_sentences(path: Path, encoding: str, parse: Parse, on_error: OnError | None) -> Iterator[Sentence]:
     """Yield the sentences that `parse` finds in the lines of a file.
 
-    on_error (OnError | None): Gets what is wrong with a sentence, which is then left out.
+    on_error (OnError | None): Receives errors in sentences, which are then skipped.
     RAISES FormatError: At the end, if there was neither a sentence nor an error.
     """
     empty = True
@@ -80,7 +80,7 @@ def read_sentences(path: Path, encoding: str, parse: Parse, on_error: OnError | 
 def read_lines(path: Path, encoding: str, on_error: OnError | None = None) -> Iterator[tuple[int, str]]:
     """Yield 1-based line numbers and lines, without their ends and a byte order mark.
 
-    on_error (OnError | None): Gets what is wrong with a line, which is then yielded as far as it can be read.
+    on_error (OnError | None): Receives errors in lines, which are then yielded as far as they can be read.
     RAISES FormatError: If bytes are not in the encoding, or a carriage return is inside a line.
     RAISES ConfigError: On an unknown encoding.
     """
@@ -161,7 +161,7 @@ def probable_encoding(data: bytes) -> str:
 
 
 def undecodable(path: Path, line: int, byte: int, encoding: str, sample: bytes | None = None) -> FormatError:
-    """Return what is wrong with a byte of a file, and which encoding to give.
+    """Return an error on a byte that cannot be decoded, with the encoding to give instead.
 
     byte (int): Its place in the file, from 0.
     sample (bytes | None): What to guess the encoding from; None for the beginning of the file and the bad byte.

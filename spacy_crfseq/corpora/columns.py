@@ -1,7 +1,7 @@
-"""Column files of the CoNLL shared tasks: a token a line, a blank line after each sentence.
+"""Column files of the CoNLL shared tasks: one token per line, a blank line after each sentence.
 
-The names of the columns come from the caller, since the files do not hold them.  Every line must have every column; a
-file read with the wrong columns is refused at its first line instead of training on its part-of-speech tags.
+The caller names the columns, since the files do not.  Every line must have all of them, so that a file with other
+columns is refused at its first line.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def read_columns(
 ) -> Iterator[Sentence]:
     """Yield the sentences of a column file.
 
-    columns (Sequence[str]): The name of each column; one is "word", "_" leaves a column out.
-    separator (str | None): What is between columns; None is any run of spaces and tabs.
-    on_error (OnError | None): Gets what is wrong with a sentence, which is then left out.
-    A line whose first column is ``-DOCSTART-`` begins a document and is no sentence.
+    columns (Sequence[str]): The name of each column; one is "word", "_" ignores a column.
+    separator (str | None): Text between columns; None for any run of spaces and tabs.
+    on_error (OnError | None): Receives errors in sentences, which are then skipped.
+    A line whose first column is ``-DOCSTART-`` begins a document.
     RAISES ConfigError: On impossible column names or an empty separator.
     RAISES FormatError: While sentences are taken, on a line with another number of columns, on bytes that are not in
         the encoding and on a file without a sentence.
     """
     check_columns(columns)
     if separator == "":
-        raise ConfigError("separator = '' splits nothing; leave it out for runs of spaces and tabs.")
+        raise ConfigError("separator = '' is empty; omit it for runs of spaces and tabs.")
     parse = partial(parse_columns, columns=columns, separator=separator)
     return read_sentences(check_file(path), encoding, parse, on_error)
 
@@ -59,7 +59,7 @@ def parse_columns(
     rows: list[list[str]] = []
     number = document = 0
     in_document = spoilt = False
-    # the blank line behind the last one ends a sentence that the file leaves open
+    # a final blank line ends a sentence that is still open
     for at, line in chain(lines, [(0, "")]):
         number, fields = at or number + 1, _split(line, separator)
         if fields and fields[0] != DOCSTART:
@@ -82,10 +82,10 @@ def parse_columns(
 def write_columns(
     path: Path | str, sentences: Iterable[Sentence], columns: Sequence[str], *, separator: str = " "
 ) -> int:
-    """Write sentences as a UTF-8 column file, all of them or none, and return how many there are.
+    """Write sentences as a UTF-8 column file, all of them or none, and return their number.
 
     columns (Sequence[str]): The columns to write, "word" among them; "_" writes an underscore.
-    RAISES DataError: On a value that is empty, would break its line, or is not there.
+    RAISES DataError: On a value that is missing, empty or contains white space.
     RAISES ConfigError: On impossible column names.
     """
     check_columns(columns)
@@ -151,20 +151,20 @@ def check_columns(columns: Sequence[str]) -> None:
     if isinstance(columns, str) or len(set(named)) != len(named) or WORD not in named:
         raise ConfigError(
             f"columns = {columns!r} must list one name for each column of the file, among them 'word'; "
-            "no name twice, and '_' for a column to leave out."
+            "no name twice, and '_' for columns to ignore."
         )
 
 
 def _wrong_number(path: Path, number: int, fields: list[str], columns: Sequence[str]) -> FormatError:
     found = f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
-    hint = "Set `columns` to the names of the file's columns, with '_' for those to leave out; for a command, name "
-    return FormatError(path, number, f"{found}{hint}the format that the file has.")
+    hint = "Name the columns of the file, '_' for those to ignore: --columns or --format, in a config `columns`."
+    return FormatError(path, number, f"{found}{hint}")
 
 
 def _check_values(fields: tuple[str, ...], columns: Sequence[str], separator: str) -> None:
     # a value that would not be read back
     for name, value in zip(columns, fields, strict=True):
         if not value or separator in value or not _BLANKS.isdisjoint(value):
-            raise DataError(f"Column {name!r}: {value!r} cannot be written: empty or with white space.")
+            raise DataError(f"Column {name!r}: {value!r} cannot be written: it is empty or contains white space.")
     if fields[0] == DOCSTART:
         raise DataError(f"Column {columns[0]!r}: {DOCSTART!r} would be read as the start of a document.")

@@ -1,7 +1,7 @@
 """CoNLL-U, the format of Universal Dependencies: ten columns, comments, multiword tokens, empty nodes.
 
-Source: https://universaldependencies.org/format.html.  Syntactic words are the tokens here, as in treebanks; multiword
-tokens only say where white space is.
+Source: https://universaldependencies.org/format.html.  Tokens are the syntactic words, as in treebanks; multiword
+tokens only determine white space.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ def read_conllu(path: Path | str, on_error: OnError | None = None, *, encoding: 
 
     The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep (DEPREL); an
     underscore becomes an empty string: not given, or, for morph, no features.  Words of a multiword token have no space
-    between them; the space behind the last one follows the multiword token's ``SpaceAfter``.  Empty nodes are left out.
+    between them; the space after the last one is that of the multiword token's ``SpaceAfter``.  Empty nodes are
+    skipped.
     ``# newdoc`` begins a document.
 
-    on_error (OnError | None): Gets what is wrong with a sentence, which is then left out.
+    on_error (OnError | None): Receives errors in sentences, which are then skipped.
     RAISES FormatError: With its line, if a line has not ten columns, ids do not count 1, 2, 3, ..., a tag is no UPOS
         tag or a feature no Name=Value; on a file without a sentence.
     """

@@ -1,4 +1,4 @@
-"""What a corpus file seems to be, from its first lines: for proposals, and for commands that say what they read."""
+"""Guess the layout of a corpus file from its first lines; commands that use it show the guess."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONLLU_FIELDS = 10
 
 
 def guess(path: Path) -> Preset | None:
-    """Return the layout that the first lines of a file suggest, if any; columns of unclear use are left out ("_")."""
+    """Return the layout that the first lines of a file suggest, if any; unclear columns become "_"."""
     lines, encoding = _read(path) or ([], "")
     sentences = _sentences(lines)
     rows = [row for sentence in sentences for row in sentence]
@@ -40,7 +40,7 @@ def guess(path: Path) -> Preset | None:
 
 
 def fits(path: Path, layout: Preset) -> bool:
-    """Whether the first lines of a file can be read in a layout: spans and all, as far as that can be told."""
+    """Whether the first lines of a file fit a layout: number of columns, and columns of spans where they are clear."""
     rows = [row for sentence in _sentences((_read(path) or ([], ""))[0]) for row in sentence]
     if _width(rows) != len(layout.columns):
         return False

@@ -1,14 +1,14 @@
-"""Which layout a file has, by one rule for all commands.
+"""The layout of a file, found by one rule for all commands.
 
-In this order: what the user says, what the ending of the file stands for, the layout that a model was trained on if the
-file fits it, and what the first lines look like.
+In this order: the options of the user, the ending of the file, the layout that the model was trained on if the file
+fits it, and a guess from the first lines.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,13 +22,13 @@ GOLD = {DOCBIN: DOCS, **PRESETS}
 """Layouts of annotated files."""
 NAMES = tuple(GOLD)
 ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu"}
-"""Layouts that the ending of a file stands for."""
+"""Layouts that have an ending of their own."""
 ZIPPED = ".gz"
 STDIN = Path("-")
 FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [by its ending, else as in training, else by its first lines]"
 TEXTS_HELP = f"Layout of the file: {', '.join(TEXTS)} [by its ending, else by its first lines]"
 _FILE = 'File of texts: one a line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy)'
-TEXTS_FILE_HELP = f"{_FILE}, or a corpus, whose words are read"
+TEXTS_FILE_HELP = f"{_FILE}, or a corpus, of which only the words are read"
 COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "weight", "_")
 COLUMNS_HELP = f'What each column holds, such as "word,_,ent", instead of --format; known: {", ".join(COLUMNS)}'
 SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO [IOB2]"
@@ -37,7 +37,7 @@ SCHEMES = ("IOB2", "IOB1", "BILUO")
 
 
 class Asked(NamedTuple):
-    """What a user says of a file, as the options --format, --columns, --scheme and --encoding take it."""
+    """Options on the layout of a file: --format, --columns, --scheme and --encoding."""
 
     name: str | None = None
     columns: str | None = None
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
         """
         name, columns, scheme, encoding = self
         if name is not None and columns is not None:
-            raise ConfigError("--format and --columns say the same thing; give one of them.")
+            raise ConfigError("--format and --columns exclude each other; give one of them.")
         if scheme is not None and columns is None:
             raise ConfigError("--scheme goes with --columns; a --format has its own.")
         check_encoding(encoding or "utf8")
@@ -69,11 +69,11 @@ class Asked(NamedTuple):
 
 
 Format: TypeAlias = str | Asked | None
-"""The name of a layout, or all that a user says of it."""
+"""The name of a layout, or all options on it."""
 
 
 def asked(layout: Format) -> Asked:
-    """Return what a user says of a file."""
+    """Return options on a layout, given in full or as its name."""
     return layout if isinstance(layout, Asked) else Asked(layout)
 
 
@@ -93,29 +93,29 @@ def _scored(columns: Sequence[str]) -> str:
 
 
 class Found(NamedTuple):
-    """A layout; `guessed` from the first lines of the file, which a user ought to know."""
+    """A layout; `guessed` if it comes from the first lines of the file, which is to be shown to the user."""
 
     layout: Preset
     guessed: bool = False
 
     def notice(self, path: Path) -> str:
-        """Say how a file is read."""
+        """Return a line on how the file is read."""
         return f"{path}: reading it as {as_options(self.layout)} ({' '.join(self.layout.columns)}), as it looks."
 
 
 def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
-    """Return the layout among those known that the ending of a file stands for, if any."""
+    """Return the known layout that has the ending of a file, if any."""
     return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in known), None)
 
 
 def find_layout(path: Path, layout: Format = None, trained: Preset | None = None, *, texts: bool = False) -> Found:
-    """Return the layout of a file, which must be there.
+    """Return the layout of a file, which must exist.
 
-    layout: What the user says.
+    layout: Options of the user.
     trained: The layout that a model was trained on.
     texts: Whether texts are asked for, so that raw text will do; standard input is that by default.
-    RAISES FormatError: If there is no such file, or nothing tells its layout.
-    RAISES ConfigError: If what is given cannot be.
+    RAISES FormatError: If the file does not exist, or its layout cannot be found.
+    RAISES ConfigError: If the options are invalid.
     """
     said, known = asked(layout), TEXTS if texts else GOLD
     if path != STDIN:
@@ -133,22 +133,24 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
     if (seems := guess(path)) is None:
         ending = f"Neither its ending {unpacked.suffix!r} nor" if unpacked.suffix else "It has no ending, and not even"
         advice = f"Give --format ({', '.join(known)}) or --columns."
-        raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines tell. {advice}")
-    seems = seems._replace(encoding=said.encoding or "utf8")  # bytes that are not UTF-8 are an error with a proposal
+        raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines show it. {advice}")
+    seems = seems._replace(encoding=said.encoding or "utf8")  # other bytes than UTF-8 raise an error with a proposal
     return Found(seems, guessed=True)
 
 
 def trained_layout(config: Mapping[str, Any]) -> Preset | None:
     """Return the layout of the corpora in the config of a trained pipeline, interpolated; None if it is unknown."""
-    for corpus in ("dev_corpus", "train_corpus"):
-        try:
-            block = reduce(lambda part, key: part[key], config["training"][corpus].split("."), config)
-            layout = reader_layout(block)
-        except (KeyError, TypeError, AttributeError):  # a callback may make a corpus of anything
-            continue
-        if layout is not None:
-            return layout
-    return None
+    found = (reader_layout(corpus_block(config, name)) for name in ("dev_corpus", "train_corpus"))
+    return next((layout for layout in found if layout is not None), None)
+
+
+def corpus_block(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the block of a config that `[training]` names as dev_corpus or train_corpus; empty if it is none."""
+    try:
+        block = reduce(getitem, config["training"][name].split("."), config)
+    except (KeyError, TypeError, AttributeError):  # a callback may make a corpus of anything
+        return {}
+    return block if isinstance(block, dict) else {}
 
 
 def reader_layout(reader: Mapping[str, Any]) -> Preset | None:
@@ -179,27 +181,7 @@ def as_options(layout: Preset) -> str:
     return f"--columns {','.join(layout.columns)}{scheme}{encoding}"
 
 
-def reader_options(reader: Mapping[str, Any]) -> str | None:
-    """Return how to call commands on the file that a config's block such as `[corpora.dev]` reads: its path, quoted,
-    and its layout where its ending stands for none; None where they cannot read it."""
-    path, layout = reader.get("path"), reader_layout(reader)
-    if not path or layout is None:
-        return None
-    if told_by_ending(Path(path)) == layout.name:
-        return shlex.quote(str(path))
-    schemes = {"IOB1": ("IOB1",), "IOB2": ("IOB2", "IOB1")}.get(layout.scheme, ())  # IOB2 reads the same as IOB1
-    same = (one for one in PRESETS.values() if one.scheme in schemes and _reads(one, layout.columns))
-    preset = next(same, layout)._replace(encoding=layout.encoding)
-    return f"{shlex.quote(str(path))} {as_options(preset)}"
-
-
-def _reads(layout: Preset, columns: Sequence[str]) -> bool:
-    # some of the columns may be left out
-    pairs = zip(columns, layout.columns, strict=False)
-    return len(columns) == len(layout.columns) and all(one in (other, "_") for one, other in pairs)
-
-
 def check_choice(option: str, value: str, known: Iterable[str], what: str = "") -> None:
-    """Raise ConfigError where the value of an option is not known; `what` is said behind "unknown"."""
+    """Raise ConfigError if the value of an option is unknown; `what` follows "unknown" in the message."""
     if value not in known:
         raise ConfigError(f"{option} {value}: unknown{what}. {suggest(value, known)}")

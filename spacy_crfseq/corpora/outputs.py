@@ -1,4 +1,4 @@
-"""What commands may write to: never what they read, never a folder that is no pipeline, and no work unless forced."""
+"""Checks on outputs: a command never replaces its input or a foreign folder, and earlier work only if forced."""
 
 from __future__ import annotations
 
@@ -56,9 +56,8 @@ def check_output_pipeline(output: Path, *inputs: str | Path, force: bool = False
     for one in inputs:
         new, old = output.resolve(), Path(one).resolve()
         if old.exists() and (_same(output, one) or new in (old, *old.parents) or old in new.parents):
-            raise ConfigError(
-                f"{output} is {one}, lies in it or holds it, and this command reads that. Give a folder apart from it."
-            )
+            how = "is inside" if old in new.parents else "holds" if new in old.parents else "is"
+            raise ConfigError(f"{output} {how} {one}, which this command reads. Give a folder apart from it.")
     if output.exists() and not all((output / name).is_file() for name in PIPELINE):
         raise ConfigError(f"{output} exists and is no pipeline. Give a folder that does not exist yet.")
     _check_parents(output)

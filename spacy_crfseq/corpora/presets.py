@@ -1,4 +1,4 @@
-"""The layouts of well-known corpora by name, so that a command needs one word and not six settings."""
+"""Named layouts of well-known corpora, which replace six settings by one word."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ RAW = {
     "jsonl": Preset("jsonl", (), "plain", "utf8", ""),
     DOCBIN: DOCS,
 }
-"""Layouts of texts that nobody has annotated; of a DocBin, the words are read."""
+"""Layouts of raw text; of a DocBin, only the words are read."""
 TEXTS = {**RAW, **PRESETS}
-"""Layouts of files of texts; of corpora, the words are read."""
+"""Layouts of files of texts; of corpora, only the words are read."""
 
 
 def get_preset(name: str) -> Preset:

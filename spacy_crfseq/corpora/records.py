@@ -1,7 +1,7 @@
 """Texts as a stream of records: one a line, JSON Lines as annotation tools write them, or the words of a corpus.
 
-With each record comes the place behind it, so that reading can begin there again.  What cannot be read is an error in
-the place of its record: the caller stops there or goes on.
+Each record comes with the position after it, so that reading can resume there.  An unreadable record is replaced by an
+error: the caller stops or continues.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .presets import RAW, Preset
 
 
 class Record(NamedTuple):
-    """A text as it is in a file; of T words where the file has words.
+    """A text in a file, of T words if the file has words.
 
     line: Its (first) line in the file; of a DocBin, the number of the Doc; from 1.
     text: Where there are no words.
-    spaces [T]: None where the file does not say.
-    starts [T]: Whether a word begins a sentence, None where that is not known.
+    spaces [T]: None if the file does not tell.
+    starts [T]: Whether a word begins a sentence, None if unknown.
     columns: Token attributes that are given, such as "tag", [T].
     entry: The object of a line of JSON.
     attributes: Those that a DocBin has noted on the Doc, see `features.noted`; None for none.
@@ -48,19 +48,19 @@ class Record(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About how many characters there are."""
+        """The approximate number of characters."""
         return len(self.text) if self.words is None else sum(map(len, self.words)) + len(self.words)
 
 
 class Place(NamedTuple):
-    """A place between two records: bytes of the (unpacked) file before it, of a DocBin Docs, and lines before it."""
+    """A position between two records: bytes (of a DocBin Docs) and lines of the unpacked file before it."""
 
     offset: int = 0
     line: int = 0
 
 
 Piece: TypeAlias = tuple[Record | FormatError, Place]
-"""A record, or what is wrong where one cannot be read, and the place behind it."""
+"""A record, or an error if it cannot be read, and the position after it."""
 BEGINNING = Place()
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 """How JSON writes halves of characters."""
@@ -70,7 +70,7 @@ _Lines: TypeAlias = Iterator[tuple["str | FormatError", Place]]
 def stream_records(path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
     """Yield the records of a file of texts or a corpus; arguments as `pipeline.texts.read_records` has them.
 
-    A sentence with a broken line is left out as a whole.
+    A sentence with a malformed line is skipped as a whole.
     """
     check_encoding(layout.encoding)
     with _opened(path) as stream:
@@ -109,7 +109,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _lines(file: Iterable[bytes], path: Path, start: Place, encoding: str) -> _Lines:
-    """Yield lines, without their ends and a byte order mark, and the place behind each; only a line feed ends one."""
+    """Yield lines, without their ends and a byte order mark, and the position after each; only a line feed ends one."""
     offset, number = start
     for raw in file:
         offset, number = offset + len(raw), number + 1

@@ -1,4 +1,4 @@
-"""From Docs to the columns of hashes that the encoder reads."""
+"""Columns of hashes that the encoder reads, extracted from Docs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from ..features.token_sets import TokenSets, make_token_sets, names_in
 from ..types import Hashes, LexemeFunction, Offsets, TokenFunction
 
 PORTION_TOKENS = 1 << 15
-"""Tokens that `CRFComponent.pipe` works on at a time: few changes between the tables of the tokenizer and those of the
-model, and Docs that are still in the cache when they are read."""
+"""Tokens that `CRFComponent.pipe` processes at a time; Docs should still be in the processor's cache when read."""
 ALWAYS = ("ORTH", "SENT_START")
 
 
@@ -41,7 +40,7 @@ class DocColumns(NamedTuple):
 
 
 def portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
-    """Cut a stream into lists of `size` Docs, or fewer where they have `PORTION_TOKENS` tokens."""
+    """Cut a stream into lists of `size` Docs, or fewer if they reach `PORTION_TOKENS` tokens."""
     docs: list[Doc] = []
     n_tokens = 0
     for doc in stream:
@@ -114,7 +113,7 @@ def lexeme_reader(
 ) -> Callable[[int], list[int]]:
     """Return a function from a word's hash to the values of the attributes `names`, 0 for those without a value.
 
-    vocab (Callable): Returns the vocab that holds the words at hand.
+    vocab (Callable): Returns the vocab of the words.
     strings (dict | None): As `read_docs` has it.
     """
     readers = [_reader(name, functions, strings) for name in names]
@@ -164,4 +163,4 @@ class _Hashes(dict[str, int]):
 
 _HASHES = _Hashes()
 MAX_HASHES = 1 << 18
-"""Names that are kept, so that the hash of one that returns need not be computed again."""
+"""Names whose hashes are cached."""

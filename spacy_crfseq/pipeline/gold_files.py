@@ -1,4 +1,4 @@
-"""Annotated files as examples, for whatever scores a pipeline on them."""
+"""Annotated files as examples, to score pipelines on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-GIVEN_HELP = "Columns that the pipeline may see, with commas between [those its features read and nothing sets]"
+GIVEN_HELP = (
+    "Columns that the pipeline may see, separated by commas [those that its features read and no component sets]"
+)
 
 
 class Gold(NamedTuple):
@@ -33,7 +35,7 @@ class Gold(NamedTuple):
 
 
 def names_of(given: str | None) -> list[str] | None:
-    """Return the names in an option, with commas between; None if it is not there."""
+    """Return the names in a comma-separated option; None if it is not given."""
     return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
 
 

@@ -1,6 +1,6 @@
-"""Corpus readers for spaCy's training configs: column files, CoNLL-U and attribute files without a detour over DocBin.
+"""Corpus readers for spaCy's training configs: column files, CoNLL-U and attribute files, without conversion to DocBin.
 
-A file is parsed once for each vocabulary; every call then yields the same reference docs with fresh predicted ones.
+A file is parsed once per vocabulary; each call then yields the same reference docs with new predicted docs.
 """
 
 # No `from __future__ import annotations`: spaCy checks a config against the annotations as they are.
@@ -41,20 +41,20 @@ def create_conll_reader(
     path (Path): The file.
     columns (list[str]): What each column holds: word, tag, pos (a UPOS tag, "_" is missing), lemma, morph ("_" is
         no features), ent (into doc.ents, "-" is missing), chunk (into doc.spans), weight (of the sentence: a number at
-        its first token, "_" or the same at the others; into doc._.crf_weight), or "_" to leave it out.
+        its first token, "_" or the same at the others; into doc._.crf_weight), or "_" to ignore it.
     scheme (str): How ent and chunk are tagged: IOB2, BILUO or IOB1.
-    given (list[str]): Columns that the predicted doc gets too, because they are an input of the task: the automatic
-        part-of-speech tags of CoNLL-2000.
+    given (list[str]): Columns that the predicted doc also has because they are an input of the task, such as the
+        automatic part-of-speech tags of CoNLL-2000.
     unit (str): "sentence" makes each a doc, "document" all up to the next -DOCSTART- line, with sentence starts on
         both docs; a file without such lines is one doc.
     chunks_key (str): The key of the chunks in doc.spans.
-    on_invalid (str): On tags that break the scheme: "error", or "conlleval" to read them as the CoNLL scorer does,
-        with one warning for the file.
+    on_invalid (str): Tags that violate the scheme are an "error", or read as the CoNLL scorer does ("conlleval"), with
+        one warning per file.
     encoding (str): The encoding of the file.
-    limit (int): The most docs to read, 0 for all.
-    weight (float): How much each doc counts in training; 2 is like having it twice, 0 like leaving it out.
+    limit (int): The maximum number of docs, 0 for all.
+    weight (float): Weight of each doc in training; 2 is like having it twice, 0 like omitting it.
 
-    Raises ConfigError on settings that cannot work; the reader raises FormatError naming file and line.
+    Raises ConfigError on invalid settings; the reader raises FormatError with file and line.
     """
     for name in columns:
         check_setting("columns", name, COLUMNS)
@@ -138,7 +138,7 @@ def read_examples(
 
 
 class CorpusReader:
-    """A corpus file as examples; `read` opens the file anew.  Docs are kept for each vocabulary, which is kept, too."""
+    """A corpus file as examples; `read` opens the file.  Docs are cached per vocabulary, which is kept alive."""
 
     def __init__(self, read: Callable[[], Iterator[Sentence]], layout: CorpusLayout) -> None:
         register_extensions()
@@ -154,11 +154,11 @@ class CorpusReader:
         return map(example_of, self._built[id(vocab)][1])
 
     def stream(self, nlp: Language) -> Iterator[Example]:
-        """Return an iterator over the examples that reads the file as it goes and keeps none of them."""
+        """Return an iterator over the examples that streams the file and caches nothing."""
         return map(example_of, self._entries(nlp.vocab))
 
     def _entries(self, vocab: Vocab) -> Iterator[Entry]:
-        """Read the file, and warn of broken tags at its end."""
+        """Read the file, and warn of invalid tags at its end."""
         builder = DocBuilder(vocab, self._layout)
         for group in islice(self._groups(), self._layout.limit or None):
             yield builder.entry(group)
@@ -203,7 +203,7 @@ def _with_attributes(example: Example, sentence: AttributeSentence) -> Example:
 def _given(path: Path | None) -> Path:
     if path is None:
         raise ConfigError(
-            "A corpus reader got no path. Give the file on the command line, --paths.train FILE or "
+            "A corpus reader has no path. Give the file on the command line with --paths.train FILE or "
             "--paths.dev FILE, or under [paths] in the config."
         )
     return Path(path)

@@ -1,4 +1,4 @@
-"""Docs of texts from a file: raw texts, JSON Lines, spaCy's binary format, or a corpus without its annotation."""
+"""Docs of texts in files: raw text, JSON Lines, spaCy's binary format, or the words of a corpus."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Text(NamedTuple):
-    """A text that nobody has annotated: its tokens, and sentences where the file marks them.
+    """A text without annotation: its tokens, and sentences if the file marks them.
 
     line (int): Its line in the file; of a DocBin or a corpus, the number of the Doc; from 1.
-    meta (dict): What the file says about it.
+    meta (dict): Its metadata in the file.
     """
 
     doc: Doc
@@ -54,17 +54,17 @@ def read_texts(nlp: Language, path: Path, layout: Preset) -> Iterator[Text]:
 
 
 def given_columns(nlp: Language, layout: Preset) -> list[str]:
-    """Return the columns of a corpus that features read and nothing in the pipeline sets."""
+    """Return the columns of a corpus that features read and no component sets."""
     return missing_columns(nlp, layout.columns) if layout.name not in RAW else []
 
 
 def read_records(path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
-    """Return an iterator over the records of a file, errors among them, and the places behind.
+    """Return an iterator over the records of a file, errors among them, and the positions after them.
 
     path (Path): The file, packed by gzip if its name ends in .gz; `STDIN` for standard input.
     layout (Preset): One of `TEXTS`, or columns; a DocBin is unpacked in memory.
     given (Sequence[str]): Columns of a corpus to be read beside the words.
-    start (Place): Where to begin; what is yielded is the same as in a run from the beginning.
+    start (Place): Where to begin; results are the same as in a run from the beginning.
     """
     return _from_docbin(path, start) if layout.name == DOCBIN else stream_records(path, layout, given, start)
 

@@ -1,4 +1,4 @@
-"""Annotated Docs as text: JSON Lines, CoNLL columns and CoNLL-U, with probabilities where the Doc has them."""
+"""Annotated Docs as text: JSON Lines, CoNLL columns and CoNLL-U, with probabilities if the Doc has them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Write = Callable[["Doc", "Record"], str]
 
 
 class Form(NamedTuple):
-    """What there is to write of each Doc.
+    """The annotation to write for each Doc.
 
     columns (tuple[str, ...]): The columns that the pipeline sets or was given, in the order of files.
     key (str): The key of doc.spans of the chunk column.
@@ -58,14 +58,14 @@ def form_of(nlp: Language, given: Sequence[str]) -> Form:
 
 
 def check_target(to: str, form: Form, scores: bool) -> None:
-    """RAISES ConfigError: On an unknown format, one that holds no scores, or that holds chunks which nobody finds."""
+    """RAISES ConfigError: On an unknown format, or one that lacks room for scores or needs chunks nobody predicts."""
     check_choice("--to", to, TARGETS, " format")
     if to not in PRESETS or to == "conllu":
         return
     if scores:
-        raise ConfigError(f"--to {to}: its files have no place for --scores. Use --to {COLUMNS}, conllu or jsonl.")
+        raise ConfigError(f"--to {to}: its files cannot hold --scores. Use --to {COLUMNS}, conllu or jsonl.")
     if "chunk" in PRESETS[to].columns and "chunk" not in form.columns:
-        raise ConfigError(f"--to {to}: the pipeline finds no chunks. Use --to {COLUMNS}, iob, conll2002 or jsonl.")
+        raise ConfigError(f"--to {to}: the pipeline predicts no chunks. Use --to {COLUMNS}, iob, conll2002 or jsonl.")
 
 
 def make_write(to: str, form: Form, scores: bool) -> Write:
@@ -78,14 +78,14 @@ def make_write(to: str, form: Form, scores: bool) -> Write:
 
 
 def _marked_sentences(doc: Doc) -> list[tuple[int, int]]:
-    """Return where sentences begin and end, nothing where that is not set."""
-    # Doc.has_annotation makes an object of each token to find out
+    """Return the bounds of the sentences, none if they are not set."""
+    # Doc.has_annotation would create an object for each token
     marked = doc.to_array("SENT_START")[1:].any()
     return [(sentence.start, sentence.end) for sentence in doc.sents] if marked else []
 
 
 def sentences_of(doc: Doc) -> list[tuple[int, int]]:
-    """Return where sentences begin and end; the whole Doc is one where that is not set."""
+    """Return the bounds of the sentences; the whole Doc is one if they are not set."""
     return _marked_sentences(doc) or [(0, len(doc))]
 
 
@@ -120,7 +120,7 @@ def _scored_spans(doc: Doc, key: str) -> Iterator[tuple[int, int, str, float | N
 
 
 def _tags(form: Form, doc: Doc, name: str) -> list[str]:
-    """Return a column of IOB2 tags: overlapping spans are left out, spaces do not count, sentences begin spans anew."""
+    """Return IOB2 tags; overlapping spans are dropped, white space is ignored, and spans are cut at sentence ends."""
     if name == "ent":
         spans = [(span.start, span.end, span.label_) for span in doc.ents]
         tags = [MISSING_ENTITY if iob == 0 else "O" for iob in doc.to_array("ENT_IOB").tolist()]
@@ -141,7 +141,7 @@ def _tags(form: Form, doc: Doc, name: str) -> list[str]:
 
 
 class _Texts:
-    """The texts of token attributes by their numbers, of which there are few; `finish` is done to each text."""
+    """A cache of the texts of a token attribute by their keys; `finish` is applied to each text."""
 
     LARGEST = 10_000
 
@@ -192,7 +192,7 @@ class _Json:
         return f'{_encode(entry)[:-1]},"tokens":[{",".join(self._tokens(doc, starts, ends))}]}}\n'
 
     def _tokens(self, doc: Doc, starts: list[int], ends: list[int]) -> Iterable[str]:
-        """Return the tokens as JSON; put together by hand, since they are most of what there is to write."""
+        """Return the tokens as JSON, formatted by hand for speed: they are most of the output."""
         template = '{"id":%d,"start":%d,"end":%d'
         columns: list[Iterable[Any]] = [range(len(doc)), starts, ends]
         for name, texts in self._texts.items():

@@ -177,7 +177,7 @@ def test_attribute_files(tmp_path: Path) -> None:
     (Settings("columns", "iob", columns=("word", "net")), "unknown column 'net'. Did you mean 'ent'"),
     (Settings("columns", "iob", columns=("tag", "ent")), "among them 'word'"),
     (Settings("columns", "iob", columns=("word", "tag")), "columns can become: spacy"),
-    (Settings("conll2003", "crfsuite"), "attribute files hold what features make of a text"),
+    (Settings("conll2003", "crfsuite"), "attribute files hold extracted features"),
     (Settings("crfsuite", "iob", labels="pos"), "--labels pos"),
     (Settings("conll2004", "spacy"), "--from conll2004: unknown. Did you mean"),
     (Settings("conll2003", "conllu"), "--to conllu: unknown"),
@@ -218,7 +218,7 @@ def test_layouts_come_from_endings_and_first_lines(run: Run, source: Path) -> No
     again = worked(run("convert", source.with_name("a.spacy"), target, "--force"))
     assert again.stderr == ""
     assert target.read_text().startswith("Ada B-PER\n")
-    refused(run("convert", source, source.with_name("out.txt")), "out.txt: the ending is that of no layout. Give --to")
+    refused(run("convert", source, source.with_name("out.txt")), "out.txt: its ending belongs to no layout. Give --to")
     latin = source.with_name("latin.iob")
     latin.write_bytes("Zoë B-PER\n\n".encode("latin-1"))
     refused(run("convert", latin, source.with_name("b.spacy"), "--from iob"), "give --encoding latin-1")

@@ -149,7 +149,7 @@ def test_config(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> 
     assert uses["LOWER[0]"].tokens == report.parts["train"].tokens
     once = [word for word in lowered if sum(n for other, n in words.items() if other.lower() == word) == 1]
     assert uses["LOWER[0]"].once == len(once)
-    assert "crf_chunker reads TAG, which nothing sets" in texts(report, "warn")
+    assert "crf_chunker reads TAG, which no component sets" in texts(report, "warn")
     assert report.expense is not None
     assert all(component.cost is not None and component.cost.seconds > 0 for component in report.components.values())
     assert not report.failed

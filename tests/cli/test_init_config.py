@@ -202,7 +202,7 @@ def test_columns_of_ones_own(tmp_path: Path, run: Run) -> None:
     worked(
         run("init-config", "-", "--columns _,word,tag,ent,weight --scheme BILUO --task tagger,ner"),
         'columns = ["_", "word", "tag", "ent", "weight"]\nscheme = "BILUO"',
-        "evaluate training/model-best dev.conll --columns _,word,tag,ent,weight --scheme BILUO",
+        "evaluate training/model-best dev.conll",
     )
 
 

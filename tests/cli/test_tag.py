@@ -248,15 +248,15 @@ def test_a_text_that_a_component_cannot_do(run: Run, model: Path, tmp_path: Path
     (["none.txt", "-o", "out"], "no such file"),
     (["a.txt", "-o", "out", "--to", "conl"], "Did you mean 'conll'?"),
     (["a.txt", "-o", "out", "-f", "jsn"], "Did you mean 'jsonl'?"),
-    (["a.txt", "-o", "out", "--to", "conll2003", "--scores"], "no place for --scores"),
-    (["a.txt", "a.jsonl", "-o", "out"], "would both become"),
-    (["a.jsonl", "-o", "."], "would take its place"),
-    (["a.txt", "-", "-o", "out"], "can only be given alone"),
+    (["a.txt", "-o", "out", "--to", "conll2003", "--scores"], "cannot hold --scores"),
+    (["a.txt", "a.jsonl", "-o", "out"], "would both be written to"),
+    (["a.jsonl", "-o", "."], "would replace this input"),
+    (["a.txt", "-", "-o", "out"], "must be the only file"),
     (["a.txt", "-o", "-", "--to", "spacy"], "cannot be written to standard output"),
-    (["a.txt", "b.txt", "-o", "-", "-j", "2"], "several cannot write"),
+    (["a.txt", "b.txt", "-o", "-", "-j", "2"], "only one process can write"),
     (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
     (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
-    (["b.txt", "-o", "full"], "is there already"),
+    (["b.txt", "-o", "full"], "exists, and no earlier run"),
 ])  # fmt: skip
 def test_refused(
     run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
