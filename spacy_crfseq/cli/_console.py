@@ -30,7 +30,7 @@ from ..errors import ConfigError, CrfError, DataError, FormatError, ModelFileErr
 
 FAILED, INTERRUPTED = 1, 130
 TITLES = {
-    ConfigError: "This cannot work",
+    ConfigError: "Cannot run this",
     FormatError: "The file cannot be read",
     DataError: "The data cannot be used",
     ModelFileError: "The model cannot be loaded",
