@@ -228,7 +228,7 @@ def _known_keys(block: Mapping[str, Any]) -> set[str]:
 
 
 def _unknown_key(key: str, known: set[str]) -> str:
-    return f"{key!r} is no setting here. {suggest(key, known - {key})}"
+    return f"Unknown setting {key!r}. {suggest(key, known - {key})}"
 
 
 def _unknown_section(path: Sequence[str], block: Any) -> str:

@@ -153,7 +153,7 @@ def tokens_of(doc: Doc) -> Tokens:
 
 
 def gold_tags_of(pipe: CRFComponent, example: Example) -> list[str | None]:
-    """Return the gold tag of each token of an example, None where it is not known."""
+    """Return the gold tag of each token of an example, None if unknown."""
     from ..pipeline.gold import gold_tags, known_tags
 
     return known_tags(gold_tags(pipe.annotation, example, pipe.name))

@@ -31,7 +31,7 @@ from ._app import crfseq_cli
 from ._console import load_code, printer, reported_errors
 
 BROKEN = 3
-"""Exit code where lines were left out."""
+"""Exit code if lines were skipped."""
 
 
 @crfseq_cli.command("tag")
@@ -127,7 +127,9 @@ class Done(NamedTuple):
             text += f"; {self.complete:,} complete already"
         if self.counts.broken:
             before = self.counts.broken - self.new.broken
-            text += f"; {self.counts.broken:,} broken lines left out" + (f", {before:,} of them earlier" * bool(before))
+            text += f"; {self.counts.broken:,} malformed lines skipped" + (
+                f", {before:,} of them earlier" * bool(before)
+            )
         return text
 
     def as_json(self) -> str:

@@ -105,9 +105,9 @@ def _columns(path: Path, words: list[_Row]) -> dict[str, list[str]]:
     for number, row in words:
         pos, features = row[3], row[5]
         if pos not in UPOS and pos != "_":
-            raise FormatError(path, number, f"{pos!r} is no UPOS tag ({', '.join(sorted(UPOS))}).")
+            raise FormatError(path, number, f"{pos!r} is not a UPOS tag ({', '.join(sorted(UPOS))}).")
         if features != "_" and not all(part.count("=") == 1 for part in features.split("|")):
-            raise FormatError(path, number, f"{features!r} is no list such as Case=Nom|Number=Sing.")
+            raise FormatError(path, number, f"{features!r} is not a list such as Case=Nom|Number=Sing.")
     fields = zip(*(row[2:-2] for _, row in words), strict=True)
     columns = {
         name: ["" if value == "_" else value for value in values] for name, values in zip(COLUMNS, fields, strict=True)
@@ -131,5 +131,5 @@ def _range_end(path: Path, number: int, identifier: str, done: int, last: int) -
     # the last id of a multiword token such as 3-4, which must begin behind the word before it
     first, _, end = identifier.partition("-")
     if not (first.isdecimal() and end.isdecimal() and int(first) == done + 1 > last and int(end) > done):
-        raise FormatError(path, number, f"{identifier!r} is no range that begins at id {done + 1}.")
+        raise FormatError(path, number, f"{identifier!r} is not a range that begins at id {done + 1}.")
     return int(end)

@@ -50,13 +50,13 @@ def fits(path: Path, layout: Preset) -> bool:
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int | None:
-    # the number of columns, None where it varies or there is only one
+    # the number of columns; None if it varies or there is only one
     width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (0, 0)
     return None if width < 2 or count < 0.9 * len(rows) else width
 
 
 def _read(path: Path) -> tuple[list[str], str] | None:
-    # the first lines and their encoding, None where they are no text
+    # the first lines and their encoding; None if they are not text
     try:
         with path.open("rb") as file:
             raw = list(islice(file, LINES))

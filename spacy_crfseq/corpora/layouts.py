@@ -45,7 +45,7 @@ class Asked(NamedTuple):
     encoding: str | None = None
 
     def layout(self, known: Mapping[str, Preset] = GOLD) -> Preset | None:
-        """Return the layout that is given by name or by columns, None where neither is.
+        """Return the layout given by name or by columns; None if neither is.
 
         RAISES ConfigError: If there is no such layout, column, scheme or encoding, or name and columns are both given.
         """

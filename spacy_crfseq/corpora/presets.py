@@ -40,7 +40,7 @@ PRESETS = {
     )
 }
 DOCBIN, CUSTOM = "spacy", "columns"
-"""The names of spaCy's binary format, and of a layout that is no preset's."""
+"""The names of spaCy's binary format, and of a layout without a preset."""
 TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
 SPAN_COLUMNS = ("chunk", "ent")
 DOCS = Preset(DOCBIN, ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS), "BILUO", "", "ent")

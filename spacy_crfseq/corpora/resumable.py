@@ -35,7 +35,7 @@ PATIENCE = 10.0
 
 
 class Counts(NamedTuple):
-    """What has been done: texts and tokens annotated, and broken lines left out."""
+    """What has been done: texts and tokens annotated, and malformed lines skipped."""
 
     texts: int = 0
     tokens: int = 0
@@ -265,7 +265,7 @@ Sink: TypeAlias = _TextFile | _Parts
 
 @contextmanager
 def locked(lock: Path, output: Path) -> Iterator[None]:
-    """Keep other processes from writing an output, by a file that stays as it is.
+    """Keep other processes from writing an output, by a lock on a file.
 
     RAISES ConfigError: If another process is writing it.
     """

@@ -1,6 +1,6 @@
 """Template files of CRF++ (Kudo 2005) and pattern files of Wapiti (Lavergne, Cappe & Yvon 2010).
 
-A line is one template: a letter for what it scores, then text with macros in it::
+Each line is a template: a letter for what it scores, then text with macros::
 
     U05:%x[-1,0]/%x[0,0]         CRF++: scores a label; the words before and at the token
     B                            scores a label and the one before it; without macros, transitions
@@ -78,7 +78,7 @@ class TemplateLine(NamedTuple):
 def read_template_file(path: Path | str) -> list[TemplateLine]:
     """Return the templates of a file, in UTF-8.
 
-    RAISES FormatError: With its line where one cannot be read, and on a file without templates.
+    RAISES FormatError: On a malformed line, with its number, and on a file without templates.
     """
     path = check_file(path)
     return parse_template_lines((line for _, line in read_lines(path, "utf8")), path)

@@ -33,7 +33,7 @@ def model_folder(model: str | Path) -> Path:
     if not (folder / CONFIG).is_file():
         inside = sorted(file.parent for file in folder.glob(f"*/{CONFIG}"))
         where = f"Give {' or '.join(map(str, inside))}." if inside else "Give the folder of a trained pipeline."
-        raise ConfigError(f"{model} is no pipeline: it has no {CONFIG}. {where}")
+        raise ConfigError(f"{model} is not a pipeline: it has no {CONFIG}. {where}")
     return folder
 
 

@@ -34,7 +34,7 @@ class Text(NamedTuple):
 
 
 def read_texts(nlp: Language, path: Path, layout: Preset) -> Iterator[Text]:
-    """Yield the texts of a file as it is read, without empty ones; of a corpus, the annotation is left out.
+    """Stream the texts of a file without empty ones; of a corpus, the annotation is ignored.
 
     RAISES CrfError: If a line is reached that cannot be read.
     """
@@ -167,5 +167,7 @@ def _read_docbin(source: Path) -> Any:
     try:
         return DocBin().from_disk(source)
     except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
-        what = "this is no file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
+        what = (
+            "this is not a file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
+        )
         raise FormatError(source, 0, f"{what}--format (--from of convert): {', '.join(PRESETS)}.") from error

@@ -176,7 +176,7 @@ def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str
 
 @pytest.mark.parametrize(("file", "options", "message"), [
     ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
-    ("dev.conll", ["-f", "spacy"], "no file in spaCy's binary format"),
+    ("dev.conll", ["-f", "spacy"], "not a file in spaCy's binary format"),
     ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
     ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
 ])  # fmt: skip
@@ -221,7 +221,7 @@ def test_components_without_probabilities(run: Run, corpus: Corpus, local: Path,
 def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "work.txt").write_text("of years")
-    refused(run("calibrate", copy, corpus.dev, "-f conll2003 -o", tmp_path / "precious"), "is no pipeline")
+    refused(run("calibrate", copy, corpus.dev, "-f conll2003 -o", tmp_path / "precious"), "is not a pipeline")
     with pytest.raises(ConfigError, match="Give --output"):
         calibrate("some_package", corpus.dev, "conll2003")
 

@@ -203,7 +203,7 @@ def test_command(run: Run, source: Path, tmp_path: Path) -> None:
         (source, "conll2000", "in.conll:3: 3 columns expected"),
         (tmp_path / "none", "conll2000", "none: no such file"),
         (tmp_path / "none", "spacy", "none: no such file"),
-        (source, "spacy", "no file in spaCy's binary format"),
+        (source, "spacy", "not a file in spaCy's binary format"),
     ):
         refused(run("convert", path, tmp_path / "out", "--from", layout, "--to conll2000"), message)
     assert not (tmp_path / "out").exists()

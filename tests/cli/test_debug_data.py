@@ -222,4 +222,4 @@ def test_the_layout_must_be_known(run: Run, tmp_path: Path) -> None:
     refused(run("debug-data", write(tmp_path, "no corpus")), "the layout of this file is unknown")
     assert run("debug-data", tmp_path / "none.spacy").exit_code == 1
     no_docs = write(tmp_path, GOOD, "train.spacy")
-    assert "no file in spaCy's binary format" in run("debug-data", no_docs).stdout
+    assert "not a file in spaCy's binary format" in run("debug-data", no_docs).stdout

@@ -179,7 +179,7 @@ def test_broken_lines(run: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(data)
     result = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "out")
     assert result.exit_code == 3
-    assert "5 broken lines left out" in result.stdout
+    assert "5 malformed lines skipped" in result.stdout
     told = result.stderr.splitlines()
     assert [line.split(": ")[0].rsplit("/")[-1] for line in told] == [f"a.jsonl:{n}" for n in (2, 3, 4, 5, 8)]
     assert "half a character" in told[3]
@@ -187,7 +187,7 @@ def test_broken_lines(run: Run, model: Path, tmp_path: Path) -> None:
     assert [entry["text"] for entry in lines(tmp_path / "out" / "a.jsonl")] == TEXTS
     again = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "out")
     assert again.exit_code == 3
-    assert "1 complete already; 5 broken lines left out, 5 of them earlier" in again.stdout
+    assert "1 complete already; 5 malformed lines skipped, 5 of them earlier" in again.stdout
     strict = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "strict", "--strict")
     refused(strict, "a.jsonl:2: no JSON")
     assert not (tmp_path / "strict" / "a.jsonl").exists()
