@@ -22,8 +22,7 @@ from ..features.token_sets import TokenSets, make_token_sets, names_in
 from ..types import Hashes, LexemeFunction, Offsets, TokenFunction
 
 PORTION_TOKENS = 1 << 15
-"""Number of tokens that `CRFComponent.pipe` processes at a time, to use the CPU cache well: few switches between the
-tables of the tokenizer and the model, and Docs that are still cached when they are read."""
+"""Tokens that `CRFComponent.pipe` processes at a time; Docs should still be in the processor's cache when read."""
 ALWAYS = ("ORTH", "SENT_START")
 
 
@@ -164,4 +163,4 @@ class _Hashes(dict[str, int]):
 
 _HASHES = _Hashes()
 MAX_HASHES = 1 << 18
-"""Cached names, so that their hashes need not be computed again."""
+"""Names whose hashes are cached."""
