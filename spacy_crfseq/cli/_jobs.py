@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing import connection, get_all_start_methods, get_context
+from multiprocessing import get_all_start_methods, get_context
 from typing import Any, NamedTuple, TypeAlias
 
 Watch: TypeAlias = Callable[[Any], None]
@@ -115,6 +115,8 @@ def _result(work: Work, watch: Watch) -> Any:
 
 def _receive(at_work: dict[Any, tuple[Task, Any]]) -> Iterator[tuple[Any, Any]]:
     """Wait for what the processes send; hand on what they report and yield what came of those that end."""
+    from multiprocessing import connection
+
     ready: list[Any] = connection.wait(list(at_work)) if at_work else []
     for receiver in ready:
         task, process = at_work[receiver]
