@@ -20,6 +20,8 @@ from tests.html import Page
 from tests.terminal import run_on_terminal
 
 TEXT = "Ada sees a dog in Oslo ."
+UNUSUAL = "the Oslo sees a dog in Ada ."
+"""A text with tokens that the model is not sure of."""
 
 
 def tokens_of(html: str) -> list[str]:
@@ -110,16 +112,16 @@ def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
 def test_sure_tokens_are_folded(run: Run, trained: Path, tmp_path: Path) -> None:
     """Their cards are in a part to unfold, unless they were asked for."""
     out = tmp_path / "page.html"
-    (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
+    (found,) = explain(trained / "model-best", UNUSUAL, component="crf_ner").texts
     sure = [one.probability >= SURE for one in found.explanation.tokens]
     assert set(sure) == {True, False}
-    worked(run("explain", trained / "model-best", TEXT, "-p crf_ner -o", out))
+    worked(run("explain", trained / "model-best", UNUSUAL, "-p crf_ner -o", out))
     html = out.read_text(encoding="utf8")
     assert Page(html).seen.count("details") == 1
     shown, folded = html.split("<details>")
     assert f"{sum(sure)} tokens with a probability of at least 0.95" in folded
     assert (shown.count("<article"), folded.count("<article")) == (len(sure) - sum(sure), sum(sure))
-    worked(run("explain", trained / "model-best", TEXT, "-p crf_ner -t Ada -t Oslo -o", out))
+    worked(run("explain", trained / "model-best", UNUSUAL, "-p crf_ner -t Ada -t Oslo -o", out))
     assert "<details>" not in out.read_text(encoding="utf8")
 
 
