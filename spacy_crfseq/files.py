@@ -1,4 +1,4 @@
-"""Files and folders that are written as a whole or not at all."""
+"""Files and folders that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8; what was at `path` stays until the new file is complete."""
+    """Write a text in UTF-8; an older file stays until the new one is complete."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf8")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a name beside `path` to write a file to, which then takes its place; a failure leaves no trace."""
+    """Yield a temporary name beside `path`; the file written there then replaces `path`, or is removed on failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path, "part")
     try:
@@ -39,7 +39,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Add the file to errors of writing that name none, as that of a full disk."""
+    """Add the file name to errors that lack it, such as that of a full disk."""
     try:
         yield
     except OSError as error:
@@ -72,7 +72,7 @@ def digest(path: Path) -> str:
 
 
 def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a new folder and put it at `path`; an older one there goes only when that has worked."""
+    """Let `write` fill a new folder and move it to `path`; an older one there is removed only afterwards."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new, old = _beside(path, "part"), _beside(path, "old")
     try:

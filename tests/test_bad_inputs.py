@@ -187,7 +187,7 @@ FILES: Cases = {
     "invalid IOB": (lambda f: read(f, "a NN O\nb NN I-NP\n"), r":2: tag 'I-NP' may not follow 'O'.*conlleval"),
     "no tag of the scheme": (lambda f: read(f, "a NN NP\n"), r":1: tag 'NP' is not an IOB2 tag"),
     "invalid part of speech": (lambda f: read(f, "a NNP\n", columns=["word", "pos"]), ":1: 'NNP'.*PROPN.*'tag'"),
-    "invalid UPOS": (lambda f: read_conllu(f, "1\ta\ta\tNNP\tX\t_\t0\troot\t_\t_\n"), ":1: 'NNP' is no UPOS tag"),
+    "invalid UPOS": (lambda f: read_conllu(f, "1\ta\ta\tNNP\tX\t_\t0\troot\t_\t_\n"), ":1: 'NNP' is not a UPOS tag"),
     "not CoNLL-U": (lambda f: read_conllu(f, "a NN O\n"), ":1: 10 columns with tabs"),
 }
 

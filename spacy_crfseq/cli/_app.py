@@ -1,4 +1,4 @@
-"""The group of commands that spaCy's own command line takes in."""
+"""The command group that is added to spaCy's command line."""
 
 import platform
 from importlib.metadata import version
@@ -11,7 +11,7 @@ from .. import __version__
 
 HELP = """Conditional random fields for spaCy: taggers, chunkers and entity recognizers that train in seconds.
 
-Each command explains itself, with examples: python -m spacy crfseq fit --help
+Each command has help with examples: python -m spacy crfseq fit --help
 """
 
 SECTIONS = {
@@ -20,7 +20,7 @@ SECTIONS = {
     "Look": ("evaluate", "report", "compare", "explain", "top", "show"),
     "Use": ("tag", "calibrate", "prune", "active"),
 }
-"""Commands in the order in which one comes to need them."""
+"""Commands in the order of a typical project."""
 MEANT = {
     "init": "init-config", "new": "init-config", "debug": "debug-data", "check": "debug-data", "train": "fit",
     "path": "find-regularization", "grid": "sweep", "search": "sweep", "finetune": "fine-tune", "augment": "fine-tune",
@@ -28,25 +28,25 @@ MEANT = {
     "test": "evaluate", "benchmark": "evaluate", "why": "explain", "weights": "top", "visualize": "show",
     "render": "show", "apply": "tag", "predict": "tag", "label": "tag", "annotate": "tag",
 }  # fmt: skip
-"""What other programs call these commands."""
+"""Names of these commands in other programs."""
 
 
 class Sections(TyperGroup):
-    """Lists commands by what they are for; contexts are those of click, or of typer's copy of it."""
+    """Lists commands by purpose; contexts are those of click, or of typer's copy of it."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands, as `SECTIONS` orders them."""
+        """Return the names of all commands in the order of `SECTIONS`."""
         ordered = [name for names in SECTIONS.values() for name in names if name in self.commands]
         return [*ordered, *(name for name in self.commands if name not in ordered)]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is called; one known by another name elsewhere is pointed to."""
+        """Return the requested command; for a name that other programs use, fail with the name used here."""
         if args and args[0] not in self.commands and args[0] in MEANT:
             ctx.fail(f"No such command {args[0]!r}. Here it is {MEANT[args[0]]!r}.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections."""
+        """Write the commands by section."""
         left = self.list_commands(ctx)
         known = {name for names in SECTIONS.values() for name in names}
         for title, names in {**SECTIONS, "Other": tuple(name for name in left if name not in known)}.items():

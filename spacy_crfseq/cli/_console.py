@@ -1,13 +1,15 @@
-"""How commands speak: results on stdout, errors as a paragraph on stderr, colour only on a terminal."""
+"""Output of commands: results on stdout, errors as a paragraph on stderr, colour only on a terminal."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from configparser import Error as ConfigSyntaxError
 from contextlib import contextmanager, redirect_stdout, suppress
 from inspect import signature
@@ -28,7 +30,7 @@ from ..errors import ConfigError, CrfError, DataError, FormatError, ModelFileErr
 
 FAILED, INTERRUPTED = 1, 130
 TITLES = {
-    ConfigError: "This cannot work",
+    ConfigError: "Cannot run this",
     FormatError: "The file cannot be read",
     DataError: "The data cannot be used",
     ModelFileError: "The model cannot be loaded",
@@ -36,7 +38,7 @@ TITLES = {
 FACTORIES = ("crf_chunker", "crf_ner", "crf_tagger")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 NAME_KEPT = 6
-"""Characters of a feature's name that must be left for its value to be shown."""
+"""The fewest characters of a feature's name that are shown beside its value."""
 
 
 def printer() -> Any:
@@ -45,26 +47,26 @@ def printer() -> Any:
 
 
 def advise(*commands: str) -> None:
-    """Show a person what to do next; programs that read the output are left alone."""
+    """Suggest next commands on a terminal, and nothing in a pipe."""
     if sys.stdout.isatty():
         print("\n".join(["", *(f"  python -m spacy crfseq {command}" for command in commands)]))
 
 
 class Rows:
-    """A table that grows: aligned rows on a terminal, in a pipe NAME=VALUE (or VALUE if unnamed) of what is there."""
+    """A table printed row by row: aligned on a terminal, NAME=VALUE (VALUE if unnamed) in a pipe."""
 
     def __init__(self, columns: Sequence[str], names: Sequence[str], widths: Sequence[int], aligns: Any) -> None:
         self._columns, self._names, self._widths, self._aligns = columns, names, widths, aligns
         self._pretty = sys.stdout.isatty()
 
     def begin(self) -> None:
-        """Show the columns."""
+        """Print the header."""
         if self._pretty:
             self.add(self._columns)
             self.add(["-" * width for width in self._widths])
 
     def add(self, cells: Sequence[str]) -> None:
-        """Show a row."""
+        """Print a row."""
         if self._pretty:
             text = row(list(cells), widths=self._widths, aligns=self._aligns, spacing=2)
         else:
@@ -74,12 +76,12 @@ class Rows:
 
 
 def cut(words: str, room: int) -> str:
-    """Return words of at most `room` characters."""
+    """Shorten a text to at most `room` characters."""
     return words if len(words) <= room else words[: max(0, room - 3)] + "..."
 
 
 def cut_name(feature: str, room: int) -> str:
-    """Return a feature, NAME=VALUE or NAME (note), in at most `room` characters: the end says more than the name."""
+    """Shorten a feature, NAME=VALUE or NAME (note), to at most `room` characters; the name is cut before its value."""
     at = min((i for i in (feature.find("="), feature.find(" (")) if i > 0), default=0)
     name, end = feature[:at], feature[at:]
     kept = room - len(end) - len("...")
@@ -88,7 +90,7 @@ def cut_name(feature: str, room: int) -> str:
 
 def fail(title: str, text: str = "") -> NoReturn:
     """Print a message to stderr and exit with code 1."""
-    # printed here and not by wasabi, which knows stdout only and wraps long paths at 80 columns
+    # not printed by wasabi, which writes to stdout only and wraps long paths at 80 columns
     mark = Printer(pretty=sys.stderr.isatty(), no_print=True).fail(title)
     text = CONTROL.sub(lambda found: repr(found[0])[1:-1], text)  # of a file name or a config: it may steer a terminal
     print(f"{mark}\n{text}" if text else mark, file=sys.stderr)
@@ -97,15 +99,17 @@ def fail(title: str, text: str = "") -> NoReturn:
 
 @contextmanager
 def reported_errors(config: Path | None = None, code: Path | None = None) -> Iterator[None]:
-    """Turn a user's mistakes into messages without a traceback; anything else passes through.
+    """Report a user's mistakes without a traceback; other exceptions propagate.
 
-    config, code (Path | None): A file for a hint on values that it lacks, and one to import first.
+    config (Path | None): The config file, for hints on missing values and unknown sections.
+    code (Path | None): A Python file to import first.
     """
     for stream in (sys.stdout, sys.stderr):
         _prepare(stream)
     if os.environ.get("NO_COLOR"):
-        os.environ[ENV_ANSI_DISABLED] = "1"  # the name that wasabi knows
+        os.environ[ENV_ANSI_DISABLED] = "1"  # the variable that wasabi reads
     plain, warnings.formatwarning = warnings.formatwarning, _format_warning
+    interrupts, restore = _watch_interrupts()
     try:
         load_code(code)
         yield
@@ -118,19 +122,44 @@ def reported_errors(config: Path | None = None, code: Path | None = None) -> Ite
     except CrfError as error:
         fail(TITLES.get(type(error), "Error"), str(error))
     except BrokenPipeError:
-        raise  # whoever read our output has left; typer ends quietly
+        raise  # the reader of the output has gone; typer exits quietly
     except (OSError, ValueError, ImportError) as error:
         if re.match(r"\[E\d", str(error)):  # spaCy numbers its messages to users
-            fail("spaCy cannot go on", f"{error}{_unknown_factory(str(error))}")
+            fail("spaCy raised an error", f"{error}{_unknown_factory(str(error))}")
         if not isinstance(error, OSError):
             raise
         first = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # of a copy: a list of all
         fail("Cannot read or write", str(first))
     except KeyboardInterrupt:
-        print("\nInterrupted.", file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
+        _end_interrupted()
+    except Exception:
+        # compilers that call back into Python lose the interrupt and fail later, with an error of another kind
+        if not interrupts:
+            raise
+        _end_interrupted()
     finally:
         warnings.formatwarning = plain
+        restore()
+
+
+def _end_interrupted() -> NoReturn:
+    print("\nInterrupted.", file=sys.stderr)
+    raise SystemExit(INTERRUPTED) from None
+
+
+def _watch_interrupts() -> tuple[list[int], Callable[[], object]]:
+    """Return a list to which each Ctrl-C adds its signal from now on, and a function that ends this."""
+    seen: list[int] = []
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        return seen, lambda: None
+
+    def note(number: int, frame: Any) -> None:
+        seen.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    return seen, lambda: signal.signal(signal.SIGINT, usual)
 
 
 def load_code(path: Path | None) -> None:
@@ -149,7 +178,7 @@ def load_code(path: Path | None) -> None:
 
 
 def _prepare(stream: TextIO) -> None:
-    """Let a stream take any character: a terminal shows a sign for those that it lacks, all else gets UTF-8."""
+    """Make a stream accept any character: a terminal replaces those that it lacks, files and pipes become UTF-8."""
     if isinstance(stream, TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
         if stream.isatty():
             stream.reconfigure(errors="replace")
@@ -170,7 +199,7 @@ def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoRet
 
 
 def _unknown_function(message: str) -> str:
-    """Return the registry's message in short, with the nearest name; as it is where it says something else."""
+    """Return the registry's message in short, with the nearest name; other messages are returned unchanged."""
     found = re.search(r"function '([^']+)' in function registry '(\w+)'.*Available names: (.*)", message, re.DOTALL)
     if found is None:
         return message
@@ -180,10 +209,10 @@ def _unknown_function(message: str) -> str:
 
 
 def _unknown_keys(error: ConfigValidationError, config: Path | None) -> str:
-    """Return a line for each key that nothing takes, with the nearest known one; empty without any."""
+    """Return a line for each unknown key, with the nearest known one; empty if there is none."""
     block = error.config if isinstance(error.config, dict) else {}
     lines = []
-    for one in error.errors:
+    for one in error.errors or ():
         if re.search("unexpected argument|extra fields|Extra inputs", one["msg"]):
             lines.append(_unknown_key(str(one["loc"][-1]), _known_keys(block)))
         elif "not a section value" in one["msg"] and config is not None and config.is_file():
@@ -192,7 +221,7 @@ def _unknown_keys(error: ConfigValidationError, config: Path | None) -> str:
 
 
 def _known_keys(block: Mapping[str, Any]) -> set[str]:
-    """Return the settings of the function that a block names, else those that the block has."""
+    """Return the parameters of the function that a block names, or the keys of the block if it names none."""
     for key, name in block.items():
         if str(key).startswith("@"):
             with suppress(RegistryError):
@@ -201,7 +230,7 @@ def _known_keys(block: Mapping[str, Any]) -> set[str]:
 
 
 def _unknown_key(key: str, known: set[str]) -> str:
-    return f"{key!r} is no setting here. {suggest(key, known - {key})}"
+    return f"Unknown setting {key!r}. {suggest(key, known - {key})}"
 
 
 def _unknown_section(path: Sequence[str], block: Any) -> str:
@@ -220,5 +249,5 @@ def _unknown_factory(message: str) -> str:
 def _format_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> str:
     if not sys.stderr.isatty():
         return f"{category.__name__}: {message}\n"
-    # a line of its own, where there may be a progress bar
+    # on a new line, since a progress bar may be shown
     return f"\r\x1b[K{Printer(pretty=True, no_print=True).warn(str(message))}\n"

@@ -1,4 +1,4 @@
-"""What ``crfseq debug-data`` found, as JSON and as tables: counts, templates and costs, then what to fix."""
+"""The report of ``crfseq debug-data`` as JSON and as tables: counts, templates and cost, then what to fix."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CORPUS_ROWS = (
 TEMPLATE = 32
 """Characters of a template's name, so that the table fits into a terminal."""
 MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}
-"""In the place of wasabi's colours and marks, where there is no terminal."""
+"""Plain marks for output that is not a terminal."""
 
 
 class Errors:
-    """What is wrong with the lines of a file: how many there are, and the first."""
+    """Errors in the lines of a file: their number, and the first ones."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, list[str]()
@@ -39,7 +39,7 @@ class Errors:
 
 
 class Report(NamedTuple):
-    """All that was found."""
+    """All findings."""
 
     layout: Preset
     files: dict[str, Path]
@@ -56,7 +56,7 @@ class Report(NamedTuple):
         return any(finding.severity == "fail" for finding in self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it in a form that JSON knows."""
+        """Return the report as values for JSON."""
         return {
             "layout": {"name": self.layout.name, "columns": self.layout.columns, "scheme": self.layout.scheme},
             "files": {name: str(path) for name, path in self.files.items()},
@@ -141,7 +141,7 @@ def _print_component(say: Any, name: str, component: Component) -> None:
             f"{use.features:,}",
             f"{100 * use.once / max(1, use.features):.0f} %",
             f"{100 * use.tokens / max(1, component.n_tokens):.0f} %",
-            "tells nothing" if use.name in dead else "",
+            "no effect" if use.name in dead else "",
         )
         for use in component.templates
     ]

@@ -114,7 +114,7 @@ def _result(work: Work, watch: Watch) -> Any:
 
 
 def _receive(at_work: dict[Any, tuple[Task, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Wait for messages of the processes; pass on their reports and yield the results of those that end."""
+    """Wait for what the processes send; hand on what they report and yield what came of those that end."""
     from multiprocessing import connection
 
     ready: list[Any] = connection.wait(list(at_work)) if at_work else []

@@ -1,17 +1,22 @@
-"""Components of a pipeline asked about an annotated file: their predictions as values to judge."""
+"""What commands that judge a pipeline share: reading files, running components, comparing with gold annotation."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ..corpora import Preset
+from ..corpora.layouts import Format, asked, find_layout, trained_layout
+from ..corpora.presets import RAW
 from ..errors import CrfError, DataError
 from ..evaluation.judged import Judged, Tokens, spans_of_tags
 from ..pipeline.select import run_between
-from ..pipeline.texts import Text, texts_of
+from ..pipeline.texts import Text, read_texts
 from ..schemes import Span
 
 if TYPE_CHECKING:
@@ -36,9 +41,9 @@ def for_each_component(
     required: bool,
     skipped: type[CrfError] = CrfError,
 ) -> tuple[dict[str, Result], dict[str, str]]:
-    """Return what `work` makes of each component and the Docs as it meets them, and why components were left out.
+    """Apply `work` to each component and its input Docs; return the results, and reasons for skipped components.
 
-    required (bool): Raise errors of the kind `skipped`, as for an only component, instead of leaving components out.
+    required (bool): Raise errors of the kind `skipped`, as for a single component, instead of skipping components.
     """
     results: dict[str, Result] = {}
     reasons: dict[str, str] = {}
@@ -58,9 +63,9 @@ def for_each_component(
 def judge(
     pipe: CRFComponent, examples: Sequence[Example], docs: Sequence[Doc], answers: DocPosterior | None = None
 ) -> tuple[Judged, DocPosterior]:
-    """Return what a component predicts for Docs beside the gold annotation, and its answers.
+    """Return predictions of a component beside the gold annotation, and its posterior.
 
-    RAISES DataError: If the gold annotation has nothing for it.
+    RAISES DataError: If there is no gold annotation for it.
     """
     from ..training.compatibility import is_local
 
@@ -68,8 +73,8 @@ def judge(
     if all(tag is None for tags in gold for tag in tags):
         what = ", ".join(f"{key} = {value!r}" for key, value in pipe.annotation.settings().items())
         raise DataError(
-            f"Component {pipe.name!r}: the file holds no gold annotation for it ({what}). Check --format, or give a "
-            "file that does."
+            f"Component {pipe.name!r}: the file holds no gold annotation for it ({what}). Check the layout, or use "
+            "another file."
         )
     answers = answers or pipe.posterior(docs, preset=True)
     plain, sure = pipe.annotation.scheme is None, not is_local(pipe.method.loss)
@@ -83,7 +88,7 @@ def judge(
 
 
 def text_style(nlp: Language) -> TextStyle:
-    """Return how texts of a pipeline look, in displaCy's colours and those that a user has registered."""
+    """Return language, direction and colours of a pipeline's texts: displaCy's and those that users registered."""
     from spacy.displacy.render import EntityRenderer
 
     from ..pages.marks import TextStyle
@@ -106,21 +111,54 @@ def made_of(nlp: Language) -> str:
 
 
 def in_batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yield items in lists of `size`, the last one shorter."""
+    """Yield items in lists of `size`; the last one may be shorter."""
     stream = iter(items)
     while batch := list(islice(stream, size)):
         yield batch
 
 
-def first_texts(nlp: Language, source: str | Path, format_name: str | None, number: int) -> tuple[list[Text], bool]:
-    """Return the first texts of a source, as `texts_of` has it, and whether there are more.
+def layout_of(path: Path, asked: Format, nlp: Language, *, texts: bool = False) -> Preset:
+    """Return the layout of a file, as `find_layout` has it; one that was guessed is shown on stderr."""
+    found = find_layout(path, asked, trained_layout(nlp.config.interpolate()), texts=texts)
+    if found.guessed:
+        print(found.notice(path), file=sys.stderr)
+    return found.layout
 
-    RAISES DataError: If there is none.
+
+def read_file(nlp: Language, path: Path, layout: Format = None) -> Iterator[Text]:
+    """Yield the texts of a file with the layout that `layout_of` finds; RAISES CrfError: If it cannot be read."""
+    return read_texts(nlp, path, layout_of(path, layout, nlp, texts=True))
+
+
+def first_texts(nlp: Language, source: str | Path, layout: Format, number: int) -> tuple[list[Text], bool]:
+    """Return the first texts of a file, or `source` itself as a text, and whether there are more.
+
+    layout: Options on the layout; if any is set, `source` is a file.
+    RAISES CrfError: If there is no text, or the file cannot be read.
     """
-    found = list(islice(texts_of(nlp, source, format_name), number + 1))
+    texts = read_file(nlp, Path(source), layout) if is_file(source, layout) else _given_text(nlp, str(source))
+    found = list(islice(texts, number + 1))
     if not found:
         raise DataError(f"{str(source)!r} holds no text.")
     return found[:number], len(found) > number
+
+
+def _given_text(nlp: Language, text: str) -> Iterator[Text]:
+    if not text.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise DataError("The text is not in the encoding of this terminal. Write it to a file in UTF-8.")
+    return iter([Text(nlp.make_doc(text), 1, {})] if text.strip() else [])
+
+
+def is_file(source: str | Path, layout: Format) -> bool:
+    """Whether an argument is the name of a file and not a text."""
+    text = str(source)
+    if any(asked(layout)):
+        return True
+    if len(text) >= 256 or not text.strip():
+        return False
+    path = Path(text)
+    known = path.suffix[1:] in RAW
+    return known or path.exists() or (os.sep in text and not any(map(str.isspace, text)))
 
 
 def tokens_of(doc: Doc) -> Tokens:
@@ -129,7 +167,7 @@ def tokens_of(doc: Doc) -> Tokens:
 
 
 def gold_tags_of(pipe: CRFComponent, example: Example) -> list[str | None]:
-    """Return the gold tag of each token of an example, None where it is not known."""
+    """Return the gold tag of each token of an example, None if unknown."""
     from ..pipeline.gold import gold_tags, known_tags
 
     return known_tags(gold_tags(pipe.annotation, example, pipe.name))

@@ -1,4 +1,4 @@
-"""Arguments and options that commands share, one name for each, and the overrides of those that train."""
+"""Arguments and options that several commands share, and the config overrides of commands that train."""
 
 from __future__ import annotations
 
@@ -12,34 +12,40 @@ import typer
 from spacy import util
 from spacy.cli._util import parse_config_overrides
 
-from ..corpora.layouts import FORMAT_HELP, TEXTS_HELP
+from ..corpora.layouts import COLUMNS_HELP, ENCODING_HELP, FORMAT_HELP, SCHEME_HELP, TEXTS_HELP
 from ..pipeline.gold_files import GIVEN_HELP
 from ._console import printer, reported_errors
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Settings of a command that takes overrides of its config."""
+"""Settings of a command that takes config overrides."""
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")]
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
 GoldFile = Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")]
 TextOrFile = Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts")]
 GoldFormat = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
 TextFormat = Annotated[str | None, typer.Option("--format", "-f", help=TEXTS_HELP)]
+Columns = Annotated[str | None, typer.Option(help=COLUMNS_HELP)]
+Scheme = Annotated[str | None, typer.Option(help=SCHEME_HELP)]
+Encoding = Annotated[str | None, typer.Option(help=ENCODING_HELP)]
 Given = Annotated[str | None, typer.Option(help=GIVEN_HELP)]
 Components = Annotated[
-    list[str] | None, typer.Option("--component", "-p", help="CRF component, may be given more than once [all]")
+    list[str] | None, typer.Option("--component", "-p", help="CRF component; repeat it for several [all]")
 ]
 OneComponent = Annotated[
     str | None, typer.Option("--component", "-p", help="CRF component [the only one that predicts spans]")
 ]
 Every = Annotated[
-    int | None, typer.Option(min=1, help="Iterations between two dev scores [1 if online, such as AdaGrad, else 10]")
+    int | None,
+    typer.Option(min=1, help="Iterations between dev scores [1 for online optimizers such as AdaGrad, else 10]"),
 ]
 Patience = Annotated[
     int | None,
-    typer.Option(min=0, help="Stop after so many scores without a gain; 0: when converged [5 if online, else 0]"),
+    typer.Option(
+        min=0, help="Stop after this many dev scores without improvement; 0 trains to convergence [5 if online, else 0]"
+    ),
 ]
-Samples = Annotated[int, typer.Option(min=1, help="Samples of the texts, for intervals and p values")]
-PageInstead = Annotated[Path | None, typer.Option("--output", "-o", help="HTML file to write instead")]
+Samples = Annotated[int, typer.Option(min=1, help="Bootstrap samples for intervals and p values")]
+PageInstead = Annotated[Path | None, typer.Option("--output", "-o", help="Write an HTML page to this file instead")]
 Lang = Annotated[str, typer.Option("--lang", "-l", help="Language code")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead")]
 Code = Annotated[Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")]
@@ -54,12 +60,12 @@ OF_SPACY_TRAIN = {
     "training.eval_frequency": "Give --evaluate-every N, in iterations.",
     "training.optimizer.learn_rate": "The components have optimizers of their own: --components.NAME.optimizer.",
 }
-"""Settings that people change in vain, and what to change instead."""
+"""Settings of `spacy train` that have no effect here, and what to change instead."""
 
 
 @contextmanager
 def training(ctx: typer.Context, config: Path, code: Path | None, verbose: bool) -> Iterator[dict[str, Any]]:
-    """Yield the overrides of a config; errors inside are reported."""
+    """Yield config overrides; errors inside the block are reported."""
     if verbose:
         util.logger.setLevel(logging.DEBUG)
     overrides = read_overrides(ctx.args)
@@ -91,10 +97,10 @@ def _is_number(text: str) -> bool:
 
 
 def number(what: str, least: int = 1) -> Any:
-    """Return the option -n, which says how many of something are shown or kept."""
+    """Return the option -n, the number of items to show or keep."""
     return typer.Option("--number", "-n", min=least, help=what)
 
 
 def output(what: str) -> Any:
-    """Return the option -o for what a command writes."""
+    """Return the option -o, the output of a command."""
     return typer.Option("--output", "-o", help=what)

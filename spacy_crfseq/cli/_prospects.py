@@ -1,4 +1,4 @@
-"""What the features of a config do on a corpus, and what training on it costs, for ``crfseq debug-data``."""
+"""Features of a config on a corpus and the cost of training, for ``crfseq debug-data``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Component(NamedTuple):
-    """What is to be known before training: what templates do, columns that are read and never set, the cost."""
+    """What is known before training: use of templates, columns that are read but never set, the cost."""
 
     n_labels: int
     n_tokens: int
@@ -33,11 +33,11 @@ class Component(NamedTuple):
 
     @property
     def attributes(self) -> int:
-        """All of them together."""
+        """The number of attributes of all templates."""
         return sum(use.features for use in self.templates)
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it in a form that JSON knows."""
+        """Return the findings as values for JSON."""
         return {
             "labels": self.n_labels,
             "attributes": self.attributes,
@@ -48,7 +48,7 @@ class Component(NamedTuple):
         }
 
     def dead(self) -> list[str]:
-        """Return the templates that never help to choose between labels."""
+        """Return the templates that cannot distinguish labels."""
 
         def is_unset(name: str) -> bool:
             return any(part.partition("[")[0] in self.unset for part in name.split("|"))
@@ -57,7 +57,7 @@ class Component(NamedTuple):
 
 
 class Expense(NamedTuple):
-    """What the pipeline costs: seconds to encode and to train, and the most memory of this process, if known."""
+    """Cost of the pipeline: seconds to encode and to train, and the peak memory of this process, if known."""
 
     encoding: float
     training: float
@@ -67,7 +67,7 @@ class Expense(NamedTuple):
 def look_at_config(
     config: Path, file: Path, dev: Path | None, with_cost: bool
 ) -> tuple[dict[str, Component], Expense | None]:
-    """Set a config up on the corpus and look at each of its components."""
+    """Set up a config on the corpus and examine each of its components."""
     with aside():
         setup = set_up_on(config, file, dev)
         costs, expense = _costs(setup) if with_cost else ({}, None)
@@ -75,7 +75,7 @@ def look_at_config(
 
 
 def set_up_on(config: Path, file: Path, dev: Path | None) -> Setup:
-    """Set a config up on a corpus in the place of its own."""
+    """Set up a config on another corpus than its own."""
     from .fit import load_config, set_up_from
 
     blocks = util.load_config(config, interpolate=False).get("training", {})
@@ -88,7 +88,7 @@ def set_up_on(config: Path, file: Path, dev: Path | None) -> Setup:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Keep messages of training out of the report; its warnings are findings here."""
+    """Keep messages of training out of the report; its warnings become findings."""
     with open(os.devnull, "w") as nowhere, warnings.catch_warnings():  # noqa: PTH123
         warnings.simplefilter("ignore")
         with redirect_stdout(sys.stderr if sys.stderr.isatty() else nowhere):
@@ -154,22 +154,27 @@ def _set_before(setup: Setup, name: str) -> set[str]:
 
 
 def findings_of_components(components: Mapping[str, Component]) -> list[Finding]:
-    """Return what is to be known and fixed about components."""
+    """Return findings about components."""
     found = []
     for name, component in components.items():
         dead, cost = component.dead(), component.cost
         if component.unset:
             text = (
-                f"{name} reads {', '.join(component.unset)}, which nothing sets: list the component that does in "
+                f"{name} reads {', '.join(component.unset)}, which no component sets: list the one that does in "
                 "[training] annotating_components, or the column under `given` of the corpus reader, or take other "
                 "features."
             )
             found.append(Finding("warn", text))
         if dead:
-            found.append(Finding("warn", f"{name}: {len(dead)} templates tell nothing here: {', '.join(dead)}."))
+            found.append(
+                Finding(
+                    "warn",
+                    f"{name}: {len(dead)} templates cannot distinguish labels on this corpus: {', '.join(dead)}.",
+                )
+            )
         if cost is not None and cost.bounded:
-            text = f"{name}: the optimizer did not converge on a sample; its costs are those of all of its"
-            found.append(Finding("warn", f"{text} {cost.iterations:,} iterations. Give it fewer, or --patience."))
+            text = f"{name}: the optimizer did not converge on a sample; the cost is that of all of its"
+            found.append(Finding("warn", f"{text} {cost.iterations:,} iterations. Set fewer, or use --patience."))
         if not dead and not component.unset:
-            found.append(Finding("good", f"{name}: all {len(component.templates)} templates tell something"))
+            found.append(Finding("good", f"{name}: all {len(component.templates)} templates are useful"))
     return found

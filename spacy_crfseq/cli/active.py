@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from ..corpora.layouts import TEXTS_FILE_HELP as HELP
+from ..corpora.layouts import Asked, Format
 from ..corpora.outputs import STDOUT, check_output_file
 from ..errors import ConfigError, DataError, suggest
 from ..evaluation import active as measures
 from ..files import write_text
 from ..pipeline.select import load_pipeline, one_crf_of, run_between
-from ..pipeline.texts import read_texts
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, printer, reported_errors
-from ._judging import in_batches
+from ._judging import in_batches, read_file
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -44,6 +44,8 @@ def active_cli(
     model: options.Model,
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],
     format_: options.TextFormat = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = None,
     by: Annotated[
         str,
         typer.Option(
@@ -77,10 +79,18 @@ def active_cli(
       python -m spacy crfseq active training/model-best news.txt -p crf_ner \\
           --by margin -n 200 --output to_annotate.jsonl
     """
+    said = Asked(format_, columns, encoding=encoding)
     with reported_errors(code=code):
         check_output_file(output, texts, force=force)
         chosen = active(
-            model, texts, format_, by=by, component=component, number=number, nbest=nbest, diversity=diversity
+            model,
+            texts,
+            said,
+            by=by,
+            component=component,
+            number=number,
+            nbest=nbest,
+            diversity=diversity,
         )
         lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
         if output == STDOUT:
@@ -104,7 +114,7 @@ class Chosen(NamedTuple):
 def active(
     model: str | Path,
     texts: Path,
-    format_name: str | None = None,
+    format_name: Format = None,
     *,
     by: str = "entropy",
     component: str | None = None,
@@ -125,7 +135,7 @@ def active(
     interrupted = False
     try:
         with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
-            for batch in in_batches(read_texts(nlp, texts, format_name), BATCH):
+            for batch in in_batches(read_file(nlp, texts, format_name), BATCH):
                 docs = run_between(nlp, [text.doc for text in batch], None, name)
                 answers = pipe.posterior(docs, preset=True)
                 values = MEASURES[by](answers, nbest)

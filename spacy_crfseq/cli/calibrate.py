@@ -1,4 +1,4 @@
-"""``crfseq calibrate``: fit the temperature of trained components, so that their probabilities are as good as they say.
+"""``crfseq calibrate``: fit the temperature of trained components, so that their probabilities are reliable.
 
 Guo, Pleiss, Sun & Weinberger (2017), "On calibration of modern neural networks", for the spans and tags of a CRF.
 """
@@ -17,6 +17,7 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from ..corpora.layouts import Asked, Format
 from ..corpora.outputs import check_output_pipeline
 from ..errors import ConfigError, DataError
 from ..evaluation.calibration import Calibration, Certainty, calibration, fit_temperature
@@ -27,7 +28,7 @@ from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._judging import for_each_component, judge
+from ._judging import for_each_component, judge, layout_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ..pipeline.component import CRFComponent
 
 FEW = 100
-"""Predictions below which a temperature is a guess: its standard error is then near a tenth of it, or more."""
+"""Fewer predictions leave a temperature uncertain: its standard error is a tenth of it or more."""
 
 
 @crfseq_cli.command("calibrate")
@@ -44,40 +45,44 @@ def calibrate_cli(
     model: options.Model,
     file: options.GoldFile,
     format_: options.GoldFormat = None,
-    output: Annotated[Path | None, options.output("Folder for the calibrated pipeline [MODEL itself]")] = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    output: Annotated[Path | None, options.output("Folder for a calibrated copy [store it in MODEL]")] = None,
     component: options.Components = None,
     bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
     equal_mass: Annotated[
-        bool, typer.Option("--equal-mass", help="Bins of equally many predictions instead of equal width")
+        bool, typer.Option("--equal-mass", help="Bins with equal numbers of predictions instead of equal width")
     ] = False,
     given: options.Given = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
-    """Let probabilities mean what they say: of the spans with probability 0.8, eight in ten should be right.
+    """Calibrate probabilities: of the spans with probability 0.8, eight in ten should be correct.
 
-    Scores are divided by a temperature, fitted to the predictions on DEV and stored with the model; predictions stay
-    the same under Viterbi decoding. The report shows, before and after, how probable predictions are and how many of
-    them are right; ECE, the expected calibration error, is the mean distance of the two, Brier the mean squared error
-    of the probabilities. Without --output, MODEL changes: one small file of each component is replaced.
+    Scores are divided by a temperature, which is fitted on DEV and stored with the model; Viterbi predictions stay the
+    same. The report compares, before and after, mean probability and share of correct predictions; ECE, the expected
+    calibration error, is their mean distance, Brier the mean squared error of the probabilities. Without --output, the
+    temperature is stored in MODEL itself: one small file per component changes.
 
     \b
     Example:
       python -m spacy crfseq calibrate training/model-best dev.conll \\
           --format conll2003
     """
+    said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
         done = calibrate(
-            model, file, format_, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
+            model, file, said, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
             given=names_of(given), force=force,
         )  # fmt: skip
         for name, reason in done.skipped.items():
-            print(f"{name} is left as it is. {reason}", file=sys.stderr)
+            print(f"{name} is unchanged. {reason}", file=sys.stderr)
         for name, (unit, before, _) in done.results.items():
             if before.whole.total < FEW:
-                text = f"{name}: {before.whole.total} {unit} are few to fit a temperature to, and too few for figures"
-                print(f"{text} of single labels and bins. Give a larger file if there is one.", file=sys.stderr)
+                text = f"{name}: {before.whole.total} {unit} are few for a temperature and too few for figures by label"
+                print(f"{text} or bin. Use a larger file if possible.", file=sys.stderr)
         if as_json:
             print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
         else:
@@ -85,21 +90,21 @@ def calibrate_cli(
 
 
 class Result(NamedTuple):
-    """What calibrating a component did to its "spans" or "tokens"."""
+    """Calibration of a component before and after, over its "spans" or "tokens"."""
 
     unit: str
     before: Certainty
     after: Certainty
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures in a form that JSON knows."""
+        """Return the figures as values for JSON."""
         sections = {"before": self.before, "after": self.after}
         labels = {name: {label: one._asdict() for label, one in of.labels.items()} for name, of in sections.items()}
         return {"unit": self.unit, **{name: {**of.as_json(), "labels": labels[name]} for name, of in sections.items()}}
 
 
 class Done(NamedTuple):
-    """What `calibrate` did."""
+    """Results by component, and reasons for components that were skipped."""
 
     results: dict[str, Result]
     skipped: dict[str, str]
@@ -108,7 +113,7 @@ class Done(NamedTuple):
 def calibrate(
     model: str | Path,
     file: Path,
-    format_name: str | None = None,
+    format_name: Format = None,
     *,
     output: Path | None = None,
     components: Sequence[str] = (),
@@ -123,12 +128,12 @@ def calibrate(
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
     if output is None and not Path(model).is_dir():
-        raise ConfigError(f"{model} is no folder. Give --output DIR for the calibrated pipeline.")
+        raise ConfigError(f"{model} is not a folder. Give --output DIR for the calibrated pipeline.")
     if output is not None:
         check_output_pipeline(output, model, force=force)
     nlp = load_pipeline(model)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
-    examples = read_gold(nlp, file, format_name, given).examples
+    examples = read_gold(nlp, file, layout_of(file, format_name, nlp), given).examples
 
     def work(pipe: CRFComponent, docs: list[Doc]) -> Result:
         before, after = _calibrated(pipe, examples, docs)
@@ -149,8 +154,8 @@ def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]
     judged, answers = judge(pipe, examples, docs)
     if not judged.known.any():
         raise DataError(
-            f"Component {pipe.name!r} predicts no spans in the {len(examples)} documents of the file, so nothing tells "
-            "how good its probabilities are. Check that it is trained for such texts, or give more of them."
+            f"Component {pipe.name!r} predicts no spans in the {len(examples)} documents of the file, so its "
+            "probabilities cannot be judged. Check that it was trained on such texts, or use a larger file."
         )
     with tqdm(disable=None, leave=False, file=sys.stderr, desc=f"{pipe.name}: temperatures") as bar:
 

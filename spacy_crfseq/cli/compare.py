@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from tqdm import tqdm
 
+from ..corpora import Preset
+from ..corpora.layouts import Asked, Format
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
 from ..evaluation import bootstrap, comparison
 from ..evaluation.comparison import Change, Comparison
 from ..evaluation.judged import Judged
 from ..files import write_text
-from ..pipeline.gold_files import format_of, names_of, read_gold
+from ..pipeline.gold_files import names_of, read_gold
 from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._judging import for_each_component, judge, text_style
+from ._judging import for_each_component, judge, layout_of, text_style
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -49,6 +51,9 @@ def compare_cli(
     second: Annotated[str, typer.Argument(metavar="B", help="Another one")],
     file: options.GoldFile,
     format_: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
     component: options.Components = None,
     number: Annotated[int, options.number("Texts to show of those that got better, and of the others", least=0)] = 5,
     samples: options.Samples = 1000,
@@ -67,10 +72,17 @@ def compare_cli(
       python -m spacy crfseq compare training/model-best other/model-best \\
           dev.conll --format conll2003
     """
+    said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
         check_output_file(output, file)
         done = compare(
-            first, second, file, format_, components=component or [], given=names_of(given), n_samples=samples
+            first,
+            second,
+            file,
+            said,
+            components=component or [],
+            given=names_of(given),
+            n_samples=samples,
         )
         if output is not None:
             from ..pages.compare import compare_page
@@ -102,7 +114,7 @@ def compare(
     first: str | Path,
     second: str | Path,
     file: Path,
-    format_name: str | None = None,
+    format_name: Format = None,
     *,
     components: Sequence[str] = (),
     given: Sequence[str] | None = None,
@@ -112,10 +124,10 @@ def compare(
 
     RAISES CrfError: If there is nothing to compare.
     """
-    kind = format_of(file, format_name)
     models = str(first), str(second)
     pipelines = [load_pipeline(model) for model in models]
     pipes = [crfs_of(dict(nlp.pipeline), components, model) for nlp, model in zip(pipelines, models, strict=True)]
+    layout = layout_of(file, format_name, pipelines[0])
     shared = [name for name in pipes[0] if name in pipes[1]]
     if not shared:
         raise ConfigError(
@@ -123,7 +135,7 @@ def compare(
             "Rename one of them (in config.cfg and its folder)."
         )
     wanted = [{name: of[name] for name in shared} for of in pipes]
-    judged, docs = _judge_both(pipelines, wanted, file, kind, given)
+    judged, docs = _judge_both(pipelines, wanted, file, layout, given)
     doubts = [
         f"only {model} has {', '.join(own)}, which is left out."
         for of, model in zip(pipes, models, strict=True)
@@ -141,7 +153,7 @@ def compare(
 
 
 def _judge_both(
-    pipelines: Sequence[Language], pipes: Sequence[dict[str, CRFComponent]], file: Path, kind: str, given: Any
+    pipelines: Sequence[Language], pipes: Sequence[dict[str, CRFComponent]], file: Path, layout: Preset, given: Any
 ) -> tuple[list[dict[str, Judged]], list[Doc]]:
     """Return the predictions of components for which the file has gold annotation, and its texts."""
     judged: list[dict[str, Judged]] = []
@@ -157,7 +169,7 @@ def _judge_both(
             with warnings.catch_warnings():
                 if judged:  # the warnings about the file have been shown
                     warnings.simplefilter("ignore")
-                gold = read_gold(nlp, file, kind, given)
+                gold = read_gold(nlp, file, layout, given)
             docs = docs or [example.reference for example in gold.examples]
             judged.append(for_each_component(nlp, of, gold.examples, work, required=False, skipped=DataError)[0])
     return judged, docs

@@ -1,12 +1,13 @@
-"""``crfseq debug-data``: what is in a corpus, what is wrong with it, and what training on it will cost.
+"""``crfseq debug-data``: contents and errors of a corpus, and the cost of training on it.
 
-Files are read with every error noted and nothing raised; a config is set up as `fit` does it, its features are looked
-at template by template, and its optimizers are tried on samples.
+Files are read to the end with all errors collected.  A config is set up as in `fit`; its features are examined template
+by template, and its optimizers run on samples.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from spacy import util
 
-from ..corpora import CUSTOM, DOCBIN, Preset, Sentence, check_file, get_preset, guess, read_columns, read_conllu
+from ..corpora import DOCBIN, Preset, Sentence, check_file, guess
 from ..corpora.annotations import Notes, read_annotations
-from ..corpora.layouts import COLUMNS_HELP, FORMAT_HELP, SCHEME_HELP, as_options, corpus_layout, told_by_ending
-from ..corpora.presets import ANNOTATIONS, DOCS
+from ..corpora.layouts import Asked, Format, as_options, asked, find_layout, reader_layout, told_by_ending
+from ..corpora.presets import ANNOTATIONS, read_layout
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..evaluation.corpus import KEPT, PLAIN, Part, count, overlap
 from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 LABELS = ("tag", "pos", "chunk", "ent")
-"""Columns that hold labels, where no config says which are learnt."""
+"""Columns with labels, if no config names those to learn."""
 SPANS = ("chunk", "ent")
 COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
-"""What the components of a factory learn, unless their settings say otherwise."""
+"""The column that components of a factory learn by default."""
 
 
 @crfseq_cli.command("debug-data")
@@ -45,14 +46,13 @@ def debug_data_cli(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Training file")],
     dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", help="Config, to look at its features and at what training costs")
+        Path | None, typer.Option("--config", help="Config, to examine its features and estimate the cost of training")
     ] = None,
-    format_: Annotated[
-        str | None, typer.Option("--format", "-f", help=f"{FORMAT_HELP}, else what the config says")
-    ] = None,
-    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
-    scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
-    cost: Annotated[bool, typer.Option(help="With --config: try how long training takes")] = True,
+    format_: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
     cross_validate: Annotated[
         int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
     ] = None,
@@ -60,13 +60,13 @@ def debug_data_cli(
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
-    """Look into a corpus before training: labels, mistakes, what dev shares with it, features, costs.
+    """Examine a corpus before training: labels, errors, overlap with dev, features, cost.
 
-    Ends with a list of what to fix: FAIL where training cannot work, which is also the exit code 1, warn where it works
-    worse than it could. All broken lines are reported, not the first only.
+    The report ends with what to fix: FAIL if training cannot work (exit code 1), warn if results will suffer. It lists
+    every malformed line, not just the first.
 
-    The cost is that of 'crfseq fit' on this machine: two or three iterations are run on all data, and their number is
-    extrapolated from two samples; without scoring on dev.
+    The cost is that of 'crfseq fit' on this machine without scoring on dev: two or three iterations run on all data,
+    and their number is extrapolated from two samples.
 
     --cross-validate K finds annotation errors: it trains K models, each on all but a K-th of the file, and lists the
     places in the rest where the model gives another annotation a much higher probability (Northcutt et al. 2021). Of
@@ -83,7 +83,8 @@ def debug_data_cli(
           --cross-validate 5 -n 50
     """
     with reported_errors(config, code):
-        report = debug_data(file, dev, How(config, format_, columns, scheme, cost, cross_validate, number))
+        asked_for = Asked(format_, columns, scheme, encoding)
+        report = debug_data(file, dev, How(config, asked_for, cost, cross_validate, number))
         if as_json:
             print(json.dumps(report.as_json(), indent=2))
         else:
@@ -93,19 +94,17 @@ def debug_data_cli(
 
 
 class How(NamedTuple):
-    """How to look at a corpus; see the help of the command."""
+    """Settings; see the help of the command."""
 
     config: Path | None = None
-    format_name: str | None = None
-    columns: str | None = None
-    scheme: str | None = None
+    layout: Format = None
     cost: bool = True
     folds: int | None = None
     number: int = 20
 
 
 class Source(NamedTuple):
-    """How a config reads a corpus: its layout, whether it refuses invalid tags, columns learnt, the key of chunks.
+    """How a config reads a corpus: layout, whether invalid tags are errors, columns to learn, key of the chunks.
 
     nlp: The language and the tokenizer of the config.
     """
@@ -118,19 +117,22 @@ class Source(NamedTuple):
 
 
 def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> Report:
-    """Look into a corpus.
+    """Examine a corpus.
 
-    RAISES CrfError: If there is no such file or config, or nothing says the layout; what is wrong in the files is in
-        the report.
+    RAISES CrfError: If a file or config does not exist or the layout is unknown; errors in the files are in the report.
     """
     how = how or How()
     if how.folds is not None and how.config is None:
         raise ConfigError("--cross-validate trains the components of a config; give --config FILE.")
     source = _source(how.config) if how.config else Source()
-    told = told_by_ending(file) == ANNOTATIONS.name  # whatever reader the config has
-    explicit = how.format_name or how.columns or source.layout is None or told
-    layout = corpus_layout(file, how.format_name, how.columns, how.scheme) if explicit else source.layout
-    assert layout is not None
+    said = asked(how.layout)
+    is_export = told_by_ending(file) == ANNOTATIONS.name  # which readers of columns read, too
+    layout = said.layout() or (None if is_export else said.encoded(source.layout))
+    if layout is None:
+        found = find_layout(file, said)
+        layout = found.layout
+        if found.guessed:
+            print(found.notice(file), file=sys.stderr)
     files = {"train": file, **({"dev": dev} if dev else {})}
     parts, broken = {}, {}
     findings: list[Finding] = []
@@ -152,7 +154,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     components: dict[str, Component] = {}
     expense = suspects = None
     if how.config and any(finding.severity == "fail" for finding in findings):
-        findings.append(Finding("warn", f"{how.config}: features and costs were not examined; correct the rest."))
+        findings.append(Finding("warn", f"{how.config}: features and cost were not examined; fix the failures first."))
     elif how.config:
         try:
             components, expense = look_at_config(how.config, file, dev, how.cost)
@@ -170,7 +172,7 @@ def _count(sentences: Iterator[Sentence], layout: Preset, source: Source) -> Par
     schemes = {name: scheme if name in SPANS else PLAIN for name in wanted}
     part = count(sentences, schemes)
     used = {name: column for name, column in part.columns.items() if column.labels}
-    if source.labels is None and used:  # what a format may hold and this file does not is no mistake
+    if source.labels is None and used:  # a layout may hold columns that this file lacks
         part.columns = used
     return part
 
@@ -185,11 +187,9 @@ def _sentences(
             from ..pipeline.readers import tokenizer_of
 
             nlp = util.load_model_from_config({"nlp": {**source.nlp, "pipeline": []}}, auto_fill=True)
-            yield from read_annotations(path, tokenizer_of(nlp), notes, broken)
-        elif layout.name == "conllu":
-            yield from read_conllu(path, broken)
+            yield from read_annotations(path, tokenizer_of(nlp), notes, broken, encoding=layout.encoding)
         else:
-            yield from read_columns(path, layout.columns, encoding=layout.encoding, on_error=broken)
+            yield from read_layout(path, layout, broken)
     except FormatError as error:  # of the file as a whole
         broken(error)
 
@@ -260,14 +260,6 @@ def _source(config_path: Path) -> Source:
             labels.append(settings.get("attr") or COLUMN_OF[factory])
         if factory == "crf_chunker":
             key = settings.get("spans_key", key)
-    columns = tuple(block.get("columns", ("word", "tag", "chunk")))
-    scheme, encoding = block.get("scheme", "IOB2"), block.get("encoding", "utf8")
-    layouts = {
-        "spacy_crfseq.ConllReader.v1": Preset(CUSTOM, columns, scheme, encoding, columns[-1]),
-        "spacy_crfseq.ConlluReader.v1": get_preset("conllu"),
-        "spacy_crfseq.AnnotationReader.v1": ANNOTATIONS,
-        "spacy.Corpus.v1": DOCS,
-    }
     strict = block.get("on_invalid", "error") == "error" and "spacy_crfseq.ConllReader" in block.get("@readers", "")
     nlp = {name: value for name, value in config.get("nlp", {}).items() if name in ("lang", "tokenizer")}
-    return Source(layouts.get(block.get("@readers")), strict, tuple(labels) or None, key, nlp)
+    return Source(reader_layout(block), strict, tuple(labels) or None, key, nlp)

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ..corpora import PRESETS, SPAN_COLUMNS
-from ..corpora.layouts import file_columns
+from ..corpora import DOCBIN, SPAN_COLUMNS, Preset
+from ..corpora.layouts import Asked, Format, as_options, file_columns
 from ..errors import ConfigError, DataError
 from ..evaluation.conlleval import SpanCounts
 from ..files import write_json
 from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
-from ..pipeline.gold_files import format_of, names_of, read_gold
+from ..pipeline.gold_files import names_of, read_gold
 from ..pipeline.select import load_pipeline
 from ..schemes import Span
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
+from ._judging import layout_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -36,23 +37,27 @@ def evaluate_cli(
     model: options.Model,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Corpus file")],
     format_: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
     output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
     given: options.Given = None,
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
-    """Score a pipeline on a corpus file, as conlleval does, and measure its speed.
+    """Score a pipeline on a corpus file as conlleval does, and measure its speed.
 
-    Spans count where type and both ends are right; tags are scored by accuracy. The file's own tokens and sentences
-    are used. The speed is that of the pipeline's components, with kernels loaded.
+    A span is correct if its type and both boundaries are; tags are scored by accuracy. Tokens and sentences are those
+    of the file. Speed covers the components of the pipeline, with compiled kernels loaded.
 
     \b
     Example:
       python -m spacy crfseq evaluate training/model-best test.conll \\
           --format conll2003 --output metrics.json
     """
+    said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
-        result = evaluate(model, file, format_, output=output, given=names_of(given))
+        result = evaluate(model, file, said, output=output, given=names_of(given))
         if as_json:
             print(json.dumps(result.metrics, indent=2))
             return
@@ -62,7 +67,7 @@ def evaluate_cli(
 
 
 class Evaluation(NamedTuple):
-    """Scores of a pipeline by spaCy's names, with speed, and a report in conlleval's form."""
+    """Scores under spaCy's names with the speed, and a report in conlleval's form."""
 
     metrics: dict[str, Any]
     report: str
@@ -71,7 +76,7 @@ class Evaluation(NamedTuple):
 def evaluate(
     model: str | Path,
     file: Path,
-    format_name: str | None = None,
+    format_name: Format = None,
     *,
     output: Path | None = None,
     given: Sequence[str] | None = None,
@@ -80,33 +85,34 @@ def evaluate(
 
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
-    kind = format_of(file, format_name)
     nlp = load_pipeline(model)
-    _scored_columns(nlp, kind, file_columns(kind), missing_columns(nlp, file_columns(kind)) if given is None else given)
-    gold = read_gold(nlp, file, kind, given)
-    scored = _scored_columns(nlp, kind, gold.columns, gold.given)
+    layout = layout_of(file, format_name, nlp)
+    held = file_columns(layout)
+    _scored_columns(nlp, layout, held, missing_columns(nlp, held) if given is None else given)
+    gold = read_gold(nlp, file, layout, given)
+    scored = _scored_columns(nlp, layout, gold.columns, gold.given)
     seconds = run_pipeline(nlp, gold.examples)
-    main = PRESETS[kind].score if kind in PRESETS and PRESETS[kind].score in scored else scored[-1]
+    main = layout.score if layout.name != DOCBIN and layout.score in scored else scored[-1]
     result = _evaluation(nlp, gold.examples, scored, main, seconds)
     if output is not None:
         write_json(output, result.metrics)
     return result
 
 
-def _scored_columns(nlp: Language, kind: str, columns: Sequence[str], given: Sequence[str]) -> list[str]:
+def _scored_columns(nlp: Language, layout: Preset, columns: Sequence[str], given: Sequence[str]) -> list[str]:
     predicted, wanted = predicted_columns(nlp), [name for name in columns if name not in given]
     scored = [name for name in wanted if name in predicted]
     if not scored:
         raise ConfigError(
             f"Nothing to score: the pipeline {list(nlp.pipe_names)} predicts {', '.join(sorted(predicted)) or 'none'}, "
-            f"but the columns of {kind} that it has to predict are {', '.join(wanted) or 'none'}. Check --format and "
-            "--given."
+            f"but the columns of {as_options(layout)} that it has to predict are {', '.join(wanted) or 'none'}. Check "
+            "the layout and --given."
         )
     return scored
 
 
 def run_pipeline(nlp: Language, examples: Sequence[Example]) -> float:
-    """Let the pipeline annotate the predicted docs and return the seconds it took, kernels and caches warm.
+    """Annotate the predicted docs and return the seconds it took, with warm kernels and caches.
 
     RAISES DataError: If a component changes the tokens.
     """

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from wasabi.util import color, supports_ansi
 
+from ..corpora.layouts import Asked, Format
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError
 from ..files import write_text
@@ -40,6 +41,8 @@ def explain_cli(
     model: options.Model,
     source: options.TextOrFile,
     format_: options.TextFormat = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = None,
     component: options.OneComponent = None,
     tokens: Annotated[
         list[str] | None,
@@ -71,9 +74,18 @@ def explain_cli(
       python -m spacy crfseq explain training/model-best news.txt -p crf_ner \\
           --output page.html
     """
+    said = Asked(format_, columns, encoding=encoding)
     with reported_errors(code=code):
         check_output_file(output, source)
-        found = explain(model, source, format_, component=component, tokens=tokens or (), against=label, limit=limit)
+        found = explain(
+            model,
+            source,
+            said,
+            component=component,
+            tokens=tokens or (),
+            against=label,
+            limit=limit,
+        )
         if output is not None:
             from ..pages.explain import explain_page
 
@@ -93,7 +105,7 @@ def explain_cli(
 def explain(
     model: str | Path,
     source: str | Path,
-    format_name: str | None = None,
+    format_name: Format = None,
     *,
     component: str | None = None,
     tokens: Sequence[str] = (),

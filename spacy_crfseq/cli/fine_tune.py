@@ -20,7 +20,7 @@ from ..corpora.outputs import check_output_folder
 from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, suggest
 from ..files import replace_folder
-from ..pipeline.select import load_pipeline
+from ..pipeline.select import load_pipeline, model_folder
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, Rows, printer
@@ -101,6 +101,7 @@ def fine_tune(
     from ..pipeline.fine_tuning import fine_tune as train
     from ..pipeline.fine_tuning import get_crf
 
+    model_folder(model)
     check_output_folder(output, model, pipelines=(BEST, LAST), force=force)
     block = _read_config(config_path, overrides or {})
     nlp = load_pipeline(model)

@@ -1,7 +1,7 @@
-"""``crfseq fit``: train the CRFs of a config on the whole corpus at once, without spaCy's steps and their copies.
+"""``crfseq fit``: train the CRFs of a config on the whole corpus at once, without the steps and copies of spaCy's loop.
 
-The config is the one that ``spacy train`` takes, and so is the result.  Components are trained one after another, in
-the order of the pipeline; the predictions of those in ``[training.annotating_components]`` are what later ones see.
+Config and output are those of ``spacy train``.  Components are trained one after another in pipeline order; later ones
+see the predictions of those in ``[training.annotating_components]``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import typer
 from spacy import util
 
-from ..corpora.layouts import reader_options
+from ..corpora.layouts import corpus_block, reader_layout
 from ..corpora.outputs import check_output_folder
 from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError
@@ -59,8 +59,9 @@ def fit_cli(
 ) -> None:
     """Train the CRF components of a config.
 
-    Takes the configs of 'spacy train', with the same overrides, and writes the same folders; but works on the whole
-    encoded corpus instead of spaCy's batches, which is several times faster. Ctrl-C stops and saves the best so far.
+    It takes the configs and overrides of 'spacy train' and writes the same folders, but works on the whole encoded
+    corpus instead of spaCy's batches, which is several times faster. Ctrl-C stops training and saves the best model
+    so far. An earlier model in the folder is replaced only with --force, once the new one is complete.
 
     --cross-validate K trains K models, each on all but a K-th of the training corpus, and prints their scores on the
     rest, with mean and standard deviation. Folds are of whole documents (as the corpus reader makes them), drawn with
@@ -93,7 +94,7 @@ def fit_cli(
 
 
 class Outcome(NamedTuple):
-    """What `fit` did."""
+    """The outcome of `fit`."""
 
     best: Path | None
     last: Path | None
@@ -104,7 +105,7 @@ class Outcome(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """A pipeline and its corpora, of which nothing is read before `encode`; `resumed`: Components trained before."""
+    """A pipeline and its corpora, which `encode` is the first to read; `resumed` holds components trained before."""
 
     nlp: Language
     training: dict[str, Any]
@@ -114,7 +115,7 @@ class Setup(NamedTuple):
     read_dev: Callable[[], Iterable[Example]]
 
     def save(self, folder: Path) -> None:
-        """Write the pipeline, with its card, in the place of what is there."""
+        """Save the pipeline with its model card, replacing the folder."""
         from spacy.training.loop import create_before_to_disk_callback
 
         from ..pipeline.model_card import fill_card
@@ -135,7 +136,7 @@ def fit(
     """Train the CRFs of a config and save the pipeline.
 
     force (bool): Replace models that are in the folder; they stay until the new ones are complete.
-    RAISES CrfError: On a config, corpus or combination of components that cannot be trained so.
+    RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """
     setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force)
     encode(setup)
@@ -150,7 +151,7 @@ def fit(
 
 
 def set_up(config_path: Path, output: Path, overrides: dict[str, Any], pipelines: Sequence[str], force: bool) -> Setup:
-    """Make the pipeline and the corpora of a config file, for pipelines of these names in a folder."""
+    """Create the pipeline and the corpora of a config file; `pipelines` are the names of the folders to be written."""
     check_output_folder(output)
     config = load_config(config_path, overrides)
     components = config.interpolate().get("components", {}).values()
@@ -160,7 +161,7 @@ def set_up(config_path: Path, output: Path, overrides: dict[str, Any], pipelines
 
 
 def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
-    """Return a config with its variables as they stand.
+    """Return a config without interpolating its variables.
 
     RAISES ConfigError: If there is no such file.
     """
@@ -170,9 +171,9 @@ def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
 
 
 def set_up_from(config: Config) -> Setup:
-    """Make the pipeline and the corpora of a config, as ``spacy train`` does.
+    """Create the pipeline and the corpora of a config, as ``spacy train`` does.
 
-    RAISES CrfError: If components are to be trained that are no CRFs, or none is, or the training corpus is empty.
+    RAISES CrfError: If a component to train is not a CRF, if there is none, or if the training corpus is empty.
     """
     from spacy.schemas import ConfigSchemaTraining
     from thinc.api import fix_random_seed
@@ -199,7 +200,7 @@ def set_up_from(config: Config) -> Setup:
 
 
 def encode(setup: Setup) -> None:
-    """Read the training corpus and initialize the components that are to be trained."""
+    """Read the training corpus and initialize the components to train."""
     printer().text("Reading and encoding the training corpus")
     with setup.nlp.select_pipes(disable=[*setup.training["frozen_components"], *setup.resumed]):
         setup.nlp.initialize(lambda: setup.train)
@@ -213,7 +214,7 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
     others = [name for name, pipe in trainable.items() if not isinstance(pipe, CRFComponent)]
     if others:
         raise ConfigError(
-            f"crfseq fit trains CRF components only, but {', '.join(map(repr, others))} would have to be trained too. "
+            f"crfseq fit trains CRF components only, but {', '.join(map(repr, others))} would have to be trained, too. "
             f"{_SEE}, or list them in [training] frozen_components if they are trained already."
         )
     if not trainable:
@@ -227,20 +228,20 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
 def _corpora(
     nlp: Language, config: Any, training: dict[str, Any]
 ) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]]]:
-    """Return functions that read the training examples and the dev ones, none where the config gives no path."""
+    """Return functions that read the training and the dev examples; the latter none if the config has no dev path."""
     names = [training["train_corpus"], training["dev_corpus"]]
-    if not _has_path(config, names[1]):  # readers refuse to be made without one
+    if not _has_path(config, names[1]):  # readers cannot be created without one
         *blocks, last = names.pop().split(".")
         reduce(getitem, blocks, config).pop(last)
     corpora = util.resolve_dot_names(config, names)
-    read = getattr(corpora[0], "stream", corpora[0])  # the package's own readers would keep what they have read
+    read = getattr(corpora[0], "stream", corpora[0])  # calling the package's readers would keep the examples in memory
     if next(iter(read(nlp)), None) is None:
         raise DataError(f"[{names[0]}] holds no documents. Check its path, --paths.train.")
     return lambda: read(nlp), lambda: corpora[1](nlp) if len(corpora) > 1 else []
 
 
 def _has_path(config: dict[str, Any], name: str) -> bool:
-    """Whether a block such as corpora.dev names a file; one without a setting `path` is taken to know its own."""
+    """Whether a block such as corpora.dev names a file; a reader without a setting `path` is assumed to have one."""
     block: Any = config
     for key in name.split("."):
         block = block.get(key, {}) if isinstance(block, dict) else {}
@@ -248,7 +249,7 @@ def _has_path(config: dict[str, Any], name: str) -> bool:
 
 
 class Walk:
-    """Goes through a pipeline and trains its components, one after another."""
+    """Trains the components of a pipeline one after another."""
 
     def __init__(self, setup: Setup) -> None:
         self.interrupted = False
@@ -259,7 +260,7 @@ class Walk:
         self._annotated = False
 
     def run(self) -> None:
-        """Train all components, or as many as Ctrl-C allows."""
+        """Train all components, or until Ctrl-C."""
         try:
             for name, pipe in self._setup.nlp.pipeline:
                 if name in self._setup.to_train:
@@ -288,7 +289,7 @@ class Walk:
         return result
 
     def _prepare(self, name: str, pipe: CRFComponent) -> None:
-        """See to it that a component knows its features as they are now, and say what will be trained."""
+        """Initialize a component again if its features have changed, and show its size."""
         if self._annotated and name not in self._setup.resumed:  # features have changed since nlp.initialize
             nlp = self._setup.nlp
             block = nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
@@ -298,11 +299,11 @@ class Walk:
         printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
 
     def _examples(self, name: str) -> Corpus | None:
-        """Return the examples to train on; None where the component has kept them as numbers."""
+        """Return the examples to train on; None if the component holds them encoded."""
         return self._train if name in self._setup.resumed else None
 
     def _annotate(self, pipe: Any) -> None:
-        """Let a component write its predictions where later components look for their features."""
+        """Write the predictions of a component, which later components take features from."""
         for examples in map(list, (self._train, self._dev)):
             docs = [example.predicted for example in examples]
             done: Iterable[Any] = pipe.pipe(iter(docs)) if hasattr(pipe, "pipe") else map(pipe, docs)
@@ -312,7 +313,7 @@ class Walk:
 
 
 def warn_of_empty_columns(name: str, reads: Set[str], docs: Sequence[Doc], documents: str, section: str) -> None:
-    """Warn of columns that a component reads and that no Doc has; section: Of the config, that lists components."""
+    """Warn of columns that a component reads and no Doc has; `section` of the config lists annotating components."""
     for column in sorted(reads - {"NORM", "SPACY"}):
         if not any(doc.has_annotation(column) for doc in docs):
             printer().warn(
@@ -322,19 +323,19 @@ def warn_of_empty_columns(name: str, reads: Set[str], docs: Sequence[Doc], docum
 
 
 def scores_every(pipe: CRFComponent, every: int | None) -> int:
-    """Return the iterations between two scores."""
+    """Return the number of iterations between dev scores."""
     return every or (1 if pipe.method.optimizer.online else 10)
 
 
 class Trainer(Walk):
-    """Trains each component; results (dict[str, FitResult]): What came of each that was trained."""
+    """Trains each component; `results` holds the `FitResult` of each trained one."""
 
     def __init__(self, setup: Setup, reporter: Reporter, evaluate_every: int | None, patience: int | None) -> None:
         super().__init__(setup)
         self.results: dict[str, FitResult] = {}
         self._reporter, self._every, self._patience = reporter, evaluate_every, patience
         if not self._scored:
-            printer().warn("No dev corpus: training without scores, and model-best will be the same as model-last")
+            printer().warn("No dev corpus: training without scores; model-best will equal model-last")
 
     def _fit(self, name: str, pipe: CRFComponent) -> None:
         self._reporter.start(name, self._train.n_tokens, scores_every(pipe, self._every), self._scored)
@@ -442,7 +443,7 @@ def _print_folds(found: Sequence[Fold], k: int) -> None:
 
 
 def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
-    """Write the last and the best parameters of all components as two pipelines, scores in their meta.json."""
+    """Save the last and the best parameters as two pipelines, with scores in their meta.json."""
     results, reasons = trainer.results, {name: result.reason for name, result in trainer.results.items()}
     untrained = [name for name in setup.to_train if name not in results and name not in setup.resumed]
     if not results:
@@ -465,7 +466,7 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
 
 
 def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
-    """Evaluate the pipeline as it is and note in its meta what ``spacy train`` notes, with the loss per token."""
+    """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token."""
     dev = list(setup.read_dev())
     scores = setup.nlp.evaluate(dev) if dev else {}
     kept = {name: scores[name] for name in setup.training["score_weights"] if name in scores}
@@ -488,7 +489,7 @@ def _tell(outcome: Outcome) -> None:
 
 
 def print_scores(scores: dict[str, Any]) -> None:
-    """Show the scores of a model, none if there are none."""
+    """Print the scores of a model, if there are any."""
     numbers = {name: value for name, value in scores.items() if isinstance(value, float) and name != "speed"}
     if numbers:
         rows = {name: f"{100 * value:.2f}" for name, value in numbers.items()}
@@ -496,10 +497,8 @@ def print_scores(scores: dict[str, Any]) -> None:
 
 
 def tell_what_next(model: Path) -> None:
-    """Show a person how to look at a model that has been trained, and how to use it."""
+    """Suggest commands that inspect and use a trained model."""
     config, name = util.load_config(model / "config.cfg").interpolate(), shlex.quote(str(model))
-    try:
-        dev = reader_options(reduce(getitem, config["training"]["dev_corpus"].split("."), config))
-    except (KeyError, TypeError, AttributeError):  # a callback may make a corpus of anything
-        dev = None
-    advise(*([f"report {name} {dev}"] if dev else []), f"tag {name} texts.txt --output tagged/")
+    block = corpus_block(config, "dev_corpus")
+    dev = block.get("path") if reader_layout(block) else None
+    advise(*([f"report {name} {shlex.quote(str(dev))}"] if dev else []), f"tag {name} texts.txt --output tagged/")

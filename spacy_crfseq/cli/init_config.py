@@ -1,7 +1,7 @@
-"""``crfseq init-config``: write a config that trains as it is, with every block written out and a comment beside it.
+"""``crfseq init-config``: write a complete, commented config that is ready to train.
 
-spaCy fills in what the config needs.  Blocks of methods name their function only: then another one can be put in its
-place from the command line, which the settings of the first would not fit.
+spaCy fills in the defaults.  Blocks of methods name their function only, so that another one can be chosen on the
+command line; it would not accept the settings of the first.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ import typer
 from spacy import util
 from thinc.api import Config
 
-from ..corpora import CUSTOM, DOCBIN, Preset, check_file, guess
+from ..corpora import DOCBIN, Preset, check_file, guess
 from ..corpora.annotations import INCORRECT
-from ..corpora.layouts import COLUMNS_HELP, NAMES, SCHEME_HELP, as_options, check_choice, named_layout, told_by_ending
+from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, told_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
 from ..corpora.presets import ANNOTATIONS
-from ..errors import ConfigError, FormatError, suggest
+from ..errors import ConfigError, suggest
 from ..files import replacing
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
+from ._language import DEFAULT, likely_language
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
 TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
-"""What a column is there to be learnt for."""
+"""The task that learns from a column."""
 ALL = "all"
 NOT_COLUMNS = (DOCBIN, "conllu", ANNOTATIONS.name)
 METHOD_BLOCKS = {
@@ -41,7 +42,7 @@ METHOD_BLOCKS = {
 
 
 class Goal(NamedTuple):
-    """What to train for: methods by their short names, settings of `[training]` and the optimizer, and the reason."""
+    """A training goal: methods by their short names, settings of `[training]` and of the optimizer, and the reason."""
 
     optimizer: str
     regularizer: str
@@ -56,15 +57,15 @@ BATCH = {"max_epochs": 40, "eval_frequency": 2, "patience": 10}
 GOALS = {
     "fast": Goal(
         "AdaGrad", "L2", 1, {"max_epochs": 12, "eval_frequency": 1, "patience": 5}, {},
-        "four to six epochs, no rate to choose; spacy_crfseq.LBFGS.v1 goes to the optimum, in five times the time",
+        "four to six epochs, no rate to tune; spacy_crfseq.LBFGS.v1 converges to the optimum in five times the time",
     ),
     "accurate": Goal(
         "LBFGS", "L2", 10, BATCH, {},
-        "goes to the optimum; spacy_crfseq.AdaGrad.v1 comes close in a fifth of the time",
+        "converges to the optimum; spacy_crfseq.AdaGrad.v1 comes close in a fifth of the time",
     ),
     "small": Goal(
         "OWLQN", "L1", 10, BATCH, {"max_iterations": 200},
-        "the method for L1; more iterations gained nothing on CoNLL-2002",
+        "the method for L1; more iterations did not improve results on CoNLL-2002",
     ),
 }  # fmt: skip
 
@@ -74,28 +75,31 @@ def init_config_cli(
     output: Annotated[Path, typer.Argument(metavar="FILE", help="Config to write, or - for stdout", allow_dash=True)],
     task: Annotated[
         str | None,
-        typer.Option("--task", "-t", help="ner, chunker, tagger, several with commas, or all [what the format is for]"),
+        typer.Option(
+            "--task",
+            "-t",
+            help="ner, chunker, tagger, several separated by commas, or all [the usual one for the layout]",
+        ),
     ] = None,
-    lang: Annotated[str | None, typer.Option("--lang", "-l", help="Language code [en]")] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", "-f", help=f"Layout of the corpus: {', '.join(NAMES)} [what the training file is]"),
+    lang: Annotated[
+        str | None, typer.Option("--lang", "-l", help="Language code [guessed from the training file]")
     ] = None,
-    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
-    scheme: Annotated[str | None, typer.Option(help=SCHEME_HELP)] = None,
-    goal: Annotated[
-        str | None, typer.Option("--goal", "-g", help=f"What to train for: {', '.join(GOALS)} [fast]")
-    ] = None,
+    format_: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    goal: Annotated[str | None, typer.Option("--goal", "-g", help=f"Training goal: {', '.join(GOALS)} [fast]")] = None,
     train: Annotated[
-        Path | None, typer.Option(help="Training file, to put into the config and find its layout")
+        Path | None, typer.Option(help="Training file, for the config and to guess the layout from")
     ] = None,
-    dev: Annotated[Path | None, typer.Option(help="Development file, to put into the config")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Development file, for the config")] = None,
     force: options.Force = False,
 ) -> None:
-    """Write a config that trains as it is, by 'crfseq fit' or 'spacy train'.
+    """Write a config that is ready for 'crfseq fit' or 'spacy train'.
 
-    On a terminal, asks for what is missing. Goals: fast is AdaGrad, a few epochs; accurate is L-BFGS, to the optimum;
-    small is OWL-QN with an L1 penalty, which leaves most weights zero, for 'crfseq prune' to drop.
+    Run interactively, it prompts for anything you omit: the files first, from which it proposes the rest. Goals: fast
+    is AdaGrad, a few epochs; accurate is L-BFGS, to the optimum; small is OWL-QN with an L1 penalty, which leaves most
+    weights zero, for 'crfseq prune' to remove.
 
     \b
     Score on the test part, CPU seconds of 'fit', megabytes of the component:
@@ -112,8 +116,8 @@ def init_config_cli(
           --goal accurate
     """
     with reported_errors():
-        wanted = Wanted(task, lang, named_layout(format_, columns, scheme), goal, train, dev)
-        # stdout takes the config itself; files that exist are refused before anything is asked
+        wanted = Wanted(task, lang, Asked(format_, columns, scheme, encoding), goal, train, dev)
+        # stdout receives the config itself; an existing file is refused before any prompt
         to_stdout = str(output) == STDOUT
         check_output_file(output, train, dev, force=force)
         settings = complete(wanted, _ask if sys.stdin.isatty() else None)
@@ -130,18 +134,18 @@ def init_config_cli(
 
 
 class Wanted(NamedTuple):
-    """What the user has said; None for what is still open."""
+    """Options that the user gave; None for the others."""
 
     task: str | None = None
     lang: str | None = None
-    layout: Preset | None = None
+    layout: Asked = Asked()
     goal: str | None = None
     train: Path | None = None
     dev: Path | None = None
 
 
 class Settings(NamedTuple):
-    """All that a config is made of; its tasks in the order of a pipeline, and the layout of the corpus."""
+    """Settings of a config: tasks in pipeline order, the layout of the corpus, and more."""
 
     tasks: tuple[str, ...]
     lang: str
@@ -152,41 +156,54 @@ class Settings(NamedTuple):
 
 
 Ask = Callable[[str, Sequence[str], str], str]
-"""Asks a question with these choices (any answer if there are none) and this default."""
+"""Prompts with a question, its choices (none: free text) and a default."""
 
 
 def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
-    """Fill in what is open: from the training file, by asking if there is `ask`, or by defaults.
+    """Fill in missing settings from the training file, by prompting with `ask` if given, or by defaults.
 
-    RAISES ConfigError: If a name is unknown, or the format is open and nothing says it.
+    RAISES ConfigError: If a name is unknown, or the layout cannot be determined.
     RAISES FormatError: If there is no such training file.
     """
     for path in filter(None, (wanted.train, wanted.dev)):
         check_file(path)
     if wanted.goal is not None:
         check_choice("--goal", wanted.goal, GOALS)
-    layout = wanted.layout or _layout(wanted.train, ask)
+    known = wanted.layout.layout()
+    train = wanted.train or (_ask_file("Training", ask) if ask else None)
+    dev = wanted.dev or (_ask_file("Development", ask) if ask else None)
+    layout = known or wanted.layout.encoded(_layout(train, ask))
+    assert layout is not None
     default = TASK_OF.get(layout.score, "ner")
     task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
-    lang = wanted.lang or (ask("Language code", (), "en") if ask else "en")
+    language = wanted.lang or (likely_language(train, layout) if train else DEFAULT)
+    lang = wanted.lang or (ask("Language code", (), language) if ask else language)
     goal = wanted.goal or (ask("Goal", tuple(GOALS), "fast") if ask else "fast")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
-    return Settings(tasks, lang, layout, goal, wanted.train, wanted.dev)
+    return Settings(tasks, lang, layout, goal, train, dev)
+
+
+def _ask_file(which: str, ask: Ask) -> Path | None:
+    while answer := ask(f"{which} file (Enter to skip)", (), ""):
+        if Path(answer).is_file():
+            return Path(answer)
+        typer.echo(f"{answer}: no such file.", err=True)
+    return None
 
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
-    seems = (named_layout(told_by_ending(train)) or guess(train)) if train else None
-    if seems is not None:
-        return seems
+    if train is not None:
+        ending = told_by_ending(train)
+        seems = guess(train) if ending is None else GOLD[ending]
+        if seems is not None or ask is None:
+            return seems or find_layout(train).layout  # which raises
     if ask is None:
-        if train is not None:
-            raise FormatError(train, 0, f"cannot tell its layout. Give --format ({', '.join(NAMES)}) or --columns.")
-        raise ConfigError(f"Give --format ({', '.join(NAMES)}), --columns, or --train with a file that tells it.")
+        raise ConfigError(f"Give --format ({', '.join(NAMES)}), --columns, or --train with a file to guess it from.")
     answer = ask(f"Format of the corpus ({', '.join(NAMES)}) or its columns, with commas", (), "conll2003")
-    named = named_layout(None, answer) if "," in answer else named_layout(answer)
-    assert named is not None
-    return named
+    layout = (Asked(columns=answer) if "," in answer else Asked(answer)).layout()
+    assert layout is not None
+    return layout
 
 
 def _tasks(text: str) -> tuple[str, ...]:
@@ -213,7 +230,7 @@ def _check_tasks(tasks: Sequence[str], layout: Preset) -> None:
 def _ask(question: str, choices: Sequence[str], default: str) -> str:
     shown = f"{question} ({', '.join(choices)})" if choices else question
     while True:
-        answer = str(typer.prompt(shown, default=default, err=True)).strip()
+        answer = str(typer.prompt(shown, default=default, show_default=bool(default), err=True)).strip()
         # several tasks may be given with commas between
         if not choices or all(part.strip() in choices for part in answer.split(",")):
             return answer
@@ -240,7 +257,7 @@ def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
 
 
 def _ordered(text: str) -> str:
-    """Return a config with its sections as spaCy's documentation has them, each block before the blocks inside it."""
+    """Order the sections of a config as in spaCy's documentation, each block before its sub-blocks."""
     # releases of confection differ in where they put components, and in whether blocks follow their section
     blocks = re.split(r"\n+(?=\[)", text.strip())
     names = [block.partition("]")[0].strip("[").split(".") for block in blocks]
@@ -289,19 +306,23 @@ def _component(task: str, settings: Settings) -> dict[str, Any]:
     named = zip(METHOD_BLOCKS.items(), names, strict=True)
     blocks = {block: {f"@{registry}": f"spacy_crfseq.{name}.v1"} for (block, registry), name in named}
     blocks["optimizer"].update(goal.limits)
-    if settings.layout is ANNOTATIONS:
+    if settings.layout.name == ANNOTATIONS.name:
         own["ner"]["incorrect_spans_key"] = INCORRECT
     common = {"support": "observed", "inner_iterations": goal.inner_iterations}
     return {"factory": TASKS[task], **own[task], **common, **blocks}
 
 
 def _has_tags(settings: Settings) -> bool:
-    """Whether a chunker will see tags: a tagger's, or those of the corpus, which spaCy's own reader does not give."""
+    """Whether a chunker will see tags: a tagger's, or those of the corpus, which spaCy's reader does not pass on."""
     return "tagger" in settings.tasks or ("tag" in settings.layout.columns and settings.layout.name != DOCBIN)
 
 
 def _given(settings: Settings) -> list[str]:
     return ["tag"] if "chunker" in settings.tasks and "tagger" not in settings.tasks and _has_tags(settings) else []
+
+
+def _encoded(block: dict[str, Any], layout: Preset) -> dict[str, Any]:
+    return block if layout.encoding == "utf8" else {**block, "encoding": layout.encoding}
 
 
 def _corpus(name: str, settings: Settings) -> dict[str, Any]:
@@ -310,10 +331,10 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
         return {"@readers": "spacy.Corpus.v1", "path": path}
     given = _given(settings)
     if layout.name == "conllu":
-        return {"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given}
-    if layout is ANNOTATIONS:
-        return {"@readers": "spacy_crfseq.AnnotationReader.v1", "path": path}
-    used = {"word", *given, *(column for column, task in TASK_OF.items() if task in settings.tasks)}
+        return _encoded({"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given}, layout)
+    if layout.name == ANNOTATIONS.name:
+        return _encoded({"@readers": "spacy_crfseq.AnnotationReader.v1", "path": path}, layout)
+    used = {"word", "weight", *given, *(column for column, task in TASK_OF.items() if task in settings.tasks)}
     return {
         "@readers": "spacy_crfseq.ConllReader.v1",
         "path": path,
@@ -332,7 +353,7 @@ def _head(settings: Settings, output: str) -> str:
     layout = others.get(settings.layout.name, f"columns {' '.join(settings.layout.columns)}")
     lines = [f"{title}; {layout}. Goal: {settings.goal}.", "", "Check the corpus, train, score:", ""]
     lines += [f"  {line}" for line in _commands(settings, output)]
-    lines += ["", "Every method can be replaced in the call; settings follow the name of their block:", ""]
+    lines += ["", "Every method can be replaced on the command line; settings follow the name of their block:", ""]
     name = TASKS[settings.tasks[-1]]
     other = "@crf_optimizers spacy_crfseq.AdaGrad.v1"
     lines.append(f"  --components.{name}.optimizer.{other} --components.{name}.regularizer.rho 0.5")
@@ -345,7 +366,6 @@ def _commands(settings: Settings, output: str) -> list[str]:
     files = settings.train or f"train{ending}", settings.dev or f"dev{ending}"
     train, dev = (shlex.quote(str(file)) for file in files)
     paths = "" if settings.train and settings.dev else f" --paths.train {train} --paths.dev {dev}"
-    format_ = "" if told_by_ending(Path(files[1])) else f" {as_options(settings.layout)}"
     commands = [
         f"python -m spacy crfseq debug-data {train} --dev {dev} --config {config}",
         f"python -m spacy crfseq fit {config} --output training/{paths}",
@@ -354,30 +374,28 @@ def _commands(settings: Settings, output: str) -> list[str]:
     if settings.goal == "small":
         model = "training/model-small"
         commands.append(f"python -m spacy crfseq prune training/model-best {model}")
-    if settings.layout.name == CUSTOM:  # 'evaluate' knows formats by their names only; 'fit' shows the scores on dev
-        return commands
-    return [*commands, f"python -m spacy crfseq evaluate {model} {dev}{format_}"]
+    return [*commands, f"python -m spacy crfseq evaluate {model} {dev}"]
 
 
 def _comments(settings: Settings) -> dict[str, str]:
     comments = {
         "training": "'crfseq fit' takes the corpora, score weights, seed and annotating_components from here, and ends "
         "when the optimizer\n# has converged; epochs, steps and patience are for 'spacy train'",
-        "training.batcher": "the whole corpus is one step",
-        "training.optimizer": "asked for by spaCy; the components use their own",
+        "training.batcher": "one step is the whole corpus",
+        "training.optimizer": "required by spaCy; the components use their own",
     }
     if "chunker" in settings.tasks and "tagger" in settings.tasks:
         comments["training.annotating_components"] = "the chunker learns from the tags that the tagger predicts"
     for name in ("train", "dev") if _given(settings) else ():
-        comments[f"corpora.{name}.given"] = "tags are an input of the task: the text to be chunked must have them, too"
-    invalid = 'tags that break the scheme are read as the CoNLL scorer does, with a warning; "error" refuses them'
+        comments[f"corpora.{name}.given"] = "tags are an input of the task: text to be chunked needs them, too"
+    invalid = 'tags that violate the scheme are read as the CoNLL scorer does, with a warning; "error" rejects them'
     if settings.layout.name not in NOT_COLUMNS:
         comments.update({f"corpora.{name}.on_invalid": invalid for name in ("train", "dev")})
     for task in settings.tasks:
         texts = _method_comments(task, GOALS[settings.goal])
         comments.update({f"components.{TASKS[task]}.{key}": text for key, text in texts.items()})
     if "chunker" in settings.tasks and not _has_tags(settings):
-        comments["components.crf_chunker.features"] = "words only, since the corpus gives no tags"
+        comments["components.crf_chunker.features"] = "words only, since the corpus has no tags"
     return comments
 
 
@@ -388,17 +406,17 @@ def _method_comments(task: str, goal: Goal) -> dict[str, str]:
         "ner": "words, affixes and shapes in a window of two",
     }
     return {
-        "support": '"all" gives a weight to every attribute-label pair: larger, seldom better',
+        "support": '"all" gives every attribute-label pair a weight: larger, seldom better',
         "inner_iterations": "iterations of the optimizer in each step of 'spacy train'",
         "scores": "true stores a probability with every prediction",
         "features": f"{features[task]}; spacy_crfseq.Templates.v1 takes templates of your own",
         "loss": "the log-likelihood: gives probabilities",
         "regularizer": {
             "L1": "leaves most weights zero; the higher rho [1.0], the smaller the model",
-            "L2": "keeps weights small; rho [1.0] says how small",
+            "L2": "keeps weights small; a higher rho [1.0] keeps them smaller",
         }[goal.regularizer],
         "optimizer": goal.why,
-        "decoder": "the best sequence that the tag scheme allows",
+        "decoder": "the best sequence that the tag scheme permits",
     }
 
 

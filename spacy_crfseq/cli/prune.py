@@ -1,4 +1,4 @@
-"""``crfseq prune``: make a trained pipeline smaller by leaving out weights that are zero or small."""
+"""``crfseq prune``: shrink a trained pipeline by removing weights that are zero or small."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def prune_cli(
     model: options.Model,
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pruned pipeline")],
     threshold: Annotated[
-        float, typer.Option("--threshold", "-t", min=0.0, help="Drop weights of this absolute value and below")
+        float, typer.Option("--threshold", "-t", min=0.0, help="Remove weights up to this absolute value")
     ] = 0.0,
     component: Annotated[
         list[str] | None,
-        typer.Option("--component", "-p", help="Component to prune, may be given more than once [all CRF components]"),
+        typer.Option("--component", "-p", help="Component to prune; repeat it for several [all CRF components]"),
     ] = None,
     force: options.Force = False,
     code: options.Code = None,
 ) -> None:
-    """Leave weights and features that count little out of a trained pipeline.
+    """Remove weights and features with little effect from a trained pipeline.
 
-    With the threshold 0 only weights of zero go, of which a penalty with an L1 part leaves many: predictions stay the
-    same. A higher threshold changes them: score the result with 'crfseq evaluate'. What is left can be trained again,
-    in Python by pipe.fit(examples).
+    The default threshold 0 removes only zero weights, of which an L1 penalty leaves many; predictions stay the same. A
+    higher threshold changes predictions, so score the result with 'crfseq evaluate'. The pruned pipeline can be trained
+    further in Python with pipe.fit(examples).
 
     \b
     Example:
@@ -74,7 +74,7 @@ def prune(
 def save_pruned(
     model: str | Path, output: Path, threshold: float = 0.0, components: list[str] | None = None
 ) -> dict[str, Pruned]:
-    """Do as `prune`, whatever is at `output`."""
+    """Do as `prune` without checking `output`."""
     from ..pipeline.model_card import fill_card
 
     nlp = load_pipeline(model)

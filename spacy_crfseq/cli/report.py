@@ -12,8 +12,8 @@ import numpy as np
 import typer
 from tqdm import tqdm
 
-from ..corpora import read_lines
-from ..corpora.layouts import told_by_ending as ending_format
+from ..corpora import check_file, read_lines
+from ..corpora.layouts import GOLD, Asked, Format, told_by_ending
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, FormatError
 from ..evaluation.bootstrap import doubt
@@ -21,12 +21,12 @@ from ..evaluation.errors import Familiarity
 from ..evaluation.judged import Judged, spans_of_tags
 from ..evaluation.report import Findings, Sequences, Weights, findings, text_of
 from ..files import write_text
-from ..pipeline.gold_files import format_of, names_of, read_gold
+from ..pipeline.gold_files import names_of, read_gold
 from ..pipeline.select import crfs_of, load_pipeline
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
-from ._judging import for_each_component, gold_tags_of, judge, made_of, text_style
+from ._judging import for_each_component, gold_tags_of, judge, layout_of, made_of, text_style
 from .top import label_groups
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ def report_cli(
     file: options.GoldFile,
     output: Annotated[Path, options.output("HTML file to write")] = Path("report.html"),
     format_: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
     train: Annotated[
         Path | None, typer.Option("--train", help=f"Log of the training [{LOG} in the folder that holds MODEL]")
     ] = None,
@@ -72,8 +75,9 @@ def report_cli(
           --format conll2003 \\
           --corpus train.conll --output report.html
     """
+    said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
-        sources = Sources(file, format_, names_of(given), train, corpus)
+        sources = Sources(file, said, names_of(given), train, corpus)
         found = report(model, sources, output, components=component or [], n_worst=number, n_samples=samples)
         if as_json:
             figures = {one.name: one.as_json() for one in found}
@@ -91,7 +95,7 @@ class Sources(NamedTuple):
     """Files of a report: the annotated file, and of training the log (None for that next to the model) and corpus."""
 
     file: Path
-    format_name: str | None = None
+    format_name: Format = None
     given: Sequence[str] | None = None
     log: Path | None = None
     corpus: Path | None = None
@@ -114,16 +118,17 @@ def report(
 
     file, format_name, given, log, corpus = sources
     check_output_file(output, file, log, corpus)
-    kind = format_of(file, format_name)
-    if corpus is not None:
-        format_of(corpus, ending_format(corpus) or kind)
     nlp = load_pipeline(model)
+    layout = layout_of(file, format_name, nlp)
+    of_corpus = layout
+    if corpus is not None and (ending := told_by_ending(check_file(corpus))) is not None:
+        of_corpus = GOLD[ending]
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
     curves = _curves(model, log, list(pipes))
     with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
         bar.set_description(f"reading {file.name}")
-        examples = read_gold(nlp, file, kind, given).examples
-        seen = None if corpus is None else read_gold(nlp, corpus, ending_format(corpus) or kind, given).examples
+        examples = read_gold(nlp, file, layout, given).examples
+        seen = None if corpus is None else read_gold(nlp, corpus, of_corpus, given).examples
         bar.update()
 
         def look_at(pipe: CRFComponent, docs: list[Doc]) -> Findings:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tqdm import tqdm
 
+from ..corpora.layouts import Asked, Format, asked, told_by_ending
 from ..corpora.outputs import check_output_file
+from ..corpora.presets import TEXTS
 from ..files import write_text
 from ..pipeline.select import load_pipeline, one_crf_of, run_between
 from . import _options as options
@@ -35,6 +37,8 @@ def show_cli(
     source: options.TextOrFile,
     output: Annotated[Path, options.output("HTML file to write")],
     format_: options.TextFormat = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = None,
     component: options.OneComponent = None,
     number: Annotated[int, options.number("Texts to show, from the first on")] = 100,
     code: options.Code = None,
@@ -51,8 +55,9 @@ def show_cli(
       python -m spacy crfseq show training/model-best "Ada lives in Oslo." \\
           -p crf_ner -o page.html
     """
+    said = Asked(format_, columns, encoding=encoding)
     with reported_errors(code=code):
-        shown = show(model, source, output, format_, component=component, number=number)
+        shown = show(model, source, output, said, component=component, number=number)
         rest = "; the file has more" if shown.more else ""
         printer().good(f"Saved {output}: {shown.texts:,} texts, {shown.spans:,} spans{rest}")
 
@@ -69,7 +74,7 @@ def show(
     model: str | Path,
     source: str | Path,
     output: Path,
-    format_name: str | None = None,
+    format_name: Format = None,
     *,
     component: str | None = None,
     number: int = 100,
@@ -90,7 +95,8 @@ def show(
             entries += _entries(nlp, name, pipe, batch)
             bar.update(len(batch))
     # what the number of a text counts
-    unit = "line" if (format_name or Path(source).suffix[1:]) in ("txt", "jsonl") else "text"
+    kind = told_by_ending(Path(source), TEXTS) or asked(format_name).name
+    unit = "line" if kind in ("txt", "jsonl") else "text"
     write_text(output, show_page(str(model), name, entries, text_style(nlp), unit))
     return Shown(len(kept), sum(len(entry.spans) for entry in entries), more)
 

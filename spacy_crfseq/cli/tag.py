@@ -1,4 +1,4 @@
-"""``crfseq tag``: annotate files of any size, in runs that can be killed and go on."""
+"""``crfseq tag``: annotate files of any size, in runs that resume after being killed."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from typing import Annotated, NamedTuple
 import spacy
 import typer
 from spacy.tokens import DocBin
+from spacy.util import load_config
 from tqdm import tqdm
 
 from ..corpora import DOCBIN
-from ..corpora.layouts import ENDINGS, STDIN, TEXTS, ZIPPED, text_format, told_by_ending
+from ..corpora.layouts import ENDINGS, STDIN, ZIPPED, Asked, Format, find_layout, told_by_ending, trained_layout
 from ..corpora.resumable import Counts, State, Target
-from ..errors import ConfigError, FormatError
+from ..errors import ConfigError
 from ..files import digest
 from ..pipeline.bulk import Job, Settings, Step, annotate
-from ..pipeline.select import model_folder
+from ..pipeline.select import CONFIG, model_folder
 from ..pipeline.written import TARGETS, check_target, form_of
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import load_code, printer, reported_errors
 
 BROKEN = 3
-"""Exit code where lines were left out."""
+"""Exit code if lines were skipped."""
 
 
 @crfseq_cli.command("tag")
@@ -41,39 +42,39 @@ def tag_cli(
         typer.Argument(
             metavar="FILES",
             help="Files of texts: one a line (.txt), JSON with a text in each line (.jsonl), DocBin (.spacy), CoNLL-U "
-            "(.conllu), packed or not (.gz), or --format; - for standard input",
+            "(.conllu), also gzipped (.gz), or a corpus; - for standard input",
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder; or a file for a single input; or - for standard output")
+        Path, typer.Option("--output", "-o", help="Folder, a file for a single input, or - for standard output")
     ],
-    format_: Annotated[
-        str | None, typer.Option("--format", "-f", help=f"Layout of FILES: {', '.join(TEXTS)} [what the ending tells]")
-    ] = None,
+    format_: options.TextFormat = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = None,
     to: Annotated[
         str | None,
         typer.Option("--to", "-t", help=f"Layout of the output: {', '.join(TARGETS)} [its ending, or jsonl]"),
     ] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Write the probabilities of spans and tags")] = False,
-    processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Files to work on at a time")] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="Also write the probabilities of spans and tags")] = False,
+    processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Files to process in parallel")] = 1,
     force: Annotated[
-        bool, typer.Option("--force", "-F", "--overwrite", help="Replace the output of an earlier run; begin anew")
+        bool, typer.Option("--force", "-F", "--overwrite", help="Start over and replace the output of an earlier run")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first broken line")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the totals as JSON")] = False,
     code: options.Code = None,
 ) -> None:
     """Annotate files of any size with a pipeline.
 
-    Each file gets one of the same name in the output folder, which appears when it is complete. A run that was killed
-    goes on where it was when the same command is given again. A line that cannot be read or annotated is reported,
-    left out and counted; the exit code is then 3.
+    Each input has an output of the same name in the folder, which appears when it is complete. To resume a killed run,
+    repeat the command. Lines that cannot be read or annotated are reported, skipped and counted; the exit code is then
+    3.
 
-    jsonl holds a text a line, in the form of Doc.to_json, with the other keys of the input. conll holds a word a line
-    with the columns that the pipeline sets (tag, pos, morph, lemma, chunk, ent), then, with --scores, as many columns
-    of probabilities; conll2000, conll2002, conll2003 and iob hold their own columns. spacy is written in parts of up to
-    2,048 texts, NAME-00001.spacy and so on, each as soon as it is ready. Of a corpus, the words are read; a DocBin is
-    read as a whole, all else as a stream.
+    jsonl has one text per line in the form of Doc.to_json, with the other keys of the input. conll has one word per
+    line with the columns that the pipeline sets (tag, pos, morph, lemma, chunk, ent) and, with --scores, a column of
+    probabilities for each; conll2000, conll2002, conll2003 and iob have their own columns. spacy is written in parts
+    of up to 2,048 texts, NAME-00001.spacy and so on, each as soon as it is ready. From a corpus, only the words are
+    read. A DocBin is loaded as a whole; other inputs are streamed.
 
     \b
     Example:
@@ -86,7 +87,7 @@ def tag_cli(
     """
     with reported_errors(code=code):
         how = Settings(str(model), to or "", scores, force, strict, partial(load_code, code))
-        done = tag(files, output, how, format_, processes=processes)
+        done = tag(files, output, how, Asked(format_, columns, encoding=encoding), processes=processes)
         _tell(done, output, as_json)
     if done.counts.broken:
         raise SystemExit(BROKEN)
@@ -101,7 +102,7 @@ def _tell(done: Done, output: Path, as_json: bool) -> None:
 
 
 class Done(NamedTuple):
-    """What came of a run."""
+    """The outcome of a run."""
 
     counts: Counts
     new: Counts
@@ -111,22 +112,24 @@ class Done(NamedTuple):
 
     @property
     def speed(self) -> float:
-        """Tokens a second of this run."""
+        """Tokens per second in this run."""
         return self.new.tokens / self.seconds if self.seconds else 0.0
 
     def summary(self) -> str:
-        """Return the totals in words."""
+        """Return a summary line."""
         if not self.files and self.complete and not self.counts.broken:
-            return f"Nothing to do: {_count(self.complete, 'file')} complete already; --force begins anew"
+            return f"Nothing to do: {_count(self.complete, 'file')} complete already; --force starts over"
         texts, tokens = _count(self.new.texts, "text"), _count(self.new.tokens, "token")
         text = f"Tagged {_count(self.files, 'file')}: {texts}, {tokens}"
-        if self.seconds >= 1:  # less says more of the start than of the speed
+        if self.seconds >= 1:  # shorter runs measure start-up rather than speed
             text += f", {self.speed:,.0f} tokens/s"
         if self.complete:
             text += f"; {self.complete:,} complete already"
         if self.counts.broken:
             before = self.counts.broken - self.new.broken
-            text += f"; {self.counts.broken:,} broken lines left out" + (f", {before:,} of them earlier" * bool(before))
+            text += f"; {self.counts.broken:,} malformed lines skipped" + (
+                f", {before:,} of them earlier" * bool(before)
+            )
         return text
 
     def as_json(self) -> str:
@@ -140,12 +143,12 @@ def _count(number: int, what: str) -> str:
 
 
 def tag(
-    files: Sequence[Path], output: Path, settings: Settings, format_name: str | None = None, *, processes: int = 1
+    files: Sequence[Path], output: Path, settings: Settings, format_name: Format = None, *, processes: int = 1
 ) -> Done:
-    """Annotate files; where the settings say no layout of the output, its ending does.
+    """Annotate files; the ending of the output gives its layout if the settings do not.
 
-    RAISES CrfError: On settings that cannot work, files that cannot be read, or an output of other settings.
-    RAISES FormatError, DataError: With `strict`, at the first line that is broken.
+    RAISES CrfError: On invalid settings, unreadable files, or an output that was begun with other settings.
+    RAISES FormatError, DataError: At the first malformed line, with `strict`.
     """
     to = settings.to or told_by_ending(output, TARGETS) or "jsonl"
     settings = settings._replace(to=to)
@@ -153,7 +156,7 @@ def tag(
         check_target(to, form_of(spacy.blank("xx"), ()), settings.scores)
     jobs = make_jobs(settings, files, format_name, output)
     if processes > 1 and output == STDIN:
-        raise ConfigError("--processes: several cannot write to standard output. Give a folder by --output.")
+        raise ConfigError("--processes: only one process can write to standard output. Give a folder with --output.")
     before, todo = Counts(), list[Job]()
     for job in jobs:
         state = State() if settings.overwrite or job.target is None else job.target.state(job.identity)
@@ -187,33 +190,36 @@ def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[Step, Counts, float], N
         yield show
 
 
-def make_jobs(settings: Settings, files: Sequence[Path], format_name: str | None, output: Path) -> list[Job]:
-    """Return a job for each file, of the layout `format_name` or what its ending says.
+def make_jobs(settings: Settings, files: Sequence[Path], format_name: Format, output: Path) -> list[Job]:
+    """Return a job for each file, with the layout that `find_layout` finds.
 
-    RAISES ConfigError: If two files have one output, or one is its own.
-    RAISES FormatError: If a file cannot be read, or nothing says what it is.
+    RAISES ConfigError: If two files share an output, or an output is an input.
+    RAISES FormatError: If a file does not exist or its layout is unknown.
     """
+    folder = model_folder(settings.model)
+    trained = trained_layout(load_config(folder / CONFIG).interpolate())
     common = {
-        "the model": digest(model_folder(settings.model)),
+        "the model": digest(folder),
         "--to": settings.to,
         "--scores": settings.scores,
         "the release": metadata.version("spacy-crfseq"),
     }
     jobs: list[Job] = []
     if STDIN in files and len(files) > 1:
-        raise ConfigError("- stands for standard input, and can only be given alone.")
+        raise ConfigError("- is standard input and must be the only file.")
     if output == STDIN and settings.to == DOCBIN:
-        raise ConfigError("--to spacy: a DocBin cannot be written to standard output. Give a folder by --output.")
+        raise ConfigError("--to spacy: a DocBin cannot be written to standard output. Give a folder with --output.")
     for source in files:
-        kind, stamp = text_format(source, format_name), None
+        found, stamp = find_layout(source, format_name, trained, texts=True), None
+        if found.guessed:
+            print(found.notice(source), file=sys.stderr)
         if source != STDIN:
-            if not source.is_file():
-                what = "this is a folder; give its files." if source.is_dir() else "no such file"
-                raise FormatError(source, 0, f"{what} (looked from {Path.cwd()}).")
             status = source.stat()
             stamp = [str(source.resolve()), status.st_size, status.st_mtime_ns]
         target = None if output == STDIN else _target(source, output, settings.to, len(files))
-        jobs.append(Job(source, target, {**common, "--format": kind, "the file": stamp}))
+        name, columns, _, encoding, _ = found.layout
+        read = {"--format": name, "--columns": ",".join(columns), "--encoding": encoding, "the file": stamp}
+        jobs.append(Job(source, target, found.layout, {**common, **read}))
     _check_outputs(jobs, settings.overwrite)
     return jobs
 
@@ -237,9 +243,11 @@ def _check_outputs(jobs: Sequence[Job], overwrite: bool) -> None:
             continue
         path = job.target.path.resolve()
         if path in taken:
-            raise ConfigError(f"{taken[path]} and {job.source} would both become {path}. Give them one by one.")
+            raise ConfigError(
+                f"{taken[path]} and {job.source} would both be written to {path}. Tag them one at a time."
+            )
         if path in sources:
-            raise ConfigError(f"{job.source}: the output would take its place. Choose another --output.")
+            raise ConfigError(f"{job.source}: the output would replace this input. Choose another --output.")
         if job.source == STDIN and job.target.parts() and not overwrite:
-            raise ConfigError(f"{job.target.parts()[0]} is there already. Use --force, or another --output.")
+            raise ConfigError(f"{job.target.parts()[0]} exists. Use --force, or another --output.")
         taken[path] = job.source

@@ -15,15 +15,15 @@ import typer
 from tqdm import tqdm
 from wasabi.tables import table as text_table
 
+from ..corpora.layouts import Asked, Format
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, suggest
 from ..files import write_text
 from ..pipeline.select import load_pipeline, one_crf_of, run_between
-from ..pipeline.texts import read_texts
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import cut, cut_name, printer, reported_errors
-from ._judging import in_batches
+from ._judging import in_batches, read_file
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -62,6 +62,8 @@ def top_cli(
         Path | None, typer.Option(help="File of texts in which to find names of features, such as the training corpus")
     ] = None,
     format_: options.TextFormat = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = None,
     output: options.PageInstead = None,
     as_json: options.AsJson = False,
     code: options.Code = None,
@@ -78,11 +80,18 @@ def top_cli(
           --number 10 --texts train.conll --format conll2003
       python -m spacy crfseq top training/model-best -p crf_tagger -o weights.html
     """
+    said = Asked(format_, columns, encoding=encoding)
     with reported_errors(code=code):
         check_output_file(output, texts)
         shown = number or (SHOWN if output is None else ON_PAGE)
         found = top(
-            model, component=component, label=label, template=template, number=shown, texts=texts, format_name=format_
+            model,
+            component=component,
+            label=label,
+            template=template,
+            number=shown,
+            texts=texts,
+            format_name=said,
         )
         if output is not None:
             from ..pages.top import top_page
@@ -107,7 +116,7 @@ def top(
     template: str | None = None,
     number: int = SHOWN,
     texts: Path | None = None,
-    format_name: str | None = None,
+    format_name: Format = None,
 ) -> Top:
     """Return the largest weights of a pipeline's CRF, `number` of each sign in each group.
 
@@ -154,7 +163,7 @@ def _named(
     component: str,
     found: Sequence[tuple[str, tuple[list[Weight], list[Weight]]]],
     texts: Path | None,
-    format_name: str | None,
+    format_name: Format,
 ) -> list[Group]:
     """Return groups of weights with the names of their features."""
     from ..pages.top import Group, NamedWeight
@@ -193,9 +202,9 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
 
 
 def _names(
-    nlp: Language, component: str, weights: Sequence[Weight], texts: Path | None, format_name: str | None
+    nlp: Language, component: str, weights: Sequence[Weight], texts: Path | None, format_name: Format
 ) -> dict[tuple[int, int], tuple[str, bool]]:
-    given = None if texts is None else read_texts(nlp, texts, format_name)  # a wrong name is an error, needed or not
+    given = None if texts is None else read_file(nlp, texts, format_name)  # a wrong name is an error, needed or not
     pipe: Any = nlp.get_pipe(component)
     keys, needed = pipe.crf.keys, {w[:2] for w in weights}
     if known := pipe.doc_model.feature_names:

@@ -1,29 +1,37 @@
-"""What all corpus files share: a sentence as it was read, and lines that end where the corpus says they end.
+"""Sentences, lines and encodings, which all corpus files share.
 
-Python's own notion of a line or of white space is too wide for corpora, where U+0085, U+00A0 or U+2028 are characters
-of words.  Here only a line feed (with an optional carriage return) ends a line.
+Only a line feed, with an optional carriage return, ends a line: Python's lines and white space are too wide for
+corpora, where U+0085, U+00A0 and U+2028 occur inside words.
 """
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import IO, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError
 
 OnError: TypeAlias = Callable[[FormatError], None]
-"""Gets an error in a file; reading goes on behind what it spoils."""
+"""Receives an error in a file; reading continues after the line or sentence."""
 Parse: TypeAlias = Callable[[Path, Iterable[tuple[int, str]], OnError | None], Iterator["Sentence"]]
 """Yields the sentences of the numbered lines of a file."""
-_HINT = "Convert the file, or give its own encoding where one can be given, such as encoding='latin-1'."
+SAMPLE = 1 << 16
+"""Bytes of a file that its encoding is guessed from."""
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
 
 
 class Sentence(NamedTuple):
-    """A sentence of T tokens as it is in a file.
+    """A sentence of T tokens in a file.
 
     columns: Each further column by its name, [T]; an empty string is a missing value.
-    spaces [T]: Whether white space follows a token; None where the format does not say.
+    spaces [T]: Whether white space follows a token; None if the format does not tell.
     line: 1-based line of the first token.
     document: 0-based number of the document in its file.
     comments: Those of the form ``# key = value``.
@@ -56,7 +64,7 @@ def check_file(path: Path | str) -> Path:
 def read_sentences(path: Path, encoding: str, parse: Parse, on_error: OnError | None) -> Iterator[Sentence]:
     """Yield the sentences that `parse` finds in the lines of a file.
 
-    on_error (OnError | None): Gets what is wrong with a sentence, which is then left out.
+    on_error (OnError | None): Receives errors in sentences, which are then skipped.
     RAISES FormatError: At the end, if there was neither a sentence nor an error.
     """
     empty = True
@@ -78,10 +86,11 @@ def read_sentences(path: Path, encoding: str, parse: Parse, on_error: OnError | 
 def read_lines(path: Path, encoding: str, on_error: OnError | None = None) -> Iterator[tuple[int, str]]:
     """Yield 1-based line numbers and lines, without their ends and a byte order mark.
 
-    on_error (OnError | None): Gets what is wrong with a line, which is then yielded as far as it can be read.
+    on_error (OnError | None): Receives errors in lines, which are then yielded as far as they can be read.
     RAISES FormatError: If bytes are not in the encoding, or a carriage return is inside a line.
     RAISES ConfigError: On an unknown encoding.
     """
+    check_encoding(encoding)
     try:
         if on_error is not None:
             yield from _all_lines(path, encoding, on_error)
@@ -91,27 +100,38 @@ def read_lines(path: Path, encoding: str, on_error: OnError | None = None) -> It
                 yield number, _clean(path, number, line)
     except UnicodeError as error:
         raise _encoding_error(path, encoding) from error
-    except LookupError as error:
-        raise ConfigError(f"Unknown encoding {encoding!r}. Try 'utf8' or 'latin-1'.") from error
     except OSError as error:
         raise FormatError(path, 0, f"cannot be read: {error.strerror}.") from error
 
 
 def _all_lines(path: Path, encoding: str, on_error: OnError) -> Iterator[tuple[int, str]]:
     # decoded one by one, which is slower
-    with path.open("rb") as file:
+    offset = 0
+    with path.open("rb") as stream:
+        file, encoding = byte_lines(stream, encoding)
         for number, raw in enumerate(file, start=1):
             try:
                 line = raw.decode(encoding)
             except UnicodeDecodeError as error:
-                on_error(FormatError(path, number, f"byte {error.start} of the line is not {encoding}. {_HINT}"))
+                on_error(undecodable(path, number, offset + error.start, encoding))
                 line = raw.decode(encoding, "replace")
             try:
                 line = _clean(path, number, line)
             except FormatError as error:
                 on_error(error)
                 line = line.rstrip("\r\n").replace("\r", "")
+            offset += len(raw)
             yield number, line
+
+
+def byte_lines(file: IO[bytes], encoding: str) -> tuple[IO[bytes], str]:
+    """Return a file whose lines end with the byte of a line feed, and its encoding: UTF-16 and its kind become UTF-8.
+
+    RAISES UnicodeError: If such a file cannot be decoded.
+    """
+    if len("a\n".encode(encoding)) == 2:
+        return file, encoding
+    return BytesIO(file.read().decode(encoding).encode("utf8")), "utf8"
 
 
 def _clean(path: Path, number: int, line: str) -> str:
@@ -123,6 +143,48 @@ def _clean(path: Path, number: int, line: str) -> str:
     return line
 
 
+def check_encoding(encoding: str) -> None:
+    """RAISES ConfigError: On an unknown encoding."""
+    try:
+        "a".encode(encoding)
+    except LookupError as error:
+        raise ConfigError(f"Unknown encoding {encoding!r}. Try 'utf8', 'latin-1' or 'utf-16'.") from error
+
+
+def probable_encoding(data: bytes) -> str:
+    """Return the encoding that bytes of a text are probably in: utf8, utf-16, utf-32, cp1252 or latin-1."""
+    for mark, name in _MARKS.items():
+        if data.startswith(mark):
+            return name
+    even, odd = data[::2].count(0), data[1::2].count(0)
+    if max(even, odd) > len(data) // 8 and max(even, odd) > 8 * min(even, odd):
+        return "utf-16-le" if odd > even else "utf-16-be"
+    text = data.decode("utf8", "replace")
+    wrong = text.count("\ufffd")
+    if 2 * wrong <= sum(sign > "\x7f" for sign in text):  # UTF-8, perhaps with damaged places
+        return "utf8"
+    return "cp1252" if re.search(rb"[\x80-\x9f]", data) else "latin-1"
+
+
+def undecodable(path: Path, line: int, byte: int, encoding: str, sample: bytes | None = None) -> FormatError:
+    """Return an error on a byte that cannot be decoded, with the encoding to give instead.
+
+    byte (int): Its place in the file, from 0.
+    sample (bytes | None): What to guess the encoding from; None for the beginning of the file and the bad byte.
+    """
+    if sample is None:
+        with path.open("rb") as file:
+            sample = file.read(SAMPLE)
+            if byte >= SAMPLE:
+                file.seek(byte)
+                sample += file.readline(SAMPLE)
+    probable = probable_encoding(sample)
+    hint = "The rest of the file looks right: correct this line."
+    if codecs.lookup(probable).name != codecs.lookup(encoding).name:
+        hint = f'The file looks like {probable}: give --encoding {probable}, in a config encoding = "{probable}".'
+    return FormatError(path, line, f"byte {byte} of the file is not {encoding}. {hint}")
+
+
 def _encoding_error(path: Path, encoding: str) -> FormatError:
     data = path.read_bytes()
     start = len(data)
@@ -132,5 +194,4 @@ def _encoding_error(path: Path, encoding: str) -> FormatError:
         start = error.start
     except UnicodeError:  # utf-16 without a byte order mark gives no position
         start = 0
-    line = data.count(b"\n", 0, start) + 1
-    return FormatError(path, line, f"byte {start} of the file is not {encoding}. {_HINT}")
+    return undecodable(path, data.count(b"\n", 0, start) + 1, start, encoding)

@@ -81,7 +81,12 @@ class _SkippedError(Exception):
 
 
 def read_annotations(
-    path: Path | str, tokenize: Tokenize, notes: Notes | None = None, on_error: OnError | None = None
+    path: Path | str,
+    tokenize: Tokenize,
+    notes: Notes | None = None,
+    on_error: OnError | None = None,
+    *,
+    encoding: str = "utf8",
 ) -> Iterator[Sentence]:
     """Yield the annotated texts of an export, with IOB2 tags in the column "ent" and, where known, in `INCORRECT`.
 
@@ -92,7 +97,7 @@ def read_annotations(
     """
     path, notes = check_file(path), notes or Notes()
     number = errors = 0
-    for line, record in _records(path, on_error):
+    for line, record in _records(path, encoding, on_error):
         try:
             if isinstance(record, FormatError):
                 raise record
@@ -114,21 +119,25 @@ def read_annotations(
         raise FormatError(path, 0, f"no annotated text in the file. {said}".strip())
 
 
-def _records(path: Path, on_error: OnError | None) -> Iterator[tuple[int, Mapping[str, Any] | FormatError]]:
+def _records(
+    path: Path, encoding: str, on_error: OnError | None
+) -> Iterator[tuple[int, Mapping[str, Any] | FormatError]]:
     """Yield the objects of JSON Lines, or of one array, and the line on which each begins."""
     first = True
-    for number, line in read_lines(path, "utf8", on_error):
+    for number, line in read_lines(path, encoding, on_error):
         if not line.strip():
             continue
         if first and line.lstrip().startswith("["):
-            yield from _of_array(path, on_error)
+            yield from _of_array(path, encoding, on_error)
             return
         first = False
         yield number, _object(path, number, line)
 
 
-def _of_array(path: Path, on_error: OnError | None) -> Iterator[tuple[int, Mapping[str, Any] | FormatError]]:
-    text = "\n".join(line for _, line in read_lines(path, "utf8", on_error))
+def _of_array(
+    path: Path, encoding: str, on_error: OnError | None
+) -> Iterator[tuple[int, Mapping[str, Any] | FormatError]]:
+    text = "\n".join(line for _, line in read_lines(path, encoding, on_error))
     decoder, at, line, counted = json.JSONDecoder(), text.index("[") + 1, 1, 0
     while True:
         while at < len(text) and text[at] in " \t\n,":

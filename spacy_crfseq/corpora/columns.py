@@ -32,17 +32,17 @@ def read_columns(
 ) -> Iterator[Sentence]:
     """Yield the sentences of a column file.
 
-    columns (Sequence[str]): The name of each column; one is "word", "_" leaves a column out.
-    separator (str | None): Separator of columns; None: any run of spaces and tabs.
-    on_error (OnError | None): Receives the error in a sentence, which is then skipped.
-    A line whose first column is ``-DOCSTART-`` starts a document and is not a sentence.
+    columns (Sequence[str]): The name of each column; one is "word", "_" ignores a column.
+    separator (str | None): Text between columns; None for any run of spaces and tabs.
+    on_error (OnError | None): Receives errors in sentences, which are then skipped.
+    A line whose first column is ``-DOCSTART-`` begins a document.
     RAISES ConfigError: On invalid column names or an empty separator.
     RAISES FormatError: During iteration, on a line with a different number of columns, on bytes that are not in the
         encoding, and on a file without sentences.
     """
     check_columns(columns)
     if separator == "":
-        raise ConfigError("separator = '' splits nothing; leave it out for runs of spaces and tabs.")
+        raise ConfigError("separator = '' is empty; omit it for runs of spaces and tabs.")
     parse = partial(parse_columns, columns=columns, separator=separator)
     return read_sentences(check_file(path), encoding, parse, on_error)
 
@@ -59,7 +59,7 @@ def parse_columns(
     rows: list[list[str]] = []
     number = document = 0
     in_document = spoilt = False
-    # the additional blank line ends a sentence that is open at the end of the file
+    # a final blank line ends a sentence that is still open
     for at, line in chain(lines, [(0, "")]):
         number, fields = at or number + 1, _split(line, separator)
         if fields and fields[0] != DOCSTART:
@@ -82,10 +82,10 @@ def parse_columns(
 def write_columns(
     path: Path | str, sentences: Iterable[Sentence], columns: Sequence[str], *, separator: str = " "
 ) -> int:
-    """Write sentences as a UTF-8 column file, all of them or none, and return how many there are.
+    """Write sentences as a UTF-8 column file, all of them or none, and return their number.
 
     columns (Sequence[str]): The columns to write, including "word"; "_" writes an underscore.
-    RAISES DataError: On a value that is empty, missing, or would break its line.
+    RAISES DataError: On a value that is missing, empty or contains white space.
     RAISES ConfigError: On invalid column names.
     """
     check_columns(columns)
@@ -151,20 +151,20 @@ def check_columns(columns: Sequence[str]) -> None:
     if isinstance(columns, str) or len(set(named)) != len(named) or WORD not in named:
         raise ConfigError(
             f"columns = {columns!r} must list one name for each column of the file, among them 'word'; "
-            "no name twice, and '_' for a column to leave out."
+            "no name twice, and '_' for columns to ignore."
         )
 
 
 def _wrong_number(path: Path, number: int, fields: list[str], columns: Sequence[str]) -> FormatError:
     found = f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
-    hint = "Set `columns` to the names of the file's columns, with '_' for those to leave out; for a command, name "
-    return FormatError(path, number, f"{found}{hint}the format that the file has.")
+    hint = "Name the columns of the file, '_' for those to ignore: --columns or --format, in a config `columns`."
+    return FormatError(path, number, f"{found}{hint}")
 
 
 def _check_values(fields: tuple[str, ...], columns: Sequence[str], separator: str) -> None:
     # a value that could not be read back
     for name, value in zip(columns, fields, strict=True):
         if not value or separator in value or not _BLANKS.isdisjoint(value):
-            raise DataError(f"Column {name!r}: {value!r} cannot be written: empty or with white space.")
+            raise DataError(f"Column {name!r}: {value!r} cannot be written: it is empty or contains white space.")
     if fields[0] == DOCSTART:
         raise DataError(f"Column {columns[0]!r}: {DOCSTART!r} would be read as the start of a document.")

@@ -1,7 +1,7 @@
 """CoNLL-U, the format of Universal Dependencies: ten columns, comments, multiword tokens, empty nodes.
 
-Source: https://universaldependencies.org/format.html.  Syntactic words are the tokens here, as in treebanks; multiword
-tokens only say where white space is.
+Source: https://universaldependencies.org/format.html.  Tokens are the syntactic words, as in treebanks; multiword
+tokens only determine white space.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ _Row: TypeAlias = tuple[int, list[str]]
 """The number of a token line in the file, and its ten fields."""
 
 
-def read_conllu(path: Path | str, on_error: OnError | None = None) -> Iterator[Sentence]:
-    """Yield the sentences of a CoNLL-U file, in UTF-8.
+def read_conllu(path: Path | str, on_error: OnError | None = None, *, encoding: str = "utf8") -> Iterator[Sentence]:
+    """Yield the sentences of a CoNLL-U file, which ought to be in UTF-8.
 
     The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep (DEPREL); an
     underscore becomes an empty string: not given, or, for morph, no features.  Words of a multiword token have no space
-    between them; the space behind the last one follows the multiword token's ``SpaceAfter``.  Empty nodes are left out.
+    between them; the space after the last one is that of the multiword token's ``SpaceAfter``.  Empty nodes are
+    skipped.
     ``# newdoc`` begins a document.
 
-    on_error (OnError | None): Gets what is wrong with a sentence, which is then left out.
+    on_error (OnError | None): Receives errors in sentences, which are then skipped.
     RAISES FormatError: With its line, if a line has not ten columns, ids do not count 1, 2, 3, ..., a tag is no UPOS
         tag or a feature no Name=Value; on a file without a sentence.
     """
-    return read_sentences(check_file(path), "utf8", parse_conllu, on_error)
+    return read_sentences(check_file(path), encoding, parse_conllu, on_error)
 
 
 def parse_conllu(path: Path, lines: Iterable[tuple[int, str]], on_error: OnError | None = None) -> Iterator[Sentence]:
@@ -104,9 +105,9 @@ def _columns(path: Path, words: list[_Row]) -> dict[str, list[str]]:
     for number, row in words:
         pos, features = row[3], row[5]
         if pos not in UPOS and pos != "_":
-            raise FormatError(path, number, f"{pos!r} is no UPOS tag ({', '.join(sorted(UPOS))}).")
+            raise FormatError(path, number, f"{pos!r} is not a UPOS tag ({', '.join(sorted(UPOS))}).")
         if features != "_" and not all(part.count("=") == 1 for part in features.split("|")):
-            raise FormatError(path, number, f"{features!r} is no list such as Case=Nom|Number=Sing.")
+            raise FormatError(path, number, f"{features!r} is not a list such as Case=Nom|Number=Sing.")
     fields = zip(*(row[2:-2] for _, row in words), strict=True)
     columns = {
         name: ["" if value == "_" else value for value in values] for name, values in zip(COLUMNS, fields, strict=True)
@@ -130,5 +131,5 @@ def _range_end(path: Path, number: int, identifier: str, done: int, last: int) -
     # the last id of a multiword token such as 3-4, which must begin behind the word before it
     first, _, end = identifier.partition("-")
     if not (first.isdecimal() and end.isdecimal() and int(first) == done + 1 > last and int(end) > done):
-        raise FormatError(path, number, f"{identifier!r} is no range that begins at id {done + 1}.")
+        raise FormatError(path, number, f"{identifier!r} is not a range that begins at id {done + 1}.")
     return int(end)

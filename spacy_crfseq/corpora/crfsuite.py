@@ -1,7 +1,7 @@
-"""Attribute files of CRFsuite (Okazaki 2007): a token a line, its label, then its attributes, with tabs between.
+"""Attribute files of CRFsuite (Okazaki 2007): one token per line, its label and its attributes, separated by tabs.
 
 A blank line ends a sequence.  ``name:2`` is an attribute with a value; a colon in a name is written ``\\:``, a
-backslash ``\\\\``.  Attributes are there or are not here, so that only the value 1 can be read.
+backslash ``\\\\``.  Attributes are binary here, so 1 is the only value that can be read.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class AttributeSentence(NamedTuple):
     line: int
 
 
-def read_crfsuite(path: Path | str) -> Iterator[AttributeSentence]:
-    """Yield the sequences of a file, in UTF-8.
+def read_crfsuite(path: Path | str, encoding: str = "utf8") -> Iterator[AttributeSentence]:
+    """Yield the sequences of a file.
 
     RAISES FormatError: With its line, on an attribute with a value other than 1 or one that is there twice, on a weight
         of a sequence, on a line without a label, and on a file without a sequence.
     """
-    return _sentences(check_file(path))
+    return _sentences(check_file(path), encoding)
 
 
 def sentence_of(found: AttributeSentence, column: str, word: str) -> Sentence:
@@ -53,9 +53,9 @@ def format_item(label: str, attributes: Sequence[str]) -> str:
     return "\t".join(name.replace("\\", "\\\\").replace(":", "\\:") for name in (label, *attributes))
 
 
-def _sentences(path: Path) -> Iterator[AttributeSentence]:
+def _sentences(path: Path, encoding: str) -> Iterator[AttributeSentence]:
     sentence, empty = None, True
-    for number, line in read_lines(path, "utf8"):
+    for number, line in read_lines(path, encoding):
         if not line:
             if sentence is not None:
                 yield sentence
@@ -63,7 +63,7 @@ def _sentences(path: Path) -> Iterator[AttributeSentence]:
         elif line.startswith("@"):
             name, _, value = line.partition(":")
             if name != "@weight" or not _is_one(value):
-                message = f"{line!r}: sequences have no weights of their own here; take such lines out."
+                message = f"{line!r}: weights of sequences are not supported; remove such lines."
                 raise FormatError(path, number, message)
         else:
             label, attributes = _item(path, number, line)
@@ -81,11 +81,11 @@ def _item(path: Path, number: int, line: str) -> tuple[str, list[str]]:
     if not label:
         raise FormatError(path, number, "the label is empty; a line begins with its label, then a tab.")
     if not attributes and " " in label.strip():
-        what = f"{line[:60]!r} has blanks, but no tab; tabs stand between label and attributes."
+        what = f"{line[:60]!r} has spaces but no tab; tabs separate label and attributes."
         raise FormatError(path, number, what)
     if len(set(attributes)) < len(attributes):
         twice = next(name for i, name in enumerate(attributes) if name in attributes[:i])
-        what = f"the attribute {twice!r} stands twice, which CRFsuite counts as the value 2; keep it once."
+        what = f"the attribute {twice!r} occurs twice, which CRFsuite counts as the value 2; keep it once."
         raise FormatError(path, number, what)
     return label, attributes
 
@@ -95,8 +95,8 @@ def _name(path: Path, number: int, field: str) -> str:
     if match is None:
         raise FormatError(path, number, f"{field!r} ends with a single backslash; write two for one.")
     if match["value"] is not None and not _is_one(match["value"]):
-        what = f"{field!r} has the value {match['value']!r}: attributes are there or are not, their only value is 1."
-        hint = "make a number a part of the name, or put it into one of a few ranges."
+        what = f"{field!r} has the value {match['value']!r}: attributes are binary, with the value 1."
+        hint = "make a number part of the name, or bin it."
         raise FormatError(path, number, f"{what} Write \\: for a colon in a name; {hint}")
     return _ESCAPED.sub(r"\1", match["name"])
 

@@ -1,4 +1,4 @@
-"""What a corpus file seems to be, from its first lines: for messages and proposals, never to read a file by."""
+"""Guess the layout of a corpus file from its first lines; commands that use it show the guess."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from ..schemes import decode_lenient, find_invalid
+from ._lines import probable_encoding
 from .columns import DOCSTART, IGNORED, WORD
 from .presets import ANNOTATIONS, CUSTOM, PRESETS, SPAN_COLUMNS, Preset
 
@@ -22,18 +23,15 @@ _JSON = re.compile(r"""\s*\[?\s*\{\s*"\w+"\s*:""")
 
 
 def guess(path: Path) -> Preset | None:
-    """Return the layout that the first lines of a file suggest, if any; columns of unclear use are left out ("_")."""
+    """Return the layout that the first lines of a file suggest, if any; unclear columns become "_"."""
     lines, encoding = _read(path) or ([], "")
     if _JSON.match("\n".join(lines[:100])):
         return ANNOTATIONS
     sentences = _sentences(lines)
     rows = [row for sentence in sentences for row in sentence]
-    if not rows:
-        return None
-    if all(len(row) == _CONLLU_FIELDS and row[0][:1].isdecimal() for row in rows):
+    if rows and all(len(row) == _CONLLU_FIELDS and row[0][:1].isdecimal() for row in rows):
         return PRESETS["conllu"]
-    width, count = Counter(map(len, rows)).most_common(1)[0]
-    if width < 2 or count < 0.9 * len(rows):
+    if (width := _width(rows)) is None:
         return None
     whole = [sentence for sentence in sentences if all(len(row) == width for row in sentence)]
     names = _names([[row[i] for sentence in whole for row in sentence] for i in range(width)])
@@ -44,20 +42,34 @@ def guess(path: Path) -> Preset | None:
     return _named(names, scheme, encoding)
 
 
+def fits(path: Path, layout: Preset) -> bool:
+    """Whether the first lines of a file fit a layout: number of columns, and columns of spans where they are clear."""
+    rows = [row for sentence in _sentences((_read(path) or ([], ""))[0]) for row in sentence]
+    if _width(rows) != len(layout.columns):
+        return False
+    if (seems := guess(path)) is ANNOTATIONS:
+        return False
+    pairs = zip(layout.columns, seems.columns, strict=True) if seems is not None else ()
+    return all(IGNORED in (one, other) or (one in SPAN_COLUMNS) == (other in SPAN_COLUMNS) for one, other in pairs)
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int | None:
+    # the number of columns; None if it varies or there is only one
+    width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (0, 0)
+    return None if width < 2 or count < 0.9 * len(rows) else width
+
+
 def _read(path: Path) -> tuple[list[str], str] | None:
-    # the first lines and their encoding, None where they are no text
+    # the first lines and their encoding; None if they are not text
     try:
         with path.open("rb") as file:
             raw = list(islice(file, LINES))
     except OSError:
         return None
     data = b"".join(raw)
-    if not data or b"\0" in data:
-        return None
-    try:
-        return data.decode("utf8").removeprefix("\ufeff").split("\n"), "utf8"
-    except UnicodeDecodeError:
-        return data.decode("latin-1").split("\n"), "latin-1"
+    encoding = probable_encoding(data)
+    text = data.decode(encoding, "replace").removeprefix("\ufeff")
+    return None if not text or "\0" in text else (text.split("\n"), encoding)
 
 
 def _sentences(lines: Sequence[str]) -> list[list[list[str]]]:
@@ -75,7 +87,7 @@ def _sentences(lines: Sequence[str]) -> list[list[list[str]]]:
 
 
 def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
-    # the first column holds words, then come a tag and at most one of each kind of spans; None without any
+    # the first column holds words, then come a tag and at most one of each kind of spans; None without annotation
     names = [WORD]
     for values in columns[1:]:
         kinds = set(values)
@@ -86,7 +98,10 @@ def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
             # a lemma takes as many values as words do, a tag few
             name = "tag" if len(kinds) <= max(20, len(set(columns[0])) // 4) else IGNORED
         names.append(IGNORED if name in names else name)
-    return tuple(names) if set(names) - {WORD, IGNORED} else None
+    if set(names) <= {WORD, IGNORED, "tag"}:  # without spans, tags must come again to be taken for tags
+        tags = columns[names.index("tag")] if "tag" in names else ()
+        return tuple(names) if tags and 2 * len(set(tags)) <= len(tags) else None
+    return tuple(names)
 
 
 def _scheme(sequences: Sequence[Sequence[str]]) -> str:

@@ -1,165 +1,192 @@
-"""Which layout a file has, by one rule for all commands: what its ending tells, else what the user says."""
+"""The layout of a file, found by one rule for all commands.
+
+In this order: the options of the user, the ending of the file, the layout that the model was trained on if the file
+fits it, and a guess from the first lines.
+"""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from ._lines import check_file
+from ._lines import check_encoding, check_file
 from .columns import check_columns
-from .guess import guess
-from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Preset, get_preset
+from .guess import fits, guess
+from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, RAW, SPAN_COLUMNS, TEXTS, TOKEN_COLUMNS, Preset
 
-NAMES = (DOCBIN, *PRESETS, ANNOTATIONS.name)
+GOLD = {DOCBIN: DOCS, **PRESETS, ANNOTATIONS.name: ANNOTATIONS}
 """Layouts of annotated files."""
-_OTHERS = {DOCBIN: DOCS, ANNOTATIONS.name: ANNOTATIONS}
-RAW = ("txt", "jsonl", DOCBIN)
-TEXTS = (*RAW, *PRESETS)
-"""Layouts of files of texts; of corpora, the words are read."""
+NAMES = tuple(GOLD)
 ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu"}
-"""Layouts that the ending of a file tells."""
+"""Layouts that have an ending of their own."""
 ZIPPED = ".gz"
 STDIN = Path("-")
-FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [what its ending tells: .spacy, .conllu, .jsonl]"
-TEXTS_HELP = f"Layout of the file: {', '.join(TEXTS)} [what its ending tells]"
+FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [by its ending, else as in training, else by its first lines]"
+TEXTS_HELP = f"Layout of the file: {', '.join(TEXTS)} [by its ending, else by its first lines]"
 _FILE = 'File of texts: one a line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy)'
-TEXTS_FILE_HELP = f"{_FILE}, or --format"
-COLUMNS_HELP = 'Instead of --format: what each column holds, such as "word,_,ent"'
-SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO"
-COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "_")
+TEXTS_FILE_HELP = f"{_FILE}, or a corpus, of which only the words are read"
+COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "weight", "_")
+COLUMNS_HELP = f'What each column holds, such as "word,_,ent", instead of --format; known: {", ".join(COLUMNS)}'
+SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO [IOB2]"
+ENCODING_HELP = "Encoding of the file, such as latin-1 or utf-16 [utf8]"
 SCHEMES = ("IOB2", "IOB1", "BILUO")
 
 
-def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
-    """Return the layout among those known that the ending of a file stands for, if any."""
-    if path.suffix == ".json" and known is NAMES:  # Label Studio's exports
-        return ANNOTATIONS.name
-    return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in known), None)
+class Asked(NamedTuple):
+    """Options on the layout of a file: --format, --columns, --scheme and --encoding."""
+
+    name: str | None = None
+    columns: str | None = None
+    scheme: str | None = None
+    encoding: str | None = None
+
+    def layout(self, known: Mapping[str, Preset] = GOLD) -> Preset | None:
+        """Return the layout given by name or by columns; None if neither is.
+
+        RAISES ConfigError: If there is no such layout, column, scheme or encoding, or name and columns are both given.
+        """
+        name, columns, scheme, encoding = self
+        if name is not None and columns is not None:
+            raise ConfigError("--format and --columns exclude each other; give one of them.")
+        if scheme is not None and columns is None:
+            raise ConfigError("--scheme goes with --columns; a --format has its own.")
+        check_encoding(encoding or "utf8")
+        found = None
+        if name is not None:
+            check_choice("--format", name, known, " format")
+            found = known[name]
+        elif columns is not None:
+            found = own_layout(columns, scheme or "IOB2")
+        return self.encoded(found)
+
+    def encoded(self, layout: Preset | None) -> Preset | None:
+        """Return a layout in the encoding that is asked for."""
+        return layout if layout is None or self.encoding is None else layout._replace(encoding=self.encoding)
 
 
-def text_format(path: Path, name: str | None) -> str:
-    """Return the layout of a file of texts, packed or not; of standard input, plain text if none is given.
-
-    RAISES FormatError: If neither `name` nor the ending tells.
-    RAISES ConfigError: If there is no such layout.
-    """
-    if name is not None:
-        check_choice("--format", name, TEXTS, " format")
-        return name
-    if path == STDIN:
-        return RAW[0]
-    unpacked = Path(path.name.removesuffix(ZIPPED))
-    if (found := told_by_ending(unpacked, TEXTS)) is None:
-        raise _untold(path, unpacked.suffix, f"Give --format: {', '.join(TEXTS)}.")
-    return found
+Format: TypeAlias = str | Asked | None
+"""The name of a layout, or all options on it."""
 
 
-def corpus_layout(
-    path: Path,
-    name: str | None = None,
-    columns: str | None = None,
-    scheme: str | None = None,
-    *,
-    takes_columns: bool = True,
-) -> Preset:
-    """Return the layout of an annotated file, which must be there.
-
-    name: One of `NAMES`.
-    columns, scheme: Names with commas between, and how spans are tagged, where no name is given.
-    takes_columns: Whether the command has these two, for messages.
-    RAISES FormatError: If there is no such file, or its layout is not given; the message says what it looks like.
-    RAISES ConfigError: If what is given cannot be.
-    """
-    check_file(path)
-    found = named_layout(name, columns, scheme) or named_layout(told_by_ending(path))
-    if found is not None:
-        return found
-    found, names = guess(path), ", ".join(NAMES)
-    advice = f"Give --format ({names}) or --columns." if takes_columns else f"Give --format: {names}."
-    advice = f"{advice} {looks_like(found)}"
-    if not takes_columns and found is not None and found.name == CUSTOM:
-        advice += " `crfseq convert` reads such columns."
-    raise _untold(path, path.suffix, advice)
+def asked(layout: Format) -> Asked:
+    """Return options on a layout, given in full or as its name."""
+    return layout if isinstance(layout, Asked) else Asked(layout)
 
 
-def named_layout(name: str | None, columns: str | None = None, scheme: str | None = None) -> Preset | None:
-    """Return the layout that is given by name or by columns, None where none is.
-
-    RAISES ConfigError: If there is no such layout, or both are given.
-    """
-    if name is not None and columns is not None:
-        raise ConfigError("--format and --columns say the same thing; give one of them.")
-    if scheme is not None and columns is None:
-        raise ConfigError("--scheme goes with --columns; a --format has its own.")
-    if name is not None:
-        check_choice("--format", name, NAMES, " format")
-        return _OTHERS[name] if name in _OTHERS else PRESETS[name]
-    if columns is None:
-        return None
+def own_layout(columns: str, scheme: str = "IOB2") -> Preset:
+    """Return a layout of columns, given with commas between; RAISES ConfigError: If they cannot be."""
     names = tuple(part.strip() for part in columns.split(","))
     for part in names:
         if part not in COLUMNS:
             raise ConfigError(f"--columns {columns}: unknown column {part!r}. {suggest(part, COLUMNS)}")
     check_columns(names)
-    check_choice("--scheme", scheme or "IOB2", SCHEMES)
-    score = next((part for part in ("ent", "chunk", "tag", "pos") if part in names), "word")
-    return Preset(CUSTOM, names, scheme or "IOB2", "utf8", score)
+    check_choice("--scheme", scheme, SCHEMES)
+    return Preset(CUSTOM, names, scheme, "utf8", _scored(names))
 
 
-def file_columns(name: str) -> tuple[str, ...]:
+def _scored(columns: Sequence[str]) -> str:
+    return next((name for name in ("ent", "chunk", "tag", "pos") if name in columns), "word")
+
+
+class Found(NamedTuple):
+    """A layout; `guessed` if it comes from the first lines of the file, which is to be shown to the user."""
+
+    layout: Preset
+    guessed: bool = False
+
+    def notice(self, path: Path) -> str:
+        """Return a line on how the file is read."""
+        return f"{path}: reading it as {as_options(self.layout)} ({' '.join(self.layout.columns)}), as it looks."
+
+
+def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
+    """Return the known layout that has the ending of a file, if any."""
+    if path.suffix == ".json" and ANNOTATIONS.name in known:  # exports of Label Studio
+        return ANNOTATIONS.name
+    return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in known), None)
+
+
+def find_layout(path: Path, layout: Format = None, trained: Preset | None = None, *, texts: bool = False) -> Found:
+    """Return the layout of a file, which must exist.
+
+    layout: Options of the user.
+    trained: The layout that a model was trained on.
+    texts: Whether texts are asked for, so that raw text will do; standard input is that by default.
+    RAISES FormatError: If the file does not exist, or its layout cannot be found.
+    RAISES ConfigError: If the options are invalid.
+    """
+    said, known = asked(layout), TEXTS if texts else GOLD
+    if path != STDIN:
+        check_file(path)
+    found = said.layout(known)
+    if found is None and path == STDIN:
+        found = RAW["txt"]
+    unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
+    if found is None and (name := told_by_ending(unpacked, known)) is not None:
+        found = known[name]
+    if found is None and trained is not None and trained.name not in (DOCBIN, ANNOTATIONS.name) and fits(path, trained):
+        found = trained
+    if (settled := said.encoded(found)) is not None:
+        return Found(settled)
+    if (seems := guess(path)) is None:
+        ending = f"Neither its ending {unpacked.suffix!r} nor" if unpacked.suffix else "It has no ending, and not even"
+        advice = f"Give --format ({', '.join(known)}) or --columns."
+        raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines show it. {advice}")
+    seems = known.get(seems.name, seems)  # of exports, the raw text if texts are asked for
+    seems = seems._replace(encoding=said.encoding or "utf8")  # other bytes than UTF-8 raise an error with a proposal
+    return Found(seems, guessed=True)
+
+
+def trained_layout(config: Mapping[str, Any]) -> Preset | None:
+    """Return the layout of the corpora in the config of a trained pipeline, interpolated; None if it is unknown."""
+    found = (reader_layout(corpus_block(config, name)) for name in ("dev_corpus", "train_corpus"))
+    return next((layout for layout in found if layout is not None), None)
+
+
+def corpus_block(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the block of a config that `[training]` names as dev_corpus or train_corpus; empty if it is none."""
+    try:
+        block = reduce(getitem, config["training"][name].split("."), config)
+    except (KeyError, TypeError, AttributeError):  # a callback may make a corpus of anything
+        return {}
+    return block if isinstance(block, dict) else {}
+
+
+def reader_layout(reader: Mapping[str, Any]) -> Preset | None:
+    """Return the layout that a config's block such as `[corpora.dev]` reads; None if the reader is unknown."""
+    name = str(reader.get("@readers", ""))
+    if name == "spacy.Corpus.v1":
+        return DOCS
+    encoding = str(reader.get("encoding", "utf8"))
+    if name == "spacy_crfseq.ConlluReader.v1":
+        return PRESETS["conllu"]._replace(encoding=encoding)
+    if name == "spacy_crfseq.AnnotationReader.v1":
+        return ANNOTATIONS._replace(encoding=encoding)
+    if name != "spacy_crfseq.ConllReader.v1":
+        return None
+    columns = tuple(reader.get("columns", ("word", "tag", "chunk")))
+    return Preset(CUSTOM, columns, str(reader.get("scheme", "IOB2")), encoding, _scored(columns))
+
+
+def file_columns(layout: Preset) -> tuple[str, ...]:
     """Return the columns that files of a layout may have beside words."""
-    held = (_OTHERS[name] if name in _OTHERS else get_preset(name)).columns
-    return tuple(column for column in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if column in held)
-
-
-def looks_like(layout: Preset | None) -> str:
-    """Describe what a file seems to be."""
-    if layout is None:
-        return "It does not look like a file of columns."
-    return f"It looks like {as_options(layout)} ({' '.join(layout.columns)})."
+    return tuple(column for column in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if column in layout.columns)
 
 
 def as_options(layout: Preset) -> str:
     """Return the options that name a layout."""
+    encoding = "" if layout.encoding in ("utf8", "") else f" --encoding {layout.encoding}"
     if layout.name != CUSTOM:
-        return f"--format {layout.name}"
+        return f"--format {layout.name}{encoding}"
     scheme = f" --scheme {layout.scheme}" if layout.scheme in ("IOB1", "BILUO") else ""
-    return f"--columns {','.join(layout.columns)}{scheme}"
-
-
-def reader_options(reader: Mapping[str, Any]) -> str | None:
-    """Return how to call commands on the file that a config's block such as `[corpora.dev]` reads: its path, quoted,
-    and --format where its ending does not tell; None where they cannot read it."""
-    path, name = reader.get("path"), str(reader.get("@readers", "")).split(".")[1:2]
-    if not path:
-        return None
-    others = {"Corpus": DOCBIN, "ConlluReader": "conllu", "AnnotationReader": ANNOTATIONS.name}
-    layout = others.get(name[0] if name else "")
-    if name == ["ConllReader"]:
-        columns, scheme = reader.get("columns", ()), reader.get("scheme", "IOB2")
-        schemes = {"IOB1": ("IOB1",), "IOB2": ("IOB2", "IOB1")}.get(scheme, ())  # what is IOB2 reads the same as IOB1
-        layout = next((one.name for one in PRESETS.values() if one.scheme in schemes and _reads(one, columns)), None)
-    if layout is None:
-        return None
-    told = told_by_ending(Path(path)) == layout
-    return shlex.quote(str(path)) + ("" if told else f" --format {layout}")
-
-
-def _reads(layout: Preset, columns: Sequence[str]) -> bool:
-    # some of the columns may be left out
-    pairs = zip(columns, layout.columns, strict=False)
-    return len(columns) == len(layout.columns) and all(one in (other, "_") for one, other in pairs)
+    return f"--columns {','.join(layout.columns)}{scheme}{encoding}"
 
 
 def check_choice(option: str, value: str, known: Iterable[str], what: str = "") -> None:
-    """Raise ConfigError where the value of an option is not known; `what` is said behind "unknown"."""
+    """Raise ConfigError if the value of an option is unknown; `what` follows "unknown" in the message."""
     if value not in known:
         raise ConfigError(f"{option} {value}: unknown{what}. {suggest(value, known)}")
-
-
-def _untold(path: Path, suffix: str, advice: str) -> FormatError:
-    ending = f"the ending {suffix!r} does not tell" if suffix else "no ending tells"
-    return FormatError(path, 0, f"{ending} what this file is. {advice}")

@@ -1,4 +1,4 @@
-"""What commands may write to: never what they read, never a folder that is no pipeline, and no work unless forced."""
+"""Checks on outputs: a command never replaces its input or a foreign folder, and earlier work only if forced."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def check_output_file(output: str | Path | None, *inputs: str | Path | None, for
     """Check that a file can be written without the loss of another; before anything is computed.
 
     output: The file; None for none, "-" for standard output.
-    inputs: Files that the command reads; what is no file, such as a text, does not matter.
+    inputs: Files that the command reads; other arguments, such as a text, are ignored.
     force: Whether a file of this name may be replaced; False where people may have worked on it.
-    RAISES ConfigError: If it is a folder, lies in what is no folder, is one of the inputs, or exists without `force`.
+    RAISES ConfigError: If it is a folder, its parent is a file, it is one of the inputs, or it exists without `force`.
     """
     if output is None or str(output) == STDOUT:
         return
@@ -27,7 +27,7 @@ def check_output_file(output: str | Path | None, *inputs: str | Path | None, for
         raise ConfigError(f"{path} is a folder. Give the name of a file to write.")
     _check_parents(path)
     if any(one is not None and _same(path, one) for one in inputs):
-        raise ConfigError(f"{path} is read by this command; the output would take its place. Give another name.")
+        raise ConfigError(f"{path} is read by this command; the output would replace it. Give another name.")
     _check_new(path, force)
 
 
@@ -49,18 +49,17 @@ def check_output_pipeline(output: Path, *inputs: str | Path, force: bool = False
     """Check that a pipeline can be saved, which replaces the folder with all that it holds.
 
     inputs: Pipelines that the command reads, folders or names of packages.
-    force: Whether a pipeline that is there may be replaced.
+    force: Whether an existing pipeline may be replaced.
     RAISES ConfigError: If it is, holds or is inside one of the inputs, if there is a file or folder that is no
         pipeline, or a pipeline without `force`.
     """
     for one in inputs:
         new, old = output.resolve(), Path(one).resolve()
         if old.exists() and (_same(output, one) or new in (old, *old.parents) or old in new.parents):
-            raise ConfigError(
-                f"{output} is {one}, lies in it or holds it, and this command reads that. Give a folder apart from it."
-            )
+            how = "is inside" if old in new.parents else "holds" if new in old.parents else "is"
+            raise ConfigError(f"{output} {how} {one}, which this command reads. Give a folder apart from it.")
     if output.exists() and not all((output / name).is_file() for name in PIPELINE):
-        raise ConfigError(f"{output} exists and is no pipeline. Give a folder that does not exist yet.")
+        raise ConfigError(f"{output} exists and is not a pipeline. Give a folder that does not exist yet.")
     _check_parents(output)
     _check_new(output, force)
 
@@ -79,5 +78,5 @@ def _check_parents(path: Path) -> None:
 def _same(path: Path, other: str | Path) -> bool:
     try:
         return path.samefile(other)
-    except (OSError, ValueError):  # one is not there, or is no name of a file
+    except (OSError, ValueError):  # one does not exist, or is not a file name
         return False

@@ -1,4 +1,4 @@
-"""The layouts of well-known corpora by name, so that a command needs one word and not six settings."""
+"""Named layouts of well-known corpora, which replace six settings by one word."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ConfigError, suggest
-from ._lines import Sentence
+from ._lines import OnError, Sentence
 from .columns import read_columns
 from .conllu import COLUMNS, read_conllu
 
@@ -40,13 +40,19 @@ PRESETS = {
     )
 }
 DOCBIN, CUSTOM = "spacy", "columns"
-"""The names of spaCy's binary format, and of a layout that is no preset's."""
+"""The names of spaCy's binary format, and of a layout without a preset."""
 TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
 SPAN_COLUMNS = ("chunk", "ent")
 DOCS = Preset(DOCBIN, ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS), "BILUO", "", "ent")
 """What spaCy's binary files may hold."""
-
-
+RAW = {
+    "txt": Preset("txt", (), "plain", "utf8", ""),
+    "jsonl": Preset("jsonl", (), "plain", "utf8", ""),
+    DOCBIN: DOCS,
+}
+"""Layouts of raw text; of a DocBin, only the words are read."""
+TEXTS = {**RAW, **PRESETS}
+"""Layouts of files of texts; of corpora, only the words are read."""
 ANNOTATIONS = Preset("jsonl", ("word", "ent"), "IOB2", "utf8", "ent")
 """What exports of annotation tools hold, see `annotations`."""
 
@@ -60,5 +66,11 @@ def get_preset(name: str) -> Preset:
 
 def read_preset(path: Path | str, name: str) -> Iterator[Sentence]:
     """Yield the sentences of a file in the layout of a preset; errors are those of `get_preset` and its reader."""
-    preset = get_preset(name)
-    return read_conllu(path) if name == "conllu" else read_columns(path, preset.columns, encoding=preset.encoding)
+    return read_layout(path, get_preset(name))
+
+
+def read_layout(path: Path | str, layout: Preset, on_error: OnError | None = None) -> Iterator[Sentence]:
+    """Yield the sentences of a column file or a CoNLL-U file; arguments and errors as `read_columns` has them."""
+    if layout.name == "conllu":
+        return read_conllu(path, on_error, encoding=layout.encoding)
+    return read_columns(path, layout.columns, encoding=layout.encoding, on_error=on_error)

@@ -1,7 +1,7 @@
 """Texts as a stream of records: one a line, JSON Lines as annotation tools write them, or the words of a corpus.
 
-With each record comes the place behind it, so that reading can begin there again.  What cannot be read is an error in
-the place of its record: the caller stops there or goes on.
+Each record comes with the position after it, so that reading can resume there.  An unreadable record is replaced by an
+error: the caller stops or continues.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import FormatError
-from ._lines import Parse
+from ._lines import Parse, byte_lines, check_encoding, undecodable
 from .columns import parse_columns
 from .conllu import parse_conllu
 from .layouts import STDIN, ZIPPED
-from .presets import PRESETS
+from .presets import RAW, Preset
 
 
 class Record(NamedTuple):
-    """A text as it is in a file; of T words where the file has words.
+    """A text in a file, of T words if the file has words.
 
     line: Its (first) line in the file; of a DocBin, the number of the Doc; from 1.
     text: Where there are no words.
-    spaces [T]: None where the file does not say.
-    starts [T]: Whether a word begins a sentence, None where that is not known.
+    spaces [T]: None if the file does not tell.
+    starts [T]: Whether a word begins a sentence, None if unknown.
     columns: Token attributes that are given, such as "tag", [T].
     entry: The object of a line of JSON.
     attributes: Those that a DocBin has noted on the Doc, see `features.noted`; None for none.
@@ -48,42 +48,47 @@ class Record(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About how many characters there are."""
+        """The approximate number of characters."""
         return len(self.text) if self.words is None else sum(map(len, self.words)) + len(self.words)
 
 
 class Place(NamedTuple):
-    """A place between two records: bytes of the (unpacked) file before it, of a DocBin Docs, and lines before it."""
+    """A position between two records: bytes (of a DocBin Docs) and lines of the unpacked file before it."""
 
     offset: int = 0
     line: int = 0
 
 
 Piece: TypeAlias = tuple[Record | FormatError, Place]
-"""A record, or what is wrong where one cannot be read, and the place behind it."""
+"""A record, or an error if it cannot be read, and the position after it."""
 BEGINNING = Place()
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 """How JSON writes halves of characters."""
 _Lines: TypeAlias = Iterator[tuple["str | FormatError", Place]]
 
 
-def stream_records(path: Path, kind: str, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
+def stream_records(path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
     """Yield the records of a file of texts or a corpus; arguments as `pipeline.texts.read_records` has them.
 
-    A sentence with a broken line is left out as a whole.
+    A sentence with a malformed line is skipped as a whole.
     """
-    with _opened(path) as file:
+    check_encoding(layout.encoding)
+    with _opened(path) as stream:
+        try:
+            file, encoding = byte_lines(stream, layout.encoding)
+        except UnicodeError:
+            raise undecodable(path, 0, 0, layout.encoding) from None
         if start.offset:
             file.seek(start.offset)
-        lines = _lines(file, path, start)
-        if kind in PRESETS:
-            yield from _from_corpus(path, kind, given, lines)
+        lines = _lines(file, path, start, encoding)
+        if layout.name not in RAW:
+            yield from _from_corpus(path, layout, given, lines)
             return
         for line, place in lines:
             if isinstance(line, FormatError):
                 yield line, place
             elif line and not line.isspace():
-                yield (_entry(path, place.line, line) if kind == "jsonl" else Record(place.line, line)), place
+                yield (_entry(path, place.line, line) if layout.name == "jsonl" else Record(place.line, line)), place
 
 
 @contextmanager
@@ -103,18 +108,17 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         raise FormatError(path, 0, f"cannot be read: {error.strerror or error}.") from error
 
 
-def _lines(file: Iterable[bytes], path: Path, start: Place) -> _Lines:
-    """Yield lines, without their ends and a byte order mark, and the place behind each; only a line feed ends one."""
+def _lines(file: Iterable[bytes], path: Path, start: Place, encoding: str) -> _Lines:
+    """Yield lines, without their ends and a byte order mark, and the position after each; only a line feed ends one."""
     offset, number = start
     for raw in file:
         offset, number = offset + len(raw), number + 1
         place = Place(offset, number)
         try:
-            line = raw.decode("utf8").rstrip("\r\n")
+            line = raw.decode(encoding).rstrip("\r\n")
             yield (line.removeprefix("\ufeff") if number == 1 else line), place
         except UnicodeDecodeError as error:
-            byte = offset - len(raw) + error.start
-            yield FormatError(path, number, f"byte {byte} of the file is not utf8. Convert the file to UTF-8."), place
+            yield undecodable(path, number, offset - len(raw) + error.start, encoding, raw), place
 
 
 def _entry(path: Path, number: int, line: str) -> Record | FormatError:
@@ -143,8 +147,8 @@ def parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
     return entry
 
 
-def _from_corpus(path: Path, preset: str, given: Sequence[str], lines: _Lines) -> Iterator[Piece]:
-    parse: Parse = parse_conllu if preset == "conllu" else partial(parse_columns, columns=PRESETS[preset].columns)
+def _from_corpus(path: Path, layout: Preset, given: Sequence[str], lines: _Lines) -> Iterator[Piece]:
+    parse: Parse = parse_conllu if layout.name == "conllu" else partial(parse_columns, columns=layout.columns)
     for block, place in _blocks(path, lines):
         try:
             if isinstance(block, FormatError):

@@ -1,8 +1,8 @@
-"""Outputs that a killed run leaves so that the next one goes on: a part file, and a journal of what is safely in it.
+"""Outputs that can be resumed after a killed run: a partial file, and a journal of how much of it is complete.
 
 The folder ``.tag`` beside an output has its journal, lines of JSON: the settings first, then, after each portion, how
 far the input was read and how long the output is.  The output is written under a temporary name in that folder and
-moved when it is complete.  Whatever a killed run wrote behind the last line of the journal is cut off.
+moved when it is complete.  What a killed run wrote after the last entry of the journal is cut off.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PATIENCE = 10.0
 
 
 class Counts(NamedTuple):
-    """What has been done: texts and tokens annotated, and broken lines left out."""
+    """What has been done: texts and tokens annotated, and malformed lines skipped."""
 
     texts: int = 0
     tokens: int = 0
@@ -99,12 +99,14 @@ class Target:
         there = self.parts()
         if not lines:
             if there:
-                raise ConfigError(f"{there[0]} is there already, and not from a run to go on with. Use --force.")
+                raise ConfigError(
+                    f"{there[0]} exists, and no earlier run that could be resumed has written it. Use --force."
+                )
             return State()
         for name, now in settings.items():
             if (was := lines[0].get(name)) != now:
                 values = f" from {was} to {now}" if _is_short(was) and _is_short(now) else ""
-                what = f"was begun by another run: {name} has changed{values}. Use --force to begin anew."
+                what = f"was begun by another run: {name} has changed{values}. Use --force to start over."
                 raise ConfigError(f"{self.path} {what}")
         size = self._size()
         for line in reversed(lines[1:]):
@@ -120,7 +122,7 @@ class Target:
         except FileNotFoundError:
             return []
         except (ValueError, UnicodeError):
-            raise ConfigError(f"{self._journal} cannot be read. Use --force to begin anew.") from None
+            raise ConfigError(f"{self._journal} cannot be read. Use --force to start over.") from None
 
     def remove(self) -> None:
         """Remove the output and its journal."""
@@ -128,7 +130,7 @@ class Target:
             path.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Remove the journal: no run will go on with this output."""
+        """Remove the journal: this output will not be resumed."""
         self._journal.unlink(missing_ok=True)
 
     @contextmanager
@@ -160,7 +162,7 @@ class Target:
 
 
 class Output:
-    """An output in the making, and how far it has come; without a `journal`, no other run can go on."""
+    """An unfinished output and how far it is complete; without a `journal` it cannot be resumed."""
 
     def __init__(self, sink: Sink, journal: Path | None, state: State) -> None:
         self._sink, self.state = sink, state
@@ -196,7 +198,7 @@ class Output:
 
 
 def stream_output(file: IO[bytes]) -> Output:
-    """Return standard output as an output; nothing goes on from an earlier run."""
+    """Return standard output as an output, which cannot be resumed."""
     return Output(_TextFile(file), None, State())
 
 

@@ -1,6 +1,6 @@
 """Template files of CRF++ (Kudo 2005) and pattern files of Wapiti (Lavergne, Cappe & Yvon 2010).
 
-A line is one template: a letter that says what it scores, then text with macros::
+Each line is a template: a letter for what it scores, then text with macros::
 
     U05:%x[-1,0]/%x[0,0]         CRF++: scores a label; the previous and the current word
     B                            scores a label and the previous one; without macros, transitions
@@ -34,7 +34,7 @@ _CLASSES = {
     "a": "A-Za-z", "d": "0-9", "l": "a-z", "u": "A-Z", "w": "0-9A-Za-z",
     "s": r"\ \t\n\r\f\v", "p": r"!-/:-@\[-`{-~",
 }  # fmt: skip
-"""The meaning of Wapiti's letters in regular expressions: the classes of the C locale."""
+"""Character classes of Wapiti's regular expressions, in the C locale."""
 
 
 class Macro(NamedTuple):
@@ -168,10 +168,10 @@ def _macro(path: Path | str, number: int, match: re.Match[str]) -> Macro:
 def _wrong_macro(text: str) -> str:
     macro = text[: text.find("]") + 1] or text
     if re.match(r"%[xtmXTM]\[\s*[@*]", macro):
-        sign = "an absolute position" if "@" in macro else "a position that a column tells"
+        sign = "an absolute position" if "@" in macro else "a position given by a column"
         return f"{macro}: {sign} is not supported; offsets count from the current token, as in %x[-1,0]."
     return (
-        f"{macro}: this is no macro; write %x[row,column], such as %x[-1,0], or, as in Wapiti, "
+        f"{macro}: not a macro; write %x[row,column], such as %x[-1,0], or, as in Wapiti, "
         '%t[row,column,"pattern"] or %m[row,column,"pattern"].'
     )
 

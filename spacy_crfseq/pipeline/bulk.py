@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from srsly import msgpack_dumps
 
-from ..corpora import DOCBIN
+from ..corpora import DOCBIN, Preset
 from ..corpora.layouts import STDIN
 from ..corpora.records import Piece, Place, Record
 from ..corpora.resumable import Counts, Output, Target, stream_output
@@ -56,10 +56,12 @@ class Settings(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A file to annotate: its output (None for standard output), and by names for users what an output depends on."""
+    """A file to annotate: its output (None for standard output), its layout, and by names for users what an output
+    depends on."""
 
     source: Path
     target: Target | None
+    layout: Preset
     identity: Mapping[str, Any]
 
 
@@ -114,20 +116,20 @@ class Tagger:
             job.target.forget()
 
     def _run(self, job: Job, output: Output) -> Iterator[Step]:
-        kind, to, scores = str(job.identity["--format"]), self._settings.to, self._settings.scores
-        given = given_columns(self._nlp, kind)
+        layout, to, scores = job.layout, self._settings.to, self._settings.scores
+        given = given_columns(self._nlp, layout)
         check_target(to, form := form_of(self._nlp, given), scores)
         write: Write = (lambda *_: "") if to == DOCBIN else make_write(to, form, scores)
         place, counts = output.state.place, output.state.counts
-        yield Step(before=counts, n_bytes=_bytes(kind, place))
+        yield Step(before=counts, n_bytes=_bytes(layout, place))
         if output.state.done:
             return
         started = perf_counter()
-        for portion in _portions(read_records(job.source, kind, given, place)):
+        for portion in _portions(read_records(job.source, layout, given, place)):
             new, messages = self._annotate(job.source, portion, output, write)
             counts, read = counts.plus(new), portion[-1][1]
             output.commit(read, counts)
-            yield Step(new, _bytes(kind, read) - _bytes(kind, place), messages, seconds=perf_counter() - started)
+            yield Step(new, _bytes(layout, read) - _bytes(layout, place), messages, seconds=perf_counter() - started)
             place, started = read, perf_counter()
         output.commit(place, counts, done=True)
 
@@ -196,8 +198,8 @@ class Tagger:
         return doc
 
 
-def _bytes(kind: str, place: Place) -> int:
-    return 0 if kind == DOCBIN else place.offset
+def _bytes(layout: Preset, place: Place) -> int:
+    return 0 if layout.name == DOCBIN else place.offset
 
 
 def _portions(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:

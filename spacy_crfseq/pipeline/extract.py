@@ -22,8 +22,7 @@ from ..features.token_sets import TokenSets, make_token_sets, names_in
 from ..types import Hashes, LexemeFunction, Offsets, TokenFunction
 
 PORTION_TOKENS = 1 << 15
-"""Tokens that `CRFComponent.pipe` works on at a time: enough to switch rarely between the tables of the tokenizer and
-those of the model, and few enough that Docs are still in the cache when they are read."""
+"""Tokens that `CRFComponent.pipe` processes at a time; Docs should still be in the processor's cache when read."""
 ALWAYS = ("ORTH", "SENT_START")
 
 
@@ -164,4 +163,4 @@ class _Hashes(dict[str, int]):
 
 _HASHES = _Hashes()
 MAX_HASHES = 1 << 18
-"""Names whose hashes are kept for the next time."""
+"""Names whose hashes are cached."""

@@ -27,7 +27,6 @@ from .evidence import WEIGHT_KEY
 
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
 SPANS = ("ent", "chunk")
-COLUMNS = ("word", *ATTRIBUTES, *SPANS, "weight", "_")
 _UNITS = ("sentence", "document")
 _ON_INVALID = ("error", "conlleval")
 _MISSING_ENTITY = "-"

@@ -1,4 +1,4 @@
-"""Annotated files as examples, for whatever scores a pipeline on them."""
+"""Annotated files as examples, to score pipelines on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..corpora import DOCBIN, TOKEN_COLUMNS
-from ..corpora.layouts import check_choice, corpus_layout, file_columns
+from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset
+from ..corpora.layouts import check_choice, file_columns
 from ..errors import DataError
 from .columns import chunks_key, missing_columns
 from .texts import bare, load_docs
@@ -17,36 +17,31 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-GIVEN_HELP = "Columns that the pipeline may see, with commas between [those its features read and nothing sets]"
+GIVEN_HELP = (
+    "Columns that the pipeline may see, separated by commas [those that its features read and no component sets]"
+)
 
 
 class Gold(NamedTuple):
-    """An annotated file: its layout and its documents.
+    """The documents of an annotated file.
 
     columns (tuple[str, ...]): What it annotates: `TOKEN_COLUMNS` and `SPAN_COLUMNS`.
     given (tuple[str, ...]): Columns that the predicted documents hold beside the words.
     """
 
-    format: str
     examples: list[Example]
     columns: tuple[str, ...]
     given: tuple[str, ...]
 
 
 def names_of(given: str | None) -> list[str] | None:
-    """Return the names in an option, with commas between; None if it is not there."""
+    """Return the names in a comma-separated option; None if it is not given."""
     return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
 
 
-def format_of(path: Path, format_name: str | None = None) -> str:
-    """Return the layout that is named, else what the ending says.  RAISES CrfError: If there is none, or no file."""
-    return corpus_layout(path, format_name, takes_columns=False).name
-
-
-def read_gold(nlp: Language, path: Path, format_name: str | None = None, given: Sequence[str] | None = None) -> Gold:
+def read_gold(nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None) -> Gold:
     """Return an annotated file.
 
-    format_name (str | None): Its layout; None for what the ending says.
     given (Sequence[str] | None): Columns that the pipeline sees; None for those that features read and nothing sets.
     RAISES CrfError: If the file cannot be read, or holds nothing.
     """
@@ -54,19 +49,18 @@ def read_gold(nlp: Language, path: Path, format_name: str | None = None, given: 
 
     from .readers import read_examples
 
-    kind, key = format_of(path, format_name), chunks_key(nlp)
-    columns = file_columns(kind)
+    key, columns = chunks_key(nlp), file_columns(layout)
     seen = missing_columns(nlp, columns) if given is None else list(given)
-    if kind == DOCBIN:
+    if layout.name == DOCBIN:
         for name in seen:
             check_choice("--given", name, TOKEN_COLUMNS, " column")
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:
-        examples = list(read_examples(nlp, path, kind, given=seen, chunks_key=key))
+        examples = list(read_examples(nlp, path, layout, given=seen, chunks_key=key))
     if not examples:
         raise DataError(f"{path} holds no documents.")
-    return Gold(kind, examples, columns, tuple(seen))
+    return Gold(examples, columns, tuple(seen))
 
 
 def _holds(doc: Doc, column: str, key: str) -> bool:

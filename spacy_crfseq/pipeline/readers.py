@@ -1,6 +1,6 @@
-"""Corpus readers for spaCy's training configs: column files, CoNLL-U and attribute files without a detour over DocBin.
+"""Corpus readers for spaCy's training configs: column files, CoNLL-U and attribute files, without conversion to DocBin.
 
-A file is parsed once for each vocabulary; every call then yields the same reference docs with fresh predicted ones.
+A file is parsed once per vocabulary; each call then yields the same reference docs with new predicted docs.
 """
 
 # No `from __future__ import annotations`: spaCy checks a config against the annotations as they are.
@@ -14,16 +14,16 @@ from spacy.language import Language
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ..corpora import Sentence, check_columns, get_preset, read_columns, read_conllu
+from ..corpora import Preset, Sentence, check_columns, get_preset, read_columns, read_conllu
 from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
-from ..corpora.layouts import told_by_ending
+from ..corpora.layouts import COLUMNS, told_by_ending
 from ..corpora.presets import ANNOTATIONS
 from ..errors import ConfigError
 from ..features.noted import KEY
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
-from .gold_docs import ATTRIBUTES, COLUMNS, SPANS, CorpusLayout, DocBuilder, Entry, check_setting, example_of
+from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, check_setting, example_of
 
 
 def create_conll_reader(
@@ -43,21 +43,21 @@ def create_conll_reader(
     path (Path): The file.
     columns (list[str]): What each column holds: word, tag, pos (a UPOS tag, "_" is missing), lemma, morph ("_" is
         no features), ent (into doc.ents, "-" is missing), chunk (into doc.spans), weight (of the sentence: a number at
-        its first token, "_" or the same at the others; into doc._.crf_weight), or "_" to leave it out.
+        its first token, "_" or the same at the others; into doc._.crf_weight), or "_" to ignore it.
     scheme (str): How ent and chunk are tagged: IOB2, BILUO or IOB1.
-    given (list[str]): Columns that the predicted doc gets too, because they are an input of the task: the automatic
-        part-of-speech tags of CoNLL-2000.
+    given (list[str]): Columns that the predicted doc also has because they are an input of the task, such as the
+        automatic part-of-speech tags of CoNLL-2000.
     unit (str): "sentence" makes each a doc, "document" all up to the next -DOCSTART- line, with sentence starts on
         both docs; a file without such lines is one doc.
     chunks_key (str): The key of the chunks in doc.spans.
-    on_invalid (str): On tags that break the scheme: "error", or "conlleval" to read them as the CoNLL scorer does,
-        with one warning for the file.
+    on_invalid (str): Tags that violate the scheme are an "error", or read as the CoNLL scorer does ("conlleval"), with
+        one warning per file.
     encoding (str): The encoding of the file.
-    limit (int): The most docs to read, 0 for all.
-    weight (float): How much each doc counts in training; 2 is like having it twice, 0 like leaving it out.
+    limit (int): The maximum number of docs, 0 for all.
+    weight (float): Weight of each doc in training; 2 is like having it twice, 0 like omitting it.
 
     A file that ends in .jsonl or .json is read as `create_annotation_reader` does, if columns are word and ent alone.
-    Raises ConfigError on settings that cannot work; the reader raises FormatError naming file and line.
+    Raises ConfigError on invalid settings; the reader raises FormatError with file and line.
     """
     for name in columns:
         check_setting("columns", name, COLUMNS)
@@ -68,7 +68,7 @@ def create_conll_reader(
                 f"{path}: exports of annotation tools hold entities (ent), but the reader's columns name "
                 f"{', '.join(others)}. Give a column file, or train crf_ner alone."
             )
-        return create_annotation_reader(path, limit, weight)
+        return create_annotation_reader(path, limit, weight, encoding)
     check_columns(columns)
     check_setting("scheme", scheme, READABLE_SCHEMES)
     if scheme == "plain" and not set(SPANS).isdisjoint(columns):
@@ -85,6 +85,7 @@ def create_conllu_reader(
     unit: str = "sentence",
     limit: int = 0,
     weight: float = 1.0,
+    encoding: str = "utf8",
 ) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
@@ -94,7 +95,7 @@ def create_conllu_reader(
     The other settings and the errors are those of `create_conll_reader`.
     """
     layout = CorpusLayout(_given(path), tuple(ATTRIBUTES), "plain", tuple(given), unit, limit=limit, weight=weight)
-    return CorpusReader(lambda _: read_conllu(layout.path), layout)
+    return CorpusReader(lambda _: read_conllu(layout.path, encoding=encoding), layout)
 
 
 def create_crfsuite_reader(
@@ -106,6 +107,7 @@ def create_crfsuite_reader(
     on_invalid: str = "error",
     limit: int = 0,
     weight: float = 1.0,
+    encoding: str = "utf8",
 ) -> "CRFsuiteReader":
     """Create a reader of an attribute file of CRFsuite (``spacy_crfseq.CRFsuiteReader.v1``).
 
@@ -117,10 +119,12 @@ def create_crfsuite_reader(
     path = _given(path)
     check_setting("column", column, ("tag", "pos", "morph", "ent", "chunk"))
     layout = CorpusLayout(path, ("word", column), scheme, (), "sentence", chunks_key, on_invalid, limit, weight)
-    return CRFsuiteReader(layout, word)
+    return CRFsuiteReader(layout, word, encoding)
 
 
-def create_annotation_reader(path: Path | None, limit: int = 0, weight: float = 1.0) -> "CorpusReader":
+def create_annotation_reader(
+    path: Path | None, limit: int = 0, weight: float = 1.0, encoding: str = "utf8"
+) -> "CorpusReader":
     """Create a reader of an export of Prodigy, doccano or Label Studio (``spacy_crfseq.AnnotationReader.v1``).
 
     Entities are stored in doc.ents, spans rejected in Prodigy in doc.spans["incorrect"]: set incorrect_spans_key =
@@ -129,13 +133,13 @@ def create_annotation_reader(path: Path | None, limit: int = 0, weight: float = 
     The settings and the errors are those of `create_conll_reader`.
     """
     layout = CorpusLayout(_given(path), ANNOTATIONS.columns, ANNOTATIONS.scheme, limit=limit, weight=weight)
-    return CorpusReader(lambda nlp: annotated_sentences(nlp, layout.path), layout)
+    return CorpusReader(lambda nlp: annotated_sentences(nlp, layout.path, encoding), layout)
 
 
-def annotated_sentences(nlp: Language, path: Path) -> Iterator[Sentence]:
+def annotated_sentences(nlp: Language, path: Path, encoding: str = "utf8") -> Iterator[Sentence]:
     """Yield the texts of an export in the pipeline's tokens, see `read_annotations`; warn of what is left out."""
     notes = Notes()
-    yield from read_annotations(path, tokenizer_of(nlp), notes)
+    yield from read_annotations(path, tokenizer_of(nlp), notes, encoding=encoding)
     for text, places in notes.messages(path):
         warnings.warn("\n  ".join([text, *places]), stacklevel=4)
 
@@ -153,7 +157,7 @@ def tokenizer_of(nlp: Language) -> Tokenize:
 def read_examples(
     nlp: Language,
     path: Path,
-    preset_name: str,
+    layout: str | Preset,
     *,
     given: Sequence[str] = (),
     unit: str = "sentence",
@@ -161,12 +165,16 @@ def read_examples(
     on_invalid: str = "conlleval",
     limit: int = 0,
 ) -> Iterator[Example]:
-    """Return examples of a file in the layout of a preset, read as they are taken.  RAISES ConfigError: If unknown."""
-    if preset_name == ANNOTATIONS.name:
-        return create_annotation_reader(path, limit).stream(nlp)
-    preset = get_preset(preset_name)
-    if preset_name == "conllu":
-        return create_conllu_reader(path, list(given), unit, limit).stream(nlp)
+    """Return examples of a file, read as they are taken.
+
+    layout (str | Preset): How the file is laid out, or the name of a preset.
+    RAISES ConfigError: If there is no such preset.
+    """
+    preset = get_preset(layout) if isinstance(layout, str) else layout
+    if preset.name == ANNOTATIONS.name:
+        return create_annotation_reader(path, limit, encoding=preset.encoding).stream(nlp)
+    if preset.name == "conllu":
+        return create_conllu_reader(path, list(given), unit, limit, encoding=preset.encoding).stream(nlp)
     columns = list(preset.columns)
     reader = create_conll_reader(
         path, columns, preset.scheme, list(given), unit, chunks_key, on_invalid, preset.encoding, limit
@@ -175,7 +183,7 @@ def read_examples(
 
 
 class CorpusReader:
-    """A corpus file as examples; `read` opens the file anew.  Docs are kept for each vocabulary, which is kept, too."""
+    """A corpus file as examples; `read` opens the file.  Docs are cached per vocabulary, which is kept alive."""
 
     def __init__(self, read: Callable[[Language], Iterator[Sentence]], layout: CorpusLayout) -> None:
         register_extensions()
@@ -191,11 +199,11 @@ class CorpusReader:
         return map(example_of, self._built[id(vocab)][1])
 
     def stream(self, nlp: Language) -> Iterator[Example]:
-        """Return an iterator over the examples that reads the file as it goes and keeps none of them."""
+        """Return an iterator over the examples that streams the file and caches nothing."""
         return map(example_of, self._entries(nlp))
 
     def _entries(self, nlp: Language) -> Iterator[Entry]:
-        """Read the file, and warn of broken tags at its end."""
+        """Read the file, and warn of invalid tags at its end."""
         builder = DocBuilder(nlp.vocab, self._layout)
         for group in islice(self._groups(nlp), self._layout.limit or None):
             yield builder.entry(group)
@@ -212,8 +220,8 @@ class CorpusReader:
 class CRFsuiteReader:
     """An attribute file as examples; its sequences are read once."""
 
-    def __init__(self, layout: CorpusLayout, word: str) -> None:
-        self._layout, self._word = layout, word
+    def __init__(self, layout: CorpusLayout, word: str, encoding: str) -> None:
+        self._layout, self._word, self._encoding = layout, word, encoding
         self._sentences: list[AttributeSentence] | None = None
         self._docs = CorpusReader(self._words, layout)
 
@@ -223,7 +231,7 @@ class CRFsuiteReader:
 
     def _read(self) -> list[AttributeSentence]:
         if self._sentences is None:
-            self._sentences = list(read_crfsuite(self._layout.path))
+            self._sentences = list(read_crfsuite(self._layout.path, self._encoding))
         return self._sentences
 
     def _words(self, nlp: Language) -> Iterator[Sentence]:
@@ -240,7 +248,7 @@ def _with_attributes(example: Example, sentence: AttributeSentence) -> Example:
 def _given(path: Path | None) -> Path:
     if path is None:
         raise ConfigError(
-            "A corpus reader got no path. Give the file on the command line, --paths.train FILE or "
+            "A corpus reader has no path. Give the file on the command line with --paths.train FILE or "
             "--paths.dev FILE, or under [paths] in the config."
         )
     return Path(path)

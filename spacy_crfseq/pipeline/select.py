@@ -36,8 +36,8 @@ def model_folder(model: str | Path) -> Path:
         return Path(get_package_path(str(model)))
     if not (folder / CONFIG).is_file():
         inside = sorted(file.parent for file in folder.glob(f"*/{CONFIG}"))
-        which = " or ".join(map(str, inside)) or "the folder of a pipeline"
-        raise ConfigError(f"{model} is no pipeline: it has no {CONFIG}. Give {which}.")
+        where = f"Give {' or '.join(map(str, inside))}." if inside else "Give the folder of a trained pipeline."
+        raise ConfigError(f"{model} is not a pipeline: it has no {CONFIG}. {where}")
     return folder
 
 

@@ -1,8 +1,7 @@
-"""Docs of texts from a file: raw texts, JSON Lines, spaCy's binary format, or a corpus without its annotation."""
+"""Docs of texts in files: raw text, JSON Lines, spaCy's binary format, or the words of a corpus."""
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from srsly import msgpack_loads
 
-from ..corpora import DOCBIN, PRESETS, check_file, get_preset
-from ..corpora.layouts import RAW, text_format
+from ..corpora import DOCBIN, PRESETS, Preset
+from ..corpora.presets import RAW
 from ..corpora.records import BEGINNING, Piece, Place, Record, stream_records
-from ..errors import DataError, FormatError
+from ..errors import FormatError
 from ..files import collecting
 from .columns import missing_columns
 
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Text(NamedTuple):
-    """A text that nobody has annotated: its tokens, and sentences where the file marks them.
+    """A text without annotation: its tokens, and sentences if the file marks them.
 
     line (int): Its line in the file; of a DocBin or a corpus, the number of the Doc; from 1.
-    meta (dict): What the file says about it.
+    meta (dict): Its metadata in the file.
     """
 
     doc: Doc
@@ -36,37 +35,13 @@ class Text(NamedTuple):
     meta: dict[str, Any]
 
 
-def read_texts(nlp: Language, path: Path, format_name: str | None = None) -> Iterator[Text]:
-    """Yield the texts of a file as it is read, without empty ones.
+def read_texts(nlp: Language, path: Path, layout: Preset) -> Iterator[Text]:
+    """Stream the texts of a file without empty ones; of a corpus, the annotation is ignored.
 
-    format_name (str | None): One of `RAW`, or a corpus whose annotation is left out; None for what the ending says.
-    RAISES CrfError: If there is no such file or format, or a line is reached that cannot be read.
+    RAISES CrfError: If a line is reached that cannot be read.
     """
-    check_file(path)
-    kind = text_format(path, format_name)
-    return _texts(nlp, path, kind, given_columns(nlp, kind))
-
-
-def texts_of(nlp: Language, source: str | Path, format_name: str | None = None) -> Iterator[Text]:
-    """Return the texts of a file, or a text that is given itself, none where it is empty; a format means a file."""
-    if format_name or _is_path(str(source)):
-        return read_texts(nlp, Path(source), format_name)
-    if not str(source).isprintable() and any("\ud800" <= sign <= "\udfff" for sign in str(source)):
-        raise DataError("The text is not in the encoding of this terminal. Write it to a file in UTF-8.")
-    return iter([Text(nlp.make_doc(str(source)), 1, {})] if str(source).strip() else [])
-
-
-def _is_path(source: str) -> bool:
-    if len(source) >= 256 or not source.strip():
-        return False
-    path = Path(source)
-    known = path.suffix[1:] in RAW
-    return known or path.exists() or (os.sep in source and not any(map(str.isspace, source)))
-
-
-def _texts(nlp: Language, path: Path, kind: str, given: Sequence[str]) -> Iterator[Text]:
-    number = 0
-    for record, _ in read_records(path, kind, given):
+    is_corpus, number = layout.name not in RAW, 0
+    for record, _ in read_records(path, layout, given_columns(nlp, layout)):
         if isinstance(record, FormatError):
             raise record
         number += 1
@@ -75,25 +50,25 @@ def _texts(nlp: Language, path: Path, kind: str, given: Sequence[str]) -> Iterat
             raise FormatError(path, record.line, 'expected an object under "meta".')
         doc = make_doc(nlp, record)
         if len(doc) and not doc.text.isspace():
-            yield Text(doc, number if kind in PRESETS else record.line, meta)
-    if kind in PRESETS and not number:
+            yield Text(doc, number if is_corpus else record.line, meta)
+    if is_corpus and not number:
         raise FormatError(path, 0, "no sentence in the file.")
 
 
-def given_columns(nlp: Language, kind: str) -> list[str]:
-    """Return the columns of a corpus that features read and nothing in the pipeline sets."""
-    return missing_columns(nlp, get_preset(kind).columns) if kind in PRESETS else []
+def given_columns(nlp: Language, layout: Preset) -> list[str]:
+    """Return the columns of a corpus that features read and no component sets."""
+    return missing_columns(nlp, layout.columns) if layout.name not in RAW else []
 
 
-def read_records(path: Path, kind: str, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
-    """Return an iterator over the records of a file, errors among them, and the places behind.
+def read_records(path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
+    """Return an iterator over the records of a file, errors among them, and the positions after them.
 
     path (Path): The file, packed by gzip if its name ends in .gz; `STDIN` for standard input.
-    kind (str): What `text_format` returns; a DocBin is unpacked in memory.
+    layout (Preset): One of `TEXTS`, or columns; a DocBin is unpacked in memory.
     given (Sequence[str]): Columns of a corpus to be read beside the words.
-    start (Place): Where to begin; what is yielded is the same as in a run from the beginning.
+    start (Place): Where to begin; results are the same as in a run from the beginning.
     """
-    return _from_docbin(path, start) if kind == DOCBIN else stream_records(path, kind, given, start)
+    return _from_docbin(path, start) if layout.name == DOCBIN else stream_records(path, layout, given, start)
 
 
 def make_doc(nlp: Language, record: Record) -> Doc:
@@ -222,5 +197,7 @@ def _read_docbin(source: Path) -> Any:
             raise ValueError("its attributes are not those of tokens")
         return binary
     except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
-        what = "this is no file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
+        what = (
+            "this is not a file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
+        )
         raise FormatError(source, 0, f"{what}--format (--from of convert): {', '.join(PRESETS)}.") from error

@@ -1,4 +1,4 @@
-"""Annotated Docs as text: JSON Lines, CoNLL columns and CoNLL-U, with probabilities where the Doc has them."""
+"""Annotated Docs as text: JSON Lines, CoNLL columns and CoNLL-U, with probabilities if the Doc has them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Write = Callable[["Doc", "Record"], str]
 
 
 class Form(NamedTuple):
-    """What there is to write of each Doc.
+    """The annotation to write for each Doc.
 
     columns (tuple[str, ...]): The columns that the pipeline sets or was given, in the order of files.
     key (str): The key of doc.spans of the chunk column.
@@ -58,14 +58,14 @@ def form_of(nlp: Language, given: Sequence[str]) -> Form:
 
 
 def check_target(to: str, form: Form, scores: bool) -> None:
-    """RAISES ConfigError: On an unknown format, one that holds no scores, or that holds chunks which nobody finds."""
+    """RAISES ConfigError: On an unknown format, or one that lacks room for scores or needs chunks nobody predicts."""
     check_choice("--to", to, TARGETS, " format")
     if to not in PRESETS or to == "conllu":
         return
     if scores:
-        raise ConfigError(f"--to {to}: its files have no place for --scores. Use --to {COLUMNS}, conllu or jsonl.")
+        raise ConfigError(f"--to {to}: its files cannot hold --scores. Use --to {COLUMNS}, conllu or jsonl.")
     if "chunk" in PRESETS[to].columns and "chunk" not in form.columns:
-        raise ConfigError(f"--to {to}: the pipeline finds no chunks. Use --to {COLUMNS}, iob, conll2002 or jsonl.")
+        raise ConfigError(f"--to {to}: the pipeline predicts no chunks. Use --to {COLUMNS}, iob, conll2002 or jsonl.")
 
 
 def make_write(to: str, form: Form, scores: bool) -> Write:
@@ -74,18 +74,18 @@ def make_write(to: str, form: Form, scores: bool) -> Write:
         return _Json(form)
     if to == "conllu":
         return _Conllu(form)
-    return _Columns(form, ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns, scores)
+    return ColumnWriter(form, ("word", *form.columns) if to == COLUMNS else PRESETS[to].columns, scores)
 
 
 def _marked_sentences(doc: Doc) -> list[tuple[int, int]]:
-    """Return where sentences begin and end, nothing where that is not set."""
-    # Doc.has_annotation makes an object of each token to find out
+    """Return the bounds of the sentences, none if they are not set."""
+    # Doc.has_annotation would create an object for each token
     marked = doc.to_array("SENT_START")[1:].any()
     return [(sentence.start, sentence.end) for sentence in doc.sents] if marked else []
 
 
 def sentences_of(doc: Doc) -> list[tuple[int, int]]:
-    """Return where sentences begin and end; the whole Doc is one where that is not set."""
+    """Return the bounds of the sentences; the whole Doc is one if they are not set."""
     return _marked_sentences(doc) or [(0, len(doc))]
 
 
@@ -120,7 +120,7 @@ def _scored_spans(doc: Doc, key: str) -> Iterator[tuple[int, int, str, float | N
 
 
 def _tags(form: Form, doc: Doc, name: str) -> list[str]:
-    """Return a column of IOB2 tags: overlapping spans are left out, spaces do not count, sentences begin spans anew."""
+    """Return IOB2 tags; overlapping spans are dropped, white space is ignored, and spans are cut at sentence ends."""
     if name == "ent":
         spans = [(span.start, span.end, span.label_) for span in doc.ents]
         tags = [MISSING_ENTITY if iob == 0 else "O" for iob in doc.to_array("ENT_IOB").tolist()]
@@ -141,7 +141,7 @@ def _tags(form: Form, doc: Doc, name: str) -> list[str]:
 
 
 class _Texts:
-    """The texts of token attributes by their numbers, of which there are few; `finish` is done to each text."""
+    """A cache of the texts of a token attribute by their keys; `finish` is applied to each text."""
 
     LARGEST = 10_000
 
@@ -192,7 +192,7 @@ class _Json:
         return f'{_encode(entry)[:-1]},"tokens":[{",".join(self._tokens(doc, starts, ends))}]}}\n'
 
     def _tokens(self, doc: Doc, starts: list[int], ends: list[int]) -> Iterable[str]:
-        """Return the tokens as JSON; put together by hand, since they are most of what there is to write."""
+        """Return the tokens as JSON, formatted by hand for speed: they are most of the output."""
         template = '{"id":%d,"start":%d,"end":%d'
         columns: list[Iterable[Any]] = [range(len(doc)), starts, ends]
         for name, texts in self._texts.items():
@@ -217,26 +217,30 @@ def _span(starts: list[int], ends: list[int], start: int, end: int, label: str, 
     return found if score is None else {**found, "score": round(score, DIGITS)}
 
 
-class _Columns:
-    """A token a line; with scores, a column of probabilities for each column that the pipeline sets, at the end."""
+class ColumnWriter:
+    """A token a line, spans tagged in IOB2; with scores, a column of probabilities for each other one, at the end."""
 
     def __init__(self, form: Form, columns: Sequence[str], scores: bool) -> None:
         self._form, self._columns = form, tuple(columns)
+        self.names = (*columns, *(f"{name} score" for name in columns[1:] if scores))
         self._scored = tuple(name for name in columns if name != "word") if scores else ()
         self._texts = {name: _Texts(name) for name in columns if name in TOKEN_COLUMNS}
 
     def __call__(self, doc: Doc, record: Record) -> str:
+        """Return the lines of a Doc."""
+        return "".join(line for sentence in self.sentences(doc) for line in sentence_lines(sentence, self.names))
+
+    def sentences(self, doc: Doc) -> Iterator[Sentence]:
+        """Yield the sentences of a Doc, without white space and without those that have nothing else."""
         columns = {name: self._column(doc, name) for name in self._columns[1:]}
         for name in self._scored:
             columns[f"{name} score"] = [_number(score) for score in _scores(self._form, doc, name)]
-        words, names = [token.text for token in doc], ("word", *columns)
-        lines: list[str] = []
+        words = [token.text for token in doc]
         for start, end in sentences_of(doc):
             kept = [i for i in range(start, end) if not doc[i].is_space]
             if kept:
                 parts = {name: [values[i] for i in kept] for name, values in columns.items()}
-                lines += sentence_lines(Sentence([words[i] for i in kept], parts, None, 0, 0, {}), names)
-        return "".join(lines)
+                yield Sentence([words[i] for i in kept], parts, None, 0, 0, {})
 
     def _column(self, doc: Doc, name: str) -> list[str]:
         if name not in self._form.columns:

@@ -266,7 +266,7 @@ def test_what_active_chooses_comes_back_through_every_command(
     gold = write(tmp_path, *records, array=array, name="gold.json" if array else "gold.jsonl")
     worked(run("evaluate", model, gold), "5 phrases")
     back = tmp_path / "back.iob"
-    worked(run("convert", gold, back, "--from jsonl --to iob --lang xx"), "Converted 4 sentences")
+    worked(run("convert", gold, back, "--lang xx"), "Converted 4 sentences")
     assert (
         sorted(line.split()[1] for line in back.read_text().splitlines() if "B-" in line)
         == ["B-LOC"] * 2 + ["B-PER"] * 3
@@ -279,6 +279,7 @@ def test_what_active_chooses_comes_back_through_every_command(
     assert nlp.get_pipe("crf_ner").cfg is not None
     assert [ent.text for ent in nlp(lines[0]).ents] == ["Ada", "Oslo"]
     worked(run("report", model, gold, "-p crf_ner --output", tmp_path / "r.html"))
+    worked(run("calibrate", model, gold, "-p crf_ner --output", tmp_path / "calibrated"))
 
 
 def test_rejected_spans_teach(run: Run, tmp_path: Path) -> None:
@@ -308,7 +309,7 @@ def test_a_warning_names_the_spans_once(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path, doccano(TEXT, [(0, 2, "PER"), *SPANS[1:]]))
     target = tmp_path / "a.spacy"
     with pytest.warns(UserWarning, match=r"1 span cannot be used(.|\n)*:1: 'Ad' \(0-2, PER\)") as caught:
-        worked(run("convert", path, target, "--from jsonl --to spacy"))
+        worked(run("convert", path, target), "Converted 1 doc")
     assert len(caught) == 1
     (doc,) = DocBin().from_disk(target).get_docs(spacy.blank("en").vocab)
     assert [token.ent_iob_ for token in doc][:2] == ["", "O"]

@@ -128,7 +128,7 @@ def test_few_predictions_are_a_warning(run: Run, ner: Path, corpus: Corpus, tmp_
     (tmp_path / "few.conll").write_text("\n\n".join(lines[:10]) + "\n")
     few = run("calibrate", ner, tmp_path / "few.conll", "-f conll2003")
     assert few.exit_code == 0
-    assert "are few to fit a temperature to" in few.stderr
+    assert "are few for a temperature" in few.stderr
     assert "are few" not in run("calibrate", ner, corpus.train, "-f conll2003").stderr
 
 
@@ -176,7 +176,7 @@ def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str
 
 @pytest.mark.parametrize(("file", "options", "message"), [
     ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
-    ("dev.conll", ["-f", "spacy"], "no file in spaCy's binary format"),
+    ("dev.conll", ["-f", "spacy"], "not a file in spaCy's binary format"),
     ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
     ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
 ])  # fmt: skip
@@ -193,8 +193,8 @@ def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
     refused(run("calibrate", *blind, "-p crf_ner"), "'crf_ner': the file holds no gold annotation for it")
     # with several components, those that can be judged are, and the others are named
     result = worked(run("calibrate", *blind))
-    assert "crf_ner is left as it is. Component 'crf_ner': the file holds no gold" in result.stderr
-    assert "crf_chunker is left as it is" in result.stderr
+    assert "crf_ner is unchanged. Component 'crf_ner': the file holds no gold" in result.stderr
+    assert "crf_chunker is unchanged" in result.stderr
     assert settings(copy, "crf_ner")["temperature"] == 1.0 != settings(copy, "crf_tagger")["temperature"]
 
 
@@ -221,7 +221,7 @@ def test_components_without_probabilities(run: Run, corpus: Corpus, local: Path,
 def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "work.txt").write_text("of years")
-    refused(run("calibrate", copy, corpus.dev, "-f conll2003 -o", tmp_path / "precious"), "is no pipeline")
+    refused(run("calibrate", copy, corpus.dev, "-f conll2003 -o", tmp_path / "precious"), "is not a pipeline")
     with pytest.raises(ConfigError, match="Give --output"):
         calibrate("some_package", corpus.dev, "conll2003")
 

@@ -119,4 +119,5 @@ def test_refused(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: 
     nlp.to_disk(tmp_path / "named")
     result = run("compare", tmp_path / "named", models[0], corpus.dev, "-f conll2003")
     refused(result, "share no CRF component: they have ner and crf_tagger, crf_ner")
-    assert "Give --format" in run("compare", *models, corpus.dev).stderr
+    (tmp_path / "empty").write_text("")
+    refused(run("compare", *models, tmp_path / "empty"), "the layout of this file is unknown")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -84,3 +86,25 @@ def test_standard_output_that_is_full(trained: Path) -> None:
     assert done.returncode != 0
     assert "No space left" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_an_interrupt_that_a_compiler_loses_is_one(interrupted: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def work() -> None:
+        with reported_errors():
+            with suppress(KeyboardInterrupt):  # as where C calls Python
+                if interrupted:
+                    signal.raise_signal(signal.SIGINT)
+            raise RuntimeError("no compiled object yet")
+
+    try:
+        with pytest.raises(SystemExit if interrupted else RuntimeError) as raised:
+            work()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert ("Interrupted." in capsys.readouterr().err) is interrupted
+    assert getattr(raised.value, "code", None) == (130 if interrupted else None)

@@ -174,10 +174,10 @@ def test_attribute_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("settings", "message"), [
     (Settings("columns", "iob"), "--from columns needs --columns"),
     (Settings("iob", "iob", columns=("word", "ent")), "--from iob has columns of its own"),
-    (Settings("columns", "iob", columns=("word", "net")), "--columns net: unknown. Did you mean 'ent'"),
+    (Settings("columns", "iob", columns=("word", "net")), "unknown column 'net'. Did you mean 'ent'"),
     (Settings("columns", "iob", columns=("tag", "ent")), "among them 'word'"),
     (Settings("columns", "iob", columns=("word", "tag")), "columns can become: spacy"),
-    (Settings("conll2003", "crfsuite"), "attribute files hold what features make of a text"),
+    (Settings("conll2003", "crfsuite"), "attribute files hold extracted features"),
     (Settings("crfsuite", "iob", labels="pos"), "--labels pos"),
     (Settings("conll2004", "spacy"), "--from conll2004: unknown. Did you mean"),
     (Settings("conll2003", "conllu"), "--to conllu: unknown"),
@@ -203,7 +203,40 @@ def test_command(run: Run, source: Path, tmp_path: Path) -> None:
         (source, "conll2000", "in.conll:3: 3 columns expected"),
         (tmp_path / "none", "conll2000", "none: no such file"),
         (tmp_path / "none", "spacy", "none: no such file"),
-        (source, "spacy", "no file in spaCy's binary format"),
+        (source, "spacy", "not a file in spaCy's binary format"),
     ):
         refused(run("convert", path, tmp_path / "out", "--from", layout, "--to conll2000"), message)
     assert not (tmp_path / "out").exists()
+
+
+def test_layouts_come_from_endings_and_first_lines(run: Run, source: Path) -> None:
+    target = source.with_name("out.iob")
+    result = worked(run("convert", source, target), f"Converted 3 sentences: {target}")
+    assert "in.conll: reading it as --format conll2003 (word tag chunk ent), as it looks." in result.stderr
+    assert target.read_text().startswith("Ada B-PER\n")
+    worked(run("convert", source, source.with_name("a.spacy"), "--columns word,tag,_,ent --from-scheme IOB1"))
+    again = worked(run("convert", source.with_name("a.spacy"), target, "--force"))
+    assert again.stderr == ""
+    assert target.read_text().startswith("Ada B-PER\n")
+    refused(run("convert", source, source.with_name("out.txt")), "out.txt: its ending belongs to no layout. Give --to")
+    latin = source.with_name("latin.iob")
+    latin.write_bytes("Zoë B-PER\n\n".encode("latin-1"))
+    refused(run("convert", latin, source.with_name("b.spacy"), "--from iob"), "give --encoding latin-1")
+    worked(run("convert", latin, source.with_name("b.spacy"), "--from iob --encoding latin-1"))
+
+
+def test_spans_across_the_ends_of_sentences_are_cut_there(tmp_path: Path) -> None:
+    """As `tag` writes them."""
+    doc = Doc(spacy.blank("en").vocab, words=["Ada", "King", "Bo"], sent_starts=[True, True, False])
+    doc.ents = [Span(doc, 0, 2, "PER"), Span(doc, 2, 3, "PER")]
+    DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
+    assert converted(tmp_path / "a.spacy", Settings("spacy", "iob")) == "Ada B-PER\n\nKing B-PER\nBo B-PER\n\n"
+
+
+def test_weights_of_sentences(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("Ada B-PER 2\nsings O _\n\nBo B-PER 1\n\n")
+    convert(tmp_path / "a.conll", tmp_path / "a.spacy", Settings("columns", "spacy", columns=("word", "ent", "weight")))
+    docs = DocBin(store_user_data=True).from_disk(tmp_path / "a.spacy").get_docs(spacy.blank("en").vocab)
+    assert [doc._.crf_weight for doc in docs] == [2, 1]
+    own = Settings("columns", "iob", columns=("word", "ent", "weight"))
+    assert converted(tmp_path / "a.conll", own) == "Ada B-PER\nsings O\n\nBo B-PER\n\n"

@@ -13,6 +13,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq import registry
 from spacy_crfseq.cli.debug_data import How, Report, debug_data
+from spacy_crfseq.corpora.layouts import Asked
 from tests.cli.conftest import Run, refused, worked
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
@@ -33,7 +34,7 @@ def texts(report: Report, severity: str) -> str:
 def look(tmp_path: Path) -> Callable[..., Report]:
     def look(train: str, dev: str | None = None, columns: str = "word,ent", scheme: str = "IOB2") -> Report:
         files = write(tmp_path, train), None if dev is None else write(tmp_path, dev, "dev.conll")
-        return debug_data(*files, How(columns=columns, scheme=scheme))
+        return debug_data(*files, How(layout=Asked(columns=columns, scheme=scheme)))
 
     return look
 
@@ -54,9 +55,9 @@ def test_counts(look: Callable[..., Report]) -> None:
 def test_undecodable_bytes_and_conllu_errors_are_told_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "train.conll"
     path.write_bytes(GOOD.encode() + b"caf\xe9 O\n\n" + GOOD.encode() + b"th\xe9 O\n")
-    errors = debug_data(path, None, How(columns="word,ent")).errors["train"]
+    errors = debug_data(path, None, How(layout=Asked(columns="word,ent"))).errors["train"]
     assert errors.count == 2
-    assert f"{path}:14: byte 3 of the line is not utf8" in errors.first[0]
+    assert f"{path}:14: byte 81 of the file is not utf8" in errors.first[0]
     row = "1\tAda\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n"
     path = write(tmp_path, f"{row}\n1\tAda\n\n{row}\n2{row[1:]}\n{row.replace('PROPN', 'NAME')}\n{row}", "train.conllu")
     report = debug_data(path)
@@ -148,7 +149,7 @@ def test_config(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> 
     assert uses["LOWER[0]"].tokens == report.parts["train"].tokens
     once = [word for word in lowered if sum(n for other, n in words.items() if other.lower() == word) == 1]
     assert uses["LOWER[0]"].once == len(once)
-    assert "crf_chunker reads TAG, which nothing sets" in texts(report, "warn")
+    assert "crf_chunker reads TAG, which no component sets" in texts(report, "warn")
     assert report.expense is not None
     assert all(component.cost is not None and component.cost.seconds > 0 for component in report.components.values())
     assert not report.failed
@@ -216,7 +217,9 @@ def test_exit_code_tells_that_training_cannot_work(run: Run, tmp_path: Path) -> 
 
 
 def test_the_layout_must_be_known(run: Run, tmp_path: Path) -> None:
-    refused(run("debug-data", write(tmp_path, GOOD)), "It looks like --format iob (word ent)")
+    result = worked(run("debug-data", write(tmp_path, GOOD)), "ent: 2 labels")
+    assert "train.conll: reading it as --format iob (word ent), as it looks." in result.stderr
+    refused(run("debug-data", write(tmp_path, "no corpus")), "the layout of this file is unknown")
     assert run("debug-data", tmp_path / "none.spacy").exit_code == 1
     no_docs = write(tmp_path, GOOD, "train.spacy")
-    assert "no file in spaCy's binary format" in run("debug-data", no_docs).stdout
+    assert "not a file in spaCy's binary format" in run("debug-data", no_docs).stdout

@@ -171,13 +171,12 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
     assert "Nothing to score" in run("evaluate", model, tmp_path / "bare.spacy").stderr
 
 
-def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    formats = "Give --format: spacy, conll2000, conll2002, conll2003, conllu, iob, jsonl."
-    seems = "It looks like --format conll2003 (word tag chunk ent)."
-    result = run("evaluate", trained / "model-best", corpus.dev)
-    refused(result, "the ending '.conll' does not tell what this file is", formats, seems)
+def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, tmp_path: Path) -> None:
+    formats = "Give --format (spacy, conll2000, conll2002, conll2003, conllu, iob, jsonl) or --columns."
     (tmp_path / "dev").write_text("")
-    assert "no ending tells" in run("evaluate", trained / "model-best", tmp_path / "dev").stderr
+    refused(run("evaluate", trained / "model-best", tmp_path / "dev"), "the layout of this file is unknown", formats)
+    (tmp_path / "dev.x").write_text("some words\nin lines of any length\n")
+    refused(run("evaluate", trained / "model-best", tmp_path / "dev.x"), "Neither its ending '.x' nor its first lines")
     DocBin().to_disk(tmp_path / "empty.spacy")
     assert "holds no documents" in run("evaluate", trained / "model-best", tmp_path / "empty.spacy").stderr
 
@@ -186,7 +185,7 @@ def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, corp
     ("model-best", "dev.conll", "conll203", "Did you mean 'conll2003'?"),
     ("model-best", "none.conll", "conll2003", "none.conll: no such file"),
     ("model-best", "dev.conll", "conll2000", "dev.conll:1: 3 columns expected"),
-    ("model-bst", "dev.conll", "conll2003", "Can't find model"),
+    ("model-bst", "dev.conll", "conll2003", "model-bst: no such folder"),
 ])  # fmt: skip
 def test_refused(model: str, file: str, layout: str, message: str, run: Run, trained: Path, corpus: Any) -> None:
     refused(run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout), message)

@@ -20,6 +20,8 @@ from tests.html import Page
 from tests.terminal import run_on_terminal
 
 TEXT = "Ada sees a dog in Oslo ."
+UNUSUAL = "the Oslo sees a dog in Ada ."
+"""A text with tokens that the model is not sure of."""
 
 
 def tokens_of(html: str) -> list[str]:

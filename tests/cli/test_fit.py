@@ -16,7 +16,9 @@ import typer
 
 from spacy_crfseq.cli import fit
 from spacy_crfseq.cli._options import OF_SPACY_TRAIN, read_overrides
-from spacy_crfseq.corpora.layouts import reader_options
+from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset
+from spacy_crfseq.corpora.layouts import trained_layout
+from spacy_crfseq.corpora.presets import DOCS
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.component import CRFComponent
@@ -82,7 +84,7 @@ def test_a_terminal_shows_a_table_and_curves(configure: Any, optimizers: Any, pa
     log = [entry for entry in log_of(tmp_path / "o") if entry["score"] is not None]
     assert [int(row) for row in rows] == [entry["iteration"] for entry in log]
     assert "UserWarning" not in text
-    assert re.search(r"crfseq report \S+model-best \S+dev.conll --format conll2003\r\n", text)  # what to do next
+    assert re.search(r"crfseq report \S+model-best \S+dev.conll\r\n", text)  # what to do next
 
 
 def test_the_log_counts_active_weights(trained: Path, corpus: Any) -> None:
@@ -167,20 +169,19 @@ def test_settings_of_spacy_train_are_not_ignored_in_silence(capsys: pytest.Captu
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(("reader", "options"), [
-    ({"@readers": "spacy.Corpus.v1", "path": "dev.spacy"}, "dev.spacy"),
-    ({"@readers": "spacy.Corpus.v1", "path": "dev set"}, "'dev set' --format spacy"),
-    ({"@readers": "spacy_crfseq.ConlluReader.v1", "path": "dev.conllu"}, "dev.conllu"),
+@pytest.mark.parametrize(("reader", "layout"), [
+    ({"@readers": "spacy.Corpus.v1"}, DOCS),
+    ({"@readers": "spacy_crfseq.ConlluReader.v1", "encoding": "utf-16"}, PRESETS["conllu"]._replace(encoding="utf-16")),
     (
-        {"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["word", "_", "ent"]},
-        "a --format conll2002",
+        {"@readers": "spacy_crfseq.ConllReader.v1", "columns": ["word", "_", "ent"], "scheme": "BILUO"},
+        Preset(CUSTOM, ("word", "_", "ent"), "BILUO", "utf8", "ent"),
     ),
-    ({"@readers": "spacy_crfseq.ConllReader.v1", "path": "a", "columns": ["ent", "word"]}, None),
     ({"@readers": "my.Reader.v1", "path": "a"}, None),
-    ({"@readers": "spacy.Corpus.v1", "path": None}, None),
+    (None, None),
 ])  # fmt: skip
-def test_the_dev_corpus_as_other_commands_take_it(reader: dict[str, Any], options: str | None) -> None:
-    assert reader_options(reader) == options
+def test_a_model_knows_the_layout_of_its_corpora(reader: dict[str, Any] | None, layout: Preset | None) -> None:
+    config = {"training": {"dev_corpus": "corpora.dev", "train_corpus": "my"}, "corpora": {"dev": reader}}
+    assert trained_layout(config) == layout
 
 
 def test_code_is_imported(fit_on: Run, tmp_path: Path) -> None:

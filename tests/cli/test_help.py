@@ -115,6 +115,6 @@ def test_spacy_finds_functions() -> None:
 def test_the_folder_above_points_to_the_models(command: str, run: Run, trained: Path, corpus: Corpus) -> None:
     (config := trained.parent / "tune.cfg").write_text('[fine_tune]\ncomponent = "crf_ner"\n[fine_tune.sets]\n')
     names = {"M": trained, "F": corpus.dev, "C": config}
-    said = f"{trained} is no pipeline: it has no config.cfg. Give {trained}/model-best or {trained}/model-last."
+    said = f"{trained} is not a pipeline: it has no config.cfg. Give {trained}/model-best or {trained}/model-last."
     refused(run(*(names.get(word, word) for word in command.split())), said)
     assert run("evaluate", trained / "nope", corpus.dev).stderr.count("no such folder") == 1

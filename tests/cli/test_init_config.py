@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from spacy.schemas import ConfigSchemaTraining
 from typer.testing import CliRunner
 
 from spacy_crfseq.cli import init_config
+from spacy_crfseq.cli._language import LANGUAGES, likely_language
 from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, Wanted, _ask, _ordered, complete
-from spacy_crfseq.corpora.layouts import NAMES, named_layout
+from spacy_crfseq.corpora.layouts import GOLD, NAMES
 from spacy_crfseq.errors import ConfigError, FormatError
 from tests.cli.conftest import Run, refused, worked, write_trees
 
@@ -24,7 +26,7 @@ COLUMN_OF = {"tagger": {"tag", "pos"}, "chunker": {"chunk"}, "ner": {"ent"}}
 
 
 def possible(tasks: tuple[str, ...], format_name: str) -> bool:
-    layout = named_layout(format_name)
+    layout = GOLD[format_name]
     assert layout is not None
     return all(COLUMN_OF[task] & set(layout.columns) for task in tasks)
 
@@ -48,7 +50,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
 
 
 def settings(tasks: tuple[str, ...], name: str, goal: str, *files: Path) -> Settings:
-    layout = named_layout(name)
+    layout = GOLD[name]
     assert layout is not None
     train, dev = files or (None, None)
     return Settings(tasks, "xx", layout, goal, train, dev)
@@ -161,7 +163,7 @@ def test_looks_into_the_training_file(corpora: Path) -> None:
     for name in NAMES:
         path = corpora / f"train.{name}"
         assert complete(Wanted(train=path)).layout.name == name
-    with pytest.raises(FormatError, match="cannot tell its layout"):
+    with pytest.raises(FormatError, match="the layout of this file is unknown"):
         complete(Wanted(train=Path(__file__)))
 
 
@@ -173,11 +175,15 @@ def test_asks_for_what_is_missing_on_a_terminal(corpora: Path) -> None:
         return {"Goal": "small"}.get(question, default)
 
     made = complete(Wanted(lang="de", train=corpora / "train.conll2003"), ask)
-    assert [question.split(" ")[0] for question in asked] == ["Task", "Goal"]  # the file tells its format
+    assert [question.split(" ")[0] for question in asked] == [
+        "Development",
+        "Task",
+        "Goal",
+    ]  # the rest comes from the file
     assert made == Settings(("ner",), "de", made.layout, "small", corpora / "train.conll2003", None)
     asked.clear()
     assert complete(Wanted(lang="de"), ask).layout.name == "conll2003"
-    assert [question.split(" ")[0] for question in asked] == ["Format", "Task", "Goal"]
+    assert [question.split(" ")[0] for question in asked] == ["Training", "Development", "Format", "Task", "Goal"]
     asked.clear()
     with pytest.raises(ConfigError, match="--goal smal"):
         complete(Wanted(goal="smal"), ask)
@@ -194,11 +200,11 @@ def test_prompts_again_after_an_answer_that_is_none(
 
 
 def test_columns_of_ones_own(tmp_path: Path, run: Run) -> None:
-    result = worked(
-        run("init-config", "-", "--columns _,word,tag,ent --scheme BILUO --task tagger,ner"),
-        'columns = ["_", "word", "tag", "ent"]\nscheme = "BILUO"',
+    worked(
+        run("init-config", "-", "--columns _,word,tag,ent,weight --scheme BILUO --task tagger,ner"),
+        'columns = ["_", "word", "tag", "ent", "weight"]\nscheme = "BILUO"',
+        "evaluate training/model-best dev.conll",
     )
-    assert "crfseq evaluate" not in result.stdout  # which could not read the file
 
 
 def test_a_chunker_gets_tags_where_there_are_some() -> None:
@@ -224,3 +230,28 @@ def test_sections_stand_where_spacy_has_them() -> None:
         "[nlp]", "[components]", "[components.b]\nx = 1", "[components.b.loss]", "[components.a]",
         "[training]\nseed = 0", "[training.logger]", "[own]\ny = [\n    1]",
     ]  # fmt: skip
+
+
+def test_asks_for_the_files_and_derives_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = tmp_path / "esp.train"
+    train.write_bytes("El SP B-NP\nniño NC I-NP\nse P B-VP\nfue VM I-VP\na SP B-PP\nla DA B-NP\n\n".encode("latin-1"))
+    answers = iter([str(tmp_path / "none"), str(train), ""])
+    asked: list[str] = []
+
+    def ask(question: str, choices: object, default: str) -> str:
+        asked.append(f"{question.split()[0]} {default}".strip())
+        return next(answers) if " file " in question else default
+
+    made = complete(Wanted(), ask)
+    assert asked == ["Training", "Training", "Development", "Task chunker", "Language es", "Goal fast"]
+    assert made == Settings(("chunker",), "es", made.layout, "fast", train, None)
+    assert (made.layout.columns, made.layout.encoding) == (("word", "tag", "chunk"), "latin-1")
+    assert "none: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", [code for code in LANGUAGES if code not in ("tr", "lt")])
+def test_the_language_of_a_corpus(code: str, tmp_path: Path) -> None:
+    """Texts of spaCy's own examples; two languages have too few stop words in them."""
+    words = " ".join(import_module(f"spacy.lang.{code}.examples").sentences).split()
+    (tmp_path / "train.iob").write_text("".join(f"{word} O\n" for word in words), encoding="utf8")
+    assert likely_language(tmp_path / "train.iob", GOLD["iob"]) == code

@@ -37,7 +37,7 @@ def folder(trained: Path, corpus: Any, tmp_path: Path, monkeypatch: pytest.Monke
 
 READ = "is read by this command"
 IS_FOLDER = "is a folder. Give the name of a file"
-APART = "this command reads that. Give a folder apart from it"
+APART = "which this command reads. Give a folder apart from it"
 NOT_ONE = "is a file, not a folder"
 
 
@@ -56,7 +56,7 @@ NOT_ONE = "is a file, not a folder"
     ("active model news.txt -p crf_ner -o news.txt", READ),
     ("convert dev.conll dev.conll --from conll2003 --to iob", READ),
     ("init-config dev.conll --force --format conll2003 --train dev.conll", READ),
-    ("prune model project", "is no pipeline"),
+    ("prune model project", "is not a pipeline"),
     ("prune model model --force", APART),
     ("prune model ./project/../model --force", APART),
     ("prune model model-link --force", APART),
@@ -75,8 +75,8 @@ NOT_ONE = "is a file, not a folder"
     ("convert dev.conll news.txt --from conll2003 --to iob", "news.txt exists"),
     ("init-config news.txt --task ner --format iob", "news.txt exists"),
     ("active model news.txt -p crf_ner -o log.jsonl", "log.jsonl exists"),
-    ("prune model news.txt", "is no pipeline"),
-    ("calibrate model dev.conll -f conll2003 -o project", "is no pipeline"),
+    ("prune model news.txt", "is not a pipeline"),
+    ("calibrate model dev.conll -f conll2003 -o project", "is not a pipeline"),
     ("prune model news.txt/small", NOT_ONE),
     ("fit project/config.cfg -o news.txt/out", NOT_ONE),
     ("fit project/config.cfg -o news.txt", "is a file. Give a folder"),

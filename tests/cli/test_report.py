@@ -255,7 +255,7 @@ def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("file", "options", "message"), [
-    ("dev.conll", [], "Give --format"),
+    ("other.jsonl", [], "no annotated text in the file"),
     ("dev.conll", ["-f", "conll2003", "-p", "none"], "no CRF component 'none'"),
     ("dev.conll", ["-f", "conll2003", "--train", "dev.conll"], "--train takes the log.jsonl that fit writes"),
     ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "has no iterations of"),

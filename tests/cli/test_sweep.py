@@ -196,7 +196,18 @@ def test_settings_that_leave_the_corpus_alone(
         settings = entry["settings"]
         arguments = [f"--components.crf_ner.{key} {settings[key]}" for key in ("support", "min_count")]
         seed = f"--training.seed {settings['training.seed']}"
-        worked(run("fit", tmp_path / "c.cfg", "--output", tmp_path / "fit", *paths, "--patience 1", seed, *arguments))
+        worked(
+            run(
+                "fit",
+                tmp_path / "c.cfg",
+                "--output",
+                tmp_path / "fit",
+                *paths,
+                "--patience 1 --force",
+                seed,
+                *arguments,
+            )
+        )
         log = [json.loads(line) for line in (tmp_path / "fit" / "log.jsonl").read_text().splitlines()]
         assert [line["objective"] for line in log if line["best"]][-1] == entry["objective"]
         assert len(log) == entry["iterations"]

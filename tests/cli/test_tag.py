@@ -23,6 +23,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_crfseq.cli.tag import Done
 from spacy_crfseq.cli.tag import tag as tag_files
 from spacy_crfseq.corpora import read_columns, read_conllu
+from spacy_crfseq.corpora.presets import TEXTS as TEXT_LAYOUTS
 from spacy_crfseq.corpora.resumable import FOLDER, Output
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline import bulk
@@ -178,7 +179,7 @@ def test_broken_lines(run: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(data)
     result = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "out")
     assert result.exit_code == 3
-    assert "5 broken lines left out" in result.stdout
+    assert "5 malformed lines skipped" in result.stdout
     told = result.stderr.splitlines()
     assert [line.split(": ")[0].rsplit("/")[-1] for line in told] == [f"a.jsonl:{n}" for n in (2, 3, 4, 5, 8)]
     assert "half a character" in told[3]
@@ -186,7 +187,7 @@ def test_broken_lines(run: Run, model: Path, tmp_path: Path) -> None:
     assert [entry["text"] for entry in lines(tmp_path / "out" / "a.jsonl")] == TEXTS
     again = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "out")
     assert again.exit_code == 3
-    assert "1 complete already; 5 broken lines left out, 5 of them earlier" in again.stdout
+    assert "1 complete already; 5 malformed lines skipped, 5 of them earlier" in again.stdout
     strict = run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "strict", "--strict")
     refused(strict, "a.jsonl:2: no JSON")
     assert not (tmp_path / "strict" / "a.jsonl").exists()
@@ -247,15 +248,15 @@ def test_a_text_that_a_component_cannot_do(run: Run, model: Path, tmp_path: Path
     (["none.txt", "-o", "out"], "no such file"),
     (["a.txt", "-o", "out", "--to", "conl"], "Did you mean 'conll'?"),
     (["a.txt", "-o", "out", "-f", "jsn"], "Did you mean 'jsonl'?"),
-    (["a.txt", "-o", "out", "--to", "conll2003", "--scores"], "no place for --scores"),
-    (["a.txt", "a.jsonl", "-o", "out"], "would both become"),
-    (["a.jsonl", "-o", "."], "would take its place"),
-    (["a.txt", "-", "-o", "out"], "can only be given alone"),
+    (["a.txt", "-o", "out", "--to", "conll2003", "--scores"], "cannot hold --scores"),
+    (["a.txt", "a.jsonl", "-o", "out"], "would both be written to"),
+    (["a.jsonl", "-o", "."], "would replace this input"),
+    (["a.txt", "-", "-o", "out"], "must be the only file"),
     (["a.txt", "-o", "-", "--to", "spacy"], "cannot be written to standard output"),
-    (["a.txt", "b.txt", "-o", "-", "-j", "2"], "several cannot write"),
+    (["a.txt", "b.txt", "-o", "-", "-j", "2"], "only one process can write"),
     (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
     (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
-    (["b.txt", "-o", "full"], "is there already"),
+    (["b.txt", "-o", "full"], "exists, and no earlier run"),
 ])  # fmt: skip
 def test_refused(
     run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
@@ -426,7 +427,7 @@ def test_any_bytes_are_read_from_any_place(tmp_path_factory: pytest.TempPathFact
     def plain(found: Any) -> list[Any]:
         return [(str(r) if isinstance(r, FormatError) else r, place) for r, place in found]
 
-    whole = plain(read_records(path, kind))
+    whole = plain(read_records(path, TEXT_LAYOUTS[kind]))
     for number, (_, place) in enumerate(whole, start=1):
         if number == len(whole) or whole[number][1] != place:
-            assert plain(read_records(path, kind, start=place)) == whole[number:]
+            assert plain(read_records(path, TEXT_LAYOUTS[kind], start=place)) == whole[number:]

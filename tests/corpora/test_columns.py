@@ -74,7 +74,7 @@ def test_docstart_numbers_documents(read: Read) -> None:
     ("text", "message"),
     [
         (b"x y z\n" * 30000 + b"\xff\n", r":30001: byte 180000 "),
-        ("a b c\nx y\n", r"a\.txt:2: 3 columns expected \(word tag chunk\), 2 found.*Set `columns`"),
+        ("a b c\nx y\n", r"a\.txt:2: 3 columns expected \(word tag chunk\), 2 found.*Name the columns"),
         ("\n\na b c d\n", r"a\.txt:3: 3 columns expected .* 4 found"),
         ("", r"a\.txt: no sentence"),
         ("-DOCSTART- -X- O\n\n \n", r"a\.txt: no sentence"),

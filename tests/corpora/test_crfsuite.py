@@ -47,13 +47,13 @@ def test_escapes_and_values_of_one(write: Write) -> None:
         ("O\ta:0.5", "'a:0.5' has the value '0.5'"),
         ("O\ta:0", "'a:0' has the value '0'"),
         ("O\thttp://x", "'http://x' has the value '//x'"),
-        ("O\ta\ta", "the attribute 'a' stands twice"),
-        ("O\ta\ta:1", "the attribute 'a' stands twice"),
+        ("O\ta\ta", "the attribute 'a' occurs twice"),
+        ("O\ta\ta:1", "the attribute 'a' occurs twice"),
         ("\ta", "the label is empty"),
         ("O\ta\\", "ends with a single backslash"),
-        ("O w=a t=b", "'O w=a t=b' has blanks, but no tab"),
-        ("@weight:2", "sequences have no weights"),
-        ("@else", "sequences have no weights"),
+        ("O w=a t=b", "'O w=a t=b' has spaces but no tab"),
+        ("@weight:2", "weights of sequences are not supported"),
+        ("@else", "weights of sequences are not supported"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_refused_with_its_number(line: str, message: str, write: Write) -> None:

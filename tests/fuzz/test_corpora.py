@@ -18,6 +18,7 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 
 from spacy_crfseq.corpora import DOCBIN, guess
+from spacy_crfseq.corpora.layouts import GOLD, TEXTS
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline.gold_files import read_gold
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_crfsuite_reader
@@ -64,7 +65,7 @@ def read(path: Path, kind: str, settings: dict[str, Any]) -> list[Example]:
         return list(create_crfsuite_reader(path, **settings)(BLANK))
     if kind == "conll2003" and settings:
         return list(create_conll_reader(path, columns=["word", "tag", "chunk", "ent"], **settings)(BLANK))
-    return read_gold(BLANK, path, kind).examples
+    return read_gold(BLANK, path, GOLD[kind]).examples
 
 
 BLANK = spacy.blank("xx")
@@ -95,7 +96,7 @@ def test_annotated_files(data: st.DataObject, kind: str, settings: dict[str, Any
 def test_texts(data: st.DataObject, kind: str, folder: Path) -> None:
     path = folder / f"texts.{kind}"
     path.write_bytes(data.draw(damaged(BASES[kind])))
-    for record, _ in read_records(path, kind):
+    for record, _ in read_records(path, TEXTS[kind]):
         if isinstance(record, Exception):
             assert str(record).startswith(f"{path}:{record.line}: ")
         else:
@@ -112,12 +113,12 @@ def test_docbins(data: st.DataObject, folder: Path, nlp: Any) -> None:
     whole = zlib.compress(srsly.msgpack_dumps(entries), 1)
     path.write_bytes(data.draw(st.one_of(st.just(whole), damaged(whole))) if entries == ENTRIES else whole)
     sound = path.read_bytes() == zlib.compress(srsly.msgpack_dumps(ENTRIES), 1)
-    examples = attempt(lambda: read_gold(nlp, path).examples, "docs.spacy")
+    examples = attempt(lambda: read_gold(nlp, path, GOLD[DOCBIN]).examples, "docs.spacy")
     assert gc.isenabled()
     assert examples is not None or not sound
     if examples is not None:
         check_examples([example for example in examples if len(example.reference)])
-    for record, _ in attempt(lambda: list(read_records(path, DOCBIN)), "docs.spacy") or ():
+    for record, _ in attempt(lambda: list(read_records(path, TEXTS[DOCBIN])), "docs.spacy") or ():
         if not isinstance(record, Exception):
             assert all(isinstance(word, str) for word in record.words)
 

@@ -41,7 +41,7 @@ def test_a_posterior(factory: str) -> None:
     answers = pipe.posterior(docs)
     n_tokens = sum(map(len, docs))
     assert repr(answers).startswith(f"<DocPosterior of 25 Docs, {n_tokens} tokens, {len(pipe.tags)} tags; ")
-    assert repr(answers._posterior) == (
+    assert repr(answers.distribution) == (
         f"<Posterior: 25 sequences, {n_tokens} tokens, {len(pipe.tags)} labels, temperature 1>"
     )
     text = shown(answers)

@@ -137,7 +137,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (create_conll_reader, {"on_invalid": "ignore"}, "conlleval"),
     (create_conllu_reader, {"path": None}, r"--paths\.train"),
     (create_conllu_reader, {"given": ["dep"]}, "given: 'dep'"),
-    (create_crfsuite_reader, {"path": None}, "got no path"),
+    (create_crfsuite_reader, {"path": None}, "has no path"),
     (create_crfsuite_reader, {"column": "lemma"}, "column: 'lemma' is not known"),
 ]
 

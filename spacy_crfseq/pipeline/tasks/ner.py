@@ -165,6 +165,8 @@ def begin_stray_entities(doc: Doc) -> list[int]:
     table: Any = doc.to_array(attributes)
     iob, types = table[:, 0], table[:, 1]
     inside = np.flatnonzero((iob == 1) & (types != 0))
+    if not len(inside):
+        return []
     # in front of the first token is one outside
     before, same = np.append(2, iob)[inside], np.append(0, types)[inside] == types[inside]
     stray = inside[(before != 0) & ~(((before == 1) | (before == 3)) & same)]

@@ -1,0 +1,139 @@
+"""Layouts and encodings of files: one rule for all commands that read a corpus or texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from spacy_crfseq.corpora.layouts import Asked, find_layout
+from spacy_crfseq.corpora.presets import ANNOTATIONS, RAW, Preset
+from spacy_crfseq.errors import FormatError
+from tests.cli.conftest import Corpus, Run, refused, worked
+
+COMMANDS = [
+    "evaluate M F", "report M F -o page.html --samples 9", "calibrate M F -o new", "compare M M F --samples 9",
+    "active M F", "show M F -o page.html", "explain M F --limit 1 -t 0", "top M -n 99 --texts F",
+    "tag M F -o tagged.jsonl",
+]  # fmt: skip
+"""Commands that read a file F with a model M."""
+OUTPUTS = ("new", "tagged.jsonl")
+"""Outputs that are not replaced unasked."""
+READS = "reading it as --format iob (word ent), as it looks."
+
+
+@pytest.fixture(scope="module")
+def small(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A model with one component, which loads fast, and a few sentences."""
+    folder = tmp_path_factory.mktemp("small")
+    spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"]).to_disk(folder / "model")
+    sentences = corpus.dev.read_text(encoding="utf8").split("\n\n")[:12]
+    (folder / "dev.conll").write_text("\n\n".join(sentences) + "\n", encoding="utf8")
+    return folder / "model", folder / "dev.conll"
+
+
+@pytest.fixture
+def dev(small: tuple[Path, Path]) -> Path:
+    return small[1]
+
+
+@pytest.fixture
+def call(run: Run, small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run one of these commands on a file."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"M": small[0]}
+
+    def call(command: str, file: Path, *options: str) -> Any:
+        return run(*({**names, "F": file}.get(word, word) for word in command.split()), *options)
+
+    return call
+
+
+def two_columns(source: Path, target: Path, encoding: str = "utf8", word: str = "Ada") -> Path:
+    rows = [line.split() for line in source.read_text(encoding="utf8").splitlines()]
+    text = "".join(f"{row[0].replace('Ada', word)} {row[3]}\n" if row else "\n" for row in rows)
+    target.write_text(text, encoding=encoding)
+    return target
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_layout_is_that_of_training_or_what_the_file_looks_like(
+    command: str, call: Any, dev: Path, tmp_path: Path
+) -> None:
+    known = worked(call(command, dev))
+    assert "reading it as" not in known.stderr
+    other = two_columns(dev, tmp_path / "other.data")
+    guessed = worked(call(command, other, *(["--force"] if command.split()[-1] in OUTPUTS else [])))
+    assert guessed.stderr.count(f"{other}: {READS}") == 1
+    (tmp_path / "plain.data").write_text("no columns\nat all here\n")
+    refused(call(command.replace("tagged", "plain").replace(" new", " plain"), tmp_path / "plain.data"), "is unknown")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_columns_and_encodings(command: str, call: Any, dev: Path, tmp_path: Path) -> None:
+    latin = two_columns(dev, tmp_path / "latin.data", "latin-1", "Zoë")
+    columns = "--columns word,ent"
+    if not command.startswith("tag"):  # which leaves broken lines out
+        message = 'not utf8. The file looks like latin-1: give --encoding latin-1, in a config encoding = "latin-1".'
+        refused(call(command, latin, columns), "latin.data:", message)
+    result = worked(call(command, latin, f"{columns} --encoding latin-1"))
+    assert "looks" not in result.stderr
+    if command.startswith("evaluate"):
+        wide = two_columns(dev, tmp_path / "wide.data", "utf-16", "Zoë")
+        again = worked(call(command, wide, f"{columns} --encoding utf-16"))
+        assert again.stdout.split("tokens in")[0] == result.stdout.split("tokens in")[0]
+
+
+def test_evaluate_takes_columns_as_formats(call: Any, dev: Path) -> None:
+    def scores(*options: str) -> Any:
+        found = json.loads(worked(call("evaluate M F --json", dev, *options)).stdout)
+        return {name: value for name, value in found.items() if "second" not in name}
+
+    assert scores("--columns word,tag,chunk,ent") == scores("--format conll2003") == scores()
+    refused(call("evaluate M F", dev, "--columns word,tag,chunk,_"), "Nothing to score")
+    refused(call("evaluate M F", dev, "--columns word,ent"), "dev.conll:1: 2 columns expected (word ent)")
+    refused(call("evaluate M F", dev, "--columns word,entt"), "Did you mean 'ent'?")
+    refused(call("evaluate M F", dev, "--encoding latin-11"), "Unknown encoding 'latin-11'")
+
+
+def test_a_single_damaged_byte(tmp_path: Path, call: Any) -> None:
+    file = tmp_path / "damaged.data"
+    file.write_bytes("Zoë B-PER\nÅse B-PER\n\n".encode() + b"Jos\xe9 B-PER\n\n")
+    message = "damaged.data:4: byte 26 of the file is not utf8. The rest of the file looks right: correct this line."
+    refused(call("evaluate M F", file, "--columns word,ent"), message)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "cp1252", "latin-1"])
+def test_raw_text_in_other_encodings(encoding: str, call: Any, tmp_path: Path) -> None:
+    texts = ["Zoë sees a dog in Oslo .", "the “old” map" if encoding != "latin-1" else "the old map"]
+    (tmp_path / "news.txt").write_bytes("\n".join(texts).encode(encoding))
+    result = call("tag M F -o tagged.jsonl", tmp_path / "news.txt", "--strict")
+    refused(result, "news.txt:1: byte", "not utf8")
+    worked(call("tag M F -o tagged.jsonl --force --strict", tmp_path / "news.txt", f"--encoding {encoding}"))
+    found = [json.loads(line)["text"] for line in (tmp_path / "tagged.jsonl").read_text(encoding="utf8").splitlines()]
+    assert found == texts
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.data"])
+def test_exports_are_texts_only_where_texts_are_asked_for(name: str, dev: Path, tmp_path: Path) -> None:
+    path, columns = tmp_path / name, Preset("columns", ("word", "ent"), "IOB2", "utf8", "ent")
+    path.write_text('{"text": "Ada ran", "label": [[0, 3, "PER"]]}\n')
+    for trained in (None, columns, ANNOTATIONS):
+        assert find_layout(path, None, trained).layout == ANNOTATIONS
+        assert find_layout(path, None, trained, texts=True).layout == RAW["jsonl"]
+    assert find_layout(path, Asked(encoding="utf-16")).layout.encoding == "utf-16"
+    path = two_columns(dev, tmp_path / "dev.data")
+    assert find_layout(path, None, ANNOTATIONS).layout.name == "iob"
+
+
+def test_what_a_file_looks_like_is_checked_to_the_end(tmp_path: Path, call: Any) -> None:
+    (tmp_path / "a.data").write_text("Ada B-PER\nsings O\n\n" * 3000 + "a b c\n")
+    refused(call("evaluate M F", tmp_path / "a.data"), "a.data:9001: 2 columns expected (word ent), 3 found")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="this is a folder"):
+        find_layout(tmp_path)
