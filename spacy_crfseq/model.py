@@ -116,7 +116,7 @@ class LinearChainCRF:
     ) -> Posterior:
         """Return the distribution of a text's labels under the present parameters; arguments as in `Posterior`.
 
-        This adds to shared tables; the result does not, so other threads may encode, score and train beside it.
+        This adds to shared tables; the result does not, so other threads may encode, score and train at the same time.
         """
         source = without_dictionary(self.source(encoded), allowed, constraints)
         return make_posterior(source, constraints, allowed, temperature)
@@ -124,8 +124,7 @@ class LinearChainCRF:
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
         """Return a model with more labels, all of this model's among them; the weights of new ones are zero.
 
-        transitions (bool): Whether transitions from and to new labels are learnt.
-        Added potentials begin at zero.
+        transitions (bool): Whether transitions from and to new labels are trained. Added potentials start at zero.
         """
         n = len(labels)
         moved = np.array([list(labels).index(label) for label in self.labels], np.int64)
@@ -148,7 +147,7 @@ class LinearChainCRF:
     def compact(self, threshold: float = 0.0) -> LinearChainCRF:
         """Return a model without weights of absolute value up to `threshold`, and without features that have none.
 
-        Such transitions, start and end scores become zero, and such transitions are not learnt any more.  With
+        Such transitions, start and end scores become zero, and such transitions are no longer trained.  With
         threshold 0 the scores of every text stay the same.
         """
         weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
@@ -162,7 +161,7 @@ class LinearChainCRF:
     def without_unused(self) -> LinearChainCRF:
         """Return the model without features whose weights are all zero, of which it keeps every other weight.
 
-        The scores of every text stay the same; training can go on with the features that are left.
+        The scores of every text stay the same; training can continue with the remaining features.
         """
         weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
         kept = np.ones(self.layout.size, np.bool_)
@@ -216,7 +215,7 @@ class LinearChainCRF:
         """Return the model stored by `to_bytes`.
 
         source (str): Name of the data for error messages.
-        added (tuple[TokenPotential, ...]): The potentials of its training, beside the linear one.
+        added (tuple[TokenPotential, ...]): The potentials of its training, in addition to the linear one.
         RAISES ModelFileError: If the data are foreign, truncated, of another version, or hold impossible numbers.
         """
         message = _unpack(data, source)

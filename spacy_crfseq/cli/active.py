@@ -63,7 +63,7 @@ def active_cli(
     force: options.Force = False,
     code: options.Code = None,
 ) -> None:
-    """Choose the texts whose annotation would teach the model most.
+    """Choose the most informative texts to annotate.
 
     Writes them, the most useful first, as JSONL that Prodigy and doccano import (for Label Studio, as a JSON array):
     text, tokens, predicted spans with their probabilities as "score", and under "meta" the line of the text, the

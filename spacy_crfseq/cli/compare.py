@@ -55,7 +55,7 @@ def compare_cli(
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
     component: options.Components = None,
-    number: Annotated[int, options.number("Texts to show of those that got better, and of the others", least=0)] = 5,
+    number: Annotated[int, options.number("Texts to show that got better, and that got worse", least=0)] = 5,
     samples: options.Samples = 1000,
     output: Annotated[Path | None, options.output("HTML file for the comparison")] = None,
     given: options.Given = None,

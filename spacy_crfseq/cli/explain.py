@@ -62,7 +62,7 @@ def explain_cli(
 
     Each label is compared with its rival: the second most probable label, or the one given by --label, in the best
     labelling that contains it. The margin is the score of the predicted labelling minus that of the rival labelling,
-    and the sum of the contributions shown. A page folds away tokens with a label of probability 0.95 or more; in a
+    and the sum of the contributions shown. A page collapses tokens with a label of probability 0.95 or more; in a
     terminal, such tokens outside of spans are only named. --token and --label show them in full.
 
     \b

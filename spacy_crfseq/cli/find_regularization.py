@@ -263,7 +263,7 @@ def _page(name: str, result: PathResult) -> str:
 
 
 class PathReporter:
-    """Shows a path while it is followed and keeps its table in a file, one JSON object a line."""
+    """Shows the progress of a path and saves its table in a file, one JSON object per line."""
 
     def __init__(self, log: Path) -> None:
         self._log, self._rows = log, Rows(COLUMNS, NAMES, WIDTHS, ALIGNS)

@@ -61,7 +61,7 @@ def fine_tune_cli(
     loss, the number of wrong tokens. Ctrl-C stops and saves the best model so far.
 
     \b
-    Example: a tagger learns from questions of which only the main verb is known
+    Example: a tagger learns from questions with only the main verb annotated
       python -m spacy crfseq fine-tune training/model-best \\
           configs/fine_tune_questions.cfg --output tuned/ \\
           --paths.train train.conllu --paths.questions questions.conllu \\

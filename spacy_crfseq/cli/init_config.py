@@ -231,7 +231,7 @@ def _ask(question: str, choices: Sequence[str], default: str) -> str:
     shown = f"{question} ({', '.join(choices)})" if choices else question
     while True:
         answer = str(typer.prompt(shown, default=default, show_default=bool(default), err=True)).strip()
-        # several tasks may be given with commas between
+        # several tasks may be given, comma-separated
         if not choices or all(part.strip() in choices for part in answer.split(",")):
             return answer
         typer.echo(suggest(answer, choices), err=True)

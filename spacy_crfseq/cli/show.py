@@ -45,7 +45,7 @@ def show_cli(
 ) -> None:
     """Make a page that shows entities or chunks, each shaded by its probability.
 
-    The page is one file without external requests. A .txt file has one text a line; a .jsonl file a JSON object with
+    The page is one file without external requests. A .txt file has one text per line; a .jsonl file a JSON object with
     "text" in each; a .spacy file is a DocBin. Give the --format of others; of a corpus, the words are shown.
 
     \b

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 RESULTS, PAGE, RUNS = "sweep.jsonl", "sweep.html", ".runs"
 LONGEST = 50
-"""Characters that name a combination beside its curves."""
+"""Maximum length of the name of a combination next to its curves."""
 
 
 @crfseq_cli.command("sweep", context_settings=OVERRIDES)

@@ -41,7 +41,7 @@ def tag_cli(
         list[Path],
         typer.Argument(
             metavar="FILES",
-            help="Files of texts: one a line (.txt), JSON with a text in each line (.jsonl), DocBin (.spacy), CoNLL-U "
+            help="Files of texts: one per line (.txt), JSON with a text per line (.jsonl), DocBin (.spacy), CoNLL-U "
             "(.conllu), also gzipped (.gz), or a corpus; - for standard input",
         ),
     ],
@@ -73,7 +73,7 @@ def tag_cli(
     jsonl has one text per line in the form of Doc.to_json, with the other keys of the input. conll has one word per
     line with the columns that the pipeline sets (tag, pos, morph, lemma, chunk, ent) and, with --scores, a column of
     probabilities for each; conll2000, conll2002, conll2003 and iob have their own columns. spacy is written in parts
-    of up to 2,048 texts, NAME-00001.spacy and so on, each as soon as it is ready. From a corpus, only the words are
+    of up to 2,048 texts, NAME-00001.spacy and so on, each when it is complete. From a corpus, only the words are
     read. A DocBin is loaded as a whole; other inputs are streamed.
 
     \b

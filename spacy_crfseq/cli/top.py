@@ -49,7 +49,7 @@ NAMELESS = "(no name)"
 def top_cli(
     model: options.Model,
     component: Annotated[
-        str | None, typer.Option("--component", "-p", help="CRF component to look into [the only one]")
+        str | None, typer.Option("--component", "-p", help="CRF component to show [the only one]")
     ] = None,
     label: Annotated[
         str | None, typer.Option("--label", "-l", help="Only weights of this label: a tag, or a type with all its tags")

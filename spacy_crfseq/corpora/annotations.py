@@ -174,7 +174,7 @@ def _annotated(entry: Mapping[str, Any]) -> Annotated:
         return Annotated(text, _of_regions(regions))
     if "answer" in entry:
         return _of_prodigy(text, entry)
-    for key in ("label", "labels", "entities"):  # tasks that doccano got with "spans" keep these beside its own
+    for key in ("label", "labels", "entities"):  # tasks that doccano received with "spans" keep these as well
         if key in entry:
             return Annotated(text, [_span(item, "start_offset", "end_offset") for item in _listed(entry, key)])
     if "spans" not in entry or (isinstance(meta, dict) and "measure" in meta):  # chosen by `active`, and predicted

@@ -16,7 +16,7 @@ from .presets import ANNOTATIONS, CUSTOM, PRESETS, SPAN_COLUMNS, Preset
 LINES = 5000
 """Lines that are read."""
 CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"})
-"""Chunks of CoNLL-2000; other types of spans are taken for entities."""
+"""Chunks of CoNLL-2000; other types of spans count as entities."""
 _SPAN_TAG = re.compile(r"O|-|[BILU]-\S+")
 _CONLLU_FIELDS = 10
 _JSON = re.compile(r"""\s*\[?\s*\{\s*"\w+"\s*:""")

@@ -27,7 +27,7 @@ ZIPPED = ".gz"
 STDIN = Path("-")
 FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [by its ending, else as in training, else by its first lines]"
 TEXTS_HELP = f"Layout of the file: {', '.join(TEXTS)} [by its ending, else by its first lines]"
-_FILE = 'File of texts: one a line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy)'
+_FILE = 'File of texts: one per line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy)'
 TEXTS_FILE_HELP = f"{_FILE}, or a corpus, of which only the words are read"
 COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "weight", "_")
 COLUMNS_HELP = f'What each column holds, such as "word,_,ent", instead of --format; known: {", ".join(COLUMNS)}'
@@ -173,7 +173,7 @@ def reader_layout(reader: Mapping[str, Any]) -> Preset | None:
 
 
 def file_columns(layout: Preset) -> tuple[str, ...]:
-    """Return the columns that files of a layout may have beside words."""
+    """Return the columns that files of a layout can have in addition to words."""
     return tuple(column for column in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if column in layout.columns)
 
 

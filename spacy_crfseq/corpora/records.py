@@ -1,4 +1,4 @@
-"""Texts as a stream of records: one a line, JSON Lines as annotation tools write them, or the words of a corpus.
+"""Texts as a stream of records: one per line, JSON Lines as annotation tools write them, or the words of a corpus.
 
 Each record comes with the position after it, so that reading can resume there.  An unreadable record is replaced by an
 error: the caller stops or continues.

@@ -1,7 +1,7 @@
 """Outputs that can be resumed after a killed run: a partial file, and a journal of how much of it is complete.
 
-The folder ``.tag`` beside an output has its journal, lines of JSON: the settings first, then, after each portion, how
-far the input was read and how long the output is.  The output is written under a temporary name in that folder and
+The folder ``.tag`` next to an output has its journal, lines of JSON: the settings first, then, after each portion, the
+position in the input and the length of the output.  The output is written under a temporary name in that folder and
 moved when it is complete.  What a killed run wrote after the last entry of the journal is cut off.
 """
 

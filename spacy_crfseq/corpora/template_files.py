@@ -89,7 +89,7 @@ def parse_template_lines(lines: Iterable[str], path: Path | str) -> list[Templat
     without_comments = (_COMMENT.sub("", line).rstrip() for line in lines)
     parsed = [_parse(path, number, line) for number, line in enumerate(without_comments, start=1) if line]
     if not parsed:
-        raise FormatError(path, 0, "no template in the file; write one a line, such as U00:%x[0,0].")
+        raise FormatError(path, 0, "no template in the file; write one per line, such as U00:%x[0,0].")
     _check_shared(path, parsed)
     return parsed
 

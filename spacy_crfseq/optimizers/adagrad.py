@@ -15,7 +15,7 @@ last weights predict, since an average of sparse weights is not sparse.  Weights
 around zero: SGD's are sparser.
 
 Soon most positions are predicted with near certainty.  A gradient with ||d|| < `LEAST` is used with the probability
-||d|| / `LEAST`, and then as if it were that long, which leaves its expectation as it is (Wangni et al. 2018, "Gradient
+||d|| / `LEAST`, and then scaled to that length, which does not change its expectation (Wangni et al. 2018, "Gradient
 sparsification") and saves about a third of an epoch's time.
 
 What predicts is the average over all steps, the one at time s weighted with s^3, since early steps are far from the

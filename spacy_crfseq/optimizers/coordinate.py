@@ -10,7 +10,8 @@ Only the sequences that hold the feature are visited.  Where most label-pair wei
 forward and backward recursions cost L + nnz instead of L^2 operations a position, so that sweeps get faster as the
 model gets sparser.  What the step control of eq. 7.4 is for is done as follows: h is multiplied by a factor, the
 curvature that was seen in the last step of the same weights, no weight moves by more than 2, and a step that does not
-lower the objective by a share of what it promised is made anew and shorter.  So the objective never rises.
+lower the objective by a share of the predicted decrease is repeated with a shorter length. The objective therefore
+never increases.
 
 `kernels.coordinate` has the algorithm; here are its indices, the order of visits and the end of a run.
 """
@@ -37,7 +38,7 @@ class CoordinateState:
 
     factors (NDArray): What multiplies the curvature of each row, or of each weight; empty before the first sweep.
     full (bool): The next sweep visits zeros too.
-    work (Work | None): Indices and scores, made anew in another process.
+    work (Work | None): Indices and scores, recreated in another process.
     """
 
     theta: NDArray[np.float64]

@@ -86,7 +86,7 @@ class TokenExplanation(Protocol):
 
 
 class Explanation(Protocol):
-    """Why a text is labelled as it is."""
+    """The explanation of the labels of a text."""
 
     @property
     def words(self) -> Sequence[str]: ...

@@ -1,7 +1,7 @@
 """Large amounts of text annotated, in memory that does not grow, in runs that can be killed and go on.
 
 A file is cut into portions, several of which are annotated inside a memory zone of spaCy's.  The first words stay,
-which are most of what comes later.  What zones leave behind in spaCy's tables goes when the pipeline is loaded anew.
+which are most of what comes later.  Reloading the pipeline frees what zones leave in spaCy's tables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BATCH = 256
 RENEW_STRINGS = 2_000_000
 """Words and affixes in memory zones after which the pipeline is loaded anew."""
 OTHER_KEYS = "meta"
-"""Key in ``doc.user_data`` of what a line of JSON holds beside the text."""
+"""Key in ``doc.user_data`` of the other entries of a JSON line."""
 
 
 class Settings(NamedTuple):
@@ -272,7 +272,7 @@ def _work(settings: Settings, theirs: Connection) -> None:
                 theirs.send(step)
             theirs.send(None)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
-        return  # whoever began this is gone
+        return  # the parent process has ended
     except CrfError as error:
         theirs.send(error)
     except OSError as error:

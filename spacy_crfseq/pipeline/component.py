@@ -237,7 +237,7 @@ class CRFComponent(TrainablePipe):
 
     def explainer(self) -> Explainer:
         """Return an object that explains predictions of the current weights, for any number of Docs."""
-        crf = self.crf.without_unused()  # as it is stored
+        crf = self.crf.without_unused()  # in its stored form
         return Explainer(self.name, self.posterior, self.annotation, crf, self.doc_model.feature_reader(crf))
 
     # Training
@@ -254,8 +254,8 @@ class CRFComponent(TrainablePipe):
         Labels added by `add_label` are kept.  After ``nlp.initialize()`` without training data, the component has the
         labels that it had, and `update` collects features as examples come; an entity recognizer or chunker collects
         labels, too.  That reads the first examples a few times, so give them to ``nlp.initialize`` where you can.
-        labels (Sequence[str] | None): Labels to use instead of those found: tags, or span types, which stand for all
-            their tags.  ``spacy init labels`` writes such lists.
+        labels (Sequence[str] | None): Labels to use instead of those found: tags, or span types, which mean all their
+            tags.  ``spacy init labels`` writes such lists.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
         """
         self.training.initialize(get_examples(), labels, nlp)

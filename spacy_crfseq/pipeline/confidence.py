@@ -21,13 +21,13 @@ KEY = "spacy_crfseq.scores"
 """Key in ``doc.user_data`` of a dictionary with the token scores [tokens] of each tagger."""
 
 _alive: WeakSet[Any] = WeakSet()
-"""All components in use; their module imports this one, hence no type."""
+"""All components in use; untyped, because their module imports this one."""
 _annotated: WeakKeyDictionary[Doc, tuple[ref[Any], ...]] = WeakKeyDictionary()
 """The components that have annotated each Doc."""
 
 
 def register(component: Any) -> None:
-    """Let the extension attributes ask a component, as long as it is in use."""
+    """Let the extension attributes query a component while it is in use."""
     _alive.add(component)
     kinds: tuple[tuple[Any, Any], ...] = ((Span, span_score), (Token, token_score))
     for kind, getter in kinds:
@@ -78,7 +78,7 @@ def span_probability(pipe: Any, span: Span) -> float:
 
 
 def _stored_score(span: Span) -> float | None:
-    """Return the score stored beside an equal span, None if there is none."""
+    """Return the stored score of an equal span, None if there is none."""
     for group in span.doc.spans.values():
         scores = group.attrs.get("scores")
         if scores is None or len(scores) != len(group):

@@ -99,7 +99,7 @@ class DocModel:
 
     @property
     def crf(self) -> LinearChainCRF:
-        """The weights as they are now; errors as in `trained`."""
+        """The current weights; errors as in `trained`."""
         self.sync()
         return self.trained()[0]
 

@@ -155,7 +155,7 @@ def _unset(examples: Sequence[Example], columns: Iterable[str]) -> list[str]:
 def _with_gold_columns(
     columns: DocColumns, examples: Sequence[Example], names: Sequence[str], answers: frozenset[str]
 ) -> tuple[Columns, list[str]]:
-    """Return the text as components before this one may annotate it in training, and the columns taken from gold.
+    """Return the text with the annotation of earlier components in training, and the columns taken from gold.
 
     A column that no predicted Doc has takes its gold values, so that its features are known when
     ``annotating_components`` set it.  They are no input of the training, and `answers` never are.

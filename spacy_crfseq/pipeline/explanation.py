@@ -67,7 +67,7 @@ class TokenExplanation(NamedTuple):
     rival (str | None): The label that it is compared with; None where no other is possible.
     margin (float): The sum of all differences, infinite where the rival is impossible or there is none.
     impossible (str): Why the rival is impossible, empty where it is not.
-    changes (dict[int, str]): Labels that other tokens would have beside the rival, by their numbers.
+    changes (dict[int, str]): Labels that other tokens would have with the rival, by index.
     contributions (list[Contribution]): The largest differences first.
     unknown (list[str]): Features of the token that have no weight in the model.
     """

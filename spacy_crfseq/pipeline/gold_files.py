@@ -26,7 +26,7 @@ class Gold(NamedTuple):
     """The documents of an annotated file.
 
     columns (tuple[str, ...]): What it annotates: `TOKEN_COLUMNS` and `SPAN_COLUMNS`.
-    given (tuple[str, ...]): Columns that the predicted documents hold beside the words.
+    given (tuple[str, ...]): Columns of the predicted documents in addition to the words.
     """
 
     examples: list[Example]

@@ -3,7 +3,7 @@
 A file is parsed once per vocabulary; each call then yields the same reference docs with new predicted docs.
 """
 
-# No `from __future__ import annotations`: spaCy checks a config against the annotations as they are.
+# No `from __future__ import annotations`: spaCy validates a config with the evaluated annotations.
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -86,7 +86,7 @@ class Session:
 
     def _collect(self, examples: Sequence[Example], keys: Sequence[int], compile_: Compile) -> None:
         nothing_new = self._keys.issuperset(keys)
-        if self._epoch is not None and not nothing_new:  # other data than before: collect anew
+        if self._epoch is not None and not nothing_new:  # different data: collect again
             self._epoch, self._state, self._report = None, None, None
             self._collected, self._keys, self._seen, self._n_examples = [], set(), 0, 0
             self.grows = True
@@ -176,7 +176,7 @@ class _Cache:
         unknown = {key: example for key, example in zip(keys, examples, strict=True) if key not in self._entries}
         compiled = compile_(list(unknown.values())) if unknown else []
         if compiled and self._entries and compiled[0].store is not next(iter(self._entries.values())).store:
-            self._entries, self._tokens = OrderedDict(), 0  # the encoder had to start its tables anew
+            self._entries, self._tokens = OrderedDict(), 0  # the encoder had to restart its tables
             return self.get(examples, keys, compile_)
         for key, data in zip(unknown, compiled, strict=True):
             self._remember(key, data)

@@ -65,7 +65,7 @@ def read_records(path: Path, layout: Preset, given: Sequence[str] = (), start: P
 
     path (Path): The file, packed by gzip if its name ends in .gz; `STDIN` for standard input.
     layout (Preset): One of `TEXTS`, or columns; a DocBin is unpacked in memory.
-    given (Sequence[str]): Columns of a corpus to be read beside the words.
+    given (Sequence[str]): Columns of a corpus to read in addition to the words.
     start (Place): Where to begin; results are the same as in a run from the beginning.
     """
     return _from_docbin(path, start) if layout.name == DOCBIN else stream_records(path, layout, given, start)

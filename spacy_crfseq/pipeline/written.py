@@ -255,7 +255,7 @@ def _number(score: float | None) -> str:
 
 
 class _Conllu:
-    """CoNLL-U: spans as Ent=B-PER and Chunk=B-NP in the last column, probabilities as EntScore=0.97 beside them."""
+    """CoNLL-U: spans as Ent=B-PER and Chunk=B-NP in the last column, probabilities next to them as EntScore=0.97."""
 
     FIELDS = ("lemma", "pos", "tag", "morph")
 

@@ -1,8 +1,8 @@
 """Regularization path: models of growing size, each started from the one before.
 
-The minimum for one L1 strength rho1 is close to that for the next smaller one, so that a whole path costs little more
-than its last model (Friedman, Hastie & Tibshirani 2010, section 2.5, "pathwise coordinate descent"; Lavergne, Cappe &
-Yvon 2010 for CRFs).  A development score chooses among the models.
+The minimum for one L1 strength rho1 is close to that for the next smaller one, so that a whole path costs only slightly
+more than its last model (Friedman, Hastie & Tibshirani 2010, section 2.5, "pathwise coordinate descent"; Lavergne,
+Cappe & Yvon 2010 for CRFs).  A development score chooses among the models.
 """
 
 from __future__ import annotations

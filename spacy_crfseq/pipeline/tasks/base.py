@@ -72,7 +72,7 @@ class Annotation(ABC):
 
     @abstractmethod
     def all_tags(self, labels: Iterable[str]) -> list[str]:
-        """Return the tags that stand for labels given by a user: types or tags."""
+        """Return the tags of a user's labels: types or tags."""
 
     @abstractmethod
     def is_tag(self, label: str) -> bool:

@@ -158,8 +158,8 @@ def _blocked(doc: Doc) -> list[int]:
 def begin_stray_entities(doc: Doc) -> list[int]:
     """Let tags I- that continue no entity begin one, as conlleval does; return their tokens.
 
-    spaCy makes Docs of such tags and then cannot read their entities (its error E093).  A tag behind a missing one may
-    continue an entity that is not annotated, and stays.
+    spaCy makes Docs of such tags and then cannot read their entities (its error E093).  A tag after a missing tag may
+    continue an entity that is not annotated, and is kept.
     """
     attributes: Any = [ENT_IOB, ENT_TYPE]
     table: Any = doc.to_array(attributes)
