@@ -141,7 +141,7 @@ def test_found(entry: dict[str, Any], folder: Path, nlp: Any) -> None:
     path = folder / "found.spacy"
     path.write_bytes(zlib.compress(srsly.msgpack_dumps({**ENTRIES, **entry})))
     with pytest.raises(FormatError, match=r"found\.spacy"):
-        read_gold(nlp, path)
+        read_gold(nlp, path, GOLD[DOCBIN])
 
 
 @pytest.fixture(scope="module")
