@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import glob
 import json
 import os
 import shutil
@@ -74,6 +75,7 @@ def digest(path: Path) -> str:
 def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a new folder and move it to `path`; an older one there is removed only afterwards."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    restore_folder(path)
     new, old = _beside(path, "part"), _beside(path, "old")
     try:
         with named(path):
@@ -86,6 +88,25 @@ def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
             old.rename(path)
         for folder in (new, old):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def restore_folder(path: Path) -> None:
+    """Move a folder back to `path` if a process was killed in `replace_folder` after it had moved the folder aside."""
+    for old in path.parent.glob(f".{glob.escape(path.name)}.*.old"):
+        process = old.suffixes[-2][1:]
+        if not path.exists() and not (process.isdigit() and _is_alive(int(process))):
+            old.rename(path)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        if os.name == "posix":  # elsewhere, signal 0 is Ctrl-C
+            os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it belongs to somebody else
+        pass
+    return True
 
 
 def _beside(path: Path, ending: str) -> Path:

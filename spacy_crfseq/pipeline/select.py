@@ -11,6 +11,7 @@ from catalogue import RegistryError
 from thinc.api import ConfigValidationError
 
 from ..errors import ConfigError, CrfError, DataError, ModelFileError
+from ..files import restore_folder
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -30,6 +31,7 @@ def model_folder(model: str | Path) -> Path:
     from spacy.util import get_package_path, is_package
 
     folder = Path(model)
+    restore_folder(folder)
     if not folder.is_dir():
         if not is_package(str(model)):
             raise ConfigError(f"{model}: no such folder (looked from {Path.cwd()}), and no package of this name.")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
+from spacy_crfseq.pipeline.select import load_pipeline
 from tests.cli.conftest import CRFSEQ, Run, refused, worked
 from tests.terminal import run_on_terminal
 
@@ -294,6 +298,17 @@ def test_a_failed_save_keeps_the_old_model(tmp_path: Path) -> None:
     replace_folder(model, write)
     assert [path.name for path in model.iterdir()] == ["new"]
     assert list(tmp_path.iterdir()) == [model]
+
+
+def test_a_model_that_a_killed_process_moved_aside_comes_back(trained: Path, tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    shutil.copytree(trained / "model-best", tmp_path / f".m[1].{ended.pid}.old")
+    assert load_pipeline(tmp_path / "m[1]").pipe_names
+    assert [path.name for path in tmp_path.iterdir()] == ["m[1]"]
+    (tmp_path / "m[1]").rename(tmp_path / f".m[1].{os.getpid()}.old")  # a process at work
+    with pytest.raises(ConfigError, match="no such folder"):
+        load_pipeline(tmp_path / "m[1]")
 
 
 def test_ctrl_c_saves_the_best_so_far(
