@@ -178,6 +178,7 @@ FILES: Cases = {
     "negative limit": (lambda f: reader(limit=-1), "limit = -1", ConfigError),
     "unknown scheme of a file": (lambda f: reader(scheme="IOB3"), "scheme: 'IOB3'.*Did you mean", ConfigError),
     "unknown encoding": (lambda f: read(f, "a NN O\n", encoding="utf9"), "Unknown encoding 'utf9'", ConfigError),
+    "NUL in encoding": (lambda f: read(f, "a NN O\n", encoding="utf8\0"), "Unknown encoding", ConfigError),
     "missing file": (lambda f: create_conll_reader(f / "no.txt")(spacy.blank("xx")), r"no\.txt: no such file"),
     "folder": (lambda f: create_conll_reader(f)(spacy.blank("xx")), "this is a folder"),
     "empty file": (lambda f: read(f, ""), "no sentence in the file"),

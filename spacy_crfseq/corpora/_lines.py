@@ -147,7 +147,7 @@ def check_encoding(encoding: str) -> None:
     """RAISES ConfigError: On an unknown encoding."""
     try:
         "a".encode(encoding)
-    except LookupError as error:
+    except (LookupError, ValueError) as error:
         raise ConfigError(f"Unknown encoding {encoding!r}. Try 'utf8', 'latin-1' or 'utf-16'.") from error
 
 

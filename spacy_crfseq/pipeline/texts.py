@@ -195,6 +195,8 @@ def _read_docbin(source: Path) -> Any:
             raise ValueError("its entries do not fit each other")
         if ORTH not in binary.attrs or not set(IDS.values()).issuperset(binary.attrs):
             raise ValueError("its attributes are not those of tokens")
+        if not all(isinstance(string, str) for string in binary.strings):
+            raise ValueError("its strings are not texts")
         return binary
     except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
         what = (

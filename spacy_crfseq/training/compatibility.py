@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 
 from ..errors import ConfigError
 from ..types import NONE, Optimizer, Regularizer
@@ -33,9 +34,12 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
 
     RAISES ConfigError: Naming the component, the parts and what to use instead, for all pairs that do not fit.
     """
-    for kind, part in (("loss", loss), ("decoder", decoder)):
-        if not callable(part):
-            raise ConfigError(f"[components.{component}.{kind}] must be callable, but {part!r} was given.")
+    for kind, part, n_arguments in (("loss", loss, 3), ("decoder", decoder, 4)):
+        if not _accepts(part, n_arguments):
+            raise ConfigError(
+                f"[components.{component}.{kind}] must be a {kind} that can be called with {n_arguments} arguments, but "
+                f"{part!r} was given."
+            )
     if not isinstance(regularizer, Regularizer):
         raise ConfigError(
             f"[components.{component}.regularizer] is {part_name(regularizer)}, which is no regularizer "
@@ -49,6 +53,18 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
     wrong = [_penalty_problem(optimizer, regularizer), _loss_problem(optimizer, loss), _decoder_problem(loss, decoder)]
     if any(wrong):
         raise ConfigError("\n".join(f"[components.{component}]: {problem}" for problem in wrong if problem))
+
+
+def _accepts(part: object, n_arguments: int) -> bool:
+    if not callable(part):
+        return False
+    try:
+        signature(part).bind(*range(n_arguments))
+    except TypeError:
+        return False
+    except ValueError:  # compiled functions need not say
+        return True
+    return True
 
 
 # Each returns why two parts do not fit together, or an empty string.

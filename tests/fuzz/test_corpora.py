@@ -130,6 +130,7 @@ FOUND = [
     {"flags": []},
     {"span_groups": {}},
     {"cats": [1]},
+    {"strings": [0.0]},
 ]
 
 

@@ -145,6 +145,8 @@ FOUND: list[dict[str, Any]] = [
     {"min_count": "1"},
     {"threshold": "0.5"},
     {"max_features": 2**63},
+    {"decoder": {"@scorers": "spacy_crfseq.tagger_scorer.v1"}},
+    {"loss": {"@scorers": "spacy_crfseq.tagger_scorer.v1"}},
 ]
 
 
