@@ -37,7 +37,7 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
     for kind, part, n_arguments in (("loss", loss, 3), ("decoder", decoder, 4)):
         if not _accepts(part, n_arguments):
             raise ConfigError(
-                f"[components.{component}.{kind}] must be a {kind} that can be called with {n_arguments} arguments, but "
+                f"[components.{component}.{kind}] must be a {kind}, called with {n_arguments} arguments, but "
                 f"{part!r} was given."
             )
     if not isinstance(regularizer, Regularizer):
