@@ -78,7 +78,10 @@ def fit_cli(
     with training(ctx, config_path, code, verbose) as overrides:
         stopping = {"evaluate_every": evaluate_every, "patience": patience}
         if cross_validate is not None:
-            setup = set_up_from(load_config(config_path, overrides))
+            config = load_config(config_path, overrides)
+            if output is not None:
+                check_output(output, config, (BEST, LAST), force)
+            setup = set_up_from(config)
             found = list(each_fold(setup, cross_validate, evaluate_every, patience))
             _print_folds(found, cross_validate)
             if len(found) < cross_validate:
@@ -152,12 +155,16 @@ def fit(
 
 def set_up(config_path: Path, output: Path, overrides: dict[str, Any], pipelines: Sequence[str], force: bool) -> Setup:
     """Create the pipeline and the corpora of a config file; `pipelines` are the names of the folders to be written."""
-    check_output_folder(output)
     config = load_config(config_path, overrides)
+    check_output(output, config, pipelines, force)
+    return set_up_from(config)
+
+
+def check_output(output: Path, config: Config, pipelines: Sequence[str], force: bool) -> None:
+    """Check that a folder can take these pipelines, and that none replaces one that the config reads."""
     components = config.interpolate().get("components", {}).values()
     sources = [str(block["source"]) for block in components if "source" in block]
     check_output_folder(output, *sources, pipelines=pipelines, force=force)
-    return set_up_from(config)
 
 
 def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:

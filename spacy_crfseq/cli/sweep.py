@@ -391,7 +391,9 @@ class Worker:
             setup = set_up_from(changed(self.plan.source.config, changes, self.plan.filled))
             needed = needed_before(setup, name)
             self.untrained = [other for other in setup.to_train if other not in {name, *needed, *setup.resumed}]
-            setup.to_train[name].training.keeps = any(run.build != runs[0].build for run in runs)
+            pipe = setup.to_train[name]
+            pipe.method = pipe.method._replace(**runs[0].build)  # the groups' changes leave these settings out
+            pipe.training.keeps = any(run.build != runs[0].build for run in runs)
             encode(setup)
             setup = setup._replace(to_train={key: p for key, p in setup.to_train.items() if key in {name, *needed}})
             walk = GroupWalk(setup, runs, self)

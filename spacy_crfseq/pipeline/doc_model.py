@@ -157,8 +157,7 @@ class DocModel:
         self.partials.resolve(self.labels.tags)
         if self._crf is not None:
             self._use(self._crf.with_labels(self.labels.tags, self.method.transitions))
-            self.session.restart()
-            self.session.seen_all = False
+            self.session.expect_all()
 
     def start(
         self,

@@ -128,9 +128,7 @@ class Training:
         met.update(new)
         if self._n_built < len(met) and (not new or len(met) > 1.25 * self._n_built):
             old, self._n_built = model.crf, len(met)
-            crf = self._start(*self._collect(met.values()))
-            carry_over(old, crf)
-            model.set_parameters(crf.theta)
+            carry_over(old, self._start(*self._collect(met.values())))
 
     def _add_labels(self, examples: Sequence[Example]) -> None:
         model = self._model
