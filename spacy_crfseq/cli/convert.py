@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ..corpora import (
-    CUSTOM,
-    DOCBIN,
-    PRESETS,
-    SPAN_COLUMNS,
-    Preset,
-    Sentence,
-    check_scheme,
-    write_columns,
-)
+from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, write_columns
 from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
 from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, find_layout, own_layout, told_by_ending
 from ..corpora.outputs import check_output_file

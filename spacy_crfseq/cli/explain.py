@@ -77,15 +77,7 @@ def explain_cli(
     said = Asked(format_, columns, encoding=encoding)
     with reported_errors(code=code):
         check_output_file(output, source)
-        found = explain(
-            model,
-            source,
-            said,
-            component=component,
-            tokens=tokens or (),
-            against=label,
-            limit=limit,
-        )
+        found = explain(model, source, said, component=component, tokens=tokens or (), against=label, limit=limit)
         if output is not None:
             from ..pages.explain import explain_page
 

@@ -113,12 +113,7 @@ class PathOutcome(NamedTuple):
 
 
 def find_regularization(
-    config_path: Path,
-    output: Path,
-    settings: Settings,
-    *,
-    overrides: dict[str, Any] | None = None,
-    force: bool = False,
+    config_path: Path, output: Path, settings: Settings, *, overrides: dict[str, Any] | None = None, force: bool = False
 ) -> PathOutcome | None:
     """Follow a path, save the chosen model and a table of all; None if interrupted before there was a model.
 

@@ -86,12 +86,7 @@ class TuningOutcome(NamedTuple):
 
 
 def fine_tune(
-    model: str | Path,
-    config_path: Path,
-    output: Path,
-    *,
-    overrides: dict[str, Any] | None = None,
-    force: bool = False,
+    model: str | Path, config_path: Path, output: Path, *, overrides: dict[str, Any] | None = None, force: bool = False
 ) -> TuningOutcome:
     """Train a component of a pipeline as a config says, and save the pipeline.
 

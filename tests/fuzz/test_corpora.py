@@ -123,14 +123,7 @@ def test_docbins(data: st.DataObject, folder: Path, nlp: Any) -> None:
             assert all(isinstance(word, str) for word in record.words)
 
 
-FOUND = [
-    {"attrs": "0"},
-    {"attrs": {}},
-    {"flags": "0"},
-    {"flags": []},
-    {"span_groups": {}},
-    {"cats": [1]},
-]
+FOUND = [{"attrs": "0"}, {"attrs": {}}, {"flags": "0"}, {"flags": []}, {"span_groups": {}}, {"cats": [1]}]
 
 
 FOUND.append({"attrs": [0 if attr == ENT_TYPE else attr for attr in ENTRIES["attrs"]]})
