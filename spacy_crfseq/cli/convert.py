@@ -6,7 +6,6 @@ through Docs.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -14,14 +13,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, write_columns
+from ..corpora.columns import MISSING_ENTITY
 from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
-from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, find_layout, own_layout, told_by_ending
+from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, own_layout, told_by_ending
 from ..corpora.outputs import check_output_file
 from ..corpora.presets import ANNOTATIONS, read_layout
 from ..errors import ConfigError, DataError
 from ..files import replacing
 from ..pipeline.texts import load_docs
-from ..pipeline.written import MISSING_ENTITY, ColumnWriter, Form
+from ..pipeline.written import ColumnWriter, Form
 from ..schemes import decode_lenient, encode
 from . import _options as options
 from ._app import crfseq_cli
@@ -99,12 +99,9 @@ def convert_cli(
     with reported_errors():
         names = own_layout(columns).columns if columns else ()
         if from_ is None:
-            found = find_layout(source, Asked(columns=columns, encoding=encoding))
-            if found.guessed:
-                print(found.notice(source), file=sys.stderr)
-            from_, names, own_scheme, _, _ = found.layout
-            names = names if from_ == CUSTOM else ()
-            from_scheme = from_scheme or (own_scheme if found.guessed and own_scheme in SCHEMES else None)
+            from_, held, own_scheme, _, _ = options.show_layout(source, Asked(columns=columns, encoding=encoding))
+            names = held if from_ == CUSTOM else ()
+            from_scheme = from_scheme or (own_scheme if from_ != DOCBIN and own_scheme in SCHEMES else None)
         settings = Settings(
             from_, to or _target(target), lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word
         )

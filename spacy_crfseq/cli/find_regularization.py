@@ -17,12 +17,12 @@ from tqdm import tqdm
 
 from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError
-from ..files import replacing
+from ..files import write_text
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, Rows, printer
 from ._options import OVERRIDES, training
-from .fit import BEST, Setup, Walk, encode, score, set_up, tell_what_next
+from .fit import BEST, Setup, Walk, encode, one_to_train, score, set_up, tell_what_next
 
 if TYPE_CHECKING:
     from ..pipeline.component import CRFComponent
@@ -122,7 +122,7 @@ def find_regularization(
     """
     _check(settings)
     setup = set_up(config_path, output, overrides or {}, [BEST], force)
-    name = _component(setup, settings.component)
+    name = one_to_train(setup, settings.component)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     _check_inputs(setup, name, untrained)
     rho2 = _choose_method(setup, name, settings.rho2)
@@ -149,14 +149,6 @@ def _check(settings: Settings) -> None:
     ends = [strength for strength in (first, last) if strength is not None]
     if not (all(strength > 0 for strength in ends) and (rho2 or 0.0) >= 0 and within >= 0):
         raise ConfigError("--from and --to must be above 0, --rho2 and --within 0 or more.")
-
-
-def _component(setup: Setup, name: str | None) -> str:
-    names = list(setup.to_train)
-    if name in names or (name is None and len(names) == 1):
-        return name or names[0]
-    said = f"--component {name}: no such" if name else "There is more than one"
-    raise ConfigError(f"{said} CRF component to train. Choose one: --component {' or '.join(names)}.")
 
 
 def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
@@ -236,8 +228,7 @@ def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: l
     setup.nlp.get_pipe_config(name)["regularizer"] = block
     scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
     setup.save(output / BEST)
-    with replacing(output / PAGE) as file:
-        file.write_text(_page(name, result), encoding="utf8")
+    write_text(output / PAGE, _page(name, result))
     return PathOutcome(output / BEST, output / PAGE, result.steps, result.chosen, scores, untrained, result.interrupted)
 
 
@@ -298,8 +289,7 @@ class PathReporter:
         chosen = choose(steps, self._within)
         self._rows.add(_cells(steps[-1], chosen == len(steps) - 1))
         lines = [{**step._asdict(), "chosen": number == chosen} for number, step in enumerate(steps)]
-        with replacing(self._log) as file:
-            file.write_text("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf8")
+        write_text(self._log, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
 
     def close(self) -> None:
         """Take the bar away."""

@@ -232,6 +232,15 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
     return trainable  # type: ignore[return-value]
 
 
+def one_to_train(setup: Setup, wanted: str | None) -> str:
+    """Return the name of the component to train, `wanted` or the only one.  RAISES ConfigError: If there is none."""
+    names = list(setup.to_train)
+    if wanted in names or (wanted is None and len(names) == 1):
+        return wanted or names[0]
+    said = f"{wanted!r} is no" if wanted else "There is more than one"
+    raise ConfigError(f"{said} CRF component to train. Choose one: --component {' or '.join(names)}.")
+
+
 def _corpora(
     nlp: Language, config: Any, training: dict[str, Any]
 ) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]]]:

@@ -36,7 +36,7 @@ from ..evaluation.search import (
     read_grid,
     show,
 )
-from ..files import digest, replace_folder, replacing
+from ..files import digest, replace_folder, write_text
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
 from ..threads import available
@@ -46,7 +46,18 @@ from ._console import INTERRUPTED, cut, printer
 from ._jobs import Task, at_once, run_tasks
 from ._options import OVERRIDES, training
 from ._progress import add_to
-from .fit import BEST, Setup, Walk, encode, load_config, score, scores_every, set_up_from, tell_what_next
+from .fit import (
+    BEST,
+    Setup,
+    Walk,
+    encode,
+    load_config,
+    one_to_train,
+    score,
+    scores_every,
+    set_up_from,
+    tell_what_next,
+)
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -211,8 +222,7 @@ def _carry_out(plan: Plan, output: Path, jobs: int) -> SweepOutcome:
     worker.run()
     known = [worker.results[run.key] for run in plan.runs if run.key in worker.results]
     results = sorted(known, key=lambda result: (result.score is None, -(result.score or 0.0)))
-    with replacing(output / PAGE) as file:
-        file.write_text(make_page(plan.component, plan.source.file.name, results, plan.skipped), encoding="utf8")
+    write_text(output / PAGE, make_page(plan.component, plan.source.file.name, results, plan.skipped))
     there = output / BEST if (output / BEST).is_dir() else None
     return SweepOutcome(there, results, worker.untrained, output / PAGE, worker.interrupted)
 
@@ -235,7 +245,7 @@ class Plan:
         if next(iter(setup.read_dev()), None) is None:
             raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
         self.source, self.stopping = source, stopping
-        self.component = _component(setup, source)
+        self.component = one_to_train(setup, source.component)
         self.filled = dict(setup.nlp.config.interpolate())
         self.skipped: dict[str, list[Combination]] = {}
         alone = not needed_before(setup, self.component)
@@ -308,17 +318,6 @@ def needed_before(setup: Setup, name: str) -> set[str]:
     """Return the components whose predictions the features of another one may look at."""
     before = set(setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)])
     return before & set(setup.training["annotating_components"]) if setup.to_train[name].reads else set()
-
-
-def _component(setup: Setup, source: GridFile) -> str:
-    names, wanted = list(setup.to_train), source.component
-    if wanted in names or (wanted is None and len(names) == 1):
-        return wanted or names[0]
-    said = f"{wanted!r} is no" if wanted else "There is more than one"
-    raise ConfigError(
-        f'{source.file}: {said} CRF component to train. Choose one under [sweep]: component = "{names[0]}"'
-        f"{''.join(f' or {other!r}' for other in names[1:])}; or by --component."
-    )
 
 
 def _key(config: Mapping[str, Any], component: str, stopping: Stopping) -> str:

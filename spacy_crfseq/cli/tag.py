@@ -19,7 +19,7 @@ from spacy.util import load_config
 from tqdm import tqdm
 
 from ..corpora import DOCBIN
-from ..corpora.layouts import ENDINGS, STDIN, ZIPPED, Asked, Format, find_layout, told_by_ending, trained_layout
+from ..corpora.layouts import ENDINGS, STDIN, ZIPPED, Asked, Format, told_by_ending, trained_layout
 from ..corpora.resumable import Counts, State, Target
 from ..errors import ConfigError
 from ..files import digest
@@ -210,16 +210,14 @@ def make_jobs(settings: Settings, files: Sequence[Path], format_name: Format, ou
     if output == STDIN and settings.to == DOCBIN:
         raise ConfigError("--to spacy: a DocBin cannot be written to standard output. Give a folder with --output.")
     for source in files:
-        found, stamp = find_layout(source, format_name, trained, texts=True), None
-        if found.guessed:
-            print(found.notice(source), file=sys.stderr)
+        layout, stamp = options.show_layout(source, format_name, trained, texts=True), None
         if source != STDIN:
             status = source.stat()
             stamp = [str(source.resolve()), status.st_size, status.st_mtime_ns]
         target = None if output == STDIN else _target(source, output, settings.to, len(files))
-        name, columns, _, encoding, _ = found.layout
+        name, columns, _, encoding, _ = layout
         read = {"--format": name, "--columns": ",".join(columns), "--encoding": encoding, "the file": stamp}
-        jobs.append(Job(source, target, found.layout, {**common, **read}))
+        jobs.append(Job(source, target, layout, {**common, **read}))
     _check_outputs(jobs, settings.overwrite)
     return jobs
 

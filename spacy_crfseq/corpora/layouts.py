@@ -149,8 +149,9 @@ def trained_layout(config: Mapping[str, Any]) -> Preset | None:
 
 def corpus_block(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the block of a config that `[training]` names as dev_corpus or train_corpus; empty if it is none."""
+    default = f"corpora.{name.removesuffix('_corpus')}"
     try:
-        block = reduce(getitem, config["training"][name].split("."), config)
+        block = reduce(getitem, config.get("training", {}).get(name, default).split("."), config)
     except (KeyError, TypeError, AttributeError):  # a callback may make a corpus of anything
         return {}
     return block if isinstance(block, dict) else {}
