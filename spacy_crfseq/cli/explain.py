@@ -26,7 +26,8 @@ from ._judging import first_texts, text_style
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..pages.explain import Explained, ExplainedText, TokenExplanation
+    from ..evaluation.explanation import TokenExplanation
+    from ..pages.explain import Explained, ExplainedText
 
 SHOWN, ON_PAGE = 5, 8
 """Number of contributions to a label in the terminal and on a page."""
