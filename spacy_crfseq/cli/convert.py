@@ -38,25 +38,18 @@ CRFSUITE = "crfsuite"
 CHUNKS_KEY = "chunks"
 _SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE, ANNOTATIONS.name)
 _TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))
+_FROM_HELP = f"Layout of INPUT: {', '.join(_SOURCES)} [by its ending, else by its first lines]"
 
 
 @crfseq_cli.command("convert")
 def convert_cli(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="File to read")],
     target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write")],
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            "--format",
-            "-f",
-            help=f"Layout of INPUT: {', '.join(_SOURCES)} [by its ending, else by its first lines]",
-        ),
-    ] = None,
+    from_: Annotated[str | None, typer.Option("--from", "--format", "-f", help=_FROM_HELP)] = None,
     to: Annotated[
         str | None, typer.Option("--to", "-t", help=f"Layout of OUTPUT: {', '.join(_TARGETS)} [by its ending]")
     ] = None,
-    lang: Annotated[str, typer.Option("--lang", "-l", help="Language code, for DocBin and JSONL files")] = "en",
+    lang: options.Lang = "en",
     scheme: Annotated[
         str, typer.Option("--scheme", "-s", help="Tag scheme of spans in OUTPUT: IOB1, IOB2 or BILUO")
     ] = "IOB2",
@@ -99,14 +92,19 @@ def convert_cli(
     with reported_errors():
         names = own_layout(columns).columns if columns else ()
         if from_ is None:
-            from_, held, own_scheme, _, _ = options.show_layout(source, Asked(columns=columns, encoding=encoding))
-            names = held if from_ == CUSTOM else ()
-            from_scheme = from_scheme or (own_scheme if from_ != DOCBIN and own_scheme in SCHEMES else None)
+            from_, names, from_scheme = _source(source, Asked(columns=columns, encoding=encoding), from_scheme)
         settings = Settings(
             from_, to or _target(target), lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word
         )
         count = convert(source, target, settings, force=force)
         printer().good(f"Converted {count:,} {'docs' if settings.target == DOCBIN else 'sentences'}: {target}")
+
+
+def _source(path: Path, layout: Asked, scheme: str | None) -> tuple[str, tuple[str, ...], str | None]:
+    """Return the layout of a file that no option names, its columns if they have no layout, and their scheme."""
+    name, columns, own, _, _ = options.show_layout(path, layout)
+    own_scheme = own if name != DOCBIN and own in SCHEMES else None
+    return name, columns if name == CUSTOM else (), scheme or own_scheme
 
 
 def _target(path: Path) -> str:
