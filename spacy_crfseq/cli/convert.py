@@ -15,7 +15,7 @@ import typer
 from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, write_columns
 from ..corpora.columns import MISSING_ENTITY
 from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
-from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, own_layout, told_by_ending
+from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, layout_by_ending, own_layout
 from ..corpora.outputs import check_output_file
 from ..corpora.presets import ANNOTATIONS, read_layout
 from ..errors import ConfigError, DataError
@@ -108,7 +108,7 @@ def _source(path: Path, layout: Asked, scheme: str | None) -> tuple[str, tuple[s
 
 
 def _target(path: Path) -> str:
-    to = told_by_ending(path, _TARGETS) or (path.suffix[1:] if path.suffix[1:] in _TARGETS else None)
+    to = layout_by_ending(path, _TARGETS) or (path.suffix[1:] if path.suffix[1:] in _TARGETS else None)
     if to is None:
         raise ConfigError(f"{path}: its ending belongs to no layout. Give --to: {', '.join(_TARGETS)}.")
     return to

@@ -16,7 +16,7 @@ from spacy import util
 
 from ..corpora import DOCBIN, Preset, Sentence, check_file, guess
 from ..corpora.annotations import Notes, read_annotations
-from ..corpora.layouts import Asked, Format, as_options, asked, corpus_block, reader_layout, told_by_ending
+from ..corpora.layouts import Asked, Format, as_options, asked, corpus_block, layout_by_ending, reader_layout
 from ..corpora.presets import ANNOTATIONS, read_layout
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..evaluation.corpus import KEPT, PLAIN, Part, count, overlap
@@ -126,7 +126,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
         raise ConfigError("--cross-validate trains the components of a config; give --config FILE.")
     source = _source(how.config) if how.config else Source()
     said = asked(how.layout)
-    is_export = told_by_ending(file) == ANNOTATIONS.name  # which readers of columns read, too
+    is_export = layout_by_ending(file) == ANNOTATIONS.name  # which readers of columns read, too
     layout = said.layout() or (None if is_export else said.encoded(source.layout))
     layout = layout or options.show_layout(file, said)
     files = {"train": file, **({"dev": dev} if dev else {})}

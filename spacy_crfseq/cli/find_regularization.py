@@ -22,7 +22,7 @@ from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, Rows, printer
 from ._options import OVERRIDES, training
-from .fit import BEST, Setup, Walk, encode, one_to_train, score, set_up, tell_what_next
+from .fit import BEST, Setup, Walk, encode, one_to_train, score, set_up, suggest_next
 
 if TYPE_CHECKING:
     from ..pipeline.component import CRFComponent
@@ -84,7 +84,7 @@ def find_regularization_cli(
     with training(ctx, config_path, code, verbose) as overrides:
         settings = Settings(component, first, last, steps, rho2, within)
         outcome = find_regularization(config_path, output, settings, overrides=overrides, force=force)
-        _tell(outcome)
+        _print_outcome(outcome)
     if outcome is None or outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -303,7 +303,7 @@ def _cells(step: PathStep, chosen: bool) -> list[str]:
     return [*numbers, f"{100 * step.score:.2f}", str(step.iterations), f"{step.seconds:.2f}", "*" if chosen else ""]
 
 
-def _tell(outcome: PathOutcome | None) -> None:
+def _print_outcome(outcome: PathOutcome | None) -> None:
     msg = printer()
     if outcome is None:
         msg.warn("Interrupted before the first model: nothing is saved")
@@ -320,7 +320,7 @@ def _tell(outcome: PathOutcome | None) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best}, {outcome.page}")
-    tell_what_next(outcome.best)
+    suggest_next(outcome.best)
 
 
 def _warn_of_edges(outcome: PathOutcome) -> None:

@@ -91,7 +91,7 @@ def fit_cli(
         if output is None:
             raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
         outcome = fit(config_path, output, overrides=overrides, force=force, **stopping)
-        _tell(outcome)
+        _print_outcome(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -200,10 +200,10 @@ def set_up_from(config: Config) -> Setup:
     last = max(nlp.pipe_names.index(name) for name in to_train)
     annotates = not set(training["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
 
-    def tell(docs: int, tokens: int) -> None:
+    def report(docs: int, tokens: int) -> None:
         printer().info(f"Encoded {docs:,} documents, {tokens:,} tokens")
 
-    return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, tell), read_dev)
+    return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, report), read_dev)
 
 
 def encode(setup: Setup) -> None:
@@ -490,7 +490,7 @@ def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
     return scores
 
 
-def _tell(outcome: Outcome) -> None:
+def _print_outcome(outcome: Outcome) -> None:
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the first iteration: nothing was trained, nothing is saved")
@@ -501,7 +501,7 @@ def _tell(outcome: Outcome) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained yet, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best} and {outcome.last}")
-    tell_what_next(outcome.best)
+    suggest_next(outcome.best)
 
 
 def print_scores(scores: dict[str, Any]) -> None:
@@ -512,7 +512,7 @@ def print_scores(scores: dict[str, Any]) -> None:
         printer().table(rows, title="Scores on the dev corpus", aligns=("l", "r"))
 
 
-def tell_what_next(model: Path) -> None:
+def suggest_next(model: Path) -> None:
     """Suggest commands that inspect and use a trained model."""
     config, name = util.load_config(model / "config.cfg").interpolate(), shlex.quote(str(model))
     block = corpus_block(config, "dev_corpus")

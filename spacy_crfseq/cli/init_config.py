@@ -19,7 +19,7 @@ from thinc.api import Config
 
 from ..corpora import DOCBIN, Preset, check_file, guess
 from ..corpora.annotations import INCORRECT
-from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, told_by_ending
+from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, layout_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
 from ..corpora.presets import ANNOTATIONS
 from ..errors import ConfigError, suggest
@@ -193,7 +193,7 @@ def _ask_file(which: str, ask: Ask) -> Path | None:
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
     if train is not None:
-        ending = told_by_ending(train)
+        ending = layout_by_ending(train)
         seems = guess(train) if ending is None else GOLD[ending]  # unlike `find_layout`, with the guessed encoding
         if seems is not None or ask is None:
             return seems or find_layout(train).layout  # which raises

@@ -56,7 +56,7 @@ from .fit import (
     score,
     scores_every,
     set_up_from,
-    tell_what_next,
+    suggest_next,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def sweep_cli(
         stopping, sampled = Stopping(evaluate_every, patience), None if sample is None else Sample(sample, seed)
         choice: dict[str, Any] = {"component": component, "sample": sampled, "jobs": jobs}
         outcome = sweep(config_path, output, overrides=overrides, stopping=stopping, force=force, **choice)
-        _tell(outcome)
+        _print_outcome(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not any(result.score is not None for result in outcome.results):
@@ -543,19 +543,19 @@ def _move(source: Path, target: Path) -> None:
     source.rename(target)
 
 
-def _tell_effects(results: Sequence[Result]) -> None:
+def _print_effects(results: Sequence[Result]) -> None:
     header, rows = effect_cells(effects(results))
     if rows:
         printer().table(rows, header=header, divider=True, aligns=["l", "r", "r", "l", "r", "l", "r"])
         printer().text(EFFECTS)
 
 
-def _tell(outcome: SweepOutcome) -> None:
+def _print_outcome(outcome: SweepOutcome) -> None:
     msg = printer()
     if outcome.results:
         header, rows = cells(outcome.results)
         msg.table(rows, header=header, divider=True, aligns=["r", "r", *"l" * (len(header) - 7), *"rrrrr"])
-        _tell_effects(outcome.results)
+        _print_effects(outcome.results)
     if outcome.interrupted:
         msg.warn("Interrupted: run the same command again to continue")
     if outcome.best is None:
@@ -564,4 +564,4 @@ def _tell(outcome: SweepOutcome) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best}, {outcome.page}")
-    tell_what_next(outcome.best)
+    suggest_next(outcome.best)

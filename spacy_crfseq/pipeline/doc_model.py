@@ -167,7 +167,7 @@ class DocModel:
         names: list[str] | None = None,
         largest: LargestNames | None = None,
     ) -> None:
-        """Start with new weights for the tags that were set; `names` of None stands for those kept by the encoder."""
+        """Start with new weights for the tags that were set; without `names`, those kept by the encoder are used."""
         self._encoder, self.session = encoder, session
         self._use(crf)
         self._origins, self._largest = None, largest

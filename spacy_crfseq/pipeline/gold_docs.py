@@ -1,4 +1,4 @@
-"""Builds gold docs from the sentences of a corpus file, and whatever is needed to rebuild their predicted docs."""
+"""Builds gold docs from the sentences of a corpus file, and what is needed to rebuild their predicted docs."""
 
 from __future__ import annotations
 
