@@ -407,11 +407,13 @@ def each_fold(
     if can_share(setup):
         encode(setup._replace(train=Corpus(lambda: examples, False)))
         shared = {name: pipe.training.data for name, pipe in setup.to_train.items()}
+    sizes = [len(example.predicted) for example in examples]
+    one_sequence_each = all(np.array_equal(np.diff(data.encoded.offsets), sizes) for data in shared.values())
     for held in parts:
         started = perf_counter()
         kept = np.setdiff1d(np.arange(len(examples)), held)
         fold = setup._replace(train=Corpus(partial(_fresh, examples, kept), setup.train.keeps))
-        if shared and all(data.n_sequences == len(examples) for data in shared.values()):
+        if shared and one_sequence_each:
             for name, data in shared.items():
                 setup.to_train[name].training.begin_on(data, kept)
         else:
