@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import islice
@@ -11,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..corpora import Preset
-from ..corpora.layouts import Format, asked, find_layout, trained_layout
+from ..corpora.layouts import Format, asked, trained_layout
 from ..corpora.presets import RAW
 from ..errors import CrfError, DataError
 from ..evaluation.judged import Judged, Tokens, spans_of_tags
 from ..pipeline.select import run_between
 from ..pipeline.texts import Text, read_texts
 from ..schemes import Span
+from ._options import show_layout
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -117,12 +117,9 @@ def in_batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield batch
 
 
-def layout_of(path: Path, asked: Format, nlp: Language, *, texts: bool = False) -> Preset:
-    """Return the layout of a file, as `find_layout` has it; one that was guessed is shown on stderr."""
-    found = find_layout(path, asked, trained_layout(nlp.config.interpolate()), texts=texts)
-    if found.guessed:
-        print(found.notice(path), file=sys.stderr)
-    return found.layout
+def layout_of(path: Path, layout: Format, nlp: Language, *, texts: bool = False) -> Preset:
+    """Return the layout of a file for a trained pipeline, as `show_layout` does."""
+    return show_layout(path, layout, trained_layout(nlp.config.interpolate()), texts=texts)
 
 
 def read_file(nlp: Language, path: Path, layout: Format = None) -> Iterator[Text]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,8 @@ import typer
 from spacy import util
 from spacy.cli._util import parse_config_overrides
 
-from ..corpora.layouts import COLUMNS_HELP, ENCODING_HELP, FORMAT_HELP, SCHEME_HELP, TEXTS_HELP
+from ..corpora import Preset
+from ..corpora.layouts import COLUMNS_HELP, ENCODING_HELP, FORMAT_HELP, SCHEME_HELP, TEXTS_HELP, Format, find_layout
 from ..pipeline.gold_files import GIVEN_HELP
 from ._console import printer, reported_errors
 
@@ -71,6 +73,14 @@ def training(ctx: typer.Context, config: Path, code: Path | None, verbose: bool)
     overrides = read_overrides(ctx.args)
     with reported_errors(config, code):
         yield overrides
+
+
+def show_layout(path: Path, layout: Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:
+    """Return the layout of a file, as `find_layout` does; one that was guessed is shown on stderr."""
+    found = find_layout(path, layout, trained, texts=texts)
+    if found.guessed:
+        print(found.notice(path), file=sys.stderr)
+    return found.layout
 
 
 def read_overrides(args: list[str]) -> dict[str, Any]:

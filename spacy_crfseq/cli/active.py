@@ -82,16 +82,7 @@ def active_cli(
     said = Asked(format_, columns, encoding=encoding)
     with reported_errors(code=code):
         check_output_file(output, texts, force=force)
-        chosen = active(
-            model,
-            texts,
-            said,
-            by=by,
-            component=component,
-            number=number,
-            nbest=nbest,
-            diversity=diversity,
-        )
+        chosen = active(model, texts, said, by=by, component=component, number=number, nbest=nbest, diversity=diversity)
         lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
         if output == STDOUT:
             sys.stdout.write(lines)

@@ -75,15 +75,7 @@ def compare_cli(
     said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
         check_output_file(output, file)
-        done = compare(
-            first,
-            second,
-            file,
-            said,
-            components=component or [],
-            given=names_of(given),
-            n_samples=samples,
-        )
+        done = compare(first, second, file, said, components=component or [], given=names_of(given), n_samples=samples)
         if output is not None:
             from ..pages.compare import compare_page
 

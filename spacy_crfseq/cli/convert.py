@@ -6,31 +6,22 @@ through Docs.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ..corpora import (
-    CUSTOM,
-    DOCBIN,
-    PRESETS,
-    SPAN_COLUMNS,
-    Preset,
-    Sentence,
-    check_scheme,
-    write_columns,
-)
+from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, write_columns
+from ..corpora.columns import MISSING_ENTITY
 from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
-from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, find_layout, own_layout, told_by_ending
+from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, layout_by_ending, own_layout
 from ..corpora.outputs import check_output_file
 from ..corpora.presets import ANNOTATIONS, read_layout
 from ..errors import ConfigError, DataError
 from ..files import replacing
 from ..pipeline.texts import load_docs
-from ..pipeline.written import MISSING_ENTITY, ColumnWriter, Form
+from ..pipeline.written import ColumnWriter, Form
 from ..schemes import decode_lenient, encode
 from . import _options as options
 from ._app import crfseq_cli
@@ -47,25 +38,18 @@ CRFSUITE = "crfsuite"
 CHUNKS_KEY = "chunks"
 _SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE, ANNOTATIONS.name)
 _TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))
+_FROM_HELP = f"Layout of INPUT: {', '.join(_SOURCES)} [by its ending, else by its first lines]"
 
 
 @crfseq_cli.command("convert")
 def convert_cli(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="File to read")],
     target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write")],
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            "--format",
-            "-f",
-            help=f"Layout of INPUT: {', '.join(_SOURCES)} [by its ending, else by its first lines]",
-        ),
-    ] = None,
+    from_: Annotated[str | None, typer.Option("--from", "--format", "-f", help=_FROM_HELP)] = None,
     to: Annotated[
         str | None, typer.Option("--to", "-t", help=f"Layout of OUTPUT: {', '.join(_TARGETS)} [by its ending]")
     ] = None,
-    lang: Annotated[str, typer.Option("--lang", "-l", help="Language code, for DocBin and JSONL files")] = "en",
+    lang: options.Lang = "en",
     scheme: Annotated[
         str, typer.Option("--scheme", "-s", help="Tag scheme of spans in OUTPUT: IOB1, IOB2 or BILUO")
     ] = "IOB2",
@@ -108,12 +92,7 @@ def convert_cli(
     with reported_errors():
         names = own_layout(columns).columns if columns else ()
         if from_ is None:
-            found = find_layout(source, Asked(columns=columns, encoding=encoding))
-            if found.guessed:
-                print(found.notice(source), file=sys.stderr)
-            from_, names, own_scheme, _, _ = found.layout
-            names = names if from_ == CUSTOM else ()
-            from_scheme = from_scheme or (own_scheme if found.guessed and own_scheme in SCHEMES else None)
+            from_, names, from_scheme = _source(source, Asked(columns=columns, encoding=encoding), from_scheme)
         settings = Settings(
             from_, to or _target(target), lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word
         )
@@ -121,8 +100,15 @@ def convert_cli(
         printer().good(f"Converted {count:,} {'docs' if settings.target == DOCBIN else 'sentences'}: {target}")
 
 
+def _source(path: Path, layout: Asked, scheme: str | None) -> tuple[str, tuple[str, ...], str | None]:
+    """Return the layout of a file that no option names, its columns if they have no layout, and their scheme."""
+    name, columns, own, _, _ = options.show_layout(path, layout)
+    own_scheme = own if name != DOCBIN and own in SCHEMES else None
+    return name, columns if name == CUSTOM else (), scheme or own_scheme
+
+
 def _target(path: Path) -> str:
-    to = told_by_ending(path, _TARGETS) or (path.suffix[1:] if path.suffix[1:] in _TARGETS else None)
+    to = layout_by_ending(path, _TARGETS) or (path.suffix[1:] if path.suffix[1:] in _TARGETS else None)
     if to is None:
         raise ConfigError(f"{path}: its ending belongs to no layout. Give --to: {', '.join(_TARGETS)}.")
     return to

@@ -7,7 +7,6 @@ by template, and its optimizers run on samples.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -17,7 +16,7 @@ from spacy import util
 
 from ..corpora import DOCBIN, Preset, Sentence, check_file, guess
 from ..corpora.annotations import Notes, read_annotations
-from ..corpora.layouts import Asked, Format, as_options, asked, find_layout, reader_layout, told_by_ending
+from ..corpora.layouts import Asked, Format, as_options, asked, corpus_block, layout_by_ending, reader_layout
 from ..corpora.presets import ANNOTATIONS, read_layout
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..evaluation.corpus import KEPT, PLAIN, Part, count, overlap
@@ -30,6 +29,7 @@ from ._console import FAILED, reported_errors
 from ._debug_report import Errors, Report, print_report
 from ._prospects import Component, findings_of_components, look_at_config
 from ._suspects import find_suspects
+from .fit import load_config
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -126,13 +126,9 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
         raise ConfigError("--cross-validate trains the components of a config; give --config FILE.")
     source = _source(how.config) if how.config else Source()
     said = asked(how.layout)
-    is_export = told_by_ending(file) == ANNOTATIONS.name  # which readers of columns read, too
+    is_export = layout_by_ending(file) == ANNOTATIONS.name  # which readers of columns read, too
     layout = said.layout() or (None if is_export else said.encoded(source.layout))
-    if layout is None:
-        found = find_layout(file, said)
-        layout = found.layout
-        if found.guessed:
-            print(found.notice(file), file=sys.stderr)
+    layout = layout or options.show_layout(file, said)
     files = {"train": file, **({"dev": dev} if dev else {})}
     parts, broken = {}, {}
     findings: list[Finding] = []
@@ -246,12 +242,8 @@ def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
 
 
 def _source(config_path: Path) -> Source:
-    if not config_path.is_file():
-        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
-    config = util.load_config(config_path, interpolate=False)
-    block: Any = config
-    for name in config.get("training", {}).get("train_corpus", "corpora.train").split("."):
-        block = block.get(name, {})
+    config = load_config(config_path, {})
+    block = corpus_block(config, "train_corpus")
     labels, key = [], "chunks"
     for name in config.get("nlp", {}).get("pipeline", []):
         settings = config.get("components", {}).get(name, {})

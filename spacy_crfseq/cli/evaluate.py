@@ -12,6 +12,7 @@ import typer
 
 from ..corpora import DOCBIN, SPAN_COLUMNS, Preset
 from ..corpora.layouts import Asked, Format, as_options, file_columns
+from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
 from ..evaluation.conlleval import SpanCounts
 from ..files import write_json
@@ -85,6 +86,7 @@ def evaluate(
 
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
+    check_output_file(output, file)
     nlp = load_pipeline(model)
     layout = layout_of(file, format_name, nlp)
     held = file_columns(layout)

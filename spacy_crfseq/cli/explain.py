@@ -26,7 +26,8 @@ from ._judging import first_texts, text_style
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ..pages.explain import Explained, ExplainedText, TokenExplanation
+    from ..evaluation.explanation import TokenExplanation
+    from ..pages.explain import Explained, ExplainedText
 
 SHOWN, ON_PAGE = 5, 8
 """Number of contributions to a label in the terminal and on a page."""
@@ -77,15 +78,7 @@ def explain_cli(
     said = Asked(format_, columns, encoding=encoding)
     with reported_errors(code=code):
         check_output_file(output, source)
-        found = explain(
-            model,
-            source,
-            said,
-            component=component,
-            tokens=tokens or (),
-            against=label,
-            limit=limit,
-        )
+        found = explain(model, source, said, component=component, tokens=tokens or (), against=label, limit=limit)
         if output is not None:
             from ..pages.explain import explain_page
 

@@ -17,12 +17,12 @@ from tqdm import tqdm
 
 from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError
-from ..files import replacing
+from ..files import write_text
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, Rows, printer
 from ._options import OVERRIDES, training
-from .fit import BEST, Setup, Walk, encode, score, set_up, tell_what_next
+from .fit import BEST, Setup, Walk, encode, one_to_train, score, set_up, suggest_next
 
 if TYPE_CHECKING:
     from ..pipeline.component import CRFComponent
@@ -84,7 +84,7 @@ def find_regularization_cli(
     with training(ctx, config_path, code, verbose) as overrides:
         settings = Settings(component, first, last, steps, rho2, within)
         outcome = find_regularization(config_path, output, settings, overrides=overrides, force=force)
-        _tell(outcome)
+        _print_outcome(outcome)
     if outcome is None or outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -113,12 +113,7 @@ class PathOutcome(NamedTuple):
 
 
 def find_regularization(
-    config_path: Path,
-    output: Path,
-    settings: Settings,
-    *,
-    overrides: dict[str, Any] | None = None,
-    force: bool = False,
+    config_path: Path, output: Path, settings: Settings, *, overrides: dict[str, Any] | None = None, force: bool = False
 ) -> PathOutcome | None:
     """Follow a path, save the chosen model and a table of all; None if interrupted before there was a model.
 
@@ -127,7 +122,7 @@ def find_regularization(
     """
     _check(settings)
     setup = set_up(config_path, output, overrides or {}, [BEST], force)
-    name = _component(setup, settings.component)
+    name = one_to_train(setup, settings.component)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     _check_inputs(setup, name, untrained)
     rho2 = _choose_method(setup, name, settings.rho2)
@@ -154,14 +149,6 @@ def _check(settings: Settings) -> None:
     ends = [strength for strength in (first, last) if strength is not None]
     if not (all(strength > 0 for strength in ends) and (rho2 or 0.0) >= 0 and within >= 0):
         raise ConfigError("--from and --to must be above 0, --rho2 and --within 0 or more.")
-
-
-def _component(setup: Setup, name: str | None) -> str:
-    names = list(setup.to_train)
-    if name in names or (name is None and len(names) == 1):
-        return name or names[0]
-    said = f"--component {name}: no such" if name else "There is more than one"
-    raise ConfigError(f"{said} CRF component to train. Choose one: --component {' or '.join(names)}.")
 
 
 def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
@@ -241,8 +228,7 @@ def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: l
     setup.nlp.get_pipe_config(name)["regularizer"] = block
     scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
     setup.save(output / BEST)
-    with replacing(output / PAGE) as file:
-        file.write_text(_page(name, result), encoding="utf8")
+    write_text(output / PAGE, _page(name, result))
     return PathOutcome(output / BEST, output / PAGE, result.steps, result.chosen, scores, untrained, result.interrupted)
 
 
@@ -303,8 +289,7 @@ class PathReporter:
         chosen = choose(steps, self._within)
         self._rows.add(_cells(steps[-1], chosen == len(steps) - 1))
         lines = [{**step._asdict(), "chosen": number == chosen} for number, step in enumerate(steps)]
-        with replacing(self._log) as file:
-            file.write_text("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf8")
+        write_text(self._log, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
 
     def close(self) -> None:
         """Take the bar away."""
@@ -318,7 +303,7 @@ def _cells(step: PathStep, chosen: bool) -> list[str]:
     return [*numbers, f"{100 * step.score:.2f}", str(step.iterations), f"{step.seconds:.2f}", "*" if chosen else ""]
 
 
-def _tell(outcome: PathOutcome | None) -> None:
+def _print_outcome(outcome: PathOutcome | None) -> None:
     msg = printer()
     if outcome is None:
         msg.warn("Interrupted before the first model: nothing is saved")
@@ -335,7 +320,7 @@ def _tell(outcome: PathOutcome | None) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best}, {outcome.page}")
-    tell_what_next(outcome.best)
+    suggest_next(outcome.best)
 
 
 def _warn_of_edges(outcome: PathOutcome) -> None:

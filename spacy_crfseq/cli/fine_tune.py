@@ -69,7 +69,7 @@ def fine_tune_cli(
     """
     with options.training(ctx, config_path, code, verbose) as overrides:
         outcome = fine_tune(model, config_path, output, overrides=overrides, force=force)
-        _tell(outcome)
+        _print_outcome(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -86,12 +86,7 @@ class TuningOutcome(NamedTuple):
 
 
 def fine_tune(
-    model: str | Path,
-    config_path: Path,
-    output: Path,
-    *,
-    overrides: dict[str, Any] | None = None,
-    force: bool = False,
+    model: str | Path, config_path: Path, output: Path, *, overrides: dict[str, Any] | None = None, force: bool = False
 ) -> TuningOutcome:
     """Train a component of a pipeline as a config says, and save the pipeline.
 
@@ -313,7 +308,7 @@ class TuningReporter:
         self._rows.add([str(number), *costs, shown, f"{seconds:.2f}", "*" if best else ""])
 
 
-def _tell(outcome: TuningOutcome) -> None:
+def _print_outcome(outcome: TuningOutcome) -> None:
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the end of the first round: nothing is saved")

@@ -78,7 +78,10 @@ def fit_cli(
     with training(ctx, config_path, code, verbose) as overrides:
         stopping = {"evaluate_every": evaluate_every, "patience": patience}
         if cross_validate is not None:
-            setup = set_up_from(load_config(config_path, overrides))
+            config = load_config(config_path, overrides)
+            if output is not None:
+                check_output(output, config, (BEST, LAST), force)
+            setup = set_up_from(config)
             found = list(each_fold(setup, cross_validate, evaluate_every, patience))
             _print_folds(found, cross_validate)
             if len(found) < cross_validate:
@@ -88,7 +91,7 @@ def fit_cli(
         if output is None:
             raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
         outcome = fit(config_path, output, overrides=overrides, force=force, **stopping)
-        _tell(outcome)
+        _print_outcome(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -152,12 +155,16 @@ def fit(
 
 def set_up(config_path: Path, output: Path, overrides: dict[str, Any], pipelines: Sequence[str], force: bool) -> Setup:
     """Create the pipeline and the corpora of a config file; `pipelines` are the names of the folders to be written."""
-    check_output_folder(output)
     config = load_config(config_path, overrides)
+    check_output(output, config, pipelines, force)
+    return set_up_from(config)
+
+
+def check_output(output: Path, config: Config, pipelines: Sequence[str], force: bool) -> None:
+    """Check that a folder can take these pipelines, and that none replaces one that the config reads."""
     components = config.interpolate().get("components", {}).values()
     sources = [str(block["source"]) for block in components if "source" in block]
     check_output_folder(output, *sources, pipelines=pipelines, force=force)
-    return set_up_from(config)
 
 
 def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
@@ -193,10 +200,10 @@ def set_up_from(config: Config) -> Setup:
     last = max(nlp.pipe_names.index(name) for name in to_train)
     annotates = not set(training["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
 
-    def tell(docs: int, tokens: int) -> None:
+    def report(docs: int, tokens: int) -> None:
         printer().info(f"Encoded {docs:,} documents, {tokens:,} tokens")
 
-    return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, tell), read_dev)
+    return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, report), read_dev)
 
 
 def encode(setup: Setup) -> None:
@@ -223,6 +230,15 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
             "[nlp] pipeline, or take it out of [training] frozen_components."
         )
     return trainable  # type: ignore[return-value]
+
+
+def one_to_train(setup: Setup, wanted: str | None) -> str:
+    """Return the name of the component to train, `wanted` or the only one.  RAISES ConfigError: If there is none."""
+    names = list(setup.to_train)
+    if wanted in names or (wanted is None and len(names) == 1):
+        return wanted or names[0]
+    said = f"{wanted!r} is no" if wanted else "There is more than one"
+    raise ConfigError(f"{said} CRF component to train. Choose one: --component {' or '.join(names)}.")
 
 
 def _corpora(
@@ -391,11 +407,13 @@ def each_fold(
     if can_share(setup):
         encode(setup._replace(train=Corpus(lambda: examples, False)))
         shared = {name: pipe.training.data for name, pipe in setup.to_train.items()}
+    sizes = [len(example.predicted) for example in examples]
+    one_sequence_each = all(np.array_equal(np.diff(data.encoded.offsets), sizes) for data in shared.values())
     for held in parts:
         started = perf_counter()
         kept = np.setdiff1d(np.arange(len(examples)), held)
         fold = setup._replace(train=Corpus(partial(_fresh, examples, kept), setup.train.keeps))
-        if shared and all(data.n_sequences == len(examples) for data in shared.values()):
+        if shared and one_sequence_each:
             for name, data in shared.items():
                 setup.to_train[name].training.begin_on(data, kept)
         else:
@@ -474,7 +492,7 @@ def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
     return scores
 
 
-def _tell(outcome: Outcome) -> None:
+def _print_outcome(outcome: Outcome) -> None:
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the first iteration: nothing was trained, nothing is saved")
@@ -485,7 +503,7 @@ def _tell(outcome: Outcome) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained yet, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best} and {outcome.last}")
-    tell_what_next(outcome.best)
+    suggest_next(outcome.best)
 
 
 def print_scores(scores: dict[str, Any]) -> None:
@@ -496,7 +514,7 @@ def print_scores(scores: dict[str, Any]) -> None:
         printer().table(rows, title="Scores on the dev corpus", aligns=("l", "r"))
 
 
-def tell_what_next(model: Path) -> None:
+def suggest_next(model: Path) -> None:
     """Suggest commands that inspect and use a trained model."""
     config, name = util.load_config(model / "config.cfg").interpolate(), shlex.quote(str(model))
     block = corpus_block(config, "dev_corpus")

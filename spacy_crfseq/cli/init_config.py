@@ -19,11 +19,11 @@ from thinc.api import Config
 
 from ..corpora import DOCBIN, Preset, check_file, guess
 from ..corpora.annotations import INCORRECT
-from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, told_by_ending
+from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, layout_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
 from ..corpora.presets import ANNOTATIONS
 from ..errors import ConfigError, suggest
-from ..files import replacing
+from ..files import write_text
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
@@ -125,8 +125,7 @@ def init_config_cli(
         if to_stdout:
             print(text, end="")
             return
-        with replacing(output) as temporary:
-            temporary.write_text(text, encoding="utf8")
+        write_text(output, text)
         read_as = f"{as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
         printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
         for line in _commands(settings, str(output)):
@@ -194,8 +193,8 @@ def _ask_file(which: str, ask: Ask) -> Path | None:
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
     if train is not None:
-        ending = told_by_ending(train)
-        seems = guess(train) if ending is None else GOLD[ending]
+        ending = layout_by_ending(train)
+        seems = guess(train) if ending is None else GOLD[ending]  # unlike `find_layout`, with the guessed encoding
         if seems is not None or ask is None:
             return seems or find_layout(train).layout  # which raises
     if ask is None:

@@ -55,12 +55,7 @@ def prune_cli(
 
 
 def prune(
-    model: str | Path,
-    output: Path,
-    *,
-    threshold: float = 0.0,
-    components: list[str] | None = None,
-    force: bool = False,
+    model: str | Path, output: Path, *, threshold: float = 0.0, components: list[str] | None = None, force: bool = False
 ) -> dict[str, Pruned]:
     """Save a pipeline without the weights of an absolute value up to `threshold`.
 

@@ -12,8 +12,8 @@ import numpy as np
 import typer
 from tqdm import tqdm
 
-from ..corpora import check_file, read_lines
-from ..corpora.layouts import GOLD, Asked, Format, told_by_ending
+from ..corpora import read_lines
+from ..corpora.layouts import Asked, Format
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, FormatError
 from ..evaluation.bootstrap import doubt
@@ -120,9 +120,7 @@ def report(
     check_output_file(output, file, log, corpus)
     nlp = load_pipeline(model)
     layout = layout_of(file, format_name, nlp)
-    of_corpus = layout
-    if corpus is not None and (ending := told_by_ending(check_file(corpus))) is not None:
-        of_corpus = GOLD[ending]
+    of_corpus = layout if corpus is None else options.show_layout(corpus, None, layout)
     pipes = crfs_of(dict(nlp.pipeline), components, str(model))
     curves = _curves(model, log, list(pipes))
     with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:

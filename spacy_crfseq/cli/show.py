@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tqdm import tqdm
 
-from ..corpora.layouts import Asked, Format, asked, told_by_ending
+from ..corpora.layouts import Asked, Format, asked, layout_by_ending
 from ..corpora.outputs import check_output_file
 from ..corpora.presets import TEXTS
 from ..files import write_text
@@ -95,7 +95,7 @@ def show(
             entries += _entries(nlp, name, pipe, batch)
             bar.update(len(batch))
     # what the number of a text counts
-    kind = told_by_ending(Path(source), TEXTS) or asked(format_name).name
+    kind = asked(format_name).name or layout_by_ending(Path(source), TEXTS)
     unit = "line" if kind in ("txt", "jsonl") else "text"
     write_text(output, show_page(str(model), name, entries, text_style(nlp), unit))
     return Shown(len(kept), sum(len(entry.spans) for entry in entries), more)

@@ -36,7 +36,7 @@ from ..evaluation.search import (
     read_grid,
     show,
 )
-from ..files import digest, replace_folder, replacing
+from ..files import digest, replace_folder, write_text
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
 from ..threads import available
@@ -46,7 +46,18 @@ from ._console import INTERRUPTED, cut, printer
 from ._jobs import Task, at_once, run_tasks
 from ._options import OVERRIDES, training
 from ._progress import add_to
-from .fit import BEST, Setup, Walk, encode, load_config, score, scores_every, set_up_from, tell_what_next
+from .fit import (
+    BEST,
+    Setup,
+    Walk,
+    encode,
+    load_config,
+    one_to_train,
+    score,
+    scores_every,
+    set_up_from,
+    suggest_next,
+)
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -110,7 +121,7 @@ def sweep_cli(
         stopping, sampled = Stopping(evaluate_every, patience), None if sample is None else Sample(sample, seed)
         choice: dict[str, Any] = {"component": component, "sample": sampled, "jobs": jobs}
         outcome = sweep(config_path, output, overrides=overrides, stopping=stopping, force=force, **choice)
-        _tell(outcome)
+        _print_outcome(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not any(result.score is not None for result in outcome.results):
@@ -211,8 +222,7 @@ def _carry_out(plan: Plan, output: Path, jobs: int) -> SweepOutcome:
     worker.run()
     known = [worker.results[run.key] for run in plan.runs if run.key in worker.results]
     results = sorted(known, key=lambda result: (result.score is None, -(result.score or 0.0)))
-    with replacing(output / PAGE) as file:
-        file.write_text(make_page(plan.component, plan.source.file.name, results, plan.skipped), encoding="utf8")
+    write_text(output / PAGE, make_page(plan.component, plan.source.file.name, results, plan.skipped))
     there = output / BEST if (output / BEST).is_dir() else None
     return SweepOutcome(there, results, worker.untrained, output / PAGE, worker.interrupted)
 
@@ -235,7 +245,7 @@ class Plan:
         if next(iter(setup.read_dev()), None) is None:
             raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
         self.source, self.stopping = source, stopping
-        self.component = _component(setup, source)
+        self.component = one_to_train(setup, source.component)
         self.filled = dict(setup.nlp.config.interpolate())
         self.skipped: dict[str, list[Combination]] = {}
         alone = not needed_before(setup, self.component)
@@ -310,17 +320,6 @@ def needed_before(setup: Setup, name: str) -> set[str]:
     return before & set(setup.training["annotating_components"]) if setup.to_train[name].reads else set()
 
 
-def _component(setup: Setup, source: GridFile) -> str:
-    names, wanted = list(setup.to_train), source.component
-    if wanted in names or (wanted is None and len(names) == 1):
-        return wanted or names[0]
-    said = f"{wanted!r} is no" if wanted else "There is more than one"
-    raise ConfigError(
-        f'{source.file}: {said} CRF component to train. Choose one under [sweep]: component = "{names[0]}"'
-        f"{''.join(f' or {other!r}' for other in names[1:])}; or by --component."
-    )
-
-
 def _key(config: Mapping[str, Any], component: str, stopping: Stopping) -> str:
     """Return a hash of all that a result depends on: settings, and the contents of files that they name."""
 
@@ -391,7 +390,9 @@ class Worker:
             setup = set_up_from(changed(self.plan.source.config, changes, self.plan.filled))
             needed = needed_before(setup, name)
             self.untrained = [other for other in setup.to_train if other not in {name, *needed, *setup.resumed}]
-            setup.to_train[name].training.keeps = any(run.build != runs[0].build for run in runs)
+            pipe = setup.to_train[name]
+            pipe.method = pipe.method._replace(**runs[0].build)  # the groups' changes leave these settings out
+            pipe.training.keeps = any(run.build != runs[0].build for run in runs)
             encode(setup)
             setup = setup._replace(to_train={key: p for key, p in setup.to_train.items() if key in {name, *needed}})
             walk = GroupWalk(setup, runs, self)
@@ -542,19 +543,19 @@ def _move(source: Path, target: Path) -> None:
     source.rename(target)
 
 
-def _tell_effects(results: Sequence[Result]) -> None:
+def _print_effects(results: Sequence[Result]) -> None:
     header, rows = effect_cells(effects(results))
     if rows:
         printer().table(rows, header=header, divider=True, aligns=["l", "r", "r", "l", "r", "l", "r"])
         printer().text(EFFECTS)
 
 
-def _tell(outcome: SweepOutcome) -> None:
+def _print_outcome(outcome: SweepOutcome) -> None:
     msg = printer()
     if outcome.results:
         header, rows = cells(outcome.results)
         msg.table(rows, header=header, divider=True, aligns=["r", "r", *"l" * (len(header) - 7), *"rrrrr"])
-        _tell_effects(outcome.results)
+        _print_effects(outcome.results)
     if outcome.interrupted:
         msg.warn("Interrupted: run the same command again to continue")
     if outcome.best is None:
@@ -563,4 +564,4 @@ def _tell(outcome: SweepOutcome) -> None:
     if outcome.untrained:
         msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
     msg.good(f"Saved {outcome.best}, {outcome.page}")
-    tell_what_next(outcome.best)
+    suggest_next(outcome.best)

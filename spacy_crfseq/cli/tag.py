@@ -19,7 +19,7 @@ from spacy.util import load_config
 from tqdm import tqdm
 
 from ..corpora import DOCBIN
-from ..corpora.layouts import ENDINGS, STDIN, ZIPPED, Asked, Format, find_layout, told_by_ending, trained_layout
+from ..corpora.layouts import ENDINGS, STDIN, ZIPPED, Asked, Format, layout_by_ending, trained_layout
 from ..corpora.resumable import Counts, State, Target
 from ..errors import ConfigError
 from ..files import digest
@@ -88,12 +88,12 @@ def tag_cli(
     with reported_errors(code=code):
         how = Settings(str(model), to or "", scores, force, strict, partial(load_code, code))
         done = tag(files, output, how, Asked(format_, columns, encoding=encoding), processes=processes)
-        _tell(done, output, as_json)
+        _print_outcome(done, output, as_json)
     if done.counts.broken:
         raise SystemExit(BROKEN)
 
 
-def _tell(done: Done, output: Path, as_json: bool) -> None:
+def _print_outcome(done: Done, output: Path, as_json: bool) -> None:
     text = done.as_json() if as_json else done.summary()
     if output == STDIN or as_json:
         print(text, file=sys.stderr if output == STDIN else sys.stdout)
@@ -150,7 +150,7 @@ def tag(
     RAISES CrfError: On invalid settings, unreadable files, or an output that was begun with other settings.
     RAISES FormatError, DataError: At the first malformed line, with `strict`.
     """
-    to = settings.to or told_by_ending(output, TARGETS) or "jsonl"
+    to = settings.to or layout_by_ending(output, TARGETS) or "jsonl"
     settings = settings._replace(to=to)
     if to not in TARGETS:
         check_target(to, form_of(spacy.blank("xx"), ()), settings.scores)
@@ -210,16 +210,14 @@ def make_jobs(settings: Settings, files: Sequence[Path], format_name: Format, ou
     if output == STDIN and settings.to == DOCBIN:
         raise ConfigError("--to spacy: a DocBin cannot be written to standard output. Give a folder with --output.")
     for source in files:
-        found, stamp = find_layout(source, format_name, trained, texts=True), None
-        if found.guessed:
-            print(found.notice(source), file=sys.stderr)
+        layout, stamp = options.show_layout(source, format_name, trained, texts=True), None
         if source != STDIN:
             status = source.stat()
             stamp = [str(source.resolve()), status.st_size, status.st_mtime_ns]
         target = None if output == STDIN else _target(source, output, settings.to, len(files))
-        name, columns, _, encoding, _ = found.layout
+        name, columns, _, encoding, _ = layout
         read = {"--format": name, "--columns": ",".join(columns), "--encoding": encoding, "the file": stamp}
-        jobs.append(Job(source, target, found.layout, {**common, **read}))
+        jobs.append(Job(source, target, layout, {**common, **read}))
     _check_outputs(jobs, settings.overwrite)
     return jobs
 

@@ -85,13 +85,7 @@ def top_cli(
         check_output_file(output, texts)
         shown = number or (SHOWN if output is None else ON_PAGE)
         found = top(
-            model,
-            component=component,
-            label=label,
-            template=template,
-            number=shown,
-            texts=texts,
-            format_name=said,
+            model, component=component, label=label, template=template, number=shown, texts=texts, format_name=said
         )
         if output is not None:
             from ..pages.top import top_page

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import DataError, FormatError
 from ._lines import OnError, Sentence, check_file, read_lines
+from .columns import MISSING_ENTITY
 from .records import parse_object
 
 INCORRECT = "incorrect"
 """The column of spans that are known to be wrong; only present where a text has one."""
-MISSING = "-"
 LISTED = 5
 """Number of spans that a warning lists."""
 _BINARY_VIEW = "ner"
@@ -248,7 +248,7 @@ def _sentence(found: Annotated, words: list[str], spaces: list[bool], line: int,
     starts = [0, *accumulate(sizes)][:-1]
     tokens = [(start, start + len(word)) for start, word in zip(starts, words, strict=True)]
     spans = list(dict.fromkeys(_placed(found.text, span) for span in found.spans))
-    tags = ["O" if found.complete else MISSING] * len(words)
+    tags = ["O" if found.complete else MISSING_ENTITY] * len(words)
     bad = _overlapping(spans)
     for span in spans:
         place, reason = _place(span, tokens, words, found.text)
@@ -256,7 +256,7 @@ def _sentence(found: Annotated, words: list[str], spaces: list[bool], line: int,
         if reason:
             notes.spans.append((line, _described(span, found.text, reason)))
         for i in place:
-            tags[i] = MISSING if reason else f"{'B' if i == place.start else 'I'}-{span.label}"
+            tags[i] = MISSING_ENTITY if reason else f"{'B' if i == place.start else 'I'}-{span.label}"
     columns = {"ent": tags}
     for span in found.wrong:
         place, reason = _place(_placed(found.text, span), tokens, words, found.text)

@@ -19,6 +19,8 @@ from ._lines import OnError, Sentence, check_file, read_sentences
 DOCSTART = "-DOCSTART-"
 IGNORED = "_"
 WORD = "word"
+MISSING_ENTITY = "-"
+"""The tag of a token whose entity is not annotated."""
 _BLANKS = frozenset(" \t\r\n")
 
 

@@ -103,7 +103,7 @@ class Found(NamedTuple):
         return f"{path}: reading it as {as_options(self.layout)} ({' '.join(self.layout.columns)}), as it looks."
 
 
-def told_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
+def layout_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
     """Return the known layout that has the ending of a file, if any."""
     if path.suffix == ".json" and ANNOTATIONS.name in known:  # exports of Label Studio
         return ANNOTATIONS.name
@@ -126,7 +126,7 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
     if found is None and path == STDIN:
         found = RAW["txt"]
     unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
-    if found is None and (name := told_by_ending(unpacked, known)) is not None:
+    if found is None and (name := layout_by_ending(unpacked, known)) is not None:
         found = known[name]
     if found is None and trained is not None and trained.name not in (DOCBIN, ANNOTATIONS.name) and fits(path, trained):
         found = trained
@@ -149,8 +149,9 @@ def trained_layout(config: Mapping[str, Any]) -> Preset | None:
 
 def corpus_block(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the block of a config that `[training]` names as dev_corpus or train_corpus; empty if it is none."""
+    default = f"corpora.{name.removesuffix('_corpus')}"
     try:
-        block = reduce(getitem, config["training"][name].split("."), config)
+        block = reduce(getitem, config.get("training", {}).get(name, default).split("."), config)
     except (KeyError, TypeError, AttributeError):  # a callback may make a corpus of anything
         return {}
     return block if isinstance(block, dict) else {}

@@ -45,11 +45,7 @@ TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
 SPAN_COLUMNS = ("chunk", "ent")
 DOCS = Preset(DOCBIN, ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS), "BILUO", "", "ent")
 """What spaCy's binary files may hold."""
-RAW = {
-    "txt": Preset("txt", (), "plain", "utf8", ""),
-    "jsonl": Preset("jsonl", (), "plain", "utf8", ""),
-    DOCBIN: DOCS,
-}
+RAW = {"txt": Preset("txt", (), "plain", "utf8", ""), "jsonl": Preset("jsonl", (), "plain", "utf8", ""), DOCBIN: DOCS}
 """Layouts of raw text; of a DocBin, only the words are read."""
 TEXTS = {**RAW, **PRESETS}
 """Layouts of files of texts; of corpora, only the words are read."""

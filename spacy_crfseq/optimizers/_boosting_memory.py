@@ -261,9 +261,7 @@ class Memory:
         return float(np.linalg.norm(gradient))
 
 
-def _labels(
-    objective: IndexedObjective,
-) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]], NDArray[np.bool_]]:
+def _labels(objective: IndexedObjective) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]], NDArray[np.bool_]]:
     """Return the known labels.
 
     RETURNS: For each group of rows, [T] the sequence of a position, -1 for a token that is not a position (in a

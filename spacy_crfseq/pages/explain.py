@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
+from ..evaluation.explanation import Contribution, Explanation, TokenExplanation
 from . import frame
 from .marks import TextStyle, strength
 
@@ -39,68 +40,6 @@ a.token:hover, a.token:focus { border-color: var(--ink); } .token small { font-s
 .parts .against i::after { right: 50%; background: var(--s2); } .parts b { font-weight: 500; text-align: end; }
 .parts .rest { color: var(--soft); }
 """
-
-
-class Contribution(Protocol):
-    """An addend of the score of a labelling; see `pipeline.explanation`."""
-
-    @property
-    def token(self) -> int: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def weight(self) -> float: ...
-    @property
-    def rival_weight(self) -> float: ...
-    @property
-    def difference(self) -> float: ...
-
-
-class TokenExplanation(Protocol):
-    """Why a token has its label."""
-
-    @property
-    def token(self) -> int: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def probability(self) -> float: ...
-    @property
-    def rival(self) -> str | None: ...
-    @property
-    def rival_probability(self) -> float: ...
-    @property
-    def margin(self) -> float: ...
-    @property
-    def impossible(self) -> str: ...
-    @property
-    def changes(self) -> Mapping[int, str]: ...
-    @property
-    def contributions(self) -> Sequence[Contribution]: ...
-    @property
-    def unknown(self) -> Sequence[str]: ...
-
-
-class Explanation(Protocol):
-    """The explanation of the labels of a text."""
-
-    @property
-    def words(self) -> Sequence[str]: ...
-    @property
-    def labels(self) -> Sequence[str]: ...
-    @property
-    def probabilities(self) -> Sequence[float]: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def probability(self) -> float: ...
-    @property
-    def tokens(self) -> Sequence[TokenExplanation]: ...
-    def to_json(self) -> dict[str, Any]: ...
 
 
 class ExplainedText(NamedTuple):

@@ -103,14 +103,7 @@ def text(value: str) -> Markup:
 
 
 def page(
-    title: str,
-    body: str,
-    *,
-    about: str = "",
-    note: str = "",
-    lang: str = "en",
-    direction: str = "ltr",
-    style: str = "",
+    title: str, body: str, *, about: str = "", note: str = "", lang: str = "en", direction: str = "ltr", style: str = ""
 ) -> str:
     """Return a complete document without external requests; the note is its footer."""
     head = {"lang": escape(lang), "direction": escape(direction), "title": escape(title), "style": STYLE + style}

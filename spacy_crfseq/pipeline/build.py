@@ -45,22 +45,22 @@ def _choose_weights(
 ) -> tuple[Layout, Encoded]:
     known = encoder.freeze(found.known, method.min_count)
     encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
-    observed = data._replace(encoded=known).observed()
-    layout = make_layout(
-        observed.encoded,
-        observed.gold,
-        n_labels,
-        (encoder.unigrams.index.size, encoder.bigrams.index.size),
-        support=method.support,
-        boundaries=method.boundaries,
-        transitions=method.transitions,
-    )
+    layout = layout_for(method, encoder, data._replace(encoded=known), n_labels)
     if not method.max_features:
         return layout, encoded
     n_threads = method.n_threads or threads.available()
     layout = most_informative(layout, data._replace(encoded=known), method.max_features, n_threads)
     selected = encoder.keep(known, (used_rows(layout.unigrams), used_rows(layout.bigrams)))
     return layout.without_empty(), selected if encoded is known else encoder.renumbered(encoded)
+
+
+def layout_for(method: Method, encoder: Encoder, data: Dataset, n_labels: int) -> Layout:
+    """Return the layout of the weights of a model for a training set that the encoder has encoded."""
+    observed, sizes = data.observed(), (encoder.unigrams.index.size, encoder.bigrams.index.size)
+    return make_layout(
+        observed.encoded, observed.gold, n_labels, sizes, support=method.support, boundaries=method.boundaries,
+        transitions=method.transitions,
+    )  # fmt: skip
 
 
 def _choose_words(

@@ -16,6 +16,7 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError
+from ..evaluation.explanation import Explanation
 from ..features.plan import column_names
 from ..model import LinearChainCRF
 from ..registry import check_types
@@ -26,7 +27,7 @@ from . import evidence, notebook, storage
 from .confidence import register, remember
 from .doc_model import DocModel, Pruned
 from .doc_posterior import Alternative, DocPosterior
-from .explanation import Explainer, Explanation
+from .explanation import Explainer
 from .extract import portions
 from .settings import Method
 from .tasks.base import Annotation, Prediction

@@ -157,8 +157,7 @@ class DocModel:
         self.partials.resolve(self.labels.tags)
         if self._crf is not None:
             self._use(self._crf.with_labels(self.labels.tags, self.method.transitions))
-            self.session.restart()
-            self.session.seen_all = False
+            self.session.expect_all()
 
     def start(
         self,
@@ -168,7 +167,7 @@ class DocModel:
         names: list[str] | None = None,
         largest: LargestNames | None = None,
     ) -> None:
-        """Start with new weights for the tags that were set; `names` of None stands for those kept by the encoder."""
+        """Start with new weights for the tags that were set; without `names`, those kept by the encoder are used."""
         self._encoder, self.session = encoder, session
         self._use(crf)
         self._origins, self._largest = None, largest

@@ -1,4 +1,4 @@
-"""Builds gold docs from the sentences of a corpus file, and whatever is needed to rebuild their predicted docs."""
+"""Builds gold docs from the sentences of a corpus file, and what is needed to rebuild their predicted docs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from spacy.vocab import Vocab
 
 from ..corpora import UPOS, Sentence, check_scheme
 from ..corpora.annotations import INCORRECT
+from ..corpora.columns import MISSING_ENTITY
 from ..errors import ConfigError, DataError, FormatError, suggest
 from ..registry import check_types
 from ..schemes import OUTSIDE, Span, decode_lenient, find_invalid, split_tag
@@ -29,7 +30,6 @@ ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
 SPANS = ("ent", "chunk")
 _UNITS = ("sentence", "document")
 _ON_INVALID = ("error", "conlleval")
-_MISSING_ENTITY = "-"
 _HINTS = {
     "pos": f"give one of {', '.join(sorted(UPOS))}, or call the column 'tag'.",
     "morph": "write features as Case=Nom|Number=Sing, or '_' for none.",
@@ -167,10 +167,10 @@ class DocBuilder:
 
     def _entities(self, sentence: Sentence) -> tuple[list[int], list[int]]:
         tags = sentence.columns["ent"]
-        iob = [_ENT_MISSING if tag == _MISSING_ENTITY else _ENT_OUTSIDE for tag in tags]
+        iob = [_ENT_MISSING if tag == MISSING_ENTITY else _ENT_OUTSIDE for tag in tags]
         types = [0] * len(tags)
-        if _MISSING_ENTITY in tags:
-            known = [OUTSIDE if tag == _MISSING_ENTITY else tag for tag in tags]
+        if MISSING_ENTITY in tags:
+            known = [OUTSIDE if tag == MISSING_ENTITY else tag for tag in tags]
             sentence = sentence._replace(columns={**sentence.columns, "ent": known})
         for start, end, label in self._spans(sentence, "ent"):
             iob[start:end] = [_ENT_BEGIN] + [_ENT_INSIDE] * (end - start - 1)

@@ -11,7 +11,7 @@ from .component import CRFComponent
 
 HEADING = "### How it works"
 """The first line of generated notes, which may be replaced."""
-_ADVICE = "How far they are right on texts of yours, `python -m spacy crfseq calibrate` tells."
+_ADVICE = "`python -m spacy crfseq calibrate` measures how reliable they are on your texts."
 TASKS = {"crf_tagger": "tags", "crf_chunker": "chunks", "crf_ner": "named entities"}
 
 

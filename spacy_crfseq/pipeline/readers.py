@@ -17,7 +17,7 @@ from spacy.vocab import Vocab
 from ..corpora import Preset, Sentence, check_columns, get_preset, read_columns, read_conllu
 from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
-from ..corpora.layouts import COLUMNS, told_by_ending
+from ..corpora.layouts import COLUMNS, layout_by_ending
 from ..corpora.presets import ANNOTATIONS
 from ..errors import ConfigError
 from ..features.noted import KEY
@@ -61,7 +61,7 @@ def create_conll_reader(
     """
     for name in columns:
         check_setting("columns", name, COLUMNS)
-    if path is not None and told_by_ending(Path(path)) == ANNOTATIONS.name:
+    if path is not None and layout_by_ending(Path(path)) == ANNOTATIONS.name:
         others = [name for name in columns if name not in (*ANNOTATIONS.columns, "_")]
         if others:
             raise ConfigError(

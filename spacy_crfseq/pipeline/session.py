@@ -29,6 +29,7 @@ class Session:
     initial (Dataset | None): The whole training set as `initialize` saw it, until the first update.
     sample (Dataset | None): A part of it that is kept to choose learning rates.
     n_total (int): Sequences in the whole training set.
+    seen_all (bool): Whether the optimizer has visited the whole training set, so that weights of zero stay zero.
     grows (bool): Whether n_total counts what has been seen so far, of a corpus that is streamed or of unknown size.
     stale (bool): Whether the optimizer has newer parameters than the model.
     """
@@ -66,6 +67,11 @@ class Session:
         self._epoch_size = self._seen = 0
         self._sinks: list[dict[str, float]] = []
         self._met_loss, self._met_sequences, self._refill = 0.0, 0, False
+
+    def expect_all(self) -> None:
+        """Restart; the optimizer has to visit the whole training set again, as it does after a new label."""
+        self.restart()
+        self.seen_all, self._to_see = False, self.n_total
 
     def release(self) -> None:
         """Free all data, after the last step of a run."""

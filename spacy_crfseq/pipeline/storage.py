@@ -23,7 +23,7 @@ class Packed(NamedTuple):
     """What a model file holds.
 
     names (list[str]): Readable names of both blocks' features, empty where they were not kept.
-    n_sequences (int): Of the training set, with which online training goes on.
+    n_sequences (int): Size of the training set, with which online training continues.
     seen_all (bool): See `Session`.
     largest (LargestNames): Names of the features with the largest weights, where not all are kept.
     """

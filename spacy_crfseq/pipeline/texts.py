@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from srsly import msgpack_loads
 
-from ..corpora import DOCBIN, PRESETS, Preset
+from ..corpora import DOCBIN, PRESETS, Preset, check_file
 from ..corpora.presets import RAW
 from ..corpora.records import BEGINNING, Piece, Place, Record, stream_records
 from ..errors import FormatError
@@ -185,8 +185,7 @@ def _read_docbin(source: Path) -> Any:
     from spacy.attrs import IDS, ORTH
     from spacy.tokens import DocBin
 
-    if not source.is_file():
-        raise FormatError(source, 0, f"no such file (looked from {Path.cwd()}).")
+    check_file(source)
     try:
         with collecting():
             binary = DocBin().from_disk(source)

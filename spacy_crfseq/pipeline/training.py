@@ -21,14 +21,13 @@ from ..features.index import HashIndex
 from ..features.noted import hash_of
 from ..model import LinearChainCRF
 from ..optimizers.seeds import seeded
-from ..potentials.layout import make_layout
 from ..schemes import TagTable, span_f1
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import MISSING, Bools, Floats, Offsets, Optimizer, StepReport
-from .build import build_model, carry_over
+from .build import build_model, carry_over, layout_for
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
 from .evidence import read_evidence, weight_of
@@ -128,9 +127,7 @@ class Training:
         met.update(new)
         if self._n_built < len(met) and (not new or len(met) > 1.25 * self._n_built):
             old, self._n_built = model.crf, len(met)
-            crf = self._start(*self._collect(met.values()))
-            carry_over(old, crf)
-            model.set_parameters(crf.theta)
+            carry_over(old, self._start(*self._collect(met.values())))
 
     def _add_labels(self, examples: Sequence[Example]) -> None:
         model = self._model
@@ -157,16 +154,7 @@ class Training:
         model, method = self._model, self._model.method
         crf, encoder = model.trained()
         data = whole.take(sequences)
-        observed = data.observed()
-        layout = make_layout(
-            observed.encoded,
-            observed.gold,
-            len(crf.labels),
-            (encoder.unigrams.index.size, encoder.bigrams.index.size),
-            support=method.support,
-            boundaries=method.boundaries,
-            transitions=method.transitions,
-        )
+        layout = layout_for(method, encoder, data, len(crf.labels))
         theta = np.zeros(layout.size + len(crf.theta) - crf.layout.size, method.precision)
         new = LinearChainCRF(crf.labels, layout, theta, crf.keys, None, crf.templates, crf.added)
         model.start(new, encoder, Session(self.optimizer(), data), model.feature_names)

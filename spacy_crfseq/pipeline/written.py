@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..corpora import DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Sentence, sentence_lines
+from ..corpora.columns import MISSING_ENTITY
 from ..corpora.layouts import check_choice
 from ..errors import ConfigError, DataError
 from .columns import chunks_key, predicted_columns
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 COLUMNS = "conll"
 TARGETS = ("jsonl", COLUMNS, *PRESETS, DOCBIN)
-EMPTY, MISSING_ENTITY = "_", "-"
+EMPTY = "_"
 DIGITS = 6
 
 Write = Callable[["Doc", "Record"], str]

@@ -24,7 +24,7 @@ def numbers(line: str) -> list[float]:
     return [float(value) for value in re.findall(r"[\d.]+", line)]
 
 
-def test_scores_of_folds_with_mean_and_spread(train_on: Run, corpus: Corpus, tmp_path: Path) -> None:
+def test_scores_of_folds_with_mean_and_spread(train_on: Run, run: Run, paths: list[str], tmp_path: Path) -> None:
     result = worked(train_on("fit", "crf_ner", args=["--cross-validate 3"]), "3-fold cross-validation")
     lines = result.stdout[result.stdout.index("fold ") :].splitlines()
     rows = {line.split()[0]: numbers(line) for line in lines if line}
@@ -34,6 +34,8 @@ def test_scores_of_folds_with_mean_and_spread(train_on: Run, corpus: Corpus, tmp
     assert rows["mean"][0] == pytest.approx(np.mean(scores), abs=0.01)
     assert rows["sd"][0] == pytest.approx(np.std(scores, ddof=1), abs=0.02)
     assert (tmp_path / "out" / "model-best").is_dir()  # --output asks for a model, too
+    again = run("fit", tmp_path / "c.cfg", "--output", tmp_path / "out", "--cross-validate 3", *paths)
+    refused(again, "--force")  # before any training
 
 
 def test_without_output_no_model_is_written(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:

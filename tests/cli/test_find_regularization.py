@@ -144,7 +144,7 @@ def test_one_component_of_several(train_on: Run, tmp_path: Path) -> None:
         return train_on(FIND, "crf_tagger", "crf_ner", components=CAPPED.format("crf_ner"), args=(*QUICK, *args))
 
     unread(follow(), "more than one CRF component", "--component crf_tagger or crf_ner")
-    unread(follow("--component", "ner"), "--component ner: no such CRF component", "crf_ner")
+    unread(follow("--component", "ner"), "'ner' is no CRF component", "crf_ner")
     assert "Not trained, all weights zero: crf_tagger" in worked(follow("--component", "crf_ner")).stdout
     nlp: Any = spacy.load(tmp_path / "out" / "model-best")
     assert nlp.get_pipe("crf_ner").crf.theta.any()

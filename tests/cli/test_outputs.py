@@ -49,6 +49,8 @@ NOT_ONE = "is a file, not a folder"
     ("report model dev.conll -f conll2003 -o project", IS_FOLDER),
     ("report model dev.conll -f conll2003 -o news.txt/page.html", NOT_ONE),
     ("compare model model dev.conll -f conll2003 -o dev.conll", READ),
+    ("evaluate model dev.conll -f conll2003 -o link", READ),
+    ("evaluate model dev.conll -f conll2003 -o project", IS_FOLDER),
     ("explain model news.txt -p crf_ner -o news.txt", READ),
     ("explain model Ada -p crf_ner -o project", IS_FOLDER),
     ("top model -p crf_ner --texts news.txt -o news.txt", READ),

@@ -402,7 +402,7 @@ def test_wrong_file(run: Run, configure: Any, corpus: Any, paths: list[str], tmp
     write_grid(file, "min_count = [1]\n", config="none.cfg")
     check("none.cfg: no such config file")
     write_grid(file, "min_count = [1]\n")
-    check("more than one CRF component", 'component = "crf_ner"')
+    check("more than one CRF component", "--component crf_ner or crf_tagger")
     write_grid(file, "min_count = [1]\n", component="crf_nre")
     check("'crf_nre' is no CRF component to train")
     write_grid(file, "min_count = [1]\n", component="crf_ner")
@@ -455,3 +455,10 @@ def test_a_cut_line_is_dropped_for_good(tmp_path: Path) -> None:
     assert journal.read() == {"x": first}
     journal.add(second)
     assert journal.read() == {"x": first, "y": second}
+
+
+def test_a_setting_with_one_value_left_is_used(sweep_on: Run, tmp_path: Path) -> None:
+    worked(sweep_on("min_count = [3]", "--patience 1"))
+    worked(sweep_on("min_count = [1, 3]", "--patience 1"))
+    rarer, common = sorted(results_of(tmp_path / "out"), key=lambda entry: -entry["settings"]["min_count"])
+    assert rarer["weights"] < common["weights"]

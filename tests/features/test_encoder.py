@@ -34,8 +34,7 @@ SENTENCES = st.lists(
 )
 PARTS = st.builds("{}[{}]".format, st.sampled_from([*reference.TEXT_VALUES, "TAG", "POS"]), st.integers(-3, 3))
 TEMPLATE_LISTS = st.lists(
-    st.lists(PARTS, min_size=1, max_size=3).map("|".join) | st.sampled_from(["LOWER[-1..1]", "TAG[-2..0]"]),
-    max_size=8,
+    st.lists(PARTS, min_size=1, max_size=3).map("|".join) | st.sampled_from(["LOWER[-1..1]", "TAG[-2..0]"]), max_size=8
 )
 
 

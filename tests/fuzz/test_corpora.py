@@ -133,7 +133,6 @@ FOUND = [
     {"strings": [0.0]},
 ]
 
-
 FOUND.append({"attrs": [0 if attr == ENT_TYPE else attr for attr in ENTRIES["attrs"]]})
 
 

@@ -18,8 +18,8 @@ from spacy.tokens import Doc, Span
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.evaluation.explanation import TokenExplanation
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.pipeline.explanation import TokenExplanation
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.types import Scores
 from tests import reference

@@ -127,3 +127,14 @@ def test_a_file_from_before_zeros_were_left_out() -> None:
     assert n_features(old) == n_features(nlp)
     assert predictions(old, "crf_ner") == predictions(nlp, "crf_ner")
     assert n_features(copied(old, "crf_ner")) == with_weights(nlp)
+
+
+def test_a_new_label_has_to_be_seen_everywhere() -> None:
+    nlp = initialized("crf_ner", PERCEPTRON)
+    whole = examples(nlp, "crf_ner", repeat=2)
+    nlp.update(whole)
+    pipe_of(nlp).add_label("NEW")
+    nlp.update(whole[:1])
+    assert n_features(copied(nlp, "crf_ner", PERCEPTRON)) == n_features(nlp)
+    nlp.update(whole)
+    assert n_features(copied(nlp, "crf_ner", PERCEPTRON)) < n_features(nlp)

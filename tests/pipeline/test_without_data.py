@@ -146,3 +146,18 @@ def test_a_second_recognizer_adds_to_what_the_first_left_outside() -> None:
     assert [ent.text for ent in pipe_of(second)(doc).ents] == ["Anna"]
     assert doc[2].ent_iob_ == "B", "blocked, as it was"
     assert not doc[2].ent_type_
+
+
+def test_a_model_stored_early_has_all_features() -> None:
+    nlp = spacy.blank("en")
+    block = {"@crf_optimizers": "spacy_crfseq.AveragedPerceptron.v1"}
+    methods = {"optimizer": block, "loss": {"@crf_losses": "spacy_crfseq.Perceptron.v1"}}
+    none = {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"}
+    config = {**methods, "regularizer": none}
+    ner: Any = nlp.add_pipe("crf_ner", config=config)
+    nlp.initialize()
+    nlp.update([tutorial_example(nlp, *TEXTS[0])])
+    new = [tutorial_example(nlp, *text) for text in TEXTS[1:]]
+    ner.training.update(new, {})
+    again: Any = spacy.blank("en").add_pipe("crf_ner", config=config).from_bytes(ner.to_bytes())
+    assert again.crf.layout.size == ner.crf.layout.size

@@ -253,11 +253,7 @@ def test_questions_are_parted_from_other_sentences(questions: hall.Questions) ->
 
 @pytest.mark.parametrize(
     ("known", "kept"),
-    [
-        (hall.VERB, [["", "", "VB", ""]]),
-        (hall.TAG, [["", "", "VB", ""]]),
-        (hall.ALL, [["VBZ", "PRP", "VB", "."]]),
-    ],
+    [(hall.VERB, [["", "", "VB", ""]]), (hall.TAG, [["", "", "VB", ""]]), (hall.ALL, [["VBZ", "PRP", "VB", "."]])],
 )
 def test_nothing_is_told_of_questions_but_what_is_known(
     questions: hall.Questions, known: str, kept: list[list[str]]

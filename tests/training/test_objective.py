@@ -21,14 +21,7 @@ from spacy_crfseq.training.dataset import Dataset, join
 from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.terms import Term
 from tests import reference
-from tests.problems import (
-    BIGRAM_TEMPLATES,
-    Training,
-    finite_differences,
-    ids_of_tokens,
-    plain_scores,
-    training_problem,
-)
+from tests.problems import BIGRAM_TEMPLATES, Training, finite_differences, ids_of_tokens, plain_scores, training_problem
 
 CASES: dict[str, dict[str, Any]] = {
     "sparse": {},

@@ -16,8 +16,7 @@ from spacy_crfseq.training.selection import Counts, count_features, most_informa
 from tests.problems import BIGRAM_TEMPLATES, Training, ids_of_tokens, plain_scores, training_problem
 
 each_kind = pytest.mark.parametrize(
-    ("support", "bigram_templates"),
-    [("observed", ()), ("observed", BIGRAM_TEMPLATES), ("all", BIGRAM_TEMPLATES)],
+    ("support", "bigram_templates"), [("observed", ()), ("observed", BIGRAM_TEMPLATES), ("all", BIGRAM_TEMPLATES)]
 )
 
 

@@ -76,7 +76,7 @@ class Annotation(ABC):
 
     @abstractmethod
     def is_tag(self, label: str) -> bool:
-        """Whether a label is a tag, not a type that stands for several tags."""
+        """Whether a label is a tag, not a type with several tags."""
 
     @abstractmethod
     def found_tags(self, tags: Iterable[str]) -> list[str]:
