@@ -30,6 +30,7 @@ from ._console import FAILED, reported_errors
 from ._debug_report import Errors, Report, print_report
 from ._prospects import Component, findings_of_components, look_at_config
 from ._suspects import find_suspects
+from .fit import load_config
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -246,9 +247,7 @@ def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
 
 
 def _source(config_path: Path) -> Source:
-    if not config_path.is_file():
-        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
-    config = util.load_config(config_path, interpolate=False)
+    config = load_config(config_path, {})
     block: Any = config
     for name in config.get("training", {}).get("train_corpus", "corpora.train").split("."):
         block = block.get(name, {})

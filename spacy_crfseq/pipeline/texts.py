@@ -186,7 +186,7 @@ def _read_docbin(source: Path) -> Any:
     from spacy.tokens import DocBin
 
     if not source.is_file():
-        raise FormatError(source, 0, f"no such file (looked from {Path.cwd()}).")
+        raise FormatError(source, 0, f"no such file (in {Path.cwd()}).")
     try:
         with collecting():
             binary = DocBin().from_disk(source)
