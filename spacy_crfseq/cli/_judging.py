@@ -146,6 +146,10 @@ def _given_text(nlp: Language, text: str) -> Iterator[Text]:
     return iter([Text(nlp.make_doc(text), 1, {})] if text.strip() else [])
 
 
+FILES = (".conll", ".conllu", ".gz", ".iob", ".json", ".tsv")
+"""Endings of file names, besides those of raw texts."""
+
+
 def is_file(source: str | Path, layout: Format) -> bool:
     """Whether an argument is the name of a file and not a text."""
     text = str(source)
@@ -154,8 +158,9 @@ def is_file(source: str | Path, layout: Format) -> bool:
     if len(text) >= 256 or not text.strip():
         return False
     path = Path(text)
-    known = path.suffix[1:] in RAW
-    return known or path.exists() or (os.sep in text and not any(map(str.isspace, text)))
+    if path.suffix[1:] in RAW or path.exists():
+        return True
+    return not any(map(str.isspace, text)) and (os.sep in text or path.suffix in FILES)
 
 
 def tokens_of(doc: Doc) -> Tokens:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,7 +71,7 @@ def training(ctx: typer.Context, config: Path, code: Path | None, verbose: bool)
     """Yield config overrides; errors inside the block are reported."""
     if verbose:
         util.logger.setLevel(logging.DEBUG)
-    overrides = read_overrides(ctx.args)
+    overrides = read_overrides(ctx.args, [name for one in ctx.command.params for name in one.opts])
     with reported_errors(config, code):
         yield overrides
 
@@ -83,14 +84,17 @@ def show_layout(path: Path, layout: Format, trained: Preset | None = None, *, te
     return found.layout
 
 
-def read_overrides(args: list[str]) -> dict[str, Any]:
+def read_overrides(args: list[str], known: Collection[str] = ()) -> dict[str, Any]:
     """Return config overrides from ``--section.key value`` arguments and spaCy's environment variable.
 
+    known: The options of the command, to suggest one.
     RAISES typer.BadParameter: On an option that is neither an override nor one of the command's.
     """
     for arg in args:
         if arg.startswith("-") and "." not in arg.partition("=")[0] and not _is_number(arg):
-            raise typer.BadParameter(f"{arg}: no such option. Overrides name a section: --paths.train FILE.")
+            near = get_close_matches(arg.partition("=")[0], known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else "Overrides of the config name a section: --paths.train FILE."
+            raise typer.BadParameter(f"{arg}: no such option. {hint}")
     overrides: dict[str, Any] = parse_config_overrides(list(args))
     for name in overrides:
         if name in OF_SPACY_TRAIN:

@@ -11,8 +11,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spacy import util
-
 from ..evaluation.corpus_findings import Finding
 
 if TYPE_CHECKING:
@@ -78,7 +76,7 @@ def set_up_on(config: Path, file: Path, dev: Path | None) -> Setup:
     """Set up a config on another corpus than its own."""
     from .fit import load_config, set_up_from
 
-    blocks = util.load_config(config, interpolate=False).get("training", {})
+    blocks = load_config(config, {}).get("training", {})
     overrides = {
         f"{blocks.get('train_corpus', 'corpora.train')}.path": str(file),
         f"{blocks.get('dev_corpus', 'corpora.dev')}.path": str(dev) if dev else None,

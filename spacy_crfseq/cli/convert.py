@@ -110,7 +110,8 @@ def _source(path: Path, layout: Asked, scheme: str | None) -> tuple[str, tuple[s
 def _target(path: Path) -> str:
     to = layout_by_ending(path, _TARGETS) or (path.suffix[1:] if path.suffix[1:] in _TARGETS else None)
     if to is None:
-        raise ConfigError(f"{path}: its ending belongs to no layout. Give --to: {', '.join(_TARGETS)}.")
+        known = ", ".join(_TARGETS)
+        raise ConfigError(f"{path}: no layout that can be written has the ending {path.suffix!r}. Give --to: {known}.")
     return to
 
 

@@ -170,11 +170,24 @@ def check_output(output: Path, config: Config, pipelines: Sequence[str], force: 
 def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
     """Return a config without interpolating its variables.
 
-    RAISES ConfigError: If there is no such file.
+    RAISES ConfigError: If there is no such file, or it is empty or not in UTF-8.
     """
-    if str(config_path) != "-" and not Path(config_path).is_file():
-        raise ConfigError(f"{config_path}: no such config file (looked from {Path.cwd()}).")
+    if str(config_path) != "-":
+        _check_config_file(Path(config_path))
     return util.load_config(config_path, overrides=overrides, interpolate=False)
+
+
+def _check_config_file(path: Path) -> None:
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder. Give a config file.")
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such config file (in {Path.cwd()}).")
+    try:
+        text = path.read_text(encoding="utf8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} of this config is not utf8. Save it as UTF-8.") from error
+    if not text.strip():
+        raise ConfigError(f"{path} is empty. To write a config, run: python -m spacy crfseq init-config {path} --force")
 
 
 def set_up_from(config: Config) -> Setup:

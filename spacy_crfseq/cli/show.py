@@ -17,7 +17,7 @@ from ..files import write_text
 from ..pipeline.select import load_pipeline, one_crf_of, run_between
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import printer, reported_errors
+from ._console import count_of, printer, reported_errors
 from ._judging import first_texts, in_batches, text_style, tokens_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def show_cli(
     with reported_errors(code=code):
         shown = show(model, source, output, said, component=component, number=number)
         rest = "; the file has more" if shown.more else ""
-        printer().good(f"Saved {output}: {shown.texts:,} texts, {shown.spans:,} spans{rest}")
+        printer().good(f"Saved {output}: {count_of(shown.texts, 'text')}, {count_of(shown.spans, 'span')}{rest}")
 
 
 class Shown(NamedTuple):

@@ -28,7 +28,7 @@ from ..pipeline.select import CONFIG, model_folder
 from ..pipeline.written import TARGETS, check_target, form_of
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import load_code, printer, reported_errors
+from ._console import count_of, load_code, printer, reported_errors
 
 BROKEN = 3
 """Exit code if lines were skipped."""
@@ -118,16 +118,16 @@ class Done(NamedTuple):
     def summary(self) -> str:
         """Return a summary line."""
         if not self.files and self.complete and not self.counts.broken:
-            return f"Nothing to do: {_count(self.complete, 'file')} complete already; --force starts over"
-        texts, tokens = _count(self.new.texts, "text"), _count(self.new.tokens, "token")
-        text = f"Tagged {_count(self.files, 'file')}: {texts}, {tokens}"
+            return f"Nothing to do: {count_of(self.complete, 'file')} complete already; --force starts over"
+        texts, tokens = count_of(self.new.texts, "text"), count_of(self.new.tokens, "token")
+        text = f"Tagged {count_of(self.files, 'file')}: {texts}, {tokens}"
         if self.seconds >= 1:  # shorter runs measure start-up rather than speed
             text += f", {self.speed:,.0f} tokens/s"
         if self.complete:
             text += f"; {self.complete:,} complete already"
         if self.counts.broken:
             before = self.counts.broken - self.new.broken
-            text += f"; {self.counts.broken:,} malformed lines skipped" + (
+            text += f"; {count_of(self.counts.broken, 'malformed line')} skipped" + (
                 f", {before:,} of them earlier" * bool(before)
             )
         return text
@@ -136,10 +136,6 @@ class Done(NamedTuple):
         """Return the totals as JSON."""
         totals = {"files": self.files, "complete": self.complete, **self.new._asdict()}
         return json.dumps({**totals, "seconds": self.seconds, "tokens_per_second": self.speed})
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def tag(

@@ -57,7 +57,7 @@ def check_file(path: Path | str) -> Path:
     if path.is_dir():
         raise FormatError(path, 0, "this is a folder; give one file.")
     if not path.is_file():
-        raise FormatError(path, 0, f"no such file (looked from {Path.cwd()}).")
+        raise FormatError(path, 0, f"no such file (in {Path.cwd()}).")
     return path
 
 

@@ -100,7 +100,8 @@ class Found(NamedTuple):
 
     def notice(self, path: Path) -> str:
         """Return a line on how the file is read."""
-        return f"{path}: reading it as {as_options(self.layout)} ({' '.join(self.layout.columns)}), as it looks."
+        holds = "" if self.layout.name == CUSTOM else f" ({' '.join(self.layout.columns)})"
+        return f"{path}: detected {as_options(self.layout)}{holds}."
 
 
 def layout_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
@@ -133,6 +134,8 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
     if (settled := said.encoded(found)) is not None:
         return Found(settled)
     if (seems := guess(path)) is None:
+        if path != STDIN and not path.stat().st_size:
+            raise FormatError(path, 0, "the file is empty.")
         ending = f"Neither its ending {unpacked.suffix!r} nor" if unpacked.suffix else "It has no ending, and not even"
         advice = f"Give --format ({', '.join(known)}) or --columns."
         raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines show it. {advice}")

@@ -57,7 +57,8 @@ def check_output_pipeline(output: Path, *inputs: str | Path, force: bool = False
         new, old = output.resolve(), Path(one).resolve()
         if old.exists() and (_same(output, one) or new in (old, *old.parents) or old in new.parents):
             how = "is inside" if old in new.parents else "holds" if new in old.parents else "is"
-            raise ConfigError(f"{output} {how} {one}, which this command reads. Give a folder apart from it.")
+            where = "the model" if how == "is" else one
+            raise ConfigError(f"The output folder {output} {how} {where} that this command reads. Give another folder.")
     if output.exists() and not all((output / name).is_file() for name in PIPELINE):
         raise ConfigError(f"{output} exists and is not a pipeline. Give a folder that does not exist yet.")
     _check_parents(output)

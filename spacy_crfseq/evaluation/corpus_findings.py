@@ -98,7 +98,9 @@ def _of_labels(name: str, column: Column, where: Where) -> list[Finding]:
     if column.conflicts.count:
         number = _number(column.conflicts.count, "repeated sentence")
         warn(f"{number} labelled differently. Make them agree.", _listed(column.conflicts, where))
-    return found or [Finding("good", f"{name}: {len(column.labels)} labels, all on {RARE} {column.unit} or more")]
+    return found or [
+        Finding("good", f"{name}: {_number(len(column.labels), 'label')}, all on {RARE} {column.unit} or more")
+    ]
 
 
 def overlap_findings(shared: Overlap) -> list[Finding]:

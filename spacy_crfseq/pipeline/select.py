@@ -32,9 +32,11 @@ def model_folder(model: str | Path) -> Path:
 
     folder = Path(model)
     restore_folder(folder)
+    if folder.is_file():
+        raise ConfigError(f"{model} is a file. Give the folder of a trained pipeline.")
     if not folder.is_dir():
         if not is_package(str(model)):
-            raise ConfigError(f"{model}: no such folder (looked from {Path.cwd()}), and no package of this name.")
+            raise ConfigError(f"{model}: no such folder (in {Path.cwd()}), and no package of this name.")
         return Path(get_package_path(str(model)))
     if not (folder / CONFIG).is_file():
         inside = sorted(file.parent for file in folder.glob(f"*/{CONFIG}"))

@@ -120,4 +120,4 @@ def test_refused(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: 
     result = run("compare", tmp_path / "named", models[0], corpus.dev, "-f conll2003")
     refused(result, "share no CRF component: they have ner and crf_tagger, crf_ner")
     (tmp_path / "empty").write_text("")
-    refused(run("compare", *models, tmp_path / "empty"), "the layout of this file is unknown")
+    refused(run("compare", *models, tmp_path / "empty"), "the file is empty")

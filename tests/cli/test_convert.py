@@ -212,13 +212,16 @@ def test_command(run: Run, source: Path, tmp_path: Path) -> None:
 def test_layouts_come_from_endings_and_first_lines(run: Run, source: Path) -> None:
     target = source.with_name("out.iob")
     result = worked(run("convert", source, target), f"Converted 3 sentences: {target}")
-    assert "in.conll: reading it as --format conll2003 (word tag chunk ent), as it looks." in result.stderr
+    assert "in.conll: detected --format conll2003 (word tag chunk ent)." in result.stderr
     assert target.read_text().startswith("Ada B-PER\n")
     worked(run("convert", source, source.with_name("a.spacy"), "--columns word,tag,_,ent --from-scheme IOB1"))
     again = worked(run("convert", source.with_name("a.spacy"), target, "--force"))
     assert again.stderr == ""
     assert target.read_text().startswith("Ada B-PER\n")
-    refused(run("convert", source, source.with_name("out.txt")), "out.txt: its ending belongs to no layout. Give --to")
+    refused(
+        run("convert", source, source.with_name("out.txt")),
+        "out.txt: no layout that can be written has the ending '.txt'. Give --to",
+    )
     latin = source.with_name("latin.iob")
     latin.write_bytes("Zoë B-PER\n\n".encode("latin-1"))
     refused(run("convert", latin, source.with_name("b.spacy"), "--from iob"), "give --encoding latin-1")

@@ -218,7 +218,7 @@ def test_exit_code_tells_that_training_cannot_work(run: Run, tmp_path: Path) -> 
 
 def test_the_layout_must_be_known(run: Run, tmp_path: Path) -> None:
     result = worked(run("debug-data", write(tmp_path, GOOD)), "ent: 2 labels")
-    assert "train.conll: reading it as --format iob (word ent), as it looks." in result.stderr
+    assert "train.conll: detected --format iob (word ent)." in result.stderr
     refused(run("debug-data", write(tmp_path, "no corpus")), "the layout of this file is unknown")
     assert run("debug-data", tmp_path / "none.spacy").exit_code == 1
     no_docs = write(tmp_path, GOOD, "train.spacy")

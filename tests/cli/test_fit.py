@@ -163,6 +163,8 @@ def test_unknown_option(args: list[str], run: Run, configure: Any, tmp_path: Pat
     result = run("fit", configure(tmp_path / "c.cfg", "crf_ner"), "--output", tmp_path / "out", *args)
     assert result.exit_code == 2
     assert "no such option" in result.stderr
+    result = run("fit", configure(tmp_path / "c.cfg", "crf_ner"), "--outptu", tmp_path / "out")
+    assert "--outptu: no such option. Did you mean --output?" in result.stderr
 
 
 def test_settings_of_spacy_train_are_not_ignored_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,6 +234,13 @@ def test_sourced_components_go_on_or_stay(
 
 def test_missing_config(run: Run, tmp_path: Path) -> None:
     refused(run("fit", tmp_path / "nope.cfg", "--output", tmp_path / "out"), "nope.cfg: no such config file")
+    refused(run("fit", tmp_path, "--output", tmp_path / "out"), f"{tmp_path} is a folder. Give a config file.")
+    (tmp_path / "latin.cfg").write_text("[nlp]\nlang = 'ñ'", encoding="latin-1")
+    refused(run("fit", tmp_path / "latin.cfg", "--output", tmp_path / "out"), "byte 14 of this config is not utf8")
+    (tmp_path / "empty.cfg").write_text("\n")
+    refused(
+        run("fit", tmp_path / "empty.cfg", "--output", tmp_path / "out"), "empty.cfg is empty. To write a config, run"
+    )
     with pytest.raises(ConfigError, match="no such config file"):
         fit(tmp_path / "nope.cfg", tmp_path / "out")
 

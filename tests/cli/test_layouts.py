@@ -22,7 +22,7 @@ COMMANDS = [
 """Commands that read a file F with a model M."""
 OUTPUTS = ("new", "tagged.jsonl")
 """Outputs that are not replaced unasked."""
-READS = "reading it as --format iob (word ent), as it looks."
+READS = "detected --format iob (word ent)."
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_the_layout_is_that_of_training_or_what_the_file_looks_like(
     command: str, call: Any, dev: Path, tmp_path: Path
 ) -> None:
     known = worked(call(command, dev))
-    assert "reading it as" not in known.stderr
+    assert "detected" not in known.stderr
     other = two_columns(dev, tmp_path / "other.data")
     guessed = worked(call(command, other, *(["--force"] if command.split()[-1] in OUTPUTS else [])))
     assert guessed.stderr.count(f"{other}: {READS}") == 1

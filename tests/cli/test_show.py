@@ -63,7 +63,7 @@ def model(nlp: Language, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    worked(run("show", model, TEXT, "--output", out), f"Saved {out}: 1 texts, 3 spans")
+    worked(run("show", model, TEXT, "--output", out), f"Saved {out}: 1 text, 3 spans")
     found = Marked(out.read_text(encoding="utf8"))
     doc = nlp.make_doc(TEXT)
     spans = helpers.pipe_of(nlp).posterior([doc]).spans()[0]
@@ -154,7 +154,12 @@ def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Pat
 def test_corpora(run: Run, model: Path, tmp_path: Path) -> None:
     corpus, out = tmp_path / "eng.testb", tmp_path / "page.html"
     corpus.write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
-    assert "reading it as --format conll2002" in worked(run("show", model, corpus, "-o", out)).stderr
+    assert "detected --format conll2002" in worked(run("show", model, corpus, "-o", out)).stderr
     worked(run("show", model, corpus, "-f conll2002 -o", out))
     assert [text.split() for text in Marked(out.read_text(encoding="utf8")).texts] == [["Ada", "sings"], ["Oslo"]]
     refused(run("show", model, corpus, "-f conl2000 -o", out), "Did you mean 'conll2000'?")
+
+
+def test_a_missing_file_is_no_text(run: Run, model: Path, tmp_path: Path) -> None:
+    refused(run("show", model, "nope.conll", "--output", tmp_path / "page.html"), "nope.conll: no such file")
+    refused(run("show", __file__, TEXT, "--output", tmp_path / "page.html"), "is a file. Give the folder")
