@@ -14,7 +14,18 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
-COMPILING = ("tests/contracts/", "tests/kernels/", "tests/training/", "tests/test_model.py", "tests/test_posterior.py")
+COMPILING = (
+    # large kernels of their own, while another process compiles what most tests need
+    "tests/training/test_boosting.py",
+    "tests/training/test_coordinate.py",
+    "tests/contracts/",
+    "tests/kernels/",
+    "tests/training/",
+    "tests/test_model.py",
+    "tests/test_posterior.py",
+)
+ORDER = (*COMPILING, "tests/cli/", "tests/test_", "tests/pipeline/", "tests/")
+"""Long tests come first, so that all processes end at about the same time."""
 
 # no deadline: the first call of a kernel compiles it; the same examples each time, so that a change is what makes a
 # test fail; HYPOTHESIS_PROFILE=explore draws new and more ones
@@ -47,6 +58,10 @@ catalogue.AVAILABLE_ENTRY_POINTS = GroupedEntryPoints()
 gc.set_threshold(100_000, 20, 20)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: next(i for i, start in enumerate(ORDER) if item.nodeid.startswith(start)))
+
+
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()  # what thousands of tests are made of need not be looked through again and again
@@ -54,6 +69,10 @@ def pytest_collection_finish() -> None:
 
 class KernelTestsTogether(LoadFileScheduling):
     """A file's tests stay in one process, and those that compile most kernels in the same one: few compile twice."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        config.option.loadscopereorder = False  # files stay in the order above
+        super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
         return "kernels" if nodeid.startswith(COMPILING) else super()._split_scope(nodeid)

@@ -92,7 +92,7 @@ def make_chain(scores: Scores, offsets: Offsets) -> Chain:
 def make_span_chain(chain: Chain, inside: Bools) -> SpanChain:
     """Return how the spans of a chain behave; `inside` [L, L] is that of `Constraints`."""
     opens, closes = np.empty_like(chain.ahead), np.empty_like(chain.ahead)
-    links = np.argwhere(inside).astype(np.int32)
+    links = np.argwhere(inside).astype(np.int32, order="C")
     spans = SpanChain((~inside).astype(np.float64), links, opens, closes, np.empty((len(opens), len(links))))
     follow_spans(chain, spans)
     return spans

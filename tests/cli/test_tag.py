@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import spacy
@@ -270,12 +270,16 @@ def test_refused(
     assert not Path("out").exists() or not [path for path in Path("out").iterdir() if path.is_file()]
 
 
+def make_small(patch: pytest.MonkeyPatch) -> None:
+    """Let portions and memory zones be small."""
+    patch.setattr(bulk, "PORTION_TEXTS", 8)
+    patch.setattr(bulk, "ZONE_STRINGS", 10)
+    patch.setattr(bulk, "RENEW_STRINGS", 60)
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let portions and memory zones be small."""
-    monkeypatch.setattr(bulk, "PORTION_TEXTS", 8)
-    monkeypatch.setattr(bulk, "ZONE_STRINGS", 10)
-    monkeypatch.setattr(bulk, "RENEW_STRINGS", 60)
+    make_small(monkeypatch)
 
 
 class Killed(BaseException):
@@ -298,14 +302,28 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, n_commits: int) -> None:
     monkeypatch.setattr(Output, "commit", limited)
 
 
+class Whole(NamedTuple):
+    source: Path
+    to: str
+    done: Done
+
+
+@pytest.fixture(scope="module", params=["jsonl", "conll", "spacy"])
+def whole(request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """A run that nothing stops, whose output is beside its source."""
+    to, folder = request.param, tmp_path_factory.mktemp("whole")
+    source = write_texts(folder / "a.txt", 50)
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        return Whole(source, to, tag(model, [source], folder / "whole", to=to, scores=to != "conll"))
+
+
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("to", ["jsonl", "conll", "spacy"])
 @pytest.mark.parametrize("n_commits", [1, 4, 7])
 def test_a_run_that_ends_anywhere_goes_on(
-    model: Path, tmp_path: Path, to: str, n_commits: int, monkeypatch: pytest.MonkeyPatch
+    model: Path, tmp_path: Path, whole: Whole, n_commits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = write_texts(tmp_path / "a.txt", 50)
-    whole = tag(model, [source], tmp_path / "whole", to=to, scores=to != "conll")
+    source, to = whole.source, whole.to
     with monkeypatch.context() as patch:
         kill_after(patch, n_commits)
         with pytest.raises(Killed):
@@ -313,9 +331,9 @@ def test_a_run_that_ends_anywhere_goes_on(
     if to != "spacy":
         assert not [path for path in (tmp_path / "out").iterdir() if path.name != FOLDER]
     done = tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
-    assert done.counts == whole.counts
+    assert done.counts == whole.done.counts
     assert (done.counts.texts, done.new.texts) == (50, 50 - 8 * (n_commits - 1))
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "out") == contents(source.parent / "whole")
     again = tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
     assert (again.files, again.complete) == (0, 1)
 

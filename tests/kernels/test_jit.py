@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,29 +31,32 @@ from .callee import factor
 def scaled(x):
     return factor(x)
 """
-REPORT = """
-from kernels_copy.caller import scaled
-print(scaled(21), sum(scaled.stats.cache_hits.values()), sum(scaled.stats.cache_misses.values()))
-"""
 
 
 @pytest.mark.parametrize("policy", ["kernel", "inlined"])
-def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(tmp_path: Path, policy: str) -> None:
+def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
+    tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All modules are imported anew each time, as in a process of their own."""
     folder = tmp_path / "kernels_copy"
     folder.mkdir()
     (folder / "__init__.py").touch()
     shutil.copy(_jit.__file__, folder)
     (folder / "caller.py").write_text(CALLER)
-    paths = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    environment = {**os.environ, **paths, "PYTHONDONTWRITEBYTECODE": "1"}  # whose stamps are too coarse for a test
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # whose stamps are too coarse for a test
     found = []
     for factor in (2, 2, 3):
         (folder / "callee.py").write_text(CALLEE.format(policy=policy, factor=factor))
-        done = subprocess.run(
-            [sys.executable, "-c", REPORT], env=environment, capture_output=True, text=True, check=True
-        )
-        found.append(done.stdout.split())
-    assert found == [["42", "0", "1"], ["42", "1", "0"], ["63", "0", "1"]]
+        importlib.invalidate_caches()
+        scaled = importlib.import_module("kernels_copy.caller").scaled
+        result, hits, misses = scaled(21), scaled.stats.cache_hits, scaled.stats.cache_misses
+        found.append((result, sum(hits.values()), sum(misses.values())))
+        event.unregister("numba:compile", sys.modules["kernels_copy._jit"].NOTICE)
+        for name in [name for name in sys.modules if name.startswith("kernels_copy")]:
+            del sys.modules[name]
+    assert found == [(42, 0, 1), (42, 1, 0), (63, 0, 1)]
 
 
 def double(x: int) -> int:

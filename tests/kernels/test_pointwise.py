@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,13 +102,21 @@ def test_positions_in_blocks_equal_the_log_space(n_labels: int, dtype: type) -> 
     assert_close(gradient, wanted, rtol=1e-3, atol=1e-3 if dtype == np.float32 else 1e-9)
 
 
+@lru_cache(maxsize=1)
+def long_problem(scale: float, cap: float) -> tuple[Problem, float, np.ndarray]:
+    """Return a problem in single precision, its loss and the gradient of its emissions."""
+    settings: dict[str, Any] = {"n_labels": 4, "lengths": [2_000], "shared": cap > 0, "dtype": np.float32}
+    problem = random_problem(np.random.default_rng(3), **settings, scale=scale, weighted=False)
+    return problem, *reference.long_pointwise_loss(wide(problem.scores), problem.batch.gold, phi_of(cap))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("scale", [0.0, 1.0, 5.0])
 @pytest.mark.parametrize("cap", [0.0, 5.0])
 def test_a_long_sequence(dtype: type, scale: float, cap: float) -> None:
-    rng = np.random.default_rng(3)
-    problem = random_problem(rng, n_labels=4, lengths=[2_000], shared=cap > 0, dtype=dtype, scale=scale, weighted=False)
-    expected, wanted = reference.long_pointwise_loss(wide(problem.scores), problem.batch.gold, phi_of(cap))
+    problem, expected, wanted = long_problem(scale, cap)
+    if dtype == np.float64:
+        problem = Problem(wide(problem.scores), problem.batch)
     loss, gradient = one_by_one("positions", problem, cap)
     narrow = dtype == np.float32
     assert loss == pytest.approx(expected, rel=1e-4 if narrow else 1e-9)
