@@ -129,7 +129,7 @@ def compare(
     wanted = [{name: of[name] for name in shared} for of in pipes]
     judged, docs = _judge_both(pipelines, wanted, file, layout, given)
     doubts = [
-        f"only {model} has {', '.join(own)}, which is left out."
+        f"only {model} has {', '.join(own)}; not compared."
         for of, model in zip(pipes, models, strict=True)
         if (own := [name for name in of if name not in shared])
     ]

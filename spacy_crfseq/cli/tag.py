@@ -87,7 +87,12 @@ def tag_cli(
     """
     with reported_errors(code=code):
         how = Settings(str(model), to or "", scores, force, strict, partial(load_code, code))
-        done = tag(files, output, how, Asked(format_, columns, encoding=encoding), processes=processes)
+        try:
+            done = tag(files, output, how, Asked(format_, columns, encoding=encoding), processes=processes)
+        except KeyboardInterrupt:
+            if output != STDIN and STDIN not in files:
+                print("\nTo continue, run the same command again.", file=sys.stderr)
+            raise
         _print_outcome(done, output, as_json)
     if done.counts.broken:
         raise SystemExit(BROKEN)

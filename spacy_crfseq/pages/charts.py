@@ -141,8 +141,9 @@ def bar_chart(bars: Sequence[Bar], *, unit: str = "") -> Markup:
     parts = [_vertical_grid(place, top, bottom)]
     parts += [_bar(bar, word, place, (top + step * i, x0, x1), unit) for i, (bar, word) in each]
     parts += [_line("axis", place(0), place(0), top, bottom), _tick_labels(place, bottom + 15)]
-    parts.append(_text(WIDTH, bottom + 15, unit, "soft end") if unit else "")
-    return _svg(WIDTH, bottom + 22, f"{unit}: {', '.join(bar.name for bar in bars)}", parts)
+    below = bottom + (15 if len(unit) < 2 else 30)  # a word would lie over the last tick
+    parts.append(_text(WIDTH, below, unit, "soft end") if unit else "")
+    return _svg(WIDTH, below + 7, f"{unit}: {', '.join(bar.name for bar in bars)}", parts)
 
 
 def _bar_words(bars: Sequence[Bar], unit: str) -> list[str]:

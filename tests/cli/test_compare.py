@@ -108,7 +108,7 @@ def test_warnings(run: Run, models: tuple[Path, Path], trained: Path, corpus: Co
         doc.set_ents([doc.char_span(0, doc[0].idx + len(doc[0]), "PER")])
     spacy.tokens.DocBin(docs=docs).to_disk(dev)
     result = worked(run("compare", tmp_path / "people", trained / "model-best", dev))
-    assert "model-best has crf_tagger, crf_chunker, which is left out" in result.stderr
+    assert "model-best has crf_tagger, crf_chunker; not compared." in result.stderr
     assert "tokenize 2 of the first 2 texts differently" in result.stderr
     assert "only B predicts LOC, ORG (crf_ner)" in result.stderr
 

@@ -173,6 +173,18 @@ def command(*arguments: object, stdin: str | None = None, **options: Any) -> sub
     return subprocess.run(call, input=stdin, capture_output=True, text=True, timeout=120, check=False, **options)
 
 
+def test_ctrl_c_says_how_to_continue(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["spacy_crfseq.cli.tag"], "annotate", interrupt)
+    (tmp_path / "a.txt").write_text("Ada\n")
+    result = run("tag", model, tmp_path / "a.txt", "-o", tmp_path / "out")
+    assert result.exit_code == 130
+    assert "To continue, run the same command again." in result.stderr
+    assert "again" not in run("tag", model, tmp_path / "a.txt", "-o", "-").stderr
+
+
 def test_broken_lines(run: Run, model: Path, tmp_path: Path) -> None:
     whole = [json.dumps({"text": text}) for text in TEXTS]
     data = "\n".join([whole[0], *BROKEN, *whole[1:]]).encode() + b"\n\xff\n"

@@ -193,3 +193,9 @@ def test_the_interval_is_that_of_the_score_test(total, right):
     for end in (low, high):  # where the test statistic reaches its limit, unless cut at 0 or 1
         if 1e-9 < end < 1 - 1e-9:
             assert abs(share - end) / math.sqrt(end * (1 - end) / total) == pytest.approx(1.96, rel=1e-3)
+
+
+@pytest.mark.parametrize(("unit", "below"), [("%", False), ("points", True)])
+def test_a_long_unit_is_below_the_ticks(unit: str, below: bool) -> None:
+    heights = {one.text: float(one.get("y", "")) for one in drawing(bar_chart([Bar("a", 1.0)], unit=unit)).iter("text")}
+    assert (heights[unit] > heights["0" if unit == "%" else "0.0"]) is below

@@ -153,15 +153,16 @@ def test_the_commands_of_the_pages_are_there(page: Path) -> None:
             assert {each for each in arguments if re.fullmatch(r"--?[a-z][\w-]*", each)} <= options
 
 
-def test_the_quickstart_runs_from_its_top_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme_and_the_quickstart_run_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "assets", tmp_path / "assets")
     monkeypatch.chdir(tmp_path)
     there = docs.commands()
-    for arguments in commands_of(DOCS / "quickstart.md"):
-        if arguments[0] in there:
+    for arguments in [*commands_of(ROOT / "README.md"), *commands_of(DOCS / "quickstart.md")]:
+        if arguments[0] in there and "training/model-best" not in arguments:  # a pipeline of another command
             result = CliRunner().invoke(crfseq_cli, arguments)
             assert result.exit_code == 0, (arguments, result.output)
     assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert (tmp_path / "quickstart.html").stat().st_size > 10_000
 
 
 def slug(heading: str) -> str:

@@ -85,7 +85,7 @@ def test_the_explanation_of_the_readme_is_the_models(inside: None, capsys: pytes
 
 
 def test_the_python_of_the_guides_runs(inside: None, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree("training/model-best", "training/ner/model-best", dirs_exist_ok=True)
+    shutil.copytree("training/model-best", "training/quickstart/model-best", dirs_exist_ok=True)
     names: dict[str, Any] = {"Span": Span}
     for page in ("quickstart.md", "confidence.md", "partial-annotation.md"):
         for code in blocks("python", read(DOCS / page)):
