@@ -59,7 +59,7 @@ gc.set_threshold(100_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: next(i for i, start in enumerate(ORDER) if item.nodeid.startswith(start)))
+    items.sort(key=lambda item: [not item.nodeid.startswith(start) for start in ORDER])
 
 
 def pytest_collection_finish() -> None:

@@ -151,12 +151,14 @@ def test_benchmark_speed(folder: Path) -> None:
     assert "Mean:" in call("benchmark", "speed", model, corpus, "--batches", "30", "--no-shuffle")
 
 
-FUNCTIONS = {"spacy_crfseq.SequentialLog.v1": "crf_losses", "spacy_crfseq.L2.v1": "crf_regularizers"}
-
-
-@pytest.mark.parametrize(("name", "registry"), {**FUNCTIONS, "crf_ner": "factories"}.items())
-def test_find_function(name: str, registry: str) -> None:
-    assert "spacy_crfseq" in call("find-function", name, "-r", registry)
+@pytest.mark.parametrize(("name", "registry", "file"), [
+    ("spacy_crfseq.SequentialLog.v1", "crf_losses", "sequential_log.py"),
+    ("spacy_crfseq.L2.v1", "crf_regularizers", "l2.py"),
+    ("spacy_crfseq.LBFGS.v1", "crf_optimizers", "lbfgs.py"),
+    ("crf_ner", "factories", "spacy_crfseq"),
+])  # fmt: skip
+def test_find_function(name: str, registry: str, file: str) -> None:
+    assert file in call("find-function", name, "-r", registry)
 
 
 def test_info(folder: Path) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import spacy
+from spacy.cli._util import app
 from spacy.tokens import DocBin
 from spacy.training import Corpus as DocCorpus
+from typer.testing import CliRunner
 
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import read_examples
@@ -28,10 +28,8 @@ def test_find_threshold(trained: Path, corpus: Corpus, tmp_path: Path, component
     nlp.to_disk(model)
     DocBin(docs=[example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]).to_disk(dev)
     command = ["find-threshold", model, dev, component, "threshold", score, "--n_trials", "5"]
-    done = subprocess.run(
-        [sys.executable, "-m", "spacy", *map(str, command)], capture_output=True, encoding="utf8", check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = CliRunner().invoke(app, [*map(str, command)])
+    assert done.exit_code == 0, done.output + repr(done.exception)
     rows = [line.split() for line in done.stdout.splitlines() if line[:2] in ("0.", "1.")]
     found = {float(threshold): float(value) for threshold, value in rows}
     expected = {}

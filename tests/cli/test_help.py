@@ -102,12 +102,6 @@ def test_an_unknown_key_gets_the_nearest_one(override: str, nearest: str, run: R
     refused(run("fit", config, "--output none --paths.train x --paths.dev x", override), f"Did you mean {nearest}?")
 
 
-def test_spacy_finds_functions() -> None:
-    result = python("-m", "spacy", "find-function", "spacy_crfseq.LBFGS.v1", "-r", "crf_optimizers")
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "lbfgs.py" in result.stdout
-
-
 @pytest.mark.parametrize("command", [
     "evaluate M F", "report M F", "calibrate M F", "compare M M F", "tag M F -o x", "show M F -o x.html -p crf_ner",
     "active M F -p crf_ner", "explain M F -p crf_ner", "top M -p crf_ner", "prune M x", "fine-tune M C -o x",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +11,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import spacy
+from spacy.cli._util import app
+from typer.testing import CliRunner
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.pipeline.loggers import create_logger
@@ -69,14 +69,9 @@ def configure(folder: Path, *names: str, batcher: str = FULL, lbfgs: tuple[str, 
     return path
 
 
-def command(config: Path) -> list[str]:
-    return [sys.executable, "-W", "error:::spacy_crfseq", "-c", SPACY, "train", str(config)]
-
-
 def train(config: Path) -> str:
-    environment = {**os.environ, "PYTHONIOENCODING": "utf8"}
-    done = subprocess.run(command(config), capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = CliRunner().invoke(app, ["train", str(config)])
+    assert done.exit_code == 0, done.output + repr(done.exception)
     assert not re.search("[▁▂▃▄▅▆▇█\r]", done.stdout + done.stderr)
     return done.stdout
 
@@ -124,7 +119,9 @@ def test_before_the_first_iteration_there_is_nothing_to_tell(tmp_path: Path) -> 
 
 
 def test_curves_on_a_terminal(tmp_path: Path) -> None:
-    code, text = run_on_terminal(command(configure(tmp_path, "crf_ner", batcher=SMALL)))
+    config = configure(tmp_path, "crf_ner", batcher=SMALL)
+    command = [sys.executable, "-W", "error:::spacy_crfseq", "-c", SPACY, "train", str(config)]
+    code, text = run_on_terminal(command)
     assert code == 0, text
     assert re.search(r"crf_ner objective [\d,.]+ [▁▂▃▄▅▆▇█]+  score [\d.]+ [▁▂▃▄▅▆▇█]+", text)
     rows = re.findall(r"(?:^|[\r\n]) +\d+ +(\d+) [^▁▂▃▄▅▆▇█\r\n]*\r\n", text)
