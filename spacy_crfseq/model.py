@@ -343,8 +343,13 @@ def _unpack_rows(stored: dict[str, Any], width: int) -> Rows:
         return DenseRows(len(stored["keys"]), width)
     if stored["kind"] != "sparse":
         raise ValueError(f"the weights are stored as {stored['kind']!r}, which is not known")
-    ptr = np.concatenate([[0], np.cumsum(stored["lengths"], dtype=np.int64)]).astype(np.int64)
-    return SparseRows(ptr, np.array(stored["cols"], np.int32), width)
+    lengths, cols = np.asarray(stored["lengths"]), np.asarray(stored["cols"])
+    if any(len(part) and part.dtype.kind not in "iu" for part in (lengths, cols)):
+        raise ValueError("the places of the weights are not whole numbers")
+    if cols.size and not 0 <= cols.min() <= cols.max() < width:
+        raise ValueError("weights of labels that are not there")
+    ptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    return SparseRows(ptr, cols.astype(np.int32), width)
 
 
 def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: str, n_added: int) -> None:

@@ -36,6 +36,7 @@ def _are_texts(value: Any) -> bool:
 
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "int": (_is_int, "a whole number of 64 bits"),
+    "int | None": (lambda value: value is None or _is_int(value), "a whole number of 64 bits, or null"),
     "float": (_is(Real), "a number"),
     "bool": (_is(bool), "true or false"),
     "str": (_is(str), "a text"),

@@ -202,6 +202,7 @@ BLOCK_DAMAGE: dict[str, tuple[str, Any]] = {
     "columns out of range": ("cols", with_value(3, 99, np.int32)),
     "negative columns": ("cols", with_value(3, -1, np.int32)),
     "columns are missing": ("cols", None),
+    "columns are fractions": ("cols", lambda cols: np.full(len(cols), np.nan)),
     "columns are a huge number": ("cols", [2**40]),
     "lengths do not add up": ("lengths", np.array([1], np.uint8)),
     "negative lengths": ("lengths", lambda lengths: lengths + np.array([-1000, 1000] + [0] * (len(lengths) - 2))),

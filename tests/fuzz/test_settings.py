@@ -140,6 +140,7 @@ FOUND: list[dict[str, Any]] = [
     {"regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": "0.5"}},
     {"optimizer": {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "max_iterations": "10"}},
     {"optimizer": {"@crf_optimizers": "spacy_crfseq.LBFGS.v1", "history": 2**63}},
+    {"optimizer": {"@crf_optimizers": "spacy_crfseq.SGD.v1", "seed": "0"}},
     {"features": {"@crf_features": "spacy_crfseq.TemplateFile.v1", "path": "a", "columns": 0}},
     {"features": {"@crf_features": "spacy_crfseq.TemplateFile.v1", "path": 0}},
     {"min_count": "1"},
