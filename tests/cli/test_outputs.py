@@ -37,7 +37,7 @@ def folder(trained: Path, corpus: Any, tmp_path: Path, monkeypatch: pytest.Monke
 
 READ = "is read by this command"
 IS_FOLDER = "is a folder. Give the name of a file"
-APART = "which this command reads. Give a folder apart from it"
+APART = "that this command reads. Give another folder"
 NOT_ONE = "is a file, not a folder"
 
 
