@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,8 @@ def restore_folder(path: Path) -> None:
     for old in path.parent.glob(f".{glob.escape(path.name)}.*.old"):
         process = old.suffixes[-2][1:]
         if not path.exists() and not (process.isdigit() and _is_alive(int(process))):
-            old.rename(path)
+            with suppress(OSError):  # a folder that cannot be written, or another process was faster
+                old.rename(path)
 
 
 def _is_alive(process: int) -> bool:

@@ -87,15 +87,21 @@ def tag_cli(
     """
     with reported_errors(code=code):
         how = Settings(str(model), to or "", scores, force, strict, partial(load_code, code))
-        try:
+        with _hint_to_continue(output != STDIN and STDIN not in files):
             done = tag(files, output, how, Asked(format_, columns, encoding=encoding), processes=processes)
-        except KeyboardInterrupt:
-            if output != STDIN and STDIN not in files:
-                print("\nTo continue, run the same command again.", file=sys.stderr)
-            raise
         _print_outcome(done, output, as_json)
     if done.counts.broken:
         raise SystemExit(BROKEN)
+
+
+@contextmanager
+def _hint_to_continue(resumable: bool) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if resumable:
+            print("\nTo continue, run the same command again.", file=sys.stderr)
+        raise
 
 
 def _print_outcome(done: Done, output: Path, as_json: bool) -> None:

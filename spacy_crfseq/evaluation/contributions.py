@@ -122,10 +122,6 @@ class Addends:
         amounts = scores.emissions[tokens, here] + np.where(before >= 0, step, scores.start[here])
         return np.asarray(amounts + np.where(self._last[tokens], scores.end[here], 0.0), np.float64)
 
-    def token_scores(self, labels: Ints) -> NDArray[np.float64]:
-        """Return the score of each token [T] of a labelling: the sum of its addends."""
-        return np.bincount(self.tokens, self.amounts(labels), len(self._before)).astype(np.float64)
-
 
 class BestThrough:
     """The best labelling with any given label of any given token, by Viterbi passes from both sides.

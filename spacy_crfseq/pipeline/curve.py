@@ -48,7 +48,7 @@ class LiveCurve:
         self._levels = BLOCKS if _can_write(stream, BLOCKS) else ASCII
         self._curves: dict[str, tuple[list[float], bool]] = {}
         self._bar: Any = None
-        self._title, self._drawn = "", 0.0
+        self._drawn = 0.0
 
     def clear(self) -> None:
         """Remove all curves."""
