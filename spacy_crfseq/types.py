@@ -112,6 +112,7 @@ class Batch(NamedTuple):
     weights (NDArray): [N] weight of each sequence in the sum.
     candidates (Candidates): Passed only to losses that provide "candidates".
     sequences (Offsets | None): [N] numbers of the sequences in their data set, in mini-batches of grouped sequences.
+    inputs (NDArray | None): [T, ...] what `TextLoss.read` returned for the tokens.
     """
 
     offsets: Offsets
@@ -119,6 +120,7 @@ class Batch(NamedTuple):
     weights: NDArray[np.float64]
     candidates: Candidates = NO_CANDIDATES
     sequences: Offsets | None = None
+    inputs: NDArray[Any] | None = None
 
     @property
     def n_tokens(self) -> int:
@@ -157,6 +159,7 @@ class Loss(Protocol):
         "log_likelihood": it is the sum of -log P itself.
         "local": probabilities are normalised at each token given the previous label; the decoder must be local as well.
         "candidates": it supports gold labels that are candidate sets.
+        "unlabelled": it ignores gold labels, so it learns from texts that have none.
     """
 
     @property
@@ -171,6 +174,35 @@ class LikelihoodLoss(Loss, Protocol):
 
     def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return phi and its derivative, which is positive, at some negative log-likelihoods [N]."""
+
+
+@runtime_checkable
+class TextLoss(Loss, Protocol):
+    """A loss that depends on the names of labels, or on what it reads from texts."""
+
+    def bind(self, labels: Sequence[str], scheme: str | None) -> Loss:
+        """Return the loss for a component with these tags [L], of a scheme or plain (None).
+
+        RAISES ConfigError: If the loss names a label that the component does not have.
+        """
+
+    def read(self, docs: Sequence[Any]) -> NDArray[Any]:
+        """Return what the loss needs to know of the tokens of some Docs [T, ...]; it becomes `Batch.inputs`."""
+
+
+@runtime_checkable
+class CorpusLoss(Loss, Protocol):
+    """A function of sums over a whole data set, such as expected counts; not itself a sum over sequences.
+
+    The loss and its gradient take two passes: one that adds up `totals`, and one for the gradient of the loss that `at`
+    returns.  Calling a corpus loss does both for the sequences of the batch, as if they were the whole data set.
+    """
+
+    def totals(self, scores: Scores, batch: Batch) -> NDArray[np.float64]:
+        """Return the sums for some sequences; those of all parts of a data set are added."""
+
+    def at(self, totals: NDArray[np.float64], weight: float) -> tuple[float, Loss]:
+        """Return `weight` times the loss at these sums, and a loss with its gradient with respect to the scores."""
 
 
 class Strengths(NamedTuple):

@@ -1,11 +1,12 @@
-"""Registering experiments, reading their configs, running them, and the file of results.
+"""Registering experiments, reading their configs, running them, and the files of results.
 
-An experiment returns rows, dictionaries of plain numbers and texts, which are kept in a JSON file.  Sections of the
-page are made from the file, so that a page can be rewritten without running anything.
+An experiment returns rows, dictionaries of plain numbers and texts, which are kept in a JSON file of its own.  Sections
+of the page are made from these files, so that a page can be rewritten without running anything.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -13,11 +14,18 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, TypeAlias
 
-from bench._harness import Skip, load, machine, save, say
+from bench._harness import Skip, machine, say
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs" / "papers"
-MODULES = ("altun", "nettalk", "chunks", "synthetic", "partial", "hall")
+MODULES = (
+    "altun",
+    "nettalk",
+    "chunks",
+    "synthetic",
+    "partial",
+    "hall",
+)
 
 Row: TypeAlias = dict[str, Any]
 Entry: TypeAlias = dict[str, Any]
@@ -103,3 +111,19 @@ def run(one: Experiment, options: Options) -> Entry:
     entry["seconds"] = round(perf_counter() - started, 1)
     entry["processor seconds"] = round(process_time() - used, 1)
     return entry
+
+
+def load(folder: Path) -> Results:
+    """Return the results kept in a folder, by the names of experiments."""
+    return {path.stem: json.loads(path.read_text(encoding="utf8")) for path in sorted(folder.glob("*.json"))}
+
+
+def save(folder: Path, name: str, entry: Entry) -> None:
+    """Write the results of one experiment; an entry that was skipped replaces none that has figures."""
+    path = folder / f"{name}.json"
+    if not entry["rows"] and path.exists() and json.loads(path.read_text(encoding="utf8"))["rows"]:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(entry, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
+    temporary.replace(path)

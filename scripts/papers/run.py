@@ -4,7 +4,7 @@
     python scripts/papers/run.py --list
     python scripts/papers/run.py --report
 
-Settings are config files in configs/papers.  A JSON file keeps the results, one entry per experiment, so that a run
+Settings are config files in configs/papers.  Results are kept in a folder, one JSON file per experiment, so that a run
 can be done in parts; each part rewrites docs/papers.md and its figures from all results.  Experiments that lack a
 corpus or a plug-in are skipped with a message.  Two run in parallel, each on one thread.
 """
@@ -26,7 +26,7 @@ import typer  # noqa: E402
 
 from scripts.papers import _harness  # noqa: E402
 
-RESULTS = ROOT / "scripts" / "papers" / "results.json"
+RESULTS = ROOT / "scripts" / "papers" / "results"
 PAGE = ROOT / "docs" / "papers.md"
 QUICK = ROOT / "output" / "papers"
 """Where a quick run leaves its results and its page."""
@@ -42,12 +42,12 @@ def papers(
     jobs: Annotated[int, typer.Option(min=1, help="Number of experiments in parallel.")] = 2,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Only write the page from the results.")] = False,
-    output: Annotated[Path | None, typer.Option(help="File of results [scripts/papers/results.json].")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder of results [scripts/papers/results].")] = None,
     page: Annotated[Path | None, typer.Option(help="Page to write [docs/papers.md].")] = None,
 ) -> None:
     """Run the papers' experiments and write the page that compares published numbers with ours."""
     _load_all()
-    output = output or (QUICK / "results.json" if quick else RESULTS)
+    output = output or (QUICK / "results" if quick else RESULTS)
     page = page or (QUICK / "papers.md" if quick else PAGE)
     if list_:
         for one in _harness.REGISTRY.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ class Dataset(NamedTuple):
     table (CandidateTable | None): The same object for all joined data sets.
     groups (Offsets | None): [G + 1] sequences ``groups[g]:groups[g + 1]`` that online training processes together, such
         as those of a document; None to process each alone.
+    inputs (NDArray | None): [T, ...] what the loss read from the texts, see `types.TextLoss`.
     """
 
     encoded: Encoded
@@ -40,6 +41,7 @@ class Dataset(NamedTuple):
     weights: NDArray[np.float64]
     table: CandidateTable | None = None
     groups: Offsets | None = None
+    inputs: NDArray[Any] | None = None
 
     @property
     def n_sequences(self) -> int:
@@ -67,13 +69,16 @@ class Dataset(NamedTuple):
     def take(self, sequences: Offsets) -> Dataset:
         """Return some sequences, in the given order."""
         encoded, tokens = take_sequences(self.encoded, sequences)
-        return Dataset(encoded, self.gold[tokens], self.weights[sequences], self.table)
+        inputs = None if self.inputs is None else self.inputs[tokens]
+        return Dataset(encoded, self.gold[tokens], self.weights[sequences], self.table, inputs=inputs)
 
     def slice(self, first: int, last: int) -> Dataset:
         """Return the sequences first..last-1, without a copy."""
         offsets = self.encoded.offsets[first : last + 1]
-        gold = self.gold[int(offsets[0]) : int(offsets[-1])]
-        return Dataset(self.encoded.slice(first, last), gold, self.weights[first:last], self.table)
+        tokens = slice(int(offsets[0]), int(offsets[-1]))
+        inputs = None if self.inputs is None else self.inputs[tokens]
+        encoded = self.encoded.slice(first, last)
+        return Dataset(encoded, self.gold[tokens], self.weights[first:last], self.table, inputs=inputs)
 
     def sample(self, size: int) -> Dataset:
         """Return at most `size` sequences, always the same ones; all if there are groups."""
@@ -84,9 +89,10 @@ class Dataset(NamedTuple):
     def batch(self, first: int, last: int) -> Batch:
         """Return the sequences first..last-1 as the input of a loss."""
         offsets = self.encoded.offsets[first : last + 1]
-        gold = self.gold[offsets[0] : offsets[-1]]
+        tokens = slice(int(offsets[0]), int(offsets[-1]))
         candidates = NO_CANDIDATES if self.table is None else self.table.now
-        return Batch(offsets - offsets[0], gold, self.weights[first:last], candidates)
+        inputs = None if self.inputs is None else self.inputs[tokens]
+        return Batch(offsets - offsets[0], self.gold[tokens], self.weights[first:last], candidates, inputs=inputs)
 
     @property
     def has_candidates(self) -> bool:
@@ -127,4 +133,5 @@ def join(parts: list[Dataset]) -> Dataset:
         np.concatenate([part.gold for part in parts]),
         np.concatenate([part.weights for part in parts]),
         parts[0].table,
+        inputs=None if parts[0].inputs is None else np.concatenate([part.inputs for part in parts]),
     )

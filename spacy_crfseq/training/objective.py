@@ -58,7 +58,7 @@ class Objective:
 
     @cached_property
     def _passes(self) -> list[FullPass]:
-        return [FullPass(self.potential, term.data, term.loss, self.n_threads, self._mask) for term in self.terms]
+        return [FullPass(self.potential, *term[:2], self.n_threads, self._mask, term.weight) for term in self.terms]
 
     def under(self, regularizer: Regularizer, loss: Loss | None = None) -> Objective:
         """Return the objective with another penalty, and another loss of all terms if one is given."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..potentials.protocol import Batches, Part, Potential, tokens_of
 from ..potentials.tag_dictionary import EmissionMask
 from ..threads import over
-from ..types import Batch, Floats, Ints, Loss, RowGradient
+from ..types import Batch, CorpusLoss, Floats, Ints, Loss, RowGradient, Scores
 from .dataset import Dataset
 
 LOADED = 2048
@@ -21,7 +21,7 @@ LOADED = 2048
 class Term(NamedTuple):
     """A data set with its loss, times a weight.
 
-    weight (float): Factor of the loss, multiplied into the weights of sequences.
+    weight (float): Factor of the loss.
     repeats (int): Mini-batches of the term per turn, if an objective has several terms.
     name (str): For reports.
     sample (Dataset | None): Data for choosing learning rates; a part of `data` if None.
@@ -35,8 +35,8 @@ class Term(NamedTuple):
     sample: Dataset | None = None
 
     def weighted(self) -> Term:
-        """Return the same term with its weight multiplied into the weights of its sequences."""
-        if self.weight == 1:
+        """Return the term with its weight multiplied into those of its sequences, if its loss is a sum over them."""
+        if self.weight == 1 or isinstance(self.loss, CorpusLoss):
             return self
         samples = [data and data._replace(weights=self.weight * data.weights) for data in (self.data, self.sample)]
         return self._replace(data=samples[0] or self.data, sample=samples[1], weight=1.0)
@@ -71,34 +71,51 @@ class FullPass:
     """
 
     def __init__(
-        self, potential: Potential, data: Dataset, loss: Loss, n_threads: int, mask: EmissionMask | None = None
+        self,
+        potential: Potential,
+        data: Dataset,
+        loss: Loss,
+        n_threads: int,
+        mask: EmissionMask | None = None,
+        weight: float = 1.0,
     ) -> None:
-        self._data, self._loss, self._n_threads = data, loss, n_threads
+        self._data, self._loss, self._weight, self._n_threads = data, loss, weight, n_threads
         self._mask = mask if data.encoded.words is not None else None
         self._passes = potential.passes(data.encoded, n_threads)
 
     def __call__(self, theta: Floats, grad: Floats | None) -> float:
         """Return the loss at theta [D] and, unless `grad` is None, add its gradient to `grad` [D]."""
+        loss = self._loss
+        if not isinstance(loss, CorpusLoss):
+            return float(self._sum(loss, theta, grad))
+        totals = self._sum(lambda scores, batch, _: loss.totals(scores, batch), theta, None)
+        value, slope = loss.at(totals, self._weight)
+        if grad is not None:
+            self._sum(slope, theta, grad)
+        return value
+
+    def _sum(self, evaluate: Callable[[Scores, Batch, Scores], Any], theta: Floats, grad: Floats | None) -> Any:
+        """Return the sum over all parts of a function of scores, batch and gradient."""
         self._passes.begin(theta, grad)
-        total = 0.0
+        total: Any = 0.0
         for parts in self._passes.rounds():
-            for loss in over(partial(self._part, training=grad is not None), parts, self._n_threads):
-                total += loss
+            for value in over(partial(self._part, evaluate, training=grad is not None), parts, self._n_threads):
+                total = total + value
             self._passes.flush()
         self._passes.finish()
         return total
 
-    def _part(self, part: Part, training: bool) -> float:
+    def _part(self, evaluate: Callable[[Scores, Batch, Scores], Any], part: Part, training: bool) -> Any:
         scores, backprop = self._passes.forward(part)
         batch = self._data.batch(*part)
         if self._mask is not None and self._data.encoded.words is not None:
             tokens = tokens_of(self._data.encoded.offsets, part)
             self._mask.add(self._data.encoded.words[tokens], scores.emissions, batch.gold)
         gradient = self._passes.zeros(scores)
-        loss = self._loss(scores, batch, gradient)
+        value = evaluate(scores, batch, gradient)
         if training:
             backprop(gradient)
-        return loss
+        return value
 
 
 class MiniBatch:

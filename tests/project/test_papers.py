@@ -27,7 +27,7 @@ from tests.pipeline.helpers import examples as corpus_of
 ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, str(ROOT / "scripts" / "papers" / "run.py")]
 METHOD = _harness.config("synthetic")["methods"]["L-BFGS"]
-RESULTS = _harness.load(ROOT / "scripts" / "papers" / "results.json")
+RESULTS = _harness.load(ROOT / "scripts" / "papers" / "results")
 
 
 def test_the_command_lists_its_experiments() -> None:
