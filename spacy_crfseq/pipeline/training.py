@@ -248,6 +248,7 @@ class Training:
             n_total=session.n_total,
             n_threads=model.method.n_threads,
             dictionary=crf.dictionary,
+            templates=None if crf.templates is None else crf.templates[0],
         )
 
     def fit(
