@@ -20,7 +20,6 @@ from ..corpora.layouts import Asked, Format
 from ..corpora.outputs import check_output_folder
 from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError, suggest
-from ..pipeline.evidence import WEIGHT_KEY
 from ..pipeline.examples import Corpus
 from ..pipeline.select import run_between
 from ..pipeline.texts import bare
@@ -76,7 +75,7 @@ def self_train_cli(
     \b
     Example:
       python -m spacy crfseq self-train config.cfg --raw news.txt \\
-          --threshold 0.95 --rounds 1 --output training/ \\
+          --threshold 0.95 --rounds 1 --output self-trained/ \\
           --paths.train train.conll --paths.dev dev.conll
     """
     with training(ctx, config_path, code, verbose) as overrides:
@@ -205,6 +204,8 @@ def _run(setup: Setup, texts: list[Doc], output: Path, settings: Settings, repor
 def label(setup: Setup, texts: Sequence[Doc], settings: Settings) -> tuple[list[Example], dict[str, Kept]]:
     """Return the raw texts with the labels that the trained components are certain of, and how many these are."""
     from spacy.training import Example
+
+    from ..pipeline.evidence import WEIGHT_KEY
 
     examples, kept = [], dict.fromkeys(setup.to_train, Kept())
     with tqdm(total=len(texts), disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
