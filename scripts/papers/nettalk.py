@@ -1,81 +1,104 @@
-"""Sokolovska (2010) on NetTalk: feature patterns, training methods, thresholds, and sweeps of block descent."""
+"""Sokolovska (2010) on NetTalk: feature patterns, training methods, thresholds, and block descent along rho1."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scripts.papers import _harness
-from scripts.papers._harness import Options, Results, Row, Skip, experiment
+from scripts.papers._harness import Options, Row, Skip, experiment
 from scripts.papers.figures import drawn
 from scripts.papers.page import PUBLISHED, Check, Table, checks, figure, found, section, table
 from scripts.papers.tasks import Task, as_examples, changed, read_nettalk, split_words
 
-LARGEST = "(y,x) + (y',y,x)"
-SHARES = (1.0, 0.5, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
-"""Parts of the weights that are kept, the largest first."""
+CONFUSED = ("(y',y,x)", "(y,x) + (y',y,x)")
+"""Patterns whose errors are listed."""
+MOST = 20
+"""Number of confusions and words that are listed."""
+THRESHOLDS = (0.0, 0.25, 0.5, 1.0, 2.0)
+MAPPED = (0.25, 2.0)
+"""Thresholds at which the kept weights of each phoneme and letter are counted."""
 
 
-def _task(options: Options, settings: dict[str, Any], pattern: str) -> Task:
+def _task(options: Options, settings: Mapping[str, Any], model: Mapping[str, Any]) -> Task:
     import spacy
 
     pairs = read_nettalk(options.corpus(settings["files"]["all"]))
     if options.quick:
-        pairs = pairs[::40]
+        pairs = pairs[::80]
     nlp = spacy.blank("en")
     train, dev, test = (
         as_examples(nlp, part)
         for part in split_words(pairs, (settings["split"]["train"], settings["split"]["dev"]), options.seed)
     )
-    chosen = {key: value for key, value in settings["patterns"][pattern].items() if key != "name"}
+    chosen = {key: value for key, value in model.items() if key != "name"}
     component = {**settings["component"], **chosen}
-    return Task(nlp, component, component.pop("features"), train, {"dev": dev, "test": test}, quick=options.quick)
+    parts = {"train": train, "dev": dev, "test": test}
+    return Task(nlp, component, component.pop("features"), train, parts, quick=options.quick)
 
 
-def _errors(task: Task, theta: Any) -> Row:
-    return {f"{part} error": round(100 - task.score(part, theta), 2) for part in ("dev", "test")}
+def _errors(task: Task, theta: Any, parts: Sequence[str] = ("train", "dev", "test")) -> Row:
+    return {f"{part} error": round(100 - task.score(part, theta), 2) for part in parts}
 
 
-@experiment("nettalk-patterns", "NetTalk, patterns of features under an L2 norm", 10)
+@experiment("nettalk-patterns", "NetTalk, patterns of features under an L2 norm, and the errors of two", 9)
 def patterns(options: Options) -> list[Row]:
-    """Return a row for each pattern but the largest, which is one of the methods' rows."""
+    """Return a row for each pattern."""
     settings = _harness.config("nettalk")
     options.corpus(settings["files"]["all"])
     rows = []
-    for pattern in settings["patterns"]:
-        if pattern == "both":
-            continue
-        name = settings["patterns"][pattern]["name"]
+    for pattern in settings["patterns"].values():
+        name = pattern["name"]
         try:
             task = _task(options, settings, pattern)
-            trained = task.fit(settings["methods"]["L-BFGS"])
-            rows.append(task.row(trained, pattern=name, **_errors(task, trained.theta)))
+            trained = task.fit(settings["training"])
+            row = task.row(trained, pattern=name, **_errors(task, trained.theta))
+            rows.append({**row, **(_mistakes(task, trained.theta) if name in CONFUSED else {})})
         except Skip as reason:
             rows.append({"pattern": name, "skipped": str(reason)})
     return rows
 
 
-@experiment("nettalk-methods", "NetTalk, (y,x) + (y',y,x): error, active features and time of four methods", 14)
+def _mistakes(task: Task, theta: Any) -> Row:
+    """Return the most frequent confusions on the test part, words by their errors, and the worst words."""
+    words = task.labelled("test", theta)
+    confusions = Counter(
+        (found, gold)
+        for word in words
+        for found, gold in zip(word.found, word.gold, strict=True)
+        if found != gold
+    )
+    wrong = Counter(sum(a != b for a, b in zip(word.found, word.gold, strict=True)) for word in words)
+    worst = sorted(words, key=lambda word: -word.margin if word.margin > 0 else 0.0)[:MOST]
+    return {
+        "confusions": [[*pair, count] for pair, count in confusions.most_common(MOST)],
+        "words by errors": {str(count): words for count, words in sorted(wrong.items())},
+        "worst words": [
+            ["".join(part) for part in (word.symbols, word.gold, word.found)] + [round(word.margin, 2)]
+            for word in worst
+        ],
+    }
+
+
+@experiment("nettalk-methods", "NetTalk, (y,x) + (y',y,x): three methods, and the L2 model cut down", 10)
 def methods(options: Options) -> list[Row]:
-    """Return a row for each method, with its course, and rows for the L2 model cut down to its largest weights."""
+    """Return a row for each method, with its course, and rows for the L2 model without its smallest weights."""
     settings = _harness.config("nettalk")
-    task = _task(options, settings, "both")
+    task = _task(options, settings, settings["model"])
     rows = []
     for name, method in settings["methods"].items():
         try:
-            trained = task.fit(method, watch=lambda theta: _errors(task, theta))
+            trained = task.fit(method, watch=lambda theta: _errors(task, theta, ("test",)))
         except Skip as reason:
             rows.append({"method": name, "skipped": str(reason)})
             continue
-        row = task.row(trained, method=name, **_errors(task, trained.theta), trace=trained.trace)
-        rows.append(row)
+        rows.append(task.row(trained, method=name, **_errors(task, trained.theta), trace=trained.trace))
         if name == "L-BFGS":
-            rows += [
-                {"method": "threshold", "active": count, **_errors(task, theta)}
-                for count, theta in cut(trained.theta, SHARES)
-            ]
+            rows += _screened(task, trained.theta)
     return rows
 
 
@@ -92,28 +115,77 @@ def cut(theta: Any, shares: Sequence[float]) -> list[tuple[int, Any]]:
     return kept
 
 
-@experiment("nettalk-sweeps", "NetTalk, block coordinate descent: time of a sweep against active features", 1)
-def sweeps(options: Options) -> list[Row]:
-    """Return a row for each value of a falling rho1, begun where the last one ended, with its last sweep but one.
+class Weights(NamedTuple):
+    """The weights of (y,x) + (y',y,x).
 
-    The first one builds the method's tables, and after the last one the optimality is measured.
+    unigrams (NDArray): [X, L] of letter and phoneme.
+    bigrams (NDArray): [X, L, L] of letter, previous phoneme and phoneme.
+    """
+
+    unigrams: NDArray[Any]
+    bigrams: NDArray[Any]
+
+    def kept(self, threshold: float) -> Weights:
+        """Return 1 for each weight of a greater absolute value, 0 for the others."""
+        return Weights(*((np.abs(part) > threshold).astype(np.int64) for part in self))
+
+    def orphans(self) -> NDArray[Any]:
+        """Return where there are weights of label pairs without that of the label [X, L]."""
+        found: NDArray[Any] = self.bigrams.any(axis=1) & (self.unigrams == 0)
+        return found
+
+
+def weights_of(task: Task, theta: Any, symbols: Sequence[str]) -> Weights:
+    """Return the weights of a model with one template per block, in the order of the symbols."""
+    unigrams, bigrams = task.rows_of(symbols)
+    n, views = len(task.labels), task.layout.views(theta)
+    found = views.unigrams.reshape(-1, n)[unigrams], views.bigrams.reshape(-1, n, n)[bigrams]
+    found[0][unigrams < 0], found[1][bigrams < 0] = 0, 0
+    return Weights(*found)
+
+
+def _screened(task: Task, theta: Any) -> list[Row]:
+    """Return rows for the weights above some thresholds, for the positive ones, and for sizes by phoneme and letter."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    rows: list[Row] = []
+    kept = [(threshold, np.where(np.abs(theta) > threshold, theta, 0)) for threshold in THRESHOLDS]
+    for threshold, smaller in [*kept, ("positive", np.maximum(theta, 0))]:
+        weights = weights_of(task, smaller, letters)
+        orphans = int(np.count_nonzero(weights.bigrams * weights.orphans()[:, None]))
+        rows.append({"method": "threshold", "threshold": threshold, "active": task.active(smaller)})
+        rows[-1] |= {"orphans": orphans, **_errors(task, smaller)}
+    whole = weights_of(task, theta, letters)
+    maps = {"unigrams": np.abs(whole.unigrams), "bigrams": np.abs(whole.bigrams).sum(axis=1)}
+    for threshold in MAPPED:
+        counts = whole.kept(threshold)
+        orphan = np.where(counts.unigrams == 0, -1, 1)  # negative where the weight of the label is not kept
+        maps[f"kept {threshold:g}"] = counts.bigrams.sum(axis=1) * orphan
+    for name, values in maps.items():
+        rows.append({"method": "map", "map": name, "phonemes": "".join(task.labels), "rows": compact(letters, values)})
+    return rows
+
+
+def compact(names: str, values: NDArray[Any]) -> dict[str, str]:
+    """Return a table of numbers as texts, one a row, so that it takes few lines in a file of results."""
+    return {name: " ".join(f"{value:.3g}" for value in row) for name, row in zip(names, values, strict=True)}
+
+
+@experiment("nettalk-path", "NetTalk, block coordinate descent along rho1: error, features, time of a sweep", 5)
+def path(options: Options) -> list[Row]:
+    """Return a row for each value of a falling rho1, begun where the last one ended, with the time of its sweeps.
+
+    The first sweep builds the method's tables, and the optimality is measured after the last one: neither is timed.
     """
     settings = _harness.config("nettalk")
-    schedule = settings["sweeps"]
-    task = _task(options, settings, "both")
-    theta = None
-    rows = []
-    for rho1 in schedule["rho1"]:
-        method = changed(
-            settings["methods"]["SBCD"],
-            regularizer={"rho1": rho1},
-            optimizer={"max_iterations": schedule["each"], "revisit": schedule["revisit"]},
-        )
+    task = _task(options, settings, settings["model"])
+    theta, rows = None, []
+    for rho1 in settings["path"]["rho1"]:
+        method = changed(settings["path"]["method"], regularizer={"rho1": rho1})
         trained = task.fit(method, start=theta, watch=lambda weights: {})
         theta = trained.theta
-        before, after = trained.trace[-3:-1]
-        seconds = round(after["seconds"] - before["seconds"], 3)
-        rows.append({"rho1": rho1, "active": after["active"], "seconds": seconds, **_errors(task, theta)})
+        sweeps = np.diff([note["seconds"] for note in trained.trace])[:-1]
+        sweep = round(float(np.median(sweeps)), 3) if len(sweeps) else None
+        rows.append(task.row(trained, rho1=rho1, sweep=sweep, **_errors(task, theta)))
     return rows
 
 
