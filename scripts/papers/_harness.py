@@ -22,6 +22,7 @@ MODULES = (
     "altun",
     "nettalk",
     "chunks",
+    "names",
     "synthetic",
     "partial",
     "hall",
