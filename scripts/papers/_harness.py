@@ -26,6 +26,7 @@ MODULES = (
     "synthetic",
     "partial",
     "hall",
+    "proper_nouns",
 )
 
 Row: TypeAlias = dict[str, Any]

@@ -5,14 +5,14 @@ Patterns of features, thresholds on trained weights, and sparse models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.page import PUBLISHED, Check, Table, checks, found, section, shown, table
+from scripts.papers.page import PUBLISHED, PUBLISHED_WORDS, Check, Table, checks, found, section, shown, table
 from scripts.papers.tasks import Examples, Task, Trained, changed
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ class Corpus:
         self._nlp = spacy.blank("en")
         self.parts: dict[str, Examples] = {
             part: read_columns(
-                self._nlp, options.corpus(file), self.settings["reader"]["columns"], options.few(200 if part == "train" else 50)
+                self._nlp,
+                options.corpus(file),
+                self.settings["reader"]["columns"],
+                options.few(200 if part == "train" else 50),
             )
             for part, file in self.settings["files"].items()
         }
@@ -189,3 +192,175 @@ def patterns(options: Options) -> list[Row]:
 def sparse(options: Options) -> list[Row]:
     """Return the rows of tables 7.3 and 7.5."""
     return run_sparse(Corpus("chunks", options))
+
+
+# The page
+
+
+def patterns_table(results: Results, name: str) -> str:
+    """Return a table of patterns: weights, and errors on each part beside the published ones."""
+    rows = {row["pattern"]: row for row in found(results, f"{name}-patterns") if "pattern" in row}
+    titles, parts = _config(name)["patterns"], _config(name)["files"]
+    head = ["pattern", "weights"]
+    head += [f"{part} error %, {whose}" for part in parts for whose in ("published", "ours")]
+    head += [*(f"{part} F1" for part in parts if part != "train"), "iterations", "optimality"]
+    content = []
+    for pattern, row in rows.items():
+        errors = [one for part in parts for one in (PUBLISHED[name][pattern, part], row["errors"][part])]
+        line = [titles[pattern]["name"], row["weights"], *errors, *row["f1"].values()]
+        content.append([*line, row["iterations"], row["optimality"]])
+    return table(Table(head, content))
+
+
+def pattern_checks(results: Results, name: str) -> list[Check]:
+    """Return what is expected of all patterns: levels, and their order."""
+    rows = {row["pattern"]: row["errors"] for row in found(results, f"{name}-patterns") if "pattern" in row}
+    published = PUBLISHED[name]
+    tested = [part for part in _config(name)["files"] if part != "train"]
+
+    def in_order(part: str) -> bool:
+        ours = sorted(some(rows), key=lambda pattern: rows[pattern][part])
+        theirs = [published[pattern, part] for pattern in ours]
+        return theirs == sorted(theirs)
+
+    return [
+        Check(
+            "each error is within half a point of the published one",
+            lambda: all(
+                abs(some(rows)[pattern][part] - theirs) <= 0.5 for (pattern, part), theirs in published.items()
+            ),
+        ),
+        *(
+            Check(f"the patterns have the published order on {part}", lambda part=part: in_order(part))
+            for part in tested
+        ),
+    ]
+
+
+def thresholds_table(results: Results, name: str) -> str:
+    """Return a table of thresholds: weights left, accuracy and F1 beside the published ones."""
+    rows = [row for row in found(results, f"{name}-patterns") if "threshold" in row]
+    published = PUBLISHED[f"{name}-thresholds"]
+    scores = [column for size, column in published if size == 0.0 and column != "active"]
+    names = ["weights left", *(score.replace("f1", "F1") for score in scores)]
+    head = ["set to zero", *(f"{one}, {whose}" for one in names for whose in ("published", "ours"))]
+    content = []
+    for row in rows:
+        size = row["threshold"]
+        both = [int(published[size, "active"]), row["active"]["all"]]
+        both += [one for score in scores for one in (published[size, score], score_of(row, score))]
+        content.append([f"up to {size:g}" if size else "none", *both])
+    return table(Table(head, content))
+
+
+def score_of(row: Row, name: str) -> float:
+    """Return a score of a row by part and kind, such as "test f1"."""
+    part, kind = name.split()
+    return float(row["scores"][part][kind])
+
+
+def kept_table(row: Row, name: str) -> str:
+    """Return a table of what an L1 norm leaves of each pattern of features, beside the published numbers."""
+    published = PUBLISHED[f"{name}-sparse"]
+    head = [f"{what}, {whose}" for what in ("weights", "left", "share left") for whose in ("published", "ours")]
+    content = []
+    for pattern, (all_, left) in row["kept"].items():
+        theirs = [int(published[pattern, column]) for column in ("all", "left")]
+        share = [f"{100 * one:.2f} %" for one in (theirs[1] / theirs[0], left / all_)]
+        content.append([pattern, theirs[0], all_, theirs[1], left, *share])
+    return table(Table(["pattern", *head], content))
+
+
+def words_text(row: Row, name: str) -> str:
+    """Return the words with the heaviest weights; bold are those that the thesis lists."""
+    theirs = set(PUBLISHED_WORDS[name].split())
+    ours = ", ".join(f"**{word}**" if word in theirs else word for word in row["words"])
+    both = len(theirs & set(row["words"]))
+    return f"The {len(row['words'])} heaviest words, {both} of them among the {len(theirs)} of the thesis: {ours}."
+
+
+def kept_checks(row: Row, name: str) -> list[Check]:
+    """Return what is expected of the weights that an L1 norm leaves."""
+    published = PUBLISHED[f"{name}-sparse"]
+    patterns = list(dict.fromkeys(pattern for pattern, _ in published))
+
+    def ratio(pattern: str) -> float:
+        return float(row["kept"][pattern][1] / published[pattern, "left"])
+
+    def shares() -> list[str]:
+        return sorted(patterns, key=lambda pattern: row["kept"][pattern][1] / row["kept"][pattern][0])
+
+    return [
+        Check(
+            "of each pattern, between half and twice the published number of weights is left",
+            lambda: all(0.5 <= ratio(pattern) <= 2 for pattern in patterns),
+        ),
+        Check(
+            "the patterns have the published order by the share that is left",
+            lambda: shares() == sorted(patterns, key=lambda one: published[one, "left"] / published[one, "all"]),
+        ),
+        Check(
+            "at least a third of the thesis's heaviest words are among ours",
+            lambda: len(set(PUBLISHED_WORDS[name].split()) & set(row["words"])) >= len(row["words"]) / 3,
+        ),
+    ]
+
+
+@section("chunks-patterns")
+def patterns_section(results: Results) -> str:
+    """Tables 3.5, 3.7 and 6.1."""
+    rows = {row["pattern"]: row for row in found(results, "chunks-patterns") if "pattern" in row}
+    cut = {row["threshold"]: row for row in found(results, "chunks-patterns") if "threshold" in row}
+    wanted = [
+        *pattern_checks(results, "chunks"),
+        Check(
+            "(y',y) + (y,x1) + (y,x2) generalizes better than (y',y,x1) + (y',y,x2), with a twentieth of the weights",
+            lambda: (
+                rows["chain"]["errors"]["test"] < rows["bigrams"]["errors"]["test"]
+                and 20 * rows["chain"]["weights"] < rows["bigrams"]["weights"]
+            ),
+        ),
+    ]
+    dropped = [
+        Check(
+            "one weight in 200 is enough for the F1 of all, within 0.2 points",
+            lambda: (
+                200 * cut[0.25]["active"]["all"] < cut[0.0]["active"]["all"]
+                and score_of(cut[0.25], "test f1") > score_of(cut[0.0], "test f1") - 0.2
+            ),
+        ),
+        Check(
+            "F1 falls with each further step",
+            lambda: all(
+                score_of(cut[a], "test f1") > score_of(cut[b], "test f1")
+                for a, b in ((0.25, 0.5), (0.5, 0.75), (0.75, 1))
+            ),
+        ),
+    ]
+    between = "Table 6.1: the weights of the last pattern up to a size are set to zero."
+    parts = [patterns_table(results, "chunks"), checks(wanted), between, thresholds_table(results, "chunks")]
+    return "\n\n".join([*parts, checks(dropped)])
+
+
+@section("chunks-sparse")
+def sparse_section(results: Results) -> str:
+    """Tables 7.3 and 7.5."""
+    row = found(results, "chunks-sparse")[0]
+    scores = (
+        f"The model errs on {shown(row['errors']['test'])} % of the test part, F1 {shown(row['f1']['test'])}. "
+        f"OWL-QN stopped after {row['iterations']} iterations, optimality {shown(row['optimality'])}."
+    )
+    return "\n\n".join(
+        [kept_table(row, "chunks"), scores, words_text(row, "chunks"), checks(kept_checks(row, "chunks"))]
+    )
+
+
+def _config(name: str) -> dict[str, Any]:
+    return _harness.config(name)
+
+
+def some(rows: Any) -> Any:
+    """Return rows.  Raises ValueError where there are none."""
+    if not rows:
+        raise ValueError("no rows")
+    return rows
