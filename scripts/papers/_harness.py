@@ -22,9 +22,11 @@ MODULES = (
     "altun",
     "nettalk",
     "chunks",
+    "names",
     "synthetic",
     "partial",
     "hall",
+    "proper_nouns",
 )
 
 Row: TypeAlias = dict[str, Any]
