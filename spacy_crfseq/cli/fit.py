@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from thinc.api import Config
 
     from ..pipeline.component import CRFComponent
+    from ..pipeline.terms import TermData
     from ..training.dataset import Dataset
     from ..training.fit import FitResult
     from ..types import Offsets
@@ -416,19 +417,19 @@ def each_fold(
         raise ConfigError(f"--cross-validate trains from scratch, but {what} comes from a trained pipeline (source).")
     examples = list(setup.train)
     parts = folds([example.reference.text for example in examples], k, setup.training["seed"] or 0)
-    shared: dict[str, Dataset] = {}
+    shared: dict[str, tuple[Dataset, list[TermData]]] = {}
     if can_share(setup):
         encode(setup._replace(train=Corpus(lambda: examples, False)))
-        shared = {name: pipe.training.data for name, pipe in setup.to_train.items()}
+        shared = {name: (pipe.training.data, pipe.training.terms) for name, pipe in setup.to_train.items()}
     sizes = [len(example.predicted) for example in examples]
-    one_sequence_each = all(np.array_equal(np.diff(data.encoded.offsets), sizes) for data in shared.values())
+    one_sequence_each = all(np.array_equal(np.diff(data.encoded.offsets), sizes) for data, _ in shared.values())
     for held in parts:
         started = perf_counter()
         kept = np.setdiff1d(np.arange(len(examples)), held)
         fold = setup._replace(train=Corpus(partial(_fresh, examples, kept), setup.train.keeps))
         if shared and one_sequence_each:
-            for name, data in shared.items():
-                setup.to_train[name].training.begin_on(data, kept)
+            for name, (data, terms) in shared.items():
+                setup.to_train[name].training.begin_on(data, kept, terms)
         else:
             encode(fold)
         walk = _Silent(fold, every, patience)
