@@ -41,12 +41,14 @@ class EncodedCorpus(NamedTuple):
     known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
     tags (list[str]): The gold tags found, in the order of first appearance, then those that are only possible.
     absent (list[str]): Columns set on gold Docs but on no predicted Doc; `known` takes them from the gold Docs.
+    unset (list[str]): Columns that features read, but that are on no predicted Doc.
     """
 
     data: Dataset
     known: Encoded
     tags: list[str]
     absent: list[str]
+    unset: list[str]
     n_docs: int
 
 
@@ -147,7 +149,8 @@ def encode_examples(
     data = Dataset(encoded, gold.array, np.concatenate(weights), table.candidates, inputs=read_by_loss)
     never = [name for name in absent if name not in present]
     found = [tag for tag in numbers if tag is not None]
-    return EncodedCorpus(data, joined, found + table.new_tags(found), never, n_docs)
+    unset = [name for name in encoder.columns if name not in {*present, "NORM", "SPACY"}]
+    return EncodedCorpus(data, joined, found + table.new_tags(found), never, unset, n_docs)
 
 
 def read_inputs(loss: TextLoss, docs: list[Doc], component: str) -> NDArray[Any]:

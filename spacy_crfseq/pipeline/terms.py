@@ -103,6 +103,14 @@ def _examples(component: str, name: str, texts: Texts, unlabelled: bool) -> Iter
             )
 
 
+def frozen_annotators(nlp: Language, component: str) -> list[Any]:
+    """Return the components before another that annotate in training, and are trained already."""
+    settings, names = nlp.config.interpolate().get("training") or {}, nlp.component_names
+    before = names[: names.index(component)] if component in names else []
+    chosen = set(settings.get("annotating_components", ())).intersection(settings.get("frozen_components", ()))
+    return [nlp.get_pipe(name) for name in before if name in chosen]
+
+
 def annotated(pipe: Any, examples: Iterable[Example]) -> Iterator[Example]:
     """Yield examples with the predictions of a component on copies of their predicted Docs."""
     stream = iter(examples)

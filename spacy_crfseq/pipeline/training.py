@@ -36,7 +36,7 @@ from .gold import gold_tags, known_tags
 from .labels import PartialTable, known_of
 from .session import Session
 from .settings import TermSettings
-from .terms import TermData, Texts, annotated, check_complete, check_found, find_texts, no_texts
+from .terms import TermData, Texts, annotated, check_complete, check_found, find_texts, frozen_annotators, no_texts
 
 
 class Training:
@@ -54,6 +54,7 @@ class Training:
         self.keeps = False
         self.annotators: list[Any] = []
         self.terms: list[TermData] = []
+        self._encoder: Encoder | None = None  # of the terms; pruning replaces it
         self._texts: dict[str, Callable[[], Iterator[Example]]] = {}
         self._bound: dict[int, tuple[Loss, Sequence[str], Loss]] = {}
         self._kept: _Collected | None = None
@@ -80,7 +81,7 @@ class Training:
         settings = {} if nlp is None else nlp.config.interpolate().get("training") or {}
         self.seed = settings.get("seed")
         model.method.check_transitions(model.name)
-        self._texts = find_texts(model.name, self._settings, terms or {}, nlp)
+        self.use_texts(nlp, terms)
         examples, made_up = _look_ahead(examples)
         collected = self._collect(examples)
         found = collected.found
@@ -145,7 +146,14 @@ class Training:
             self.optimizer(), data, terms=self._weighted(), n_examples=found.n_docs, streamed=collected.streamed
         )
         model.start(crf, encoder, session)
+        self._encoder = encoder
         return crf
+
+    def use_texts(self, nlp: Language | None, terms: Mapping[str, Texts] | None = None) -> None:
+        """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown."""
+        self._texts = find_texts(self._model.name, self._settings, terms or {}, nlp)
+        if nlp is not None and not self.annotators:
+            self.annotators = frozen_annotators(nlp, self._model.name)
 
     def _encode_term(self, name: str, encoder: Encoder) -> EncodedCorpus:
         settings, examples = self._settings[name], self._texts[name]()
@@ -181,9 +189,10 @@ class Training:
 
     def _complete_terms(self) -> list[Term]:
         """Return the terms of the objective, after reading missing texts.  RAISES DataError: If a term has none."""
-        there = {term.name: term for term in self.terms}
-        check_complete(self._model.name, self._settings, {*there, *self._texts})
         encoder = self._model.encoder
+        there = {term.name: term for term in self.terms if self._encoder is encoder}
+        check_complete(self._model.name, self._settings, {*there, *self._texts})
+        self._encoder = encoder
         self.terms = [
             there[name] if name in there else self._numbered(name, self._encode_term(name, encoder))
             for name in self._settings
@@ -230,7 +239,8 @@ class Training:
         model, method = self._model, self._model.method
         crf, encoder = model.trained()
         data = whole.take(sequences)
-        layout, self.terms = layout_for(method, encoder, data, len(crf.labels), terms), list(terms)
+        layout = layout_for(method, encoder, data, len(crf.labels), terms)
+        self.terms, self._encoder = list(terms), encoder
         theta = np.zeros(layout.size + len(crf.theta) - crf.layout.size, method.precision)
         new = LinearChainCRF(crf.labels, layout, theta, crf.keys, None, crf.templates, crf.added)
         model.start(new, encoder, Session(self.optimizer(), data, terms=self._weighted()), model.feature_names)
@@ -262,6 +272,18 @@ class Training:
                 ", ".join(names),
             )
 
+    def _warn_of_missing_columns(self) -> None:
+        for term in self.terms:
+            if term.found.unset:
+                util.logger.warning(
+                    "[%s] The texts of the term %s have no %s, which features read. Give texts that have it, or list "
+                    "the component that sets it in annotating_components: 'crfseq fit' applies it when it is trained, "
+                    "'spacy train' only if it is frozen.",
+                    self._model.name,
+                    term.name,
+                    ", ".join(term.found.unset),
+                )
+
     def _warn_of_score_weights(self, nlp: Language | None) -> None:
         key = self._model.annotation.score_name
         if nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f"):  # spaCy knows them from the factories
@@ -284,8 +306,10 @@ class Training:
             keys = [self.content_key(example) for example in examples]
             if self._met is not None:
                 self._meet(examples, keys, self._met)
-            if len(self.terms) < len(model.method.terms):
+            if model.method.terms and not model.session.terms:
                 model.session.add_terms(self._complete_terms())
+            if model.session.initial is not None:
+                self._warn_of_missing_columns()
             model.session.add(examples, keys, model.compile, losses)
 
     def content_key(self, example: Example) -> int:
@@ -383,6 +407,7 @@ class Training:
                 data = self._relabelled(self._encode(examples, model.encoder))
             model.encoder.pinned = True
             others = self._complete_terms()
+            self._warn_of_missing_columns()
             model.session = Session(self.optimizer(), data, terms=others, seen_all=model.session.seen_all)
             evaluate = self.evaluator(list(dev)) if dev is not None else None
         try:
