@@ -51,9 +51,10 @@ class ExpectedLabels:
         kinds = self.kinds(batch)
         out = np.zeros((self.n_kinds, scores.emissions.shape[1]))
         scores, batch = self._annealed(scores), _with_part(batch, kinds)
+        kernel, rest = kernels.covariances.totals, kernels.lattice.totals
         add_up(
-            lambda weights, order, left: kernels.covariances.totals(scores, batch.offsets, kinds, weights, out, order, left),
-            lambda weights: kernels.lattice.totals(scores, batch.offsets, kinds, weights, out),
+            lambda weights, order, left: kernel(scores, batch.offsets, kinds, weights, out, order, left),
+            lambda weights: rest(scores, batch.offsets, kinds, weights, out),
             scores, batch,
         )  # fmt: skip
         return out
