@@ -157,6 +157,7 @@ class Loss(Protocol):
         "margin": it is positive until the gold labels win by a margin.
         "likelihood": it is a sum of functions of -log P(gold | x), the method `phi`.
         "log_likelihood": it is the sum of -log P itself.
+        "joint": it is -log P(x, gold) if scores are log-probabilities; its gradient is minus the expected counts.
         "local": probabilities are normalised at each token given the previous label; the decoder must be local as well.
         "candidates": it supports gold labels that are candidate sets.
         "unlabelled": it ignores gold labels, so it learns from texts that have none.
@@ -360,6 +361,21 @@ class IndexedObjective(Objective, Protocol):
 
     def under(self, regularizer: Regularizer, loss: Loss | None = None) -> IndexedObjective:
         """Return the objective with another penalty, and another loss if one is given."""
+
+
+class GenerativeObjective(Objective, Protocol):
+    """An objective for methods that estimate probabilities by counting."""
+
+    @property
+    def trainable(self) -> Bools:
+        """See `IndexedObjective`."""
+
+    @property
+    def templates(self) -> Numbers:
+        """The number of the template of each row in the first group [F]; zeros if unknown."""
+
+    def labelled(self) -> Objective:
+        """Return the objective on the sequences in which a gold label is known."""
 
 
 @runtime_checkable

@@ -353,6 +353,7 @@ class Training:
             n_total=session.n_total + sum(term.data.n_sequences for term in session.terms),
             n_threads=model.method.n_threads,
             dictionary=crf.dictionary,
+            templates=None if crf.templates is None else crf.templates[0],
         )
 
     def bound(self, loss: Loss) -> Loss:

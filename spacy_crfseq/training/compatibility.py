@@ -22,9 +22,12 @@ _NEEDS = {
     "likelihood": ("a function of the likelihood of whole sequences", "SequentialLog"),
     "log_likelihood": ("the log-likelihood itself", "SequentialLog"),
     "best_path": ("the score of the best rival of the gold labels", "Perceptron"),
+    "joint": ("the joint likelihood of texts and labels", "JointLog"),
     "margin": ("a loss that asks for a margin around the gold labels", "Hinge"),
 }
 """For each entry of `Optimizer.requires`, with the most demanding ones last, its meaning and an example."""
+_PARTNERS = {"minibatches": "AdaGrad", "joint": "HMM"}
+"""For what a loss provides, an optimizer that works with it."""
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
 """The default of `Loss.provides`."""
 
@@ -121,7 +124,8 @@ def _loss_problem(optimizer: Optimizer, loss: object) -> str:
     known = [need for need in _NEEDS if need in lacking]
     name = known[-1] if known else min(lacking)  # the most demanding example satisfies all requirements
     meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
-    other = f"; or {part_name(loss)} with spacy_crfseq.AdaGrad.v1" if "minibatches" in provides else ""
+    partner = next((partner for given, partner in _PARTNERS.items() if given in provides), "")
+    other = f"; or {part_name(loss)} with spacy_crfseq.{partner}.v1" if partner else ""
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {meaning}. "
         f"A pair that works: {part_name(optimizer)} with spacy_crfseq.{example}.v1{other}."
