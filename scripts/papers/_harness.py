@@ -23,6 +23,7 @@ MODULES = (
     "nettalk",
     "chunks",
     "synthetic",
+    "sparsity",
     "partial",
     "hall",
 )
