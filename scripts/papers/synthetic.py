@@ -307,7 +307,8 @@ def draw_models(axes: Any, results: Results) -> bool:
     names = ("whislo", "q1", "med", "q3", "whishi")
     for panel, (_, part) in zip(axes, BOXES, strict=True):
         boxes = [{"label": row["model"], **dict(zip(names, row["boxes"][part], strict=True))} for row in rows]
-        panel.bxp(boxes, showfliers=False, medianprops={"color": COLOURS[1]})
+        if boxes:
+            panel.bxp(boxes, showfliers=False, medianprops={"color": COLOURS[1]})
         panel.set(ylabel=f"{'training' if part == 'train' else part} error, %")
     return bool(rows)
 
