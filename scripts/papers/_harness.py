@@ -24,6 +24,7 @@ MODULES = (
     "chunks",
     "names",
     "synthetic",
+    "sparsity",
     "partial",
     "hall",
     "proper_nouns",

@@ -9,9 +9,21 @@ import numpy as np
 
 from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.figures import drawn
-from scripts.papers.nettalk import compact, weights_of
-from scripts.papers.page import Check, Table, checks, figure, found, section, table
+from scripts.papers.figures import COLOURS, draw_map, drawn
+from scripts.papers.nettalk import weights_of
+from scripts.papers.page import (
+    PUBLISHED,
+    Check,
+    Table,
+    against,
+    checks,
+    compact,
+    expanded,
+    figure,
+    found,
+    section,
+    table,
+)
 from scripts.papers.tasks import Task, Trained, as_examples, changed
 
 if TYPE_CHECKING:
@@ -95,7 +107,7 @@ def as_texts(labels: NDArray[Any], symbols: NDArray[Any]) -> list[tuple[list[str
 def _prepared(options: Options) -> tuple[dict[str, Any], Language]:
     """Return the settings and a blank pipeline, after a first run, which loads everything.
 
-    What is loaded is left out of collections of garbage: one before each of a thousand short runs takes most of the time.
+    What is loaded is left out of collections of garbage: one precedes each of a thousand short runs.
     """
     import spacy
 
@@ -234,92 +246,192 @@ def descent(options: Options) -> list[Row]:
 # The page
 
 
-class _Means(NamedTuple):
-    """Averages over the repetitions."""
-
-    error: float
-    active: float
-    seconds: float
-    size: int
-    iterations: float
-
-
-def _means(results: Results) -> dict[tuple[str, str], _Means]:
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in found(results, "synthetic"):
-        if "iterations" in row:
-            groups.setdefault((row["model"], row["method"]), []).append(row)
-    return {
-        key: _Means(
-            float(np.mean([row["test error"] for row in rows])),
-            float(np.mean([row["active"]["all"] for row in rows])),
-            float(np.mean([row["seconds"] for row in rows])),
-            rows[0]["size"],
-            float(np.mean([row["iterations"] for row in rows])),
-        )
-        for key, rows in groups.items()
-    }
-
-
-def _best_possible(results: Results) -> float:
-    return float(np.mean([row["test error"] for row in found(results, "synthetic") if row["model"] == "best possible"]))
-
-
-def _loss_of(means: dict[tuple[str, str], _Means], method: str) -> float:
-    """Return the difference in error between the largest model and the one that generated the data."""
-    return means["M8", method].error - means["M2", method].error
-
-
-@section("synthetic")
-def synthetic_section(results: Results) -> str:
-    """Figures 7.2 to 7.4."""
-    means = _means(results)
-    head = ["model", "method", "test error %", "active features", "of", "iterations", "seconds"]
+@section("synthetic-models")
+def models_section(results: Results) -> str:
+    """Table 7.1 and figure 7.2."""
+    rows = {row["model"]: row for row in found(results, "synthetic-models")}
+    kept, errors = PUBLISHED["synthetic"], PUBLISHED["synthetic errors"]
+    head = ["model", "rho", "weights of (y,x)", "weights of (y',y,x)", "training error %", "test error %", "ms"]
     content = [
-        [model, method, one.error, round(one.active), one.size, round(one.iterations), one.seconds]
-        for (model, method), one in means.items()
+        [
+            model, row.get("rho1", row.get("rho2")),
+            *map(against, kept.get(model, (None, None)), (row["unigrams"], row["bigrams"])),
+            *map(against, errors.get(model, (None, None)), (row["train error"], row["test error"])),
+            1000 * row["seconds"],
+        ]
+        for model, row in rows.items()
+        if model != "Bayes"
+    ]  # fmt: skip
+    best = rows.get("Bayes", {}).get("test error", float("nan"))
+    text = f"The Bayes error on these test sequences is {best:.2f} % (published: about 15).\n\n"
+    picture = figure("synthetic-models", "Training and test error of the models M1 to M8")
+    return f"{table(Table(head, content))}\n\n{text}{checks(_model_checks(rows, best))}\n\n{picture}"
+
+
+def _model_checks(rows: dict[str, Row], best: float) -> list[Check]:
+    """Return what the thesis says of its models."""
+    test = {model: row["test error"] for model, row in rows.items()}
+    kept = PUBLISHED["synthetic"]
+
+    def near(kind: str, place: int, model: str) -> bool:
+        """Return whether a mean number of kept weights is within a quarter of the published one, or within one."""
+        published = kept[model][place]
+        return bool(abs(rows[model][kind] - published) <= max(1.0, published / 4))
+
+    def gap(model: str) -> float:
+        return float(rows[model]["test error"] - rows[model]["train error"])
+
+    return [
+        Check("M2, the bigrams alone, errs more than M3, the unigrams alone", lambda: test["M2"] > test["M3"]),
+        Check("M1, with both, errs less than either", lambda: test["M1"] < min(test["M2"], test["M3"])),
+        Check("M7 errs as M1 does, or less, within 0.6 points (published)", lambda: test["M7"] <= test["M1"] + 0.6),
+        Check("M7 is the best of M4 to M8", lambda: test["M7"] == min(test[model] for model in kept)),
+        Check("test and training error differ by less in M7 than in M1, as published", lambda: gap("M7") < gap("M1")),
+        Check(
+            "M1 errs at least a tenth more than the Bayes error (published a fourth)", lambda: test["M1"] >= 1.1 * best
+        ),
+        *(
+            Check(
+                f"{model} keeps the published numbers of weights, within a quarter or one weight",
+                lambda model=model: near("unigrams", 0, model) and near("bigrams", 1, model),
+            )
+            for model in kept
+        ),
     ]
+
+
+@drawn("synthetic-models", panels=2)
+def draw_models(axes: Any, results: Results) -> bool:
+    """Draw box plots, a panel for each part; whiskers end at the 5th and the 95th percentile."""
+    rows = [row for row in found(results, "synthetic-models") if "boxes" in row]
+    names = ("whislo", "q1", "med", "q3", "whishi")
+    for panel, (_, part) in zip(axes, BOXES, strict=True):
+        boxes = [{"label": row["model"], **dict(zip(names, row["boxes"][part], strict=True))} for row in rows]
+        if boxes:
+            panel.bxp(boxes, showfliers=False, medianprops={"color": COLOURS[1]})
+        panel.set(ylabel=f"{'training' if part == 'train' else part} error, %")
+    return bool(rows)
+
+
+@section("synthetic-selection")
+def selection_section(results: Results) -> str:
+    """Figures 7.3 and 7.4."""
+    maps = {row["map"]: expanded(row["rows"]) for row in found(results, "synthetic-selection")}
+    hmm = make_hmm(**_harness.config("synthetic")["hmm"])
+    own = hmm.emit.T > 1 / 2
+    strong = {
+        (previous, following)
+        for previous, row in enumerate(hmm.step)
+        for following, probability in enumerate(row)
+        if probability > 1 / 2
+    }
+    last = f"bigrams kept, {LETTERS[len(hmm.emit.T) - 1]}"
     wanted = [
         Check(
-            "M2, the model that generated the data, has a lower error than M1, which ignores neighbours",
-            lambda: means["M2", "L-BFGS"].error < means["M1", "L-BFGS"].error - 5,
+            "a label's own symbol is kept in every replication",
+            lambda: bool((maps["unigrams kept"][own] == 1).all()),
         ),
         Check(
-            "M2 is within 1 point of the best possible result",
-            lambda: means["M2", "L-BFGS"].error <= _best_possible(results) + 1,
+            "no other weight of (y,x) is kept in more than a fourth of them",
+            lambda: bool((maps["unigrams kept"][~own] <= 0.25).all()),
         ),
         Check(
-            "on the largest model, M8, L1 is closer to M2 than L2 is",
-            lambda: _loss_of(means, "OWL-QN") < _loss_of(means, "L-BFGS"),
+            "the last symbol is the one whose weights are kept for most labels (published: for all)",
+            lambda: int((maps["unigrams kept"] > 0).sum(axis=1).argmax()) == len(own) - 1,
         ),
         Check(
-            "from M5 on, L1 keeps less than half of the features that L2 keeps",
-            lambda: all(means[f"M{n}", "OWL-QN"].active < means[f"M{n}", "L-BFGS"].active / 2 for n in range(5, 9)),
-        ),
-        Check(
-            "the errors of OWL-QN and SBCD, which minimise the same objective, agree within 0.3 points",
-            lambda: all(abs(means[f"M{n}", "OWL-QN"].error - means[f"M{n}", "SBCD"].error) <= 0.3 for n in range(1, 9)),
+            "the weights of (y',y,x) kept most often are those of the two strong transitions, with the last symbol",
+            lambda: _most(maps, len(strong)) == {(last, *pair) for pair in strong},
         ),
     ]
-    pictures = figure("synthetic", "Test error, active features and time of the models M1 to M8")
-    best = f"The best possible error on these test sequences is {_best_possible(results):.2f} %.\n\n" if means else ""
-    return f"{table(Table(head, content))}\n\n{best}{checks(wanted)}\n\n{pictures}"
+    pictures = [
+        figure("synthetic-unigrams", "How often each weight of (y,x) is kept, and its mean"),
+        figure("synthetic-bigrams", "How often each weight of (y',y,x) is kept"),
+    ]
+    return "\n\n".join([checks(wanted), *pictures])
 
 
-@drawn("synthetic", panels=3)
-def draw_synthetic(axes: Any, results: Results) -> bool:
-    """Draw error, active features and time, one panel each."""
-    means = _means(results)
-    names = list(dict.fromkeys(model for model, _ in means))
-    for method in dict.fromkeys(method for _, method in means):
-        here = [name for name in names if (name, method) in means]
-        for panel, figures in zip(axes, zip(*(means[name, method][:3] for name in here), strict=True), strict=True):
-            panel.plot(here, figures, "o-", label=method)
-    if means:
-        axes[0].axhline(_best_possible(results), color="#888888", linestyle=":", label="best possible")
-    for panel, label in zip(axes, ("test error, %", "active features", "processor time, seconds"), strict=True):
-        panel.set(xlabel="model", ylabel=label)
-    axes[1].set_yscale("log")
-    if means:
+def _most(maps: dict[str, NDArray[Any]], count: int) -> set[tuple[str, int, int]]:
+    """Return the label pairs that are kept most often: map, previous label and label."""
+    kept = [
+        (-share, name, *place)
+        for name, values in maps.items()
+        if name.startswith("bigrams")
+        for place, share in np.ndenumerate(values)
+    ]
+    return {(name, previous, label) for _, name, previous, label in sorted(kept)[:count]}
+
+
+@drawn("synthetic-unigrams", panels=2)
+def draw_unigrams(axes: Any, results: Results) -> bool:
+    """Draw shares and means, a panel each."""
+    maps = {row["map"]: row["rows"] for row in found(results, "synthetic-selection")}
+    for panel, (name, title) in zip(
+        axes, {"unigrams kept": "share kept", "unigrams": "mean weight"}.items(), strict=True
+    ):
+        if name in maps:
+            draw_map(panel, maps[name], LETTERS[:6].upper(), title)
+            panel.set(xlabel="label", ylabel="symbol")
+    return bool(maps)
+
+
+@drawn("synthetic-bigrams", panels=5)
+def draw_bigrams(axes: Any, results: Results) -> bool:
+    """Draw shares, a panel for each symbol."""
+    maps = [row for row in found(results, "synthetic-selection") if row["map"].startswith("bigrams")]
+    for panel, row in zip(axes, maps, strict=False):
+        draw_map(panel, row["rows"], "".join(row["rows"]), f"share kept, symbol {row['map'][-1]}")
+        panel.set(xlabel="label", ylabel="previous label")
+    return bool(maps)
+
+
+@section("synthetic-descent")
+def descent_section(results: Results) -> str:
+    """Figures 7.5 and 7.6."""
+    rows = {row["method"]: row for row in found(results, "synthetic-descent")}
+    published = PUBLISHED["descent"]
+    head = ["method", "seconds, published", "ms, ours", "times the block-wise method's"]
+    head += ["training error %", "test error %", "objective"]
+    block = rows["block"]["seconds"] if "block" in rows else float("nan")
+    content = [
+        [
+            NAMES[name], published[name], 1000 * row["seconds"],
+            against(published[name] / published["block"], row["seconds"] / block),
+            *(row[part][-1] for part in ("train", "test", "objective")),
+        ]
+        for name, row in rows.items()
+    ]  # fmt: skip
+    seconds = {name: row["seconds"] for name, row in rows.items()}
+    wanted = [
+        Check("the three methods need time in the published order", lambda: sorted(seconds, key=seconds.__getitem__)
+              == sorted(published, key=published.__getitem__)),
+        Check("one weight at a time takes at least five times the time of blocks (published 16 times)",
+              lambda: seconds["coordinate"] >= 5 * seconds["block"]),
+        Check("visiting active weights alone takes at most half of that (published a fifth)",
+              lambda: seconds["active"] <= seconds["coordinate"] / 2),
+        Check("after ten iterations the objectives agree within 1 %",
+              lambda: max(row["objective"][-1] for row in rows.values())
+              <= 1.01 * min(row["objective"][-1] for row in rows.values())),
+        Check("after ten iterations the test errors agree within 0.3 points",
+              lambda: max(row["test"][-1] for row in rows.values())
+              - min(row["test"][-1] for row in rows.values()) <= 0.3),
+    ]  # fmt: skip
+    picture = figure("synthetic-descent", "Errors and objective after each iteration of three methods")
+    return f"{table(Table(head, content))}\n\n{checks(wanted)}\n\n{picture}"
+
+
+NAMES = {"block": "all weights of a symbol at a time", "coordinate": "one weight", "active": "one active weight"}
+
+
+@drawn("synthetic-descent", panels=3)
+def draw_descent(axes: Any, results: Results) -> bool:
+    """Draw errors and objective, one panel each."""
+    rows = found(results, "synthetic-descent")
+    labels = {"train": "training error, %", "test": "test error, %", "objective": "objective"}
+    for panel, (part, label) in zip(axes, labels.items(), strict=True):
+        for row in rows:
+            panel.plot(range(1, len(row[part]) + 1), row[part], label=NAMES[row["method"]])
+        panel.set(xlabel="iteration", ylabel=label)
+    if rows:
         axes[0].legend()
-    return bool(means)
+    return bool(rows)

@@ -23,9 +23,10 @@ from scripts.papers._harness import Options, Row, Skip, say
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from spacy.language import Language
+    from spacy.tokens import Doc
     from spacy.training import Example
 
-    from spacy_crfseq.features.encoder import Ids
+    from spacy_crfseq.features.encoder import Active
     from spacy_crfseq.potentials.layout import Layout
     from spacy_crfseq.potentials.rows import Rows
     from spacy_crfseq.training.dataset import Dataset
@@ -212,8 +213,17 @@ class Task:
         """
         from spacy.tokens import Doc
 
-        encoded, _ = self.pipe.doc_model.encode([Doc(self.pipe.vocab, words=list(symbols))])
-        return _single_ids(encoded.unigrams), _single_ids(encoded.bigrams)
+        rows = np.full((2, len(symbols)), -1)
+        for block, templates in zip(rows, self.features_of([Doc(self.pipe.vocab, words=list(symbols))]), strict=True):
+            for one in templates:
+                block[one.tokens] = one.features
+        return rows[0], rows[1]
+
+    def features_of(self, docs: Sequence[Doc]) -> tuple[list[Active], list[Active]]:
+        """Return the features of each template in some Docs, of the unigram and of the bigram block."""
+        model = self.pipe.doc_model
+        found: tuple[list[Active], list[Active]] = model.encoder.active(model.read(docs, model.encoder.columns).text)
+        return found
 
     def labelled(self, part: str, theta: Floats) -> list[Labelled]:
         """Return the sequences of a tagger's part with their most probable labels."""
@@ -226,7 +236,9 @@ class Task:
         gold = [token.tag_ for example in examples for token in example.reference]
         numbers = np.array([labels.index(tag) if tag in labels else -1 for tag in gold])
         known = np.minimum.reduceat(numbers, encoded.offsets[:-1]) >= 0
-        margins = posterior.log_probabilities(best) - posterior.log_probabilities(np.maximum(numbers, 0).astype(np.int32))
+        margins = posterior.log_probabilities(best) - posterior.log_probabilities(
+            np.maximum(numbers, 0).astype(np.int32)
+        )
         made = []
         for number, (first, last) in enumerate(pairwise(encoded.offsets.tolist())):
             symbols = [token.text for token in examples[number].predicted]
@@ -332,15 +344,6 @@ class Task:
         }
         say(f"    {', '.join(f'{key} {value}' for key, value in more.items())}: {row['seconds']} s")
         return row
-
-
-def _single_ids(ids: Ids) -> NDArray[np.int64]:
-    """Return the id of each token that has one [T], -1 for the others."""
-    found = ids.attrs.max(axis=1, initial=-1).astype(np.int64)
-    for bags in ids.bags.T:
-        there = np.diff(ids.store.ptr)[bags] > 0
-        found[there] = ids.store.ids[ids.store.ptr[bags[there]]]
-    return found
 
 
 def within(whole: Layout, part: Layout) -> NDArray[np.int64]:
