@@ -439,7 +439,11 @@ class Evidence(NamedTuple):
 
 
 CostFunction: TypeAlias = Callable[[Sequence[str]], float]
-"""A function that returns the cost of labels [T] of a text, 0 or more."""
+"""A function that returns the cost of labels [T] of a text, 0 or more.
+
+Only differences between labellings matter, so a score up to s, such as the negative cost of Hall et al. (2011), section
+3.4, is the cost ``s - score``.
+"""
 
 
 class Cost(Protocol):
@@ -479,3 +483,29 @@ LexemeFunction: TypeAlias = Callable[[str], "str | None"]
 
 TokenFunction: TypeAlias = Callable[[Sequence[Any], int], Any]
 """Maps the tokens of a sequence and a position in it to features, see `features.token_sets.names_in`."""
+
+
+class Weights(NamedTuple):
+    """Weights of labelled texts.
+
+    values (NDArray): [N] numbers of at least 0, with mean 1.
+    note (str): How they were found, for people to read.
+    """
+
+    values: NDArray[np.float64]
+    note: str = ""
+
+    @property
+    def effective_size(self) -> float:
+        """Number of equally weighted texts that would give as small a variance: (sum w)^2 / sum w^2 (Kish, 1965)."""
+        return float(self.values.sum() ** 2 / (self.values**2).sum())
+
+
+class Weighting(Protocol):
+    """Weights labelled texts so that they represent the texts of a target."""
+
+    def __call__(self, labelled: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> Weights:
+        """Return the weights of labelled texts, given as words; equal texts have equal weights.
+
+        RAISES DataError: If the texts have too little in common.
+        """

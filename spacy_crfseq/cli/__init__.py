@@ -28,13 +28,14 @@ from .sweep import sweep, sweep_cli
 from .tag import tag, tag_cli
 from .top import top, top_cli
 from .warmup import warmup, warmup_cli
+from .weigh import weigh, weigh_cli
 
 __all__ = [
     "active", "active_cli", "calibrate", "calibrate_cli", "compare", "compare_cli", "convert", "convert_cli",
     "crfseq_cli", "debug_data", "debug_data_cli", "evaluate", "evaluate_cli", "explain", "explain_cli",
     "find_regularization", "find_regularization_cli", "fine_tune", "fine_tune_cli", "fit", "fit_cli", "init_config",
     "init_config_cli", "main", "prune", "prune_cli", "report", "report_cli", "self_train", "self_train_cli", "show",
-    "show_cli", "sweep", "sweep_cli", "tag", "tag_cli", "top", "top_cli", "warmup", "warmup_cli",
+    "show_cli", "sweep", "sweep_cli", "tag", "tag_cli", "top", "top_cli", "warmup", "warmup_cli", "weigh", "weigh_cli",
 ]  # fmt: skip
 
 app.add_typer(crfseq_cli)

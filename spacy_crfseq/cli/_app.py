@@ -18,7 +18,7 @@ SECTIONS = {
     "Begin": ("init-config", "debug-data", "convert", "warmup"),
     "Train": ("fit", "find-regularization", "sweep", "fine-tune", "self-train"),
     "Look": ("evaluate", "report", "compare", "explain", "top", "show"),
-    "Use": ("tag", "calibrate", "prune", "active"),
+    "Use": ("tag", "calibrate", "prune", "active", "weigh"),
 }
 """Commands in the order of a typical project."""
 MEANT = {

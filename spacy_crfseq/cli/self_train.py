@@ -20,9 +20,8 @@ from ..corpora.layouts import Asked, Format
 from ..corpora.outputs import check_output_folder
 from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError, suggest
-from ..pipeline.examples import Corpus
+from ..pipeline.examples import Corpus, bare
 from ..pipeline.select import run_between
-from ..pipeline.texts import bare
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, printer

@@ -58,6 +58,29 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
         raise ConfigError("\n".join(f"[components.{component}]: {problem}" for problem in wrong if problem))
 
 
+def check_term(component: str, name: str, *, loss: object, optimizer: Optimizer, term: object) -> None:
+    """Check that a term's loss can be added to the `loss` of the training corpus.
+
+    RAISES ConfigError: Naming the term and what to use instead.
+    """
+    where, named = f"[components.{component}.terms.{name}]", part_name(term)
+    if not _accepts(term, 3):
+        raise ConfigError(f"{where}: loss must be a loss, called with 3 arguments, but {term!r} was given.")
+    alone = optimizer.requires & {"likelihood", "log_likelihood"}
+    lacking = optimizer.requires - getattr(term, "provides", _GIVEN_BY_ALL)
+    if alone or lacking:
+        why = "learns from one data set" if alone else f"cannot minimise the loss {named}"
+        online = "minibatches" in getattr(term, "provides", _GIVEN_BY_ALL)
+        others = "LBFGS.v1 or AdaGrad.v1" if online else "LBFGS.v1"
+        raise ConfigError(f"{where}: the optimizer {part_name(optimizer)} {why}. Use spacy_crfseq.{others}.")
+    if is_local(term) != is_local(loss):
+        local, other = (named, part_name(loss)) if is_local(term) else (part_name(loss), named)
+        raise ConfigError(
+            f"{where}: the loss {local} is normalised at each token, but {other} over whole sequences. Use losses of "
+            "one kind, for example spacy_crfseq.SequentialLog.v1 for the training corpus."
+        )
+
+
 def _accepts(part: object, n_arguments: int) -> bool:
     if not callable(part):
         return False
@@ -136,6 +159,11 @@ def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None
 def is_local(loss: object) -> bool:
     """Return whether a loss trains probabilities that are normalised at each token."""
     return "local" in getattr(loss, "provides", _GIVEN_BY_ALL)
+
+
+def is_unlabelled(loss: object) -> bool:
+    """Return whether a loss ignores gold labels."""
+    return "unlabelled" in getattr(loss, "provides", _GIVEN_BY_ALL)
 
 
 def check_global(component: str, loss: object, wanted: str) -> None:

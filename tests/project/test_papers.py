@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import spacy
 
-from scripts.papers import _harness, chunks, figures, hall, nettalk, page, partial, synthetic, tasks
+from scripts.papers import _harness, chunks, figures, hall, nettalk, page, partial, proper_nouns, synthetic, tasks
 from scripts.papers._harness import Options, Skip
 from spacy_crfseq.pipeline.gold import gold_tags
 from spacy_crfseq.training.selection import thresholded
@@ -61,7 +61,7 @@ def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         figures.draw(RESULTS, tmp_path / folder)
     files = sorted(file.name for file in (tmp_path / "a").iterdir())
-    assert {"nettalk-methods.svg", "path.svg", "selection.svg", "synthetic.svg"} <= set(files)
+    assert {"nettalk-methods.svg", "names-path.svg", "names-selection.svg", "synthetic.svg"} <= set(files)
     for name in files:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -83,7 +83,7 @@ def test_a_missing_corpus_is_said(tmp_path: Path) -> None:
         Options(None).corpus("conll2000/train.txt")
     with pytest.raises(Skip, match=r"conll2000/train\.txt is not"):
         Options(tmp_path).corpus("conll2000/train.txt")
-    result = _harness.run(_harness.REGISTRY["chunks-path"], Options(None))
+    result = _harness.run(_harness.REGISTRY["chunks-sparse"], Options(None))
     assert result["rows"] == []
     assert "CRFSEQ_DATA" in result["skipped"]
 
@@ -197,11 +197,44 @@ def test_parts_of_the_weights_are_found_again(support: str) -> None:
 def test_a_part_of_the_weights_is_trained() -> None:
     task = small_task()
     whole = task.fit(METHOD)
-    part = chunks._largest(task, whole.theta, 40)
+    bound = float(np.sort(np.abs(whole.theta))[-40])
+    part, _ = thresholded(task.layout, whole.theta, bound)
     result = task.fit(METHOD, layout=part, start=whole.theta)
     weights = task.layout.size - task.layout.n_labels * (task.layout.n_labels + 2)
-    assert not result.theta[:weights][np.abs(whole.theta[:weights]) < np.sort(np.abs(whole.theta))[-40]].any()
+    assert not result.theta[:weights][np.abs(whole.theta[:weights]) < bound].any()
     assert result.objective > whole.objective
+
+
+@pytest.fixture
+def columns(tmp_path: Path) -> Path:
+    """Two words, names after "in"; part of speech and chunk of each are those of the word."""
+    rows = ["in IN I-PP O", "Rome NNP I-NP I-LOC", "and CC O O", "-DOCSTART- -X- O O", "Bonn NNP I-NP I-LOC"]
+    for name in ("eng.train", "eng.testa", "eng.testb"):
+        (tmp_path / "conll2003").mkdir(exist_ok=True)
+        (tmp_path / "conll2003" / name).write_text("\n".join(rows[:3]) + "\n\n" + "\n\n".join(rows[3:]) + "\n")
+    return tmp_path
+
+
+def test_observations_and_labels_are_read_as_they_are(columns: Path) -> None:
+    corpus = chunks.Corpus("names", Options(columns, quick=True))
+    examples = corpus.parts["train"]
+    assert [[token.tag_ for token in one.reference] for one in examples] == [["O", "I-LOC", "O"], ["I-LOC"]]
+    seen = [[(token.lemma_, token.norm_, token.tag_) for token in one.predicted] for one in examples]
+    assert seen == [[("IN", "I-PP", ""), ("NNP", "I-NP", ""), ("CC", "O", "")], [("NNP", "I-NP", "")]]
+
+
+def test_scores_and_weights_of_a_pattern_are_counted(columns: Path) -> None:
+    corpus = chunks.Corpus("names", Options(columns))
+    task = corpus.task("word", keep_names=True)
+    theta = np.zeros(task.size, np.float32)
+    assert corpus.scores(task, "A", theta) in (chunks.Scores(50, 0, 0, 0), chunks.Scores(50, 50, 50, 50))
+    trained = task.fit(corpus.settings["methods"]["L2"])
+    assert corpus.scores(task, "A", trained.theta) == chunks.Scores(100, 100, 100, 100)
+    assert chunks.n_weights(task) == 4 * 2  # words and labels
+    assert chunks.kept(task) == {"(y,x1)": [8, 8]}
+    words = chunks.heaviest(task, 2)
+    assert list(words.values()) == sorted(words.values(), reverse=True)
+    assert set(words) < {"in", "Rome", "and", "Bonn"}
 
 
 def test_cutting_keeps_the_largest_weights() -> None:
@@ -306,3 +339,32 @@ def test_a_tagger_learns_from_the_recognizer(tagged_entities: hall.TaggedEntitie
     assert tagged_entities.entities("test", tagged_entities.adapt(known)) > alone
     recognizer = tagged_entities.recognizer
     assert recognizer.score("test", recognizer.pipe.crf.theta) == 100  # it reads gold tags here
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> proper_nouns.Names:
+    """Words that are spelt alike, each in a sentence of its own; every third is tagged as a name and an entity."""
+    words = [f"{chr(97 + n % 26)}{chr(97 + n // 26)}eno" for n in range(540)]
+    for folder, files in (("conll2000", ["train.txt"]), ("conll2003", ["eng.train", "eng.testa", "eng.testb"])):
+        (tmp_path / folder).mkdir()
+        entity = "" if folder == "conll2000" else " O"
+        tags = ["NN" if n % 3 else "NNP" if n % 2 else "NNPS" for n in range(540)]
+        rows = [f"{word} {tag} O" for word, tag in zip(words, tags, strict=True)]
+        ends = ["" if folder == "conll2000" else " O" if n % 3 else " I-LOC" for n in range(540)]
+        lines = [f"in IN O{entity}\n{row}{end}\n. . O{entity}\n\n" for row, end in zip(rows, ends, strict=True)]
+        for file in files:
+            (tmp_path / folder / file).write_text("".join(lines))
+    nlp, options = spacy.blank("en"), Options(tmp_path, quick=True)
+    settings = _harness.config("tagger-for-names")
+    parts = {part: tasks.read(nlp, options, settings["entities"], part) for part in ("train", "dev", "test")}
+    parts["tags"] = tasks.read(nlp, options, settings["tags"], "train")
+    return proper_nouns.Names(nlp, parts, 0, options)
+
+
+def test_a_tagger_learns_that_names_are_proper_nouns(names: proper_nouns.Names) -> None:
+    assert not any(token.tag_ for one in names.judged for doc in (one.predicted, one.reference) for token in doc)
+    alone = names.nouns(names.adapt(proper_nouns.AGAIN))
+    for known in (proper_nouns.NOUNS, proper_nouns.NOUNS_F1):
+        assert names.nouns(names.adapt(known)) > alone
+    assert names.nouns(None) == 100  # by the tags of the file
+    assert set(names.entities(None)) == {"dev", "test"}
