@@ -166,6 +166,11 @@ def is_unlabelled(loss: object) -> bool:
     return "unlabelled" in getattr(loss, "provides", _GIVEN_BY_ALL)
 
 
+def needs_labels(loss: object) -> bool:
+    """Return whether a loss learns nothing from texts without labels."""
+    return not {"unlabelled", "joint"}.intersection(getattr(loss, "provides", _GIVEN_BY_ALL))
+
+
 def check_global(component: str, loss: object, wanted: str) -> None:
     """Raise ConfigError if the loss is local, while `wanted` needs probabilities normalised over whole sequences."""
     if is_local(loss):
