@@ -26,8 +26,8 @@ _NEEDS = {
     "margin": ("a loss that asks for a margin around the gold labels", "Hinge"),
 }
 """For each entry of `Optimizer.requires`, with the most demanding ones last, its meaning and an example."""
-_PARTNERS = {"minibatches": "AdaGrad", "joint": "HMM"}
-"""For what a loss provides, an optimizer that works with it."""
+_OPTIMIZERS = {"minibatches": "AdaGrad", "value_and_grad": "LBFGS", "joint": "HMM"}
+"""An optimizer for losses that provide little else."""
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
 """The default of `Loss.provides`."""
 
@@ -124,7 +124,7 @@ def _loss_problem(optimizer: Optimizer, loss: object) -> str:
     known = [need for need in _NEEDS if need in lacking]
     name = known[-1] if known else min(lacking)  # the most demanding example satisfies all requirements
     meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
-    partner = next((partner for given, partner in _PARTNERS.items() if given in provides), "")
+    partner = next((name for need, name in _OPTIMIZERS.items() if need in provides), "")
     other = f"; or {part_name(loss)} with spacy_crfseq.{partner}.v1" if partner else ""
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {meaning}. "
