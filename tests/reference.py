@@ -229,14 +229,15 @@ def expected_labels(scores: Scores, batch: Batch, kinds: np.ndarray, n_kinds: in
 def kl_divergence(wanted: dict[tuple[int, ...], float], totals: np.ndarray) -> tuple[float, np.ndarray]:
     """Return ``sum_g s_g log(s_g / p_g)`` of shares of groups of labels, and its derivatives with respect to p_k.
 
-    The labels in no group are one more, with the rest of the shares; p = totals / sum.
+    The labels in no group are one more, with the rest of the shares; p = totals / sum, or 1e-30 where it is zero.
     """
     p, slope, value = totals / totals.sum(), np.zeros(len(totals)), 0.0
     others = tuple(set(range(len(p))) - {k for group in wanted for k in group})
     for group, share in {**wanted, others: 1 - sum(wanted.values())}.items():
+        here = p[list(group)].sum()
         if share > 1e-12:
-            value += share * math.log(share / p[list(group)].sum())
-            slope[list(group)] = -share / p[list(group)].sum()
+            value += share * math.log(share / max(here, 1e-30))
+            slope[list(group)] = -share / here if here > 0 else 0
     return value, slope
 
 

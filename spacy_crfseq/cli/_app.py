@@ -16,7 +16,7 @@ Each command has help with examples: python -m spacy crfseq fit --help
 
 SECTIONS = {
     "Begin": ("init-config", "debug-data", "convert", "warmup"),
-    "Train": ("fit", "find-regularization", "sweep", "fine-tune"),
+    "Train": ("fit", "find-regularization", "sweep", "fine-tune", "propose-features"),
     "Look": ("evaluate", "report", "compare", "explain", "top", "show"),
     "Use": ("tag", "calibrate", "prune", "active"),
 }
