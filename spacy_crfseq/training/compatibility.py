@@ -18,7 +18,7 @@ _PENALTIES: dict[str, tuple[Callable[[Regularizer], bool], str]] = {
 """For each entry of `Optimizer.penalties`, whether a regularizer fits, and its meaning."""
 _NEEDS = {
     "value_and_grad": ("a differentiable loss", "SequentialLog"),
-    "minibatches": ("a loss with a gradient", "SequentialLog"),
+    "minibatches": ("a sum over sequences that has a gradient", "SequentialLog"),
     "likelihood": ("a function of the likelihood of whole sequences", "SequentialLog"),
     "log_likelihood": ("the log-likelihood itself", "SequentialLog"),
     "best_path": ("the score of the best rival of the gold labels", "Perceptron"),
@@ -26,7 +26,7 @@ _NEEDS = {
     "margin": ("a loss that asks for a margin around the gold labels", "Hinge"),
 }
 """For each entry of `Optimizer.requires`, with the most demanding ones last, its meaning and an example."""
-_PARTNERS = {"minibatches": "AdaGrad", "joint": "HMM"}
+_PARTNERS = {"minibatches": "AdaGrad", "joint": "HMM", "value_and_grad": "LBFGS"}
 """For what a loss provides, an optimizer that works with it."""
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
 """The default of `Loss.provides`."""
