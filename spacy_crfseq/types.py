@@ -157,7 +157,8 @@ class Loss(Protocol):
         "margin": it is positive until the gold labels win by a margin.
         "likelihood": it is a sum of functions of -log P(gold | x), the method `phi`.
         "log_likelihood": it is the sum of -log P itself.
-        "joint": it is -log P(x, gold) if scores are log-probabilities; its gradient is minus the expected counts.
+        "joint": it is -log P(x, known labels) if scores are log-probabilities, also of texts without labels; the
+            gradient is minus the expected counts.
         "local": probabilities are normalised at each token given the previous label; the decoder must be local as well.
         "candidates": it supports gold labels that are candidate sets.
         "unlabelled": it ignores gold labels, so it learns from texts that have none.

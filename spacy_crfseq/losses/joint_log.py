@@ -25,7 +25,7 @@ class JointLog:
     loss, so only methods that normalise the parameters can minimise it: HMM and NaiveBayes.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({"joint", "unlabelled"})
+    provides: ClassVar[frozenset[str]] = frozenset({"joint"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         n_known = np.diff(np.append(0, np.cumsum(batch.gold >= 0))[batch.offsets])

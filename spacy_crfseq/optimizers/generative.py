@@ -22,14 +22,15 @@ weights of the template's features and added to all scores of entering the label
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..types import Floats, GenerativeObjective, StepReport
+from ..types import Floats, GenerativeObjective, Numbers, StepReport
 
+Array: TypeAlias = NDArray[np.float64]
 ROUNDING = 1e-3
 """Share of the tokens of a label by which counts may differ in float32."""
 
@@ -51,15 +52,15 @@ class EMState:
 class Counts(NamedTuple):
     """Expected counts: features [F, L], pairs of labels [L, L], first and last labels [L]."""
 
-    features: NDArray[np.float64]
-    steps: NDArray[np.float64]
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
+    features: Array
+    steps: Array
+    start: Array
+    end: Array
 
     @property
-    def tokens(self) -> NDArray[np.float64]:
+    def tokens(self) -> Array:
         """[L]: every token either is the first of its sequence or follows another."""
-        tokens: NDArray[np.float64] = self.steps.sum(0) + self.start
+        tokens: Array = self.steps.sum(0) + self.start
         return tokens
 
 
@@ -138,7 +139,7 @@ class HMM:
         if bigrams.n_rows:
             raise ConfigError(f"{name} has no weights for label pairs with features: leave out pair templates.")
 
-    def _maximise(self, objective: GenerativeObjective, flat: Floats) -> tuple[NDArray[np.float64], float]:
+    def _maximise(self, objective: GenerativeObjective, flat: Floats) -> tuple[Array, float]:
         """Return the parameters [D] that maximise the expected log-likelihood, and the negative log of their prior."""
         n, begin = objective.blocks[0].width, objective.blocks[2].begin
         features, shared = flat[:begin].astype(np.float64), flat[begin:].astype(np.float64)
@@ -149,13 +150,10 @@ class HMM:
         parts = weights, log_labels + none, begins + none, ends
         return np.concatenate([part.ravel() for part in parts]), self.smoothing * (prior + prior_of_labels)
 
-    def _values(
-        self, counts: Counts, templates: NDArray[np.uint16]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    def _values(self, counts: Counts, templates: Numbers) -> tuple[Array, Array, float]:
         """Return the weights [F, L], the sum over templates of log P(none | label) [L], and - sum log p."""
         sizes = np.bincount(templates)
-        by_template = [np.bincount(templates, column, len(sizes)) for column in counts.features.T]
-        valued = np.array(by_template).T.reshape(len(sizes), -1)
+        valued = np.stack([np.bincount(templates, column, len(sizes)) for column in counts.features.T], 1)
         none = counts.tokens - valued
         too_many = np.flatnonzero((none < -ROUNDING * (1 + counts.tokens)).any(1))
         if len(too_many):
@@ -169,15 +167,15 @@ class HMM:
         prior = -float(log_values.sum() + log_none.sum())
         return log_values - log_none[templates], log_none.sum(0), prior
 
-    def _labels(self, counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
+    def _labels(self, counts: Counts) -> tuple[Array, Array, Array, float]:
         """Return log P of the next label [L, L], of the first [L], and of the end [L], and - sum log p."""
         following = self._log_shares(np.column_stack([counts.steps, counts.end]))
         begins = self._log_shares(counts.start)
         return following[:, :-1], begins, following[:, -1], -float(following.sum() + begins.sum())
 
-    def _log_shares(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _log_shares(self, counts: Array) -> Array:
         smoothed = counts + self.smoothing
-        shares: NDArray[np.float64] = np.log(smoothed / smoothed.sum(-1, keepdims=True))
+        shares: Array = np.log(smoothed / smoothed.sum(-1, keepdims=True))
         return shares
 
 
@@ -185,6 +183,6 @@ class HMM:
 class NaiveBayes(HMM):
     """Naive Bayes for each token (registered as ``spacy_crfseq.NaiveBayes.v1``); settings as those of `HMM`."""
 
-    def _labels(self, counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
+    def _labels(self, counts: Counts) -> tuple[Array, Array, Array, float]:
         labels = self._log_shares(counts.tokens)
         return np.tile(labels, (len(labels), 1)), labels, np.zeros_like(labels), -float(labels.sum())

@@ -124,7 +124,7 @@ def _loss_problem(optimizer: Optimizer, loss: object) -> str:
     known = [need for need in _NEEDS if need in lacking]
     name = known[-1] if known else min(lacking)  # the most demanding example satisfies all requirements
     meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
-    partner = next((partner for given, partner in _PARTNERS.items() if given in provides), "")
+    partner = next((name for need, name in _PARTNERS.items() if need in provides), "")
     other = f"; or {part_name(loss)} with spacy_crfseq.{partner}.v1" if partner else ""
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {meaning}. "
@@ -164,6 +164,11 @@ def is_local(loss: object) -> bool:
 def is_unlabelled(loss: object) -> bool:
     """Return whether a loss ignores gold labels."""
     return "unlabelled" in getattr(loss, "provides", _GIVEN_BY_ALL)
+
+
+def needs_labels(loss: object) -> bool:
+    """Return whether a loss learns nothing from texts without labels."""
+    return not {"unlabelled", "joint"}.intersection(getattr(loss, "provides", _GIVEN_BY_ALL))
 
 
 def check_global(component: str, loss: object, wanted: str) -> None:

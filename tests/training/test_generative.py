@@ -174,3 +174,12 @@ def test_several_values_of_one_template_are_refused() -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^NaiveBayes: .*{message}"):
         NaiveBayes(**settings)
+
+
+def test_a_model_of_labels_alone() -> None:
+    training = make(templates=())
+    theta, _ = train(training, HMM, 1)
+    gold, offsets = training.objective.batch.gold, training.objective.batch.offsets
+    first = Counter(gold[offsets[:-1][np.diff(offsets) > 0]].tolist())
+    shares = [(first[label] + S) / (sum(first.values()) + 3 * S) for label in LABELS]
+    np.testing.assert_allclose(np.exp(training.layout.views(theta).start), shares)
