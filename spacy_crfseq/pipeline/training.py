@@ -27,7 +27,7 @@ from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import MISSING, Bools, Floats, Offsets, Optimizer, StepReport
-from .build import build_model, carry_over, layout_for
+from .build import bind_kernels, build_model, carry_over, layout_for
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
 from .evidence import read_evidence, weight_of
@@ -155,7 +155,8 @@ class Training:
         crf, encoder = model.trained()
         data = whole.take(sequences)
         layout = layout_for(method, encoder, data, len(crf.labels))
-        theta = np.zeros(layout.size + len(crf.theta) - crf.layout.size, method.precision)
+        bind_kernels(crf.added, data.encoded)
+        theta = np.zeros(layout.size + sum(one.size(len(crf.labels)) for one in crf.added), method.precision)
         new = LinearChainCRF(crf.labels, layout, theta, crf.keys, None, crf.templates, crf.added)
         model.start(new, encoder, Session(self.optimizer(), data), model.feature_names)
         model.cfg["temperature"] = 1.0
