@@ -200,8 +200,8 @@ class Memory:
         if group >= 0:  # a transition, start or end score
             n, offsets = self.n_labels, self.data.text.offsets
             pair, ends = group < n * n, offsets[:-1] if group < n * n + n else offsets[1:] - 1
-            tokens = np.arange(self.n_tokens) if pair else ends[np.diff(offsets) > 0]
-            return tokens[self.owners[pair][tokens] >= 0].astype(np.int32), pair, self.owners[pair]
+            tokens = (np.arange(self.n_tokens) if pair else ends[np.diff(offsets) > 0]).astype(np.int32)
+            return tokens[self.owners[pair][tokens] >= 0], pair, self.owners[pair]
         pair = row >= self.data.rows.pair
         index, at = self.occurrences[pair], row - (self.data.rows.pair if pair else 0)
         tokens, owner = index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], self.owners[pair]

@@ -9,13 +9,12 @@ be replaced by a kernel.  Transitions, start and end scores keep their weights.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
-from .. import kernels
 from ..errors import ConfigError
-from ..types import Batch, OnlineObjective, Scores
+from ..types import Batch, Floats, RowBlock, Scores
 from .averaged_perceptron import AveragedPerceptron
 from .online import MistakeState
 
@@ -37,50 +36,37 @@ class DualPerceptron(AveragedPerceptron):
 
     average: bool = True
 
-    online: ClassVar[bool] = False
-
-    def _pass(self, objective: OnlineObjective, state: MistakeState) -> tuple[float, int]:
-        kernel = objective.kernel  # type: ignore[attr-defined]
+    def _pass(self, objective: Any, state: MistakeState) -> tuple[float, int]:
+        kernel = objective.kernel
         if kernel is None:
             return super()._pass(objective, state)
-        batch: Batch = objective.batch  # type: ignore[attr-defined]
-        blocks, n = objective.blocks, kernel.n_labels
-        pieces = [block.of(state.weights) for block in blocks]
-        if blocks[1].n_rows or len(blocks) > 4 or pieces[0].any():
+        blocks, batch, allowed, n = objective.blocks, objective.batch, objective.allowed, kernel.n_labels
+        if blocks[1].n_rows or len(blocks) > 4 or blocks[0].of(state.weights).any():
             raise ConfigError(
                 "DualPerceptron: with a PolynomialKernel, it cannot train label-pair features (bigram_templates), "
                 "other potentials, or weights that are not zero at the start."
             )
         learned = np.ones_like(state.weights)
-        objective.potential.zero_frozen(learned)  # type: ignore[attr-defined]
-        sums = [block.of(state.sums) if len(state.sums) else None for block in blocks]
-        allowed, (ptr, ids) = objective.allowed, kernel.supports_of(objective.data.encoded)  # type: ignore[attr-defined]
-        index, coefs, loss, mistakes = kernel.index(ptr, ids), pieces[3].reshape(-1, n), 0.0, 0
-        used, work = coefs.any(1), np.zeros((2, len(coefs)), np.int32)
+        objective.potential.zero_frozen(learned)
+        learned, shared = (blocks[2].of(array) for array in (learned, state.weights))
+        score, loss, mistakes = kernel.scorer(blocks[3].of(state.weights), objective.data.encoded), 0.0, 0
         for number in state.rng.permutation(len(batch.weights)):
-            first, last = batch.offsets[number : number + 2]
-            emissions = np.zeros((last - first, n), coefs.dtype)
-            degree = kernel.plugin.degree
-            kernels.polynomial.add_products(ptr[first : last + 1], ids, *index, used, coefs, degree, *work, emissions)
+            tokens = slice(*batch.offsets[number : number + 2])
+            emissions = score(tokens)
             if allowed is not None:
-                emissions[~allowed[first:last]] = -np.inf
-            steps, ends = pieces[2][: n * n].reshape(1, n, n), pieces[2][n * n :].reshape(2, n)
-            scores = Scores(emissions, steps, *ends)
-            grad, one = scores.zeros_like(), Batch(np.array([0, last - first]), *_part(batch, number))
-            loss += objective.loss(scores, one, grad)  # type: ignore[attr-defined]
+                emissions[~allowed[tokens]] = -np.inf
+            scores = Scores(emissions, shared[: n * n].reshape(1, n, n), *shared[n * n :].reshape(2, n))
+            grad, offsets = scores.zeros_like(), np.array([0, len(emissions)])
+            loss += objective.loss(scores, Batch(offsets, batch.gold[tokens], batch.weights[[number]]), grad)
             if grad.emissions.any():
                 mistakes += 1
-                d = np.concatenate([grad.transitions.ravel(), grad.start, grad.end]) * blocks[2].of(learned)
-                places = slice(n * int(first), n * int(last))
-                for block, where, step in ((2, slice(None), d), (3, places, grad.emissions.ravel())):
-                    pieces[block][where] -= self.rate * step
-                    if sums[block] is not None:
-                        sums[block][where] -= state.clock * self.rate * step
-                used[first:last] = coefs[first:last].any(1)
+                d = np.concatenate([grad.transitions.ravel(), grad.start, grad.end])
+                self._move(state, blocks[2], slice(None), d * learned)
+                self._move(state, blocks[3], slice(n * tokens.start, n * tokens.stop), grad.emissions.ravel())
             state.clock += 1.0
         return loss, mistakes
 
-
-def _part(batch: Batch, number: int) -> tuple[np.ndarray, np.ndarray]:
-    tokens = slice(*batch.offsets[number : number + 2])
-    return batch.gold[tokens], batch.weights[number : number + 1]
+    def _move(self, state: MistakeState, block: RowBlock, where: slice, d: Floats) -> None:
+        block.of(state.weights)[where] -= self.rate * d
+        if len(state.sums):
+            block.of(state.sums)[where] -= state.clock * self.rate * d

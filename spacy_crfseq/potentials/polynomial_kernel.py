@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..errors import ConfigError
 from ..features.encoder import Encoded, Ids
-from ..types import Floats, Ints, Offsets, Scores
+from ..types import Bools, Floats, Ints, Offsets, Scores
 from .protocol import Part, tokens_of
 from .row_sums import listed
 from .small import Backprop, Small
@@ -86,34 +86,42 @@ class KernelScores(Small):
 
     def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
         n = self.n_labels
-        ids = listed(text.unigrams.take(tokens_of(text.offsets, part)))
+        emissions = self._scorer(theta, *listed(text.unigrams.take(tokens_of(text.offsets, part))))
         steps, ends = np.zeros((1, n, n), theta.dtype), np.zeros(n, theta.dtype)
-        return Scores(self.products(theta.reshape(-1, n), *ids, self.index(*ids)), steps, ends, ends.copy()), _refuse
+        return Scores(emissions(slice(0, None)), steps, ends, ends.copy()), _refuse
 
-    def supports_of(self, text: Encoded) -> tuple[Offsets, Ints]:
-        """Return the supports; ConfigError if they are not the tokens of this training text."""
-        if not all(map(np.array_equal, listed(text.unigrams), self.plugin.supports)):
+    def scorer(self, theta: Floats, text: Encoded) -> Callable[[slice], Floats]:
+        """Return a function to the scores of some tokens of the training text, at the current values of theta.
+
+        RAISES ConfigError: If the tokens are not the supports.
+        """
+        ptr, ids = listed(text.unigrams)
+        if not np.array_equal(ptr, self.plugin.supports[0]) or not np.array_equal(ids, self.plugin.supports[1]):
             raise ConfigError(
                 "DualPerceptron: a PolynomialKernel learns from the training set that the component was initialized "
                 "with, all of it at once and in one order. Train by the command crfseq fit, or by pipe.fit()."
             )
-        return self.plugin.supports
+        return self._scorer(theta, ptr, ids)
 
-    def index(self, *text: NDArray[Any]) -> tuple[Offsets, Ints]:
-        """Return the supports of each feature: where those of each begin [R + 1], and their numbers."""
-        ptr, ids = self.plugin.supports
-        n_rows = 1 + int(max(ids.max(initial=-1), text[1].max(initial=-1)))
-        row_ptr, tokens = np.empty(n_rows + 1, np.int64), np.empty(len(ids), np.int32)
-        kernels.rows.transpose(ptr, ids, row_ptr, tokens)
-        return row_ptr, tokens
+    def _scorer(self, theta: Floats, ptr: Offsets, ids: Ints) -> Callable[[slice], Floats]:
+        """Return a function to the scores of tokens t of a text with the features ids[ptr[t]:ptr[t + 1]]."""
+        own_ptr, own_ids = self.plugin.supports
+        n_rows = 1 + int(max(own_ids.max(initial=-1), ids.max(initial=-1)))
+        row_ptr, supports = np.empty(n_rows + 1, np.int64), np.empty(len(own_ids), np.int32)
+        kernels.rows.transpose(own_ptr, own_ids, row_ptr, supports)
+        coefs = theta.reshape(-1, self.n_labels)
+        counts, touched = np.zeros((2, len(coefs)), np.int32)
 
-    def products(self, coefs: Floats, ptr: Offsets, ids: Ints, index: tuple[Offsets, Ints]) -> Floats:
-        """Return the scores [T, L] of tokens with the features ids[ptr[t]:ptr[t + 1]], from coefficients [S, L]."""
-        out, work = np.zeros((len(ptr) - 1, self.n_labels), coefs.dtype), np.zeros((2, len(coefs)), np.int32)
-        kernels.polynomial.add_products(
-            ptr, ids, *index, coefs.any(1), np.ascontiguousarray(coefs), self.plugin.degree, *work, out
-        )
-        return out
+        def scores(tokens: slice) -> Floats:
+            here = ptr[tokens.start : None if tokens.stop is None else tokens.stop + 1]
+            out = np.zeros((len(here) - 1, self.n_labels), coefs.dtype)
+            used: Bools = np.any(coefs, axis=1)  # it changes in training
+            kernels.polynomial.add_products(
+                here, ids, row_ptr, supports, used, coefs, self.plugin.degree, counts, touched, out
+            )
+            return out
+
+        return scores
 
 
 def _refuse(d: Scores) -> Floats:
