@@ -422,7 +422,11 @@ class Evidence(NamedTuple):
 
 
 CostFunction: TypeAlias = Callable[[Sequence[str]], float]
-"""A function that returns the cost of labels [T] of a text, 0 or more."""
+"""A function that returns the cost of labels [T] of a text, 0 or more.
+
+Only differences between labellings matter, so a score up to s, such as the negative cost of Hall et al. (2011), section
+3.4, is the cost ``s - score``.
+"""
 
 
 class Cost(Protocol):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scripts.papers._harness import Options, Results, Row, config, experiment, say
-from scripts.papers.page import Check, Table, checks, found, section, table
+from scripts.papers.page import PUBLISHED, Check, Table, checks, found, section, table
 from scripts.papers.tasks import Examples, Task, changed, read
 
 if TYPE_CHECKING:
@@ -294,15 +294,15 @@ def tagger_for_entities(options: Options) -> list[Row]:
             theta = corpus.start if known == FIRST else corpus.adapt(known, **more)
             seconds = {} if known == FIRST else {"seconds": round(process_time() - begun, 1)}
             found_in = {part: corpus.entities(part, theta) for part in corpus.parts}
-            rows.append(_tagger_row(seed, known, corpus.tagger.score("test", theta), found_in, **seconds))
+            rows.append(tagger_row(seed, known, corpus.tagger.score("test", theta), found_in, **seconds))
         theta = corpus.recognizer.pipe.crf.theta
         rows.append(
-            _tagger_row(seed, GOLD, 100.0, {part: corpus.recognizer.score(part, theta) for part in corpus.parts})
+            tagger_row(seed, GOLD, 100.0, {part: corpus.recognizer.score(part, theta) for part in corpus.parts})
         )
     return rows
 
 
-def _tagger_row(seed: int, known: str, tags: float, entities: Mapping[str, float], **more: Any) -> Row:
+def tagger_row(seed: int, known: str, tags: float, entities: Mapping[str, float], **more: Any) -> Row:
     scores = {"tags": tags, "entities": entities["test"], "dev entities": entities["dev"]}
     row = {"seed": seed, "known": known, **{name: round(score, 3) for name, score in scores.items()}, **more}
     say(f"    {', '.join(f'{key} {value}' for key, value in row.items())}")
@@ -312,7 +312,7 @@ def _tagger_row(seed: int, known: str, tags: float, entities: Mapping[str, float
 # The page
 
 
-def _scores(rows: Sequence[Row], known: str, score: str) -> list[float]:
+def scores_of(rows: Sequence[Row], known: str, score: str) -> list[float]:
     """Return a score for each seed, in their order."""
     return [row[score] for row in sorted(rows, key=lambda row: row["seed"]) if row["known"] == known]
 
@@ -326,12 +326,12 @@ class Gap(NamedTuple):
 
     def shares(self, rows: Sequence[Row], known: str) -> list[float]:
         """Return, for each seed, the share of the gap that some knowledge closes."""
-        parts = [_scores(rows, name, self.score) for name in (self.least, known, self.most)]
+        parts = [scores_of(rows, name, self.score) for name in (self.least, known, self.most)]
         return [_part(*scores) for scores in zip(*parts, strict=True)]
 
     def share(self, rows: Sequence[Row], known: str) -> float:
         """Return the share of the gap between mean scores."""
-        parts = (_some(_scores(rows, name, self.score)) for name in (self.least, known, self.most))
+        parts = (some(scores_of(rows, name, self.score)) for name in (self.least, known, self.most))
         low, here, high = (float(np.mean(scores)) for scores in parts)
         return _part(low, here, high)
 
@@ -350,13 +350,13 @@ def _part(low: float, here: float, high: float) -> float:
     return (here - low) / (high - low) if high != low else float("nan")
 
 
-def _some(scores: list[float]) -> list[float]:
+def some(scores: list[float]) -> list[float]:
     if not scores:
         raise ValueError("no scores")
     return scores
 
 
-def _spread(values: Sequence[float], digits: int = 2) -> str:
+def spread(values: Sequence[float], digits: int = 2) -> str:
     """Return mean and standard deviation."""
     if not values:
         return ""
@@ -368,7 +368,7 @@ def _lines(rows: Sequence[Row]) -> list[list[str]]:
     """Return a line for each thing known."""
     lines = []
     for known in dict.fromkeys(row["known"] for row in rows):
-        means = [_spread(_scores(rows, known, score)) for score in ("questions", "main verbs", "as verbs", "others")]
+        means = [spread(scores_of(rows, known, score)) for score in ("questions", "main verbs", "as verbs", "others")]
         parts = [""] * 3
         if known in (VERB, TAG):
             parts = [*QUESTIONS.told(rows, known), f"{QUESTIONS._replace(most=MORE).share(rows, known):.0%}"]
@@ -380,14 +380,16 @@ def _lines(rows: Sequence[Row]) -> list[list[str]]:
 def questions_section(results: Results) -> str:
     """Table 1."""
     head = [
-        "tags", "known of questions", "questions", "main verbs", "tagged as verbs", "other sentences",
+        "tags", "known of questions", "published", "questions", "main verbs", "tagged as verbs", "other sentences",
         "share of the gap", "by seed", "share of the gap to other questions' tags",
     ]  # fmt: skip
     own, universal = (found(results, f"questions-{attr}") for attr in ("tag", "pos"))
+    published = PUBLISHED["questions"]
     content = [[name, *line] for name, rows in (("own", own), ("universal", universal)) for line in _lines(rows)]
+    content = [[name, known, published.get(known) if name == "own" else None, *line] for name, known, *line in content]
 
     def fall(rows: list[Row]) -> float:
-        before, after = (np.mean(_some(_scores(rows, known, "others"))) for known in (NOTHING, TAG))
+        before, after = (np.mean(some(scores_of(rows, known, "others"))) for known in (NOTHING, TAG))
         return float(before - after)
 
     wanted = [
@@ -429,12 +431,12 @@ def tagger_section(results: Results) -> str:
     wanted = [
         Check(
             "either loss helps the recognizer more than the same number of rounds without it",
-            lambda: all(np.mean(_some(_gains(rows, known))) > 0 for known in losses),
+            lambda: all(np.mean(some(gains(rows, known))) > 0 for known in losses),
         ),
-        Check("they do so with every seed", lambda: all(min(_gains(rows, known)) > 0 for known in losses)),
+        Check("they do so with every seed", lambda: all(min(gains(rows, known)) > 0 for known in losses)),
         Check(
             "with every seed, the recognizer is better than with the original tagger",
-            lambda: all(min(_gains(rows, known, FIRST)) > 0 for known in losses),
+            lambda: all(min(gains(rows, known, FIRST)) > 0 for known in losses),
         ),
         Check(
             "they close at least a third of the gap to gold tags",
@@ -447,7 +449,7 @@ def tagger_section(results: Results) -> str:
         Check(
             "tags get worse by no more than 0.1 points",
             lambda: all(
-                np.mean(_some(_scores(rows, known, "tags"))) > np.mean(_some(_scores(rows, AGAIN, "tags"))) - 0.1
+                np.mean(some(scores_of(rows, known, "tags"))) > np.mean(some(scores_of(rows, AGAIN, "tags"))) - 0.1
                 for known in losses
             ),
         ),
@@ -456,19 +458,19 @@ def tagger_section(results: Results) -> str:
 
 
 def _tagger_line(rows: Sequence[Row], known: str) -> list[str]:
-    tags, entities = (_spread(_scores(rows, known, score)) for score in ("tags", "entities"))
+    tags, entities = (spread(scores_of(rows, known, score)) for score in ("tags", "entities"))
     if known == FIRST:
         return [known, tags, entities]
-    gain = _spread(_gains(rows, known))
+    gain = spread(gains(rows, known))
     if known == GOLD:
         return [known, "", entities, gain]
-    seconds = f"{np.mean(_scores(rows, known, 'seconds')):.1f}"
+    seconds = f"{np.mean(scores_of(rows, known, 'seconds')):.1f}"
     if known == AGAIN:
         return [known, tags, entities, *[""] * 4, seconds]
     return [known, tags, entities, gain, *ENTITIES.told(rows, known), f"{DEV_ENTITIES.share(rows, known):.0%}", seconds]
 
 
-def _gains(rows: Sequence[Row], known: str, before: str = AGAIN) -> list[float]:
+def gains(rows: Sequence[Row], known: str, before: str = AGAIN) -> list[float]:
     """Return, for each seed, what some knowledge adds to the recognizer's F1."""
-    parts = [_scores(rows, name, ENTITIES.score) for name in (before, known)]
+    parts = [scores_of(rows, name, ENTITIES.score) for name in (before, known)]
     return [after - low for low, after in zip(*parts, strict=True)]

@@ -77,9 +77,9 @@ def patterns(options: Options) -> list[Row]:
     return rows
 
 
-def _mistakes(task: Task, theta: Any) -> Row:
-    """Return the most frequent confusions on the test part, words by their errors, and the worst words."""
-    words = task.labelled("test", theta)
+def _mistakes(task: Task, theta: Any, part: str = "test") -> Row:
+    """Return the most frequent confusions on a part, words by their errors, and the worst words."""
+    words = task.labelled(part, theta)
     confusions = Counter(
         (found, gold) for word in words for found, gold in zip(word.found, word.gold, strict=True) if found != gold
     )
@@ -111,19 +111,6 @@ def methods(options: Options) -> list[Row]:
         if name == "L-BFGS":
             rows += _screened(task, trained.theta)
     return rows
-
-
-def cut(theta: Any, shares: Sequence[float]) -> list[tuple[int, Any]]:
-    """Return the weights with only the largest left, for some shares of those that are not zero, and their number."""
-    active = int(np.count_nonzero(theta))
-    order = np.argsort(-np.abs(theta), kind="stable")
-    kept = []
-    for share in shares:
-        count = max(1, round(share * active))
-        smaller = np.zeros_like(theta)
-        smaller[order[:count]] = theta[order[:count]]
-        kept.append((count, smaller))
-    return kept
 
 
 class Weights(NamedTuple):

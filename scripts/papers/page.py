@@ -29,6 +29,14 @@ def _pairs(text: str) -> list[tuple[str, int]]:
     return [(pair, int(count)) for pair, count in (one.split() for one in text.split(", "))]
 
 
+def _grid(
+    columns: Sequence[str], rows: Mapping[Any, Sequence[float]] | None = None, **more: Sequence[float]
+) -> dict[tuple[Any, str], float]:
+    """Return the figures of rows by the name of the row and of the column."""
+    all_rows = {**(rows or {}), **more}
+    return {(row, column): one for row, each in all_rows.items() for column, one in zip(columns, each, strict=True)}
+
+
 _LOSSES = ("SequentialLog", "SequentialExp", "PointwiseLog", "PointwiseExp")
 PUBLISHED: dict[str, dict[Any, Any]] = {
     # Altun, Johnson & Hofmann (2003), tables 2 and 3: F1 on esp.testb
@@ -42,6 +50,72 @@ PUBLISHED: dict[str, dict[Any, Any]] = {
         **_by(_LOSSES, "S1", (94.91, 94.57, 94.90, 94.66)),
         **_by(_LOSSES, "S2", (95.68, 95.25, 95.71, 95.31)),
     },
+    # Sokolovska (2010), tables 3.5 and 3.7: per cent of wrong labels of CoNLL-2000
+    "chunks": _grid(
+        ("train", "test"),
+        word=(16.2, 24.66),
+        part=(22.6, 22.7),
+        conjunction=(9.0, 17.2),
+        unigrams=(15.2, 17.7),
+        chain=(4.9, 5.9),
+        bigrams=(4.9, 6.7),
+        all=(3.0, 5.6),
+    ),
+    # ... tables 3.5 and 3.8, of CoNLL-2003
+    "names": _grid(
+        ("train", "A", "B"),
+        word=(1.7, 10.3, 14.6),
+        part=(14.1, 13.5, 15.2),
+        chunk=(16.6, 16.7, 17.9),
+        conjunction=(1.4, 8.2, 12.9),
+        unigrams=(1.6, 3.9, 5.8),
+        chain=(0.5, 3.6, 5.4),
+        bigrams=(1.4, 4.8, 7.5),
+        all=(0.1, 3.0, 5.2),
+    ),
+    # ... tables 6.1 and 6.2, by the largest weight that is set to zero: weights left, accuracy and F1
+    "chunks-thresholds": _grid(
+        ("active", "test accuracy", "test f1"),
+        {
+            0.0: (9_266_269, 94.43, 91.16),
+            0.25: (26_986, 94.42, 91.18),
+            0.5: (12_127, 94.35, 90.97),
+            0.75: (5_457, 93.82, 90.03),
+            1.0: (2_079, 93.02, 88.53),
+        },
+    ),
+    "names-thresholds": _grid(
+        ("active", "A accuracy", "A f1", "B accuracy", "B f1"),
+        {
+            0.0: (1_611_832, 96.96, 83.04, 94.69, 73.15),
+            0.1: (97_790, 96.95, 82.97, 94.69, 73.18),
+            0.25: (62_563, 96.81, 82.23, 94.55, 72.72),
+            0.5: (38_520, 96.67, 81.47, 94.45, 72.41),
+            0.75: (26_038, 96.5, 80.71, 94.22, 71.54),
+            1.0: (19_244, 96.18, 80.31, 94.0, 71.58),
+        },
+    ),
+    # ... tables 7.3 and 7.4: weights in all, and those that an L1 norm leaves
+    "chunks-sparse": _grid(
+        ("all", "left"),
+        {
+            "(y,x1)": (496_547, 5_057),
+            "(y,x2)": (1_012, 485),
+            "(y',y,x1)": (11_917_128, 9_439),
+            "(y',y,x2)": (24_288, 1_591),
+        },
+    ),
+    "names-sparse": _grid(
+        ("all", "left"),
+        {
+            "(y,x1)": (242_320, 10_550),
+            "(y,x2)": (386, 186),
+            "(y,x3)": (144, 67),
+            "(y',y,x1)": (2_180_880, 13_585),
+            "(y',y,x2)": (3_312, 488),
+            "(y',y,x3)": (1_296, 214),
+        },
+    ),
     # Sokolovska (2010), table 3.2, and the text for the pattern without y0: weights, errors in training and test
     "nettalk": {
         "(y,x)": (1_378, 38.7, 38.7),
@@ -112,8 +186,25 @@ PUBLISHED: dict[str, dict[Any, Any]] = {
     "synthetic errors": {"M1": (6.4, 18.5), "M7": (10.3, 17.9)},
     # ... section 7.3.1: seconds of ten iterations
     "descent": {"block": 7.8, "coordinate": 126.5, "active": 25.8},
+    # Hall, McDonald & Petrov (2011), table 1: accuracy of question tagging
+    "questions": {"nothing, as first trained": 89.77, "the main verb's tag": 91.92, "all tags": 93.63},
+    # ... table 2: F1 of entities
+    "tagger-for-names": {
+        "as first trained": 84.10,
+        "proper nouns in entities": 84.51,
+        "proper nouns in entities and 1 - F1": 84.87,
+    },
 }  # fmt: skip
 """Published numbers, where available."""
+PUBLISHED_WORDS: dict[str, str] = {
+    # Sokolovska (2010), tables 7.5 and 7.6: words with the heaviest weights (y,x1)
+    "chunks": "about after and as but depressed down due following for half n't if in including is like not now of off "
+    "on or out pending rather right tax that the times to today up whether while",
+    "names": "Afghan African Albanian American Australian Belgian Bosnian British Cup Democratic Democrats Dutch "
+    "English European French Frenchman German Indian Israel Italian July June Kurdish Lebed London Men Mickelson "
+    "Nepal Nigerian OSCE Olympics Palestinian President Regulation Republicans Russian Sampras September Stansted "
+    "Treasury Turkish U.S. Wednesday Western Wimbledon",
+}
 
 
 # Sections
