@@ -87,9 +87,9 @@ def _mistakes(task: Task, theta: Any, part: str = "test") -> Row:
     worst = sorted(words, key=lambda word: -word.margin if word.margin > 0 else 0.0)[:MOST]
     return {
         "confusions": [[*pair, count] for pair, count in confusions.most_common(MOST)],
-        "words by errors": {str(count): words for count, words in sorted(wrong.items())},
+        "words by errors": {str(errors): count for errors, count in sorted(wrong.items())},
         "worst words": [
-            ["".join(part) for part in (word.symbols, word.gold, word.found)] + [round(word.margin, 2)]
+            [*("".join(texts) for texts in (word.symbols, word.gold, word.found)), round(word.margin, 2)]
             for word in worst
         ],
     }
@@ -155,9 +155,9 @@ def _screened(task: Task, theta: Any) -> list[Row]:
     whole = weights_of(task, theta, ALPHABET)
     maps = {"unigrams": np.abs(whole.unigrams), "bigrams": np.abs(whole.bigrams).sum(axis=1)}
     for threshold in MAPPED:
-        counts = whole.kept(threshold)
-        orphan = np.where(counts.unigrams == 0, -1, 1)  # negative where the weight of the label is not kept
-        maps[f"kept {threshold:g}"] = counts.bigrams.sum(axis=1) * orphan
+        left = whole.kept(threshold)
+        sign = np.where(left.unigrams == 0, -1, 1)  # negative where the weight of (y,x) is not kept
+        maps[f"kept {threshold:g}"] = left.bigrams.sum(axis=1) * sign
     for name, values in maps.items():
         rows.append({"method": "map", "map": name, "phonemes": "".join(task.labels), "rows": compact(ALPHABET, values)})
     return rows
