@@ -260,7 +260,7 @@ def _pattern_checks(
             lambda: overfits(c) >= 3,
         ),
         Check(
-            "A and (y,x) beside C at least halve its test error, as published",
+            "adding A and (y,x) to C at least halves its test error, as published",
             lambda: test["C + A + (y,x)"] <= test[c] / 2,
         ),
         Check(
@@ -390,7 +390,7 @@ def _method_checks(ours: Mapping[Any, Row]) -> list[Check]:
 
     rhos = [name for name in PUBLISHED["sparse"] if isinstance(name, float)]
     return [
-        Check("SBCD with rho1 = 0.1 and 0.2 errs as the dense models do, within 0.3 points (published 0.2)",
+        Check("the error of SBCD with rho1 = 0.1 and 0.2 is that of dense models, within 0.3 points (published 0.2)",
               lambda: all(abs(test(rho1) - test(dense)) <= 0.3 for rho1 in (0.1, 0.2) for dense in (0.0, "L-BFGS"))),
         Check("from rho1 = 0.5 to 10 the error rises by at least a tenth (published by a fourth)",
               lambda: test(10.0) >= 1.1 * test(0.5)),
@@ -401,7 +401,7 @@ def _method_checks(ours: Mapping[Any, Row]) -> list[Check]:
         Check("a larger rho1 keeps fewer weights of both kinds",
               lambda: all(ours[a]["active"][kind] >= ours[b]["active"][kind]
                           for a, b in pairwise(rhos) for kind in ("state", "pair"))),
-        Check("OWL-QN and SBCD with rho1 = 0.1 err alike, within 0.3 points (published 0)",
+        Check("OWL-QN and SBCD with rho1 = 0.1 have the same error, within 0.3 points (published 0)",
               lambda: abs(test("OWL-QN") - test(0.1)) <= 0.3),
         Check("their objectives, which differ by the small L2 norm alone, agree within 1 %",
               lambda: abs(ours["OWL-QN"]["objective"] / ours[0.1]["objective"] - 1) <= 0.01),
@@ -409,7 +409,7 @@ def _method_checks(ours: Mapping[Any, Row]) -> list[Check]:
               lambda: ours["OWL-QN"]["seconds"] / ours["OWL-QN"]["iterations"] > ours[0.1]["sweep"]),
         Check("SGD is the fastest of all, as published",
               lambda: ours["SGD"]["seconds"] < min(row["seconds"] for name, row in ours.items() if name != "SGD")),
-        Check("SGD errs more than L-BFGS, by at least 2 points, as published",
+        Check("SGD has a higher error than L-BFGS, by at least 2 points, as published",
               lambda: test("SGD") >= test("L-BFGS") + 2),
     ]  # fmt: skip
 
