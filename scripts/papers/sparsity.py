@@ -91,7 +91,7 @@ def _threshold_checks(rows: dict[Any, Row], results: Results) -> list[Check]:
 
     return [
         Check(
-            "a tenth of the weights or fewer is above 0.25 (published 7 %); they have the same error, within 0.1 points",
+            "a tenth of the weights or fewer is above 0.25 (published 7 %); they have the same error within 0.1 points",
             lambda: share(0.25) <= 0.1 and abs(error(0.25) - error(0.0)) <= 0.1,
         ),
         Check("each larger threshold has a higher error", lambda: error(0.5) < error(1.0) < error(2.0)),
