@@ -116,14 +116,6 @@ PUBLISHED: dict[str, dict[Any, Any]] = {
             "(y',y,x3)": (1_296, 214),
         },
     ),
-    # Hall, McDonald & Petrov (2011), table 1: accuracy of question tagging
-    "questions": {"nothing, as first trained": 89.77, "the main verb's tag": 91.92, "all tags": 93.63},
-    # ... table 2: F1 of entities
-    "tagger-for-names": {
-        "as first trained": 84.10,
-        "proper nouns in entities": 84.51,
-        "proper nouns in entities and 1 - F1": 84.87,
-    },
     # Sokolovska (2010), table 3.2, and the text for the pattern without y0: weights, errors in training and test
     "nettalk": {
         "(y,x)": (1_378, 38.7, 38.7),

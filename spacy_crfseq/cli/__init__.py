@@ -36,8 +36,8 @@ __all__ = [
     "crfseq_cli", "debug_data", "debug_data_cli", "evaluate", "evaluate_cli", "explain", "explain_cli",
     "find_regularization", "find_regularization_cli", "fine_tune", "fine_tune_cli", "fit", "fit_cli", "init_config",
     "init_config_cli", "main", "propose_features", "propose_features_cli", "prune", "prune_cli", "report", "report_cli",
-    "self_train", "self_train_cli", "show", "show_cli", "sweep", "sweep_cli", "tag", "tag_cli", "top", "top_cli", "warmup",
-    "warmup_cli", "weigh", "weigh_cli",
+    "self_train", "self_train_cli", "show", "show_cli", "sweep", "sweep_cli", "tag", "tag_cli", "top", "top_cli",
+    "warmup", "warmup_cli", "weigh", "weigh_cli",
 ]  # fmt: skip
 
 app.add_typer(crfseq_cli)
