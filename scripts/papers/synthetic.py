@@ -282,13 +282,20 @@ def _model_checks(rows: dict[str, Row], best: float) -> list[Check]:
         return float(rows[model]["test error"] - rows[model]["train error"])
 
     return [
-        Check("M2, the bigrams alone, errs more than M3, the unigrams alone", lambda: test["M2"] > test["M3"]),
-        Check("M1, with both, errs less than either", lambda: test["M1"] < min(test["M2"], test["M3"])),
-        Check("M7 errs as M1 does, or less, within 0.6 points (published)", lambda: test["M7"] <= test["M1"] + 0.6),
+        Check(
+            "M2, the bigrams alone, has a higher test error than M3, the unigrams alone",
+            lambda: test["M2"] > test["M3"],
+        ),
+        Check("M1, with both, has a lower one than either", lambda: test["M1"] < min(test["M2"], test["M3"])),
+        Check(
+            "M7 has the error of M1 or a lower one (published), with a tolerance of 0.6 points",
+            lambda: test["M7"] <= test["M1"] + 0.6,
+        ),
         Check("M7 is the best of M4 to M8", lambda: test["M7"] == min(test[model] for model in kept)),
         Check("test and training error differ by less in M7 than in M1, as published", lambda: gap("M7") < gap("M1")),
         Check(
-            "M1 errs at least a tenth more than the Bayes error (published a fourth)", lambda: test["M1"] >= 1.1 * best
+            "the error of M1 is at least a tenth above the Bayes error (published a fourth)",
+            lambda: test["M1"] >= 1.1 * best,
         ),
         *(
             Check(

@@ -16,9 +16,9 @@ Each command has help with examples: python -m spacy crfseq fit --help
 
 SECTIONS = {
     "Begin": ("init-config", "debug-data", "convert", "warmup"),
-    "Train": ("fit", "find-regularization", "sweep", "fine-tune", "self-train"),
+    "Train": ("fit", "find-regularization", "sweep", "fine-tune", "self-train", "propose-features", "weigh"),
     "Look": ("evaluate", "report", "compare", "explain", "top", "show"),
-    "Use": ("tag", "calibrate", "prune", "active", "weigh"),
+    "Use": ("tag", "calibrate", "prune", "active"),
 }
 """Commands in the order of a typical project."""
 MEANT = {

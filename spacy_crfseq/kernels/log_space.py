@@ -170,14 +170,23 @@ def covariances(scores: Scores, own: Floats, weight: float, grad: Scores) -> flo
             elif local[t, k] > -np.inf:
                 here[t, k] = -local[t, k]
     edge = -1.0 if entropy else 0.0
-    past, future = here.copy(), np.zeros((length, n))
-    for t in range(1, length):
-        step = step_to(transitions, t)
+    past, future, mean = here.copy(), np.zeros((length, n)), 0.0
+    for t in range(length):
+        step, total, center = step_to(transitions, t), 0.0, 0.0
         for j in range(n):
-            for i in range(n):
+            for i in range(n if t > 0 else 0):
                 share = np.exp(alpha[t - 1, i] + step[i, j] + local[t, j] - alpha[t, j])
                 if share > 0:
                     past[t, j] += share * (past[t - 1, i] + edge * step[i, j])
+            p = np.exp(alpha[t, j] + beta[t, j] - log_z)
+            total += p
+            if p > 0:
+                center += p * past[t, j]
+        center /= total
+        mean += center
+        for j in range(n):  # so that rounding does not add up
+            past[t, j] -= center
+            here[t, j] -= center
     for t in range(length - 1, 0, -1):
         step = step_to(transitions, t)
         for i in range(n):
@@ -185,16 +194,11 @@ def covariances(scores: Scores, own: Floats, weight: float, grad: Scores) -> flo
                 share = np.exp(step[i, j] + local[t, j] + beta[t, j] - beta[t - 1, i])
                 if share > 0:
                     future[t - 1, i] += share * (here[t, j] + future[t, j] + edge * step[i, j])
-    mean = 0.0
-    for k in range(n):
-        p = np.exp(alpha[length - 1, k] - log_z)
-        if p > 0:
-            mean += p * past[length - 1, k]
     for t in range(length):
         for k in range(n):
             p = np.exp(alpha[t, k] + beta[t, k] - log_z)
             if p > 0:
-                _add_at(t, k, weight * p * (past[t, k] + future[t, k] - mean), grad)
+                _add_at(t, k, weight * p * (past[t, k] + future[t, k]), grad)
     for t in range(1, length):
         step, s = step_to(transitions, t), 0 if transitions.shape[0] == 1 else t
         for i in range(n):
@@ -202,7 +206,7 @@ def covariances(scores: Scores, own: Floats, weight: float, grad: Scores) -> flo
                 p = np.exp(alpha[t - 1, i] + step[i, j] + local[t, j] + beta[t, j] - log_z)
                 if p > 0:
                     total = past[t - 1, i] + edge * step[i, j] + here[t, j] + future[t, j]
-                    grad.transitions[s, i, j] += weight * p * (total - mean)
+                    grad.transitions[s, i, j] += weight * p * total
     return mean + log_z if entropy else mean
 
 

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from ..types import Bools
 
 Values = NDArray[np.float64]
+LEAST = 1e-30
+"""Share at which the divergence ends, so that it stays finite where constraints forbid a wanted label everywhere."""
 
 
 def kl_divergence(wanted: Values, tags: Bools, totals: Values) -> tuple[float, Values]:
@@ -24,10 +26,8 @@ def kl_divergence(wanted: Values, tags: Bools, totals: Values) -> tuple[float, V
     if rest.any():
         wanted, tags = np.append(wanted, max(0.0, 1 - wanted.sum())), np.vstack([tags, rest])
     expected, listed = tags @ totals / n_tokens, wanted > 0
-    if (expected[listed] <= 0).any():
-        return np.inf, slope
-    value = float(wanted[listed] @ np.log(wanted[listed] / expected[listed]))
-    shares = np.divide(wanted, expected, out=np.zeros_like(wanted), where=listed)
+    value = float(wanted[listed] @ np.log(wanted[listed] / np.maximum(expected[listed], LEAST)))
+    shares = np.divide(wanted, expected, out=np.zeros_like(wanted), where=expected > LEAST)
     return value, -(shares @ tags) / n_tokens
 
 

@@ -18,9 +18,9 @@ from spacy.training import Example, validate_examples
 from ..errors import ConfigError, NoExamplesError
 from ..features.encoder import Columns, Encoded, Encoder, Ids
 from ..features.index import BagStore, Growable
-from ..training.compatibility import is_unlabelled, part_name
+from ..training.compatibility import part_name
 from ..training.dataset import Dataset
-from ..types import MISSING, TextLoss
+from ..types import MISSING, Loss, TextLoss
 from .evidence import Partial, weight_of
 from .extract import DocColumns
 from .gold import gold_tags, same_words
@@ -92,13 +92,15 @@ def encode_examples(
     table: PartialTable,
     component: str,
     read_by_functions: frozenset[str] = frozenset(),
-    loss: Any = None,
+    loss: Loss | None = None,
+    labelled: bool = True,
 ) -> EncodedCorpus:
     """Compile all examples; an encoder that is not frozen collects their features, those of gold columns included.
 
     read_by_functions (frozenset[str]): Columns that token functions read.
     table (PartialTable): Numbers partial annotation of gold Docs, under the name of the component.
-    loss (Loss | None): Of the examples; it may read them, or ignore gold labels.
+    loss (Loss | None): Of the examples; it may read them.
+    labelled (bool): Whether gold labels are read; else all are missing.
     RAISES NoExamplesError: If there are no examples.
     """
     numbers: dict[str | None, int] = {None: MISSING}
@@ -107,7 +109,6 @@ def encode_examples(
     absent: dict[str, None] = {}
     present: set[str] = set()
     n_docs = 0
-    labelled = not is_unlabelled(loss)
     inputs: list[NDArray[Any]] = []
     stream = iter(examples)
     while chunk := list(islice(stream, CHUNK_DOCS)):

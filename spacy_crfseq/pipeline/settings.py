@@ -49,9 +49,9 @@ class Method(NamedTuple):
     loss, regularizer, optimizer, decoder: Blocks that name functions of their registries.
     support (str): "observed" gives weights to the feature-label pairs and transitions seen in training, as CRFsuite
         does by default; "all" to every pair, as CRF++ does: sometimes more accurate, always larger.
-    min_count (int): Features on fewer training tokens are dropped.
+    min_count (int): Features on fewer training tokens are dropped; those of terms count, too.
     max_features (int): Weights that features may have: those whose feature and label, or label pair, have the highest
-        mutual information (`training.selection`); 0 for all.
+        mutual information (`training.selection`) in the training corpus; 0 for all.
     boundaries (bool): Learn scores for the first and last label of a sequence.
     transitions (bool): Learn a score for each pair of neighbouring labels; off, label pairs count only through pair
         templates.

@@ -22,12 +22,13 @@ from ..features.noted import hash_of
 from ..model import LinearChainCRF
 from ..optimizers.seeds import seeded
 from ..schemes import TagTable, span_f1
+from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import MISSING, Bools, Floats, Loss, Offsets, Optimizer, StepReport, TextLoss
-from .build import build_model, carry_over, layout_for
+from .build import bind_kernels, build_model, carry_over, layout_for
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
 from .evidence import read_evidence, weight_of
@@ -160,7 +161,7 @@ class Training:
         for pipe in self.annotators:
             examples = annotated(pipe, examples)
         try:
-            found = self._encode(examples, encoder, settings.loss)
+            found = self._encode(examples, encoder, settings.loss, not is_unlabelled(settings.loss))
         except NoExamplesError:
             raise no_texts(self._model.name, name, settings) from None
         check_found(self._model.name, name, settings, found)
@@ -240,18 +241,22 @@ class Training:
         crf, encoder = model.trained()
         data = whole.take(sequences)
         layout = layout_for(method, encoder, data, len(crf.labels), terms)
+        bind_kernels(crf.added, data.encoded)
         self.terms, self._encoder = list(terms), encoder
-        theta = np.zeros(layout.size + len(crf.theta) - crf.layout.size, method.precision)
+        theta = np.zeros(layout.size + sum(one.size(len(crf.labels)) for one in crf.added), method.precision)
         new = LinearChainCRF(crf.labels, layout, theta, crf.keys, None, crf.templates, crf.added)
         model.start(new, encoder, Session(self.optimizer(), data, terms=self._weighted()), model.feature_names)
         model.cfg["temperature"] = 1.0
 
-    def _encode(self, examples: Iterable[Example], encoder: Encoder, loss: Loss | None = None) -> EncodedCorpus:
+    def _encode(
+        self, examples: Iterable[Example], encoder: Encoder, loss: Loss | None = None, labelled: bool = True
+    ) -> EncodedCorpus:
         model = self._model
+        encoder.pinned = True  # the parts of a text share their bags
         try:
             return encode_examples(
                 examples, model.annotation, encoder, model.read, model.partials, model.name, model.read_by_functions,
-                loss or model.method.loss,
+                loss or model.method.loss, labelled,
             )  # fmt: skip
         except DataError as error:
             kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError

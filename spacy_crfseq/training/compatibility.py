@@ -18,7 +18,7 @@ _PENALTIES: dict[str, tuple[Callable[[Regularizer], bool], str]] = {
 """For each entry of `Optimizer.penalties`, whether a regularizer fits, and its meaning."""
 _NEEDS = {
     "value_and_grad": ("a differentiable loss", "SequentialLog"),
-    "minibatches": ("a loss with a gradient", "SequentialLog"),
+    "minibatches": ("a sum over sequences that has a gradient", "SequentialLog"),
     "likelihood": ("a function of the likelihood of whole sequences", "SequentialLog"),
     "log_likelihood": ("the log-likelihood itself", "SequentialLog"),
     "best_path": ("the score of the best rival of the gold labels", "Perceptron"),
@@ -26,8 +26,8 @@ _NEEDS = {
     "margin": ("a loss that asks for a margin around the gold labels", "Hinge"),
 }
 """For each entry of `Optimizer.requires`, with the most demanding ones last, its meaning and an example."""
-_OPTIMIZERS = {"minibatches": "AdaGrad", "value_and_grad": "LBFGS", "joint": "HMM"}
-"""An optimizer for losses that provide little else."""
+_PARTNERS = {"minibatches": "AdaGrad", "joint": "HMM", "value_and_grad": "LBFGS"}
+"""For what a loss provides, an optimizer that works with it."""
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
 """The default of `Loss.provides`."""
 
@@ -124,7 +124,7 @@ def _loss_problem(optimizer: Optimizer, loss: object) -> str:
     known = [need for need in _NEEDS if need in lacking]
     name = known[-1] if known else min(lacking)  # the most demanding example satisfies all requirements
     meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
-    partner = next((name for need, name in _OPTIMIZERS.items() if need in provides), "")
+    partner = next((name for need, name in _PARTNERS.items() if need in provides), "")
     other = f"; or {part_name(loss)} with spacy_crfseq.{partner}.v1" if partner else ""
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {meaning}. "

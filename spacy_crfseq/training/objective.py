@@ -20,6 +20,7 @@ from .. import kernels, threads
 from ..errors import ConfigError
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear
+from ..potentials.polynomial_kernel import KernelScores
 from ..potentials.protocol import Potential
 from ..potentials.row_sums import listed
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
@@ -187,6 +188,11 @@ class Objective:
                 f"{type(self.potential).__name__} here. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1."
             )
         return self.potential.layout
+
+    @property
+    def kernel(self) -> KernelScores | None:
+        """The added potential that is a polynomial kernel of observations."""
+        return next((one for one in getattr(self.potential, "addends", ()) if isinstance(one, KernelScores)), None)
 
     @property
     def term(self) -> Term:

@@ -66,6 +66,7 @@ def mutual_information(counts: Counts) -> NDArray[np.float64]:
 
     For label pairs, "presence" a means that the token has the feature and follows the previous label, because these
     two predict the label (thesis, section 6.2.1).
+
     ``I(a; y) = sum over present or absent a and y of P(a, y) log (P(a, y) / (P(a) P(y)))``.
     """
     out = np.empty(len(counts.both))
