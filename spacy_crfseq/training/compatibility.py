@@ -70,8 +70,10 @@ def check_term(component: str, name: str, *, loss: object, optimizer: Optimizer,
     lacking = optimizer.requires - getattr(term, "provides", _GIVEN_BY_ALL)
     if alone or lacking:
         why = "learns from one data set" if alone else f"cannot minimise the loss {named}"
-        online = "minibatches" in getattr(term, "provides", _GIVEN_BY_ALL)
-        others = "LBFGS.v1 or AdaGrad.v1" if online else "LBFGS.v1"
+        provides = getattr(term, "provides", _GIVEN_BY_ALL)
+        others = "LBFGS.v1 or AdaGrad.v1" if "minibatches" in provides else "LBFGS.v1"
+        if "joint" in provides | optimizer.requires:
+            others = "HMM.v1 with the loss spacy_crfseq.JointLog.v1 for all texts"
         raise ConfigError(f"{where}: the optimizer {part_name(optimizer)} {why}. Use spacy_crfseq.{others}.")
     if is_local(term) != is_local(loss):
         local, other = (named, part_name(loss)) if is_local(term) else (part_name(loss), named)
