@@ -235,7 +235,7 @@ def refusals() -> Iterator[tuple[dict[str, Any], Any, str]]:
     yield (
         {"terms": {"news": {"loss": {"@crf_losses": "test.Sums.v1"}}}, "optimizer": block("optimizers", "AdaGrad")},
         {},
-        "Use spacy_crfseq.LBFGS.v1",
+        "cannot minimise the loss Sums",
     )
     yield {"terms": news, "optimizer": block("optimizers", "CoordinateDescent")}, {}, "learns from one data set"
     local = {"loss": block("losses", "LocalLog"), "decoder": block("decoders", "LocalViterbi")}
