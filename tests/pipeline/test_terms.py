@@ -241,6 +241,7 @@ def refusals() -> Iterator[tuple[dict[str, Any], Any, str]]:
     local = {"loss": block("losses", "LocalLog"), "decoder": block("decoders", "LocalViterbi")}
     yield {"terms": news, **local}, {}, "normalised at each token"
     yield {"terms": {"news": {**SQUARES, "corpus": "corpora.new"}}}, {}, "'corpora.new' is not in the config"
+    yield {"terms": {"news": {**SQUARES, "corpus": "nlp"}}}, {}, "no reader of a corpus"
     yield {}, {"old": []}, "no term 'old'"
     yield {}, {"news": []}, "'news' has no text"
     yield {}, {"news": ["a text"]}, "must be Docs or Examples"
