@@ -391,7 +391,8 @@ def training_problem(
         dictionary, numbers = make_dictionary(*known, size=dictionary_size, min_count=2)
         encoded, encoder.words = encoded._replace(words=numbers), dictionary.word_index()
     data, loss, regularizer = Dataset(encoded, gold, weights, table), loss or SequentialLog(), regularizer or L2(1.0)
-    objective = Objective(Linear(layout), [Term(data, loss)], regularizer, dictionary=dictionary)
+    parts: dict[str, Any] = {"dictionary": dictionary, "templates": encoder.unigrams.template_of}
+    objective = Objective(Linear(layout), [Term(data, loss)], regularizer, **parts)
     return Training(objective, encoder, encoded, vocabulary, sentences)
 
 

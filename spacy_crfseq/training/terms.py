@@ -24,15 +24,16 @@ class Term(NamedTuple):
     """A data set with its loss, times a weight.
 
     weight (float): Factor of the loss.
-    repeats (int): Mini-batches of the term per turn, if an objective has several terms.
+    repeats (int): Mini-batches of the term per turn, if an objective has several terms; 0: in proportion to its data.
     name (str): For reports.
-    sample (Dataset | None): Data for choosing learning rates; a part of `data` if None.
+    sample (Dataset | None): Data for choosing learning rates; a part of `data` if None.  Of terms after the first, all
+        data, of which `data` may be a part.
     """
 
     data: Dataset
     loss: Loss
     weight: float = 1.0
-    repeats: int = 1
+    repeats: int = 0
     name: str = ""
     sample: Dataset | None = None
 

@@ -238,3 +238,20 @@ def test_hinge_bounds_the_perceptron_and_softmax_margin_both(problem: Problem) -
     assert values[0] <= values[1] + 1e-9
     assert log_loss <= values[2] + 1e-9
     assert not known or values[1] <= values[2] + 1e-9
+
+
+@given(problems(dtypes=(np.float32, np.float64)))
+def test_the_joint_log_loss_sums_over_the_labellings_that_agree(problem: Problem) -> None:
+    value, gradient = evaluate(LOSSES["spacy_crfseq.JointLog.v1"], problem)
+    expected, counts = 0.0, np.zeros_like(problem.scores.emissions)
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        one, gold, weight = (
+            reference.sequence(problem.scores, first, last),
+            problem.batch.gold[first:last],
+            problem.batch.weights[n],
+        )
+        if last > first:
+            expected -= weight * reference.log_partition(one, gold)
+            counts[first:last] = weight * reference.expectations(one, gold).emissions
+    assert value == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    np.testing.assert_allclose(gradient.emissions, -counts, atol=1e-5)
