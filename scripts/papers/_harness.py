@@ -25,6 +25,8 @@ MODULES = (
     "synthetic",
     "partial",
     "hall",
+    "semi",
+    "shift",
 )
 
 Row: TypeAlias = dict[str, Any]
