@@ -14,6 +14,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 
+import spacy_crfseq.pipeline.factories  # noqa: F401  makes the registries known
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.pipeline.weighted import create_weighted_reader
 from spacy_crfseq.types import Weights
@@ -102,6 +103,9 @@ def test_uneven_weights_are_warned_of() -> None:
     reader = create_weighted_reader(corpus("a", *["b"] * 99), corpus(*["a"] * 99, "b"), ExactCounts())
     with pytest.warns(UserWarning, match=r"as if only 1 of them.*`flatten`"):
         list(reader(spacy.blank("en")))
+    mixed = create_weighted_reader(corpus("a b", "a c"), corpus("a b " * 40), lambda _, __: Weights(np.ones(2)))
+    with pytest.warns(UserWarning, match=r"2.0 tokens on average, those of the target 80.0"):
+        list(mixed(spacy.blank("en")))
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, -1.0], [np.nan, 1.0], [0.0, 0.0]])
