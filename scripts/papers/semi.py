@@ -473,6 +473,10 @@ def simulation_section(results: Results) -> str:
     return "\n\n".join(parts)
 
 
+LEGEND: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "fontsize": 8}
+"""Above the panel, where no box is."""
+
+
 def _boxes(axis: Any, results: Results, design: str, name: str, estimators: tuple[str, ...], most: int) -> bool:
     """Draw a box for each size and estimator: quartiles, 5 % and 95 %; theory as dashed lines."""
     rows = [row for row in found(results, "simulation") if row["design"] == design and row["n"] <= most]
@@ -511,7 +515,7 @@ def _draw_pair(axes: Any, results: Results, design: str, estimators: tuple[str, 
     for axis, name, label in zip(axes, ("squared", "excess"), ("n squared error", "n excess risk"), strict=True):
         there = _boxes(axis, results, design, name, estimators, PRECISE[-1])
         axis.set(yscale="log", ylabel=label)
-    axes[0].legend()
+    axes[0].legend(**LEGEND)
     return there
 
 
@@ -520,7 +524,7 @@ def draw_well_specified(axis: Any, results: Results) -> bool:
     """Draw figure 5.5."""
     there = _boxes(axis, results, "well specified", "error", ESTIMATORS[:2], PRECISE[0])
     axis.set(ylabel="probability of error")
-    axis.legend()
+    axis.legend(**LEGEND)
     return there
 
 

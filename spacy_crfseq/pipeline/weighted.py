@@ -99,8 +99,8 @@ def weigh(weighting: Weighting, labelled: Sequence[Sequence[str]], target: Seque
         )
     if not 1 / UNLIKE < (1 + sizes[0]) / (1 + sizes[1]) < UNLIKE:
         warnings.warn(
-            f"Labelled texts have {sizes[0]:.1f} tokens on average, those of the target {sizes[1]:.1f}. Weights compare "
-            "texts of the same kind: give both as sentences, or both as documents.",
+            f"Labelled texts have {sizes[0]:.1f} tokens on average, those of the target {sizes[1]:.1f}. Give both as "
+            "sentences, or both as documents.",
             stacklevel=3,
         )
     return found
