@@ -28,6 +28,8 @@ MODULES = (
     "partial",
     "hall",
     "proper_nouns",
+    "semi",
+    "shift",
 )
 
 Row: TypeAlias = dict[str, Any]
