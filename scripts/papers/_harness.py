@@ -25,6 +25,7 @@ MODULES = (
     "synthetic",
     "partial",
     "hall",
+    "raw_text",
 )
 
 Row: TypeAlias = dict[str, Any]

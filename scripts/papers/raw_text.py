@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from spacy_crfseq.pipeline.component import CRFComponent
 
-PER_LABEL, SHARE = 6, 0.9
-"""Number of labelled features of a label, and the share of their label, where they come from the labelled texts."""
-KNOWLEDGE = {"given": "knowledge", "drawn": "draw"}
+KNOWLEDGE, PROPOSED = "knowledge", "proposed"
+"""What a config gives as path of labelled features: the file of the task, or proposals from the labelled texts."""
 
 
 class Texts(NamedTuple):
@@ -76,34 +75,18 @@ def load(nlp: Language, task: Mapping[str, Any], n_labelled: str, options: Optio
     return Texts(draws, unlabelled, of(task["dev"], 30), of(task["test"], 30))
 
 
-def labels_of(examples: Sequence[Example]) -> Iterator[tuple[str, str]]:
-    """Yield each word in lower case with its tag, the type of its entity, or "O"."""
+def labels_of(examples: Sequence[Example]) -> Iterator[str]:
+    """Yield the label of each token: its tag, or the type of its entity or "O"."""
     for example in examples:
         tagged = example.reference.has_annotation("TAG")
         for token in example.reference:
-            yield token.lower_, token.tag_ if tagged else token.ent_type_ or "O"
+            yield token.tag_ if tagged else token.ent_type_ or "O"
 
 
-def proportions(examples: Sequence[Example]) -> dict[str, float]:
-    """Return the share of each label of the labelled texts, with one more token for labels that are absent."""
-    counts = Counter(label for _, label in labels_of(examples))
-    return {label: count / (counts.total() + 1) for label, count in counts.items()}
-
-
-def drawn_features(examples: Sequence[Example]) -> str:
-    """Return labelled features from labelled texts: words that occur there twice or more, always with one label.
-
-    For each label, the `PER_LABEL` most frequent words.
-    """
-    counts: dict[str, Counter[str]] = {}
-    for word, label in labels_of(examples):
-        counts.setdefault(word, Counter())[label] += 1
-    certain: dict[str, list[tuple[int, str]]] = {}
-    for word, of_word in counts.items():
-        if len(of_word) == 1 and of_word.total() > 1:
-            certain.setdefault(*of_word, []).append((-of_word.total(), word))
-    chosen = ((label, word) for label, words in certain.items() for _, word in sorted(words)[:PER_LABEL])
-    return "".join(f"LOWER={word}\t{label}={SHARE}\n" for label, word in chosen)
+def proportions(examples: Sequence[Example], labels: Sequence[str]) -> dict[str, float]:
+    """Return the share of each label in labelled texts, with one more token for each of `labels`."""
+    counts = Counter([*labels, *labels_of(examples)])
+    return {label: count / counts.total() for label, count in counts.items()}
 
 
 # Training
@@ -171,14 +154,20 @@ class Trainer:
         """Return a method with what its loss of raw texts knows: proportions or a file of labelled features."""
         loss = method["component"].get("terms", {}).get("raw", {}).get("loss", {})
         if "proportions" in loss:
-            loss["proportions"] = proportions(labelled)
-        if loss.get("path") == KNOWLEDGE["given"]:
+            loss["proportions"] = proportions(labelled, self._task["labels"])
+        if loss.get("path") == KNOWLEDGE:
             loss["path"] = str(CONFIGS / self._task["knowledge"])
-        elif loss.get("path") == KNOWLEDGE["drawn"]:
-            path = self._folder / f"{draw}.txt"
-            path.write_text(drawn_features(labelled), encoding="utf8")
-            loss["path"] = str(path)
+        elif loss.get("path") == PROPOSED:
+            loss["path"] = str(self._folder / f"{draw}.tsv")
+            self._propose(Path(loss["path"]), labelled)
         return method
+
+    def _propose(self, path: Path, labelled: Sequence[Example]) -> None:
+        """Write the features that ``crfseq propose-features`` proposes, unedited."""
+        from spacy_crfseq.pipeline.proposals import as_file, propose
+
+        docs = [one.predicted for one in labelled]
+        path.write_text(as_file(propose(docs, list(labels_of(labelled)), [self._texts.raw])), encoding="utf8")
 
     def _fitted(self, method: Mapping[str, Any], labelled: list[Example]) -> Model:
         block, nlp = dict(method["component"]), self._blank()
@@ -304,3 +293,75 @@ for _name, _task, _labelled, _minutes in (
     ("spanish-500", "spanish", "500", 12),
 ):
     experiment(_name, f"raw text, {_task}, {_labelled} labelled", _minutes)(partial(compared, _task, _labelled))
+
+
+# The page
+
+
+def _table(results: Results, names: Sequence[str]) -> Table:
+    """Return one row for each method, with the columns of several experiments next to each other."""
+    methods = config("raw-text")["methods"]
+    by_name = {name: {row["method"]: row for row in found(results, name)} for name in names}
+    head = ["method"]
+    for rows in by_name.values():
+        labelled = next(iter(rows.values()), {}).get("labelled", "")
+        head += [f"{labelled} labelled: setting", "dev", "test", "sd", "seconds"]
+    content = []
+    for key, method in methods.items():
+        cells: list[Any] = [method["name"]]
+        for rows in by_name.values():
+            row = rows.get(key, {})
+            chosen = f"{row['setting']} {row['value']:g}" if row.get("setting") else ""
+            cells += [chosen, *(row.get(column) for column in ("dev", "test", "test sd", "seconds"))]
+        content.append(cells)
+    return Table(head, content)
+
+
+def _test(results: Results, name: str, method: str) -> float:
+    (row,) = (row for row in found(results, name) if row["method"] == method)
+    return float(row["test"])
+
+
+def _best(results: Results, name: str, methods: Sequence[str]) -> float:
+    """Return the test score of the method with the best dev score."""
+    rows = [row for row in found(results, name) if row["method"] in methods]
+    return float(max(rows, key=lambda row: row["dev"])["test"])
+
+
+WITH_RAW = ("hmm_em", "weights", "self_training", "entropy", "expectation", "derived", "knowledge")
+
+
+@section("cora")
+def cora_section(results: Results) -> str:
+    """Token accuracy on references."""
+    test, best = partial(_test, results), partial(_best, results, methods=WITH_RAW)
+    wanted = [
+        Check(
+            "with 25 labelled references, the method of raw text that is best on the dev part reaches 85.0",
+            lambda: best("cora-25") >= 85.0,
+        ),
+        Check(
+            "it halves the distance between the CRF with 25 and the one with 300 labelled references",
+            lambda: best("cora-25") >= (test("cora-25", "crf") + test("cora-300", "crf")) / 2,
+        ),
+        Check(
+            "without knowledge from outside the draw, raw text adds a point",
+            lambda: _best(results, "cora-25", WITH_RAW[:-1]) >= test("cora-25", "crf") + 1,
+        ),
+        Check("with 300, labelled features do no harm", lambda: test("cora-300", "knowledge") >= test("cora-300", "crf")),
+    ]
+    return f"{table(_table(results, ('cora-25', 'cora-300')))}\n\n{checks(wanted)}"
+
+
+@section("spanish-500")
+def spanish_section(results: Results) -> str:
+    """F1 of Spanish entities."""
+    test, best = partial(_test, results, "spanish-500"), partial(_best, results, "spanish-500")
+    wanted = [
+        Check("the method of raw text that is best on esp.testa adds a point of F1", lambda: best(WITH_RAW) >= test("crf") + 1),
+        Check(
+            "so does the best one without knowledge from outside the labelled sentences",
+            lambda: best(WITH_RAW[:-1]) >= test("crf") + 1,
+        ),
+    ]
+    return f"{table(_table(results, ('spanish-500',)))}\n\n{checks(wanted)}"
