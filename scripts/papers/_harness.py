@@ -22,9 +22,12 @@ MODULES = (
     "altun",
     "nettalk",
     "chunks",
+    "names",
     "synthetic",
+    "sparsity",
     "partial",
     "hall",
+    "proper_nouns",
     "raw_text",
 )
 
