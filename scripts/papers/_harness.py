@@ -30,6 +30,7 @@ MODULES = (
     "proper_nouns",
     "semi",
     "shift",
+    "raw_text",
 )
 
 Row: TypeAlias = dict[str, Any]
