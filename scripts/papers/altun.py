@@ -27,16 +27,21 @@ class Corpus:
         self.parts: dict[str, Examples] = {
             part: read(self.nlp, options, self.settings, part, options.few(300)) for part in ("train", "dev", "test")
         }
+        self._solved: dict[str, Trained] = {}
 
     def task(self, features: str, sentences: int | None = None, **component: Any) -> Task:
         """Return the task of a feature set on the first sentences of the training part, all for None."""
         parts = {part: self.parts[part] for part in ("dev", "test")}
         train = self.parts["train"][:sentences]
         chosen = {**self.settings["component"], **component}
+        self._solved.clear()
         return Task(self.nlp, chosen, self.settings["features"][features], train, parts, quick=self.quick)
 
     def row(self, task: Task, name: str, method: Mapping[str, Any], *, search: bool = True, **more: Any) -> Row:
-        """Train by a method, with the best rho on the dev part if it has one; return scores and token errors."""
+        """Train by a method, with the best rho on the dev part if it has one; return scores and token errors.
+
+        A method with `begin` starts from the solution of another one on the same task.
+        """
         try:
             rho = method["regularizer"].get("rho")
             if rho is None or not search:
@@ -47,6 +52,7 @@ class Corpus:
                 more |= found
         except Skip as reason:
             return {"method": name, "skipped": str(reason)}
+        self._solved[name] = trained
         scores = {part: round(task.score(part, trained.theta), 2) for part in ("dev", "test")}
         return task.row(trained, method=name, **scores, error=self._error(task, trained.theta), **more)
 
@@ -63,7 +69,7 @@ class Corpus:
         def best() -> float:
             return max(runs, key=lambda value: runs[value][0])
 
-        at(rho)
+        at(rho, self._solved.get(method.get("begin", "")))
         while len(runs) < most:
             if best() == min(runs):
                 at(min(runs) / factor, runs[min(runs)][1])
