@@ -347,7 +347,7 @@ def sparse_section(results: Results) -> str:
     """Tables 7.3 and 7.5."""
     row = found(results, "chunks-sparse")[0]
     scores = (
-        f"The model errs on {shown(row['errors']['test'])} % of the test part, F1 {shown(row['f1']['test'])}. "
+        f"The error on the test part is {shown(row['errors']['test'])} %, the F1 {shown(row['f1']['test'])}. "
         f"OWL-QN stopped after {row['iterations']} iterations, optimality {shown(row['optimality'])}."
     )
     return "\n\n".join(

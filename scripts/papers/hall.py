@@ -201,6 +201,23 @@ FIRST, AGAIN, ERRORS, ERRORS_F1, TAUGHT, GOLD = (
 """What a tagger learns from.  The last one is no tagger."""
 
 
+def words_of(nlp: Language, example: Example) -> Doc:
+    """Return a Doc with only the words of an example, because a tagger does not overwrite tags."""
+    from spacy.tokens import Doc
+
+    return Doc(nlp.vocab, words=[token.text for token in example.reference])
+
+
+def untagged(nlp: Language, example: Example) -> Example:
+    """Return an example with its entities and no tags."""
+    from spacy.training import Example
+
+    reference = example.reference.copy()
+    for token in reference:
+        token.tag_ = ""
+    return Example(words_of(nlp, example), reference)
+
+
 class TaggedEntities:
     """Spanish sentences in three parts, a tagger of the first, and a recognizer of the second that reads tags.
 
@@ -219,7 +236,7 @@ class TaggedEntities:
         read_from = sizes["tagger"] + sizes["recognizer"]
         self.tagged, to_read = shuffled[: sizes["tagger"]], shuffled[sizes["tagger"] : read_from]
         self.labelled = [example for example in shuffled[read_from:] if example.reference.ents][: sizes["judged"]]
-        self.judged = [self._untagged(example) for example in self.labelled]
+        self.judged = [untagged(nlp, example) for example in self.labelled]
 
         method = changed(settings["methods"]["default"], optimizer={"seed": seed})
         # all sentences contribute attributes and tags; no weight is learned from the judged ones here
@@ -230,21 +247,6 @@ class TaggedEntities:
         features = settings["recognizer_features"]
         self.recognizer = Task(nlp, settings["recognizer"], features, to_read, self.parts, quick=options.quick)
         self.recognizer.pipe.set_parameters(self.recognizer.fit(method).theta)
-
-    def _untagged(self, example: Example) -> Example:
-        """Return an example with its entities and no tags."""
-        from spacy.training import Example
-
-        reference = example.reference.copy()
-        for token in reference:
-            token.tag_ = ""
-        return Example(self._words(example), reference)
-
-    def _words(self, example: Example) -> Doc:
-        """Return a Doc with only the words, because a tagger does not overwrite tags."""
-        from spacy.tokens import Doc
-
-        return Doc(self._nlp.vocab, words=[token.text for token in example.reference])
 
     def adapt(self, known: str, **more: Any) -> Floats:
         """Return the weights after augmented-loss training, with the same number of turns for all evidence."""
@@ -270,7 +272,7 @@ class TaggedEntities:
         from spacy.training import Example
 
         self.tagger.pipe.set_parameters(theta)
-        docs = self.tagger.pipe.pipe(map(self._words, self.parts[part]))
+        docs = self.tagger.pipe.pipe(words_of(self._nlp, example) for example in self.parts[part])
         examples = [Example(doc, example.reference) for doc, example in zip(docs, self.parts[part], strict=True)]
         return 100 * self.recognizer.pipe.training.evaluator(examples)(self.recognizer.pipe.crf.theta)
 

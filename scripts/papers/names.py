@@ -189,7 +189,7 @@ def selection_section(results: Results) -> str:
             lambda: min(left for left, *_ in points[CUT_OFF]) > max(left for left, *_ in points[NORM]),
         ),
         Check(
-            "even so, every cut-off errs more on B than the L1 norm at its best",
+            "even so, every cut-off has a higher error on B than the L1 norm at its best",
             lambda: min(error for _, error, _ in points[CUT_OFF]) > min(error for _, error, _ in points[NORM]),
         ),
     ]

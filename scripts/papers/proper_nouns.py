@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scripts.papers._harness import Options, Results, Row, config, experiment
-from scripts.papers.hall import AGAIN, ERRORS, FIRST, GOLD, TAUGHT, gains, scores_of, some, spread, tagger_row
+from scripts.papers.hall import (
+    AGAIN,
+    ERRORS,
+    FIRST,
+    GOLD,
+    TAUGHT,
+    gains,
+    scores_of,
+    some,
+    spread,
+    tagger_row,
+    untagged,
+    words_of,
+)
 from scripts.papers.page import PUBLISHED, Check, Table, checks, found, section, table
 from scripts.papers.tasks import Examples, Task, changed, read
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
-    from spacy.training import Example
 
     from spacy_crfseq.types import Cost, Floats
 
@@ -44,7 +55,7 @@ class Names:
         self._to_read = shuffled[: sizes["recognizer"]]
         named = (example for example in shuffled[sizes["recognizer"] :] if example.reference.ents)
         self.labelled = [example for _, example in zip(range(sizes["judged"]), named, strict=False)]
-        self.judged = [self._untagged(example) for example in self.labelled]
+        self.judged = [untagged(nlp, example) for example in self.labelled]
         self.parts = {part: parts[part] for part in ("dev", "test")}
         self._tagged = random.Random(seed).sample(parts["tags"], sizes["tagger"])
 
@@ -55,21 +66,6 @@ class Names:
         self.start = self.tagger.fit(self._method).theta
         self.recognizer = self._recognizer(self.start, nlp)
 
-    def _untagged(self, example: Example) -> Example:
-        """Return an example with its entities and no tags."""
-        from spacy.training import Example
-
-        reference = example.reference.copy()
-        for token in reference:
-            token.tag_ = ""
-        return Example(self._words(example), reference)
-
-    def _words(self, example: Example) -> Doc:
-        """Return a Doc with only the words, because a tagger does not overwrite tags."""
-        from spacy.tokens import Doc
-
-        return Doc(self._nlp.vocab, words=[token.text for token in example.reference])
-
     def _read_by(self, theta: Floats | None, examples: Examples) -> Examples:
         """Return examples with the tags of a tagger in the place of those of the file, which they keep for None."""
         from spacy.training import Example
@@ -77,7 +73,7 @@ class Names:
         if theta is None:
             return examples
         self.tagger.pipe.set_parameters(theta)
-        docs = self.tagger.pipe.pipe(map(self._words, examples))
+        docs = self.tagger.pipe.pipe(words_of(self._nlp, example) for example in examples)
         return [Example(doc, example.reference) for doc, example in zip(docs, examples, strict=True)]
 
     def _recognizer(self, theta: Floats | None, nlp: Language) -> Task:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         boosting,
         chain,
         coordinate,
+        covariances,
         gather,
         hashing,
         kbest,

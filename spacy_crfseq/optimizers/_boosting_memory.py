@@ -80,6 +80,7 @@ class Memory:
             bounds.reach(block.first, on.row_ptr, on.tokens, column, owner, rows, self.low, self.high, self.lengths)
         groups, self.group_sizes = _groups(np.diff(batch.offsets) + 1)
         self.gains, self.best = np.zeros(n_rows), np.zeros(n_rows, np.int64)
+        self.best[self.first_shared :] = np.arange(self.shared.start, self.shared.stop)
         longest = int(np.diff(batch.offsets).max(initial=1))
         room, clamped = CHUNK_TOKENS + longest, int(partial.any())
         n_steps = longest if len(self.occurrences) > 1 else 1
@@ -169,12 +170,14 @@ class Memory:
                 return best
             together = self.shared_step()
             return together if together.gain > best.gain else best
-        self.sums.both[self.shared] = self.sums.shared.sum(0) * self.trainable[:, None]
         self.sums.dirty[self.first_shared :] = True
+        if candidates and self.bound != "loose":
+            self.sums.both[self.shared] = 0
+            best, (row, gain) = self._best_of(self.promising(candidates)), self.promising_shared()
+            return best if gain < best.gain / 2 else max(best, self.step(row), key=lambda step: step.gain)
+        self.sums.both[self.shared] = self.sums.shared.sum(0) * self.trainable[:, None]
         if self.bound == "loose":
             return self._best_of(self.promising(1))
-        if candidates:
-            return self._best_of(self.promising(candidates))
         best, begin = Step(SHARED, 0.0, 0.0), self.data.rows.begin
         for row in self.promising(len(self.gains)):
             if self.bound == "tight" and row < self.first_shared and self.gains[row] <= best.gain:
@@ -197,8 +200,8 @@ class Memory:
         if group >= 0:  # a transition, start or end score
             n, offsets = self.n_labels, self.data.text.offsets
             pair, ends = group < n * n, offsets[:-1] if group < n * n + n else offsets[1:] - 1
-            tokens = np.arange(self.n_tokens) if pair else ends[np.diff(offsets) > 0]
-            return tokens[self.owners[pair][tokens] >= 0].astype(np.int32), pair, self.owners[pair]
+            tokens = (np.arange(self.n_tokens) if pair else ends[np.diff(offsets) > 0]).astype(np.int32)
+            return tokens[self.owners[pair][tokens] >= 0], pair, self.owners[pair]
         pair = row >= self.data.rows.pair
         index, at = self.occurrences[pair], row - (self.data.rows.pair if pair else 0)
         tokens, owner = index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], self.owners[pair]
@@ -211,13 +214,15 @@ class Memory:
 
     def _reach_of_shared(self) -> None:
         """Compute for shared scores what `kernels.bounds.reach` does for the others."""
-        gold = self.data.text.gold
+        gold, n_groups = self.data.text.gold, len(self.group_sizes)
+        self.reach_of_groups = np.zeros((2, n_groups, len(self.trainable)))
         for number in np.flatnonzero(self.trainable):
             row = self.first_shared + int(number)
             positions, pair, owner = self._positions(row)
             if not len(positions):
                 continue
             parameter, starts = self.data.rows.begin[row], np.flatnonzero(np.diff(owner[positions], prepend=-1))
+            groups = self.sums.groups[owner[positions[starts]]]
             before, label = divmod(int(self.data.rows.cols[parameter]), self.n_labels)
             lengths, certain = np.diff(starts, append=len(positions)), gold[positions] == label
             possible = certain | (gold[positions] < 0)
@@ -225,8 +230,9 @@ class Memory:
                 certain &= gold[positions - 1] == before
                 possible &= (gold[positions - 1] == before) | (gold[positions - 1] < 0)
             known, most = (np.add.reduceat(on, starts, dtype=np.int64) for on in (certain, possible))
-            self.low[parameter] = most.max()
-            self.high[parameter] = (lengths - self._unreachable(row, lengths) - known).max()
+            np.maximum.at(self.reach_of_groups[0, :, number], groups, most)
+            np.maximum.at(self.reach_of_groups[1, :, number], groups, lengths - self._unreachable(row, lengths) - known)
+        self.low[self.shared], self.high[self.shared] = self.reach_of_groups.max(1)
 
     def _renew(self, objective: IndexedObjective, sequences: NDArray[np.int64], change: memory.Change) -> None:
         """Recompute some sequences after a change."""
@@ -260,6 +266,21 @@ class Memory:
         rows = np.sort(np.argpartition(-self.gains, n - 1)[:n]) if n else np.zeros(0, np.int64)
         rows = rows[np.argsort(-self.gains[rows], kind="stable")]
         return [int(row) for row in rows if self.gains[row] > 0]
+
+    def promising_shared(self) -> tuple[int, float]:
+        """Return the row of the most promising shared score, and what the tight bound guarantees at least.
+
+        One interval for all sequences of similar length: an interval for each sequence costs a pass over the text.
+        """
+        mass = np.bincount(self.sums.groups, self.masses, len(self.group_sizes))
+        gradient = (self.sums.shared[..., 0] - self.sums.shared[..., 1]).T
+        best, most = self.first_shared, 0.0
+        for number in np.flatnonzero(self.trainable):
+            down, up = np.ascontiguousarray(self.reach_of_groups[..., number])
+            step = self._by_chords(self.first_shared + int(number), down, up, gradient[number], mass)
+            if step.gain > most:
+                best, most = step.row, step.gain
+        return best, most
 
     def step(self, row: int) -> Step:
         """Return the best step of a row's best feature and its guarantee, from the current probabilities."""

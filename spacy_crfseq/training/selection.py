@@ -65,7 +65,9 @@ def mutual_information(counts: Counts) -> NDArray[np.float64]:
     """Return the mutual information, in nats, of each feature's presence and its label's (thesis, eq. 6.3), [size].
 
     For label pairs, "presence" a means that the token has the feature and follows the previous label, because these
-    two predict the label (thesis, section 6.2.1).  ``I(a; y) = sum over present or absent a and y of P(a, y) log (P(a, y) / (P(a) P(y)))``.
+    two predict the label (thesis, section 6.2.1).
+
+    ``I(a; y) = sum over present or absent a and y of P(a, y) log (P(a, y) / (P(a) P(y)))``.
     """
     out = np.empty(len(counts.both))
     for first in range(0, len(out), _BLOCK_WEIGHTS):

@@ -383,3 +383,32 @@ def test_a_tagger_learns_from_the_recognizer(tagged_entities: hall.TaggedEntitie
     assert tagged_entities.entities("test", tagged_entities.adapt(known)) > alone
     recognizer = tagged_entities.recognizer
     assert recognizer.score("test", recognizer.pipe.crf.theta) == 100  # it reads gold tags here
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> proper_nouns.Names:
+    """Words that are spelt alike, each in a sentence of its own; every third is tagged as a name and an entity."""
+    words = [f"{chr(97 + n % 26)}{chr(97 + n // 26)}eno" for n in range(540)]
+    for folder, files in (("conll2000", ["train.txt"]), ("conll2003", ["eng.train", "eng.testa", "eng.testb"])):
+        (tmp_path / folder).mkdir()
+        entity = "" if folder == "conll2000" else " O"
+        tags = ["NN" if n % 3 else "NNP" if n % 2 else "NNPS" for n in range(540)]
+        rows = [f"{word} {tag} O" for word, tag in zip(words, tags, strict=True)]
+        ends = ["" if folder == "conll2000" else " O" if n % 3 else " I-LOC" for n in range(540)]
+        lines = [f"in IN O{entity}\n{row}{end}\n. . O{entity}\n\n" for row, end in zip(rows, ends, strict=True)]
+        for file in files:
+            (tmp_path / folder / file).write_text("".join(lines))
+    nlp, options = spacy.blank("en"), Options(tmp_path, quick=True)
+    settings = _harness.config("tagger-for-names")
+    parts = {part: tasks.read(nlp, options, settings["entities"], part) for part in ("train", "dev", "test")}
+    parts["tags"] = tasks.read(nlp, options, settings["tags"], "train")
+    return proper_nouns.Names(nlp, parts, 0, options)
+
+
+def test_a_tagger_learns_that_names_are_proper_nouns(names: proper_nouns.Names) -> None:
+    assert not any(token.tag_ for one in names.judged for doc in (one.predicted, one.reference) for token in doc)
+    alone = names.nouns(names.adapt(proper_nouns.AGAIN))
+    for known in (proper_nouns.NOUNS, proper_nouns.NOUNS_F1):
+        assert names.nouns(names.adapt(known)) > alone
+    assert names.nouns(None) == 100  # by the tags of the file
+    assert set(names.entities(None)) == {"dev", "test"}
