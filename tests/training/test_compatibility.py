@@ -16,7 +16,7 @@ from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.registry import losses, optimizers, regularizers
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
-from spacy_crfseq.training.compatibility import check_candidates, check_plugins, check_term, is_local
+from spacy_crfseq.training.compatibility import check_candidates, check_plugins, is_local
 from tests.problems import REQUIRED
 
 
@@ -88,11 +88,3 @@ class Strange(LBFGS):
 def test_an_optimizer_of_unknown_penalties_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"Strange can minimise the penalties \['l3'\], none of which is known.*l2"):
         check(SequentialLog(), L2(), Strange())
-
-
-@pytest.mark.parametrize(("optimizer", "loss"), [("HMM", "Entropy"), ("LBFGS", "JointLog")])
-def test_terms_of_generative_models_are_all_joint(optimizer: str, loss: str) -> None:
-    parts = named(optimizers, f"spacy_crfseq.{optimizer}.v1"), named(losses, f"spacy_crfseq.{loss}.v1")
-    own = next(each for key in sorted(losses.get_all()) if fits(each := named(losses, key), parts[0]))
-    with pytest.raises(ConfigError, match=f"{optimizer} cannot minimise the loss {loss}. Use spacy_crfseq.HMM.v1 with"):
-        check_term("crf_tagger", "raw", loss=own, optimizer=parts[0], term=parts[1])
