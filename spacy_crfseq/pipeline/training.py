@@ -47,7 +47,7 @@ class Training:
     keeps (bool): Whether `initialize` keeps the encoded corpus for `begin_anew`.
     annotators (list[Any]): Earlier components, whose predictions the texts of terms get before they are read.
     watch (Callable | None): Passes on the texts of a term by its name, to show progress.
-    terms (list[TermData]): Terms beside the training corpus, until a run ends.
+    terms (list[TermData]): Terms in addition to the training corpus, until a run ends.
     """
 
     def __init__(self, model: DocModel) -> None:

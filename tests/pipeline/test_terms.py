@@ -1,4 +1,4 @@
-"""Terms beside the training corpus: their texts, features, objective and errors, in Python and on the command line."""
+"""Terms in addition to the training corpus: their texts, features, objective and errors in Python; their reader."""
 
 from __future__ import annotations
 
