@@ -1,4 +1,4 @@
-"""The registries of losses, regularizers, optimizers, decoders, features, potentials and costs.
+"""The registries of losses, regularizers, optimizers, decoders, features, potentials, costs and weightings.
 
 Each is a `catalogue` registry under spaCy's name space, so a plug-in package needs only an entry point, for instance
 ``[project.entry-points.spacy_crf_losses]``.  The package registers its own plug-ins the same way.
@@ -18,7 +18,7 @@ import catalogue
 
 from .errors import ConfigError
 
-KINDS = ("losses", "regularizers", "optimizers", "decoders", "features", "potentials", "costs")
+KINDS = ("losses", "regularizers", "optimizers", "decoders", "features", "potentials", "costs", "weightings")
 NAMES = tuple(f"crf_{kind}" for kind in KINDS)
 
 
@@ -38,6 +38,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "int": (_is_int, "a whole number of 64 bits"),
     "int | None": (lambda value: value is None or _is_int(value), "a whole number of 64 bits, or null"),
     "float": (_is(Real), "a number"),
+    "float | None": (lambda value: value is None or _is(Real)(value), "a number, or null"),
     "bool": (_is(bool), "true or false"),
     "str": (_is(str), "a text"),
     "Path | str": (_is(str, PathLike), "the name of a file"),
@@ -78,4 +79,4 @@ def check_types(where: str, annotations: Mapping[str, Any], settings: Mapping[st
 
 
 ALL: dict[str, Any] = {name: Registry(("spacy", name), entry_points=True) for name in NAMES}
-losses, regularizers, optimizers, decoders, features, potentials, costs = ALL.values()
+losses, regularizers, optimizers, decoders, features, potentials, costs, weightings = ALL.values()

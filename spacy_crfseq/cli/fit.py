@@ -93,7 +93,7 @@ def fit_cli(
         if output is None:
             raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
         outcome = fit(config_path, output, overrides=overrides, force=force, **stopping)
-        _print_outcome(outcome)
+        print_outcome(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -438,7 +438,7 @@ def each_fold(
     for held in parts:
         started = perf_counter()
         kept = np.setdiff1d(np.arange(len(examples)), held)
-        fold = setup._replace(train=Corpus(partial(_fresh, examples, kept), setup.train.keeps))
+        fold = setup._replace(train=Corpus(partial(fresh, examples, kept), setup.train.keeps))
         if shared and one_sequence_each:
             for name, (data, terms) in shared.items():
                 setup.to_train[name].training.begin_on(data, kept, terms)
@@ -448,8 +448,8 @@ def each_fold(
         walk.run()
         if walk.interrupted:
             return
-        scores = setup.nlp.evaluate(_fresh(examples, held)) if scored else {}
-        yield Fold(fold, _fresh(examples, held), held, len(examples), scores, perf_counter() - started)
+        scores = setup.nlp.evaluate(fresh(examples, held)) if scored else {}
+        yield Fold(fold, fresh(examples, held), held, len(examples), scores, perf_counter() - started)
 
 
 def can_share(setup: Setup) -> bool:
@@ -459,11 +459,11 @@ def can_share(setup: Setup) -> bool:
     return not (setup.train.keeps or counted)
 
 
-def _fresh(examples: Sequence[Example], numbers: Offsets) -> list[Example]:
+def fresh(examples: Sequence[Example], numbers: Iterable[int]) -> list[Example]:
     """Return copies of examples whose predicted Docs can be annotated."""
     from spacy.training import Example
 
-    return [Example(examples[i].predicted.copy(), examples[i].reference) for i in numbers.tolist()]
+    return [Example(examples[i].predicted.copy(), examples[i].reference) for i in numbers]
 
 
 def _print_folds(found: Sequence[Fold], k: int) -> None:
@@ -518,7 +518,8 @@ def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
     return scores
 
 
-def _print_outcome(outcome: Outcome) -> None:
+def print_outcome(outcome: Outcome) -> None:
+    """Print scores and files, and what to do next."""
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the first iteration: nothing was trained, nothing is saved")

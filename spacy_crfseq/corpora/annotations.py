@@ -12,6 +12,7 @@ relations (https://doccano.github.io/doccano/tutorial/) and Label Studio's JSON 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -48,12 +49,14 @@ class Annotated(NamedTuple):
 
     spans, wrong (Sequence[CharSpan]): Annotated spans, and spans known to be wrong.
     complete (bool): Whether the rest of the text is known to be outside any span; otherwise it is not annotated.
+    weight (float): Its weight in training.
     """
 
     text: str
     spans: Sequence[CharSpan]
     wrong: Sequence[CharSpan] = ()
     complete: bool = True
+    weight: float = 1.0
 
 
 class Notes:
@@ -90,7 +93,7 @@ def read_annotations(
 ) -> Iterator[Sentence]:
     """Yield the annotated texts of an export, with IOB2 tags in the column "ent" and, where known, in `INCORRECT`.
 
-    Tokens that are not annotated have the tag "-".
+    Tokens that are not annotated have the tag "-".  The column "weight" has that of a record, see `_weight`.
     notes (Notes | None): Receives what was left out.
     on_error (OnError | None): Receives the error of each unreadable record, which is then left out.
     RAISES FormatError: On a record that cannot be read, and on a file without an annotated text.
@@ -101,7 +104,7 @@ def read_annotations(
         try:
             if isinstance(record, FormatError):
                 raise record
-            found = _annotated(record)
+            found = _annotated(record)._replace(weight=_weight(record))
             if not found.text.strip():
                 raise _SkippedError("empty")
             yield _sentence(found, *tokenize(found.text), line, number, notes)
@@ -180,6 +183,16 @@ def _annotated(entry: Mapping[str, Any]) -> Annotated:
     if "spans" not in entry or (isinstance(meta, dict) and "measure" in meta):  # chosen by `active`, and predicted
         raise _SkippedError("not annotated")
     return Annotated(text, [_span(item) for item in _listed(entry, "spans")])
+
+
+def _weight(entry: Mapping[str, Any]) -> float:
+    """Return what a record has under "weight", or as a number under "meta", "weight"; 1 if it has neither."""
+    meta = entry.get("meta")
+    noted = meta.get("weight") if isinstance(meta, dict) else None  # in a text, it is the user's own
+    weight = entry.get("weight", noted if type(noted) in (int, float) else 1.0)
+    if type(weight) not in (int, float) or not 0 <= weight < math.inf:
+        raise DataError(f'"weight" must be a number of at least 0, but it is {weight!r}.')
+    return float(weight)
 
 
 def _of_prodigy(text: str, entry: Mapping[str, Any]) -> Annotated:
@@ -265,6 +278,8 @@ def _sentence(found: Annotated, words: list[str], spaces: list[bool], line: int,
         else:
             marks = [f"{'B' if i == place.start else 'I'}-{span.label}" for i in place]
             columns[INCORRECT] = ["O"] * place.start + marks + ["O"] * (len(words) - place.stop)
+    if found.weight != 1:
+        columns["weight"] = [str(found.weight), *["_"] * (len(words) - 1)]
     return Sentence(words, columns, spaces, line, number, {}, on_one_line=True)
 
 

@@ -14,11 +14,13 @@ from .. import threads
 from ..features.encoder import Encoded, Encoder
 from ..model import LinearChainCRF
 from ..potentials.layout import Layout, make_layout
+from ..potentials.polynomial_kernel import PolynomialKernel
 from ..potentials.rows import Rows, SparseRows, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
+from ..training.compatibility import needs_labels
 from ..training.dataset import Dataset, join
 from ..training.selection import most_informative
-from ..types import Constraints, Hashes, Ints
+from ..types import Constraints, Hashes, Ints, TokenPotential
 from .encode import EncodedCorpus
 from .settings import Method
 from .terms import TermData
@@ -45,9 +47,17 @@ def build_model(
     keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     added = tuple(method.potentials.values())
+    bind_kernels(added, encoded)
     theta = np.zeros(layout.size + sum(one.size(len(tags)) for one in added), method.precision)
     crf = LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added)
     return crf, data._replace(encoded=encoded), terms
+
+
+def bind_kernels(added: Sequence[TokenPotential], encoded: Encoded) -> None:
+    """Give kernels the training text whose tokens they compare with."""
+    for one in added:
+        if isinstance(one, PolynomialKernel):
+            one.bind(encoded.unigrams)
 
 
 def _choose_weights(
@@ -85,7 +95,7 @@ def layout_for(
     labelled = [data, *(term.data._replace(encoded=term.found.known) for term in terms if term.labelled)]
     observed = join([part.observed() for part in labelled])
     blocks = encoder.unigrams, encoder.bigrams
-    texts = [term.found.known[:2] for term in terms if not term.labelled]
+    texts = [term.found.known[:2] for term in terms if not needs_labels(term.settings.loss)]
     unlabelled = None
     if texts:
         there = [

@@ -130,7 +130,8 @@ def create_annotation_reader(
 
     Entities are stored in doc.ents, spans rejected in Prodigy in doc.spans["incorrect"]: set incorrect_spans_key =
     "incorrect" in crf_ner to learn from those.  The pipeline's tokenizer is used; spans that do not match its tokens
-    are missing annotation, and a warning lists them.
+    are missing annotation, and a warning lists them.  A number under "weight", or under "weight" in "meta", weights a
+    text in training (doc._.crf_weight).
     The settings and the errors are those of `create_conll_reader`.
     """
     layout = CorpusLayout(_given(path), ANNOTATIONS.columns, ANNOTATIONS.scheme, limit=limit, weight=weight)

@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..errors import ConfigError, DataError, suggest
-from ..training.compatibility import is_unlabelled, part_name
+from ..training.compatibility import is_unlabelled, needs_labels, part_name
 from ..training.dataset import Dataset
 from ..training.terms import Term
 from .encode import EncodedCorpus
@@ -132,7 +132,7 @@ def check_found(component: str, name: str, settings: TermSettings, found: Encode
     """RAISES DataError: If the texts of a term hold nothing that its loss learns from."""
     if not found.data.encoded.n_tokens:
         raise no_texts(component, name, settings)
-    if not (is_unlabelled(settings.loss) or found.tags):
+    if needs_labels(settings.loss) and not found.tags:
         raise DataError(
             f"Component {component!r}: the loss {part_name(settings.loss)} of the term {name!r} needs gold labels, but "
             "its texts have none for this component. Use a loss for texts without labels, for example "

@@ -28,7 +28,7 @@ from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import MISSING, Bools, Floats, Loss, Offsets, Optimizer, StepReport, TextLoss
-from .build import build_model, carry_over, layout_for
+from .build import bind_kernels, build_model, carry_over, layout_for
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
 from .evidence import read_evidence, weight_of
@@ -244,8 +244,9 @@ class Training:
         crf, encoder = model.trained()
         data = whole.take(sequences)
         layout = layout_for(method, encoder, data, len(crf.labels), terms)
+        bind_kernels(crf.added, data.encoded)
         self.terms, self._encoder = list(terms), encoder
-        theta = np.zeros(layout.size + len(crf.theta) - crf.layout.size, method.precision)
+        theta = np.zeros(layout.size + sum(one.size(len(crf.labels)) for one in crf.added), method.precision)
         new = LinearChainCRF(crf.labels, layout, theta, crf.keys, None, crf.templates, crf.added)
         model.start(new, encoder, Session(self.optimizer(), data, terms=self._weighted()), model.feature_names)
         model.cfg["temperature"] = 1.0
@@ -360,6 +361,7 @@ class Training:
             n_total=session.n_total + sum(term.data.n_sequences for term in session.terms),
             n_threads=model.method.n_threads,
             dictionary=crf.dictionary,
+            templates=None if crf.templates is None else crf.templates[0],
         )
 
     def bound(self, loss: Loss) -> Loss:

@@ -18,13 +18,16 @@ _PENALTIES: dict[str, tuple[Callable[[Regularizer], bool], str]] = {
 """For each entry of `Optimizer.penalties`, whether a regularizer fits, and its meaning."""
 _NEEDS = {
     "value_and_grad": ("a differentiable loss", "SequentialLog"),
-    "minibatches": ("a loss with a gradient", "SequentialLog"),
+    "minibatches": ("a sum over sequences that has a gradient", "SequentialLog"),
     "likelihood": ("a function of the likelihood of whole sequences", "SequentialLog"),
     "log_likelihood": ("the log-likelihood itself", "SequentialLog"),
     "best_path": ("the score of the best rival of the gold labels", "Perceptron"),
+    "joint": ("the joint likelihood of texts and labels", "JointLog"),
     "margin": ("a loss that asks for a margin around the gold labels", "Hinge"),
 }
 """For each entry of `Optimizer.requires`, with the most demanding ones last, its meaning and an example."""
+_PARTNERS = {"minibatches": "AdaGrad", "joint": "HMM", "value_and_grad": "LBFGS"}
+"""For what a loss provides, an optimizer that works with it."""
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
 """The default of `Loss.provides`."""
 
@@ -119,7 +122,8 @@ def _loss_problem(optimizer: Optimizer, loss: object) -> str:
     known = [need for need in _NEEDS if need in lacking]
     name = known[-1] if known else min(lacking)  # the most demanding example satisfies all requirements
     meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
-    other = f"; or {part_name(loss)} with spacy_crfseq.AdaGrad.v1" if "minibatches" in provides else ""
+    partner = next((name for need, name in _PARTNERS.items() if need in provides), "")
+    other = f"; or {part_name(loss)} with spacy_crfseq.{partner}.v1" if partner else ""
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {meaning}. "
         f"A pair that works: {part_name(optimizer)} with spacy_crfseq.{example}.v1{other}."
@@ -158,6 +162,11 @@ def is_local(loss: object) -> bool:
 def is_unlabelled(loss: object) -> bool:
     """Return whether a loss ignores gold labels."""
     return "unlabelled" in getattr(loss, "provides", _GIVEN_BY_ALL)
+
+
+def needs_labels(loss: object) -> bool:
+    """Return whether a loss learns nothing from texts without labels."""
+    return not {"unlabelled", "joint"}.intersection(getattr(loss, "provides", _GIVEN_BY_ALL))
 
 
 def check_global(component: str, loss: object, wanted: str) -> None:

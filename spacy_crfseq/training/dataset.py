@@ -72,6 +72,11 @@ class Dataset(NamedTuple):
         inputs = None if self.inputs is None else self.inputs[tokens]
         return Dataset(encoded, self.gold[tokens], self.weights[sequences], self.table, inputs=inputs)
 
+    def labelled(self) -> Dataset:
+        """Return the sequences in which a gold label is known."""
+        known = np.append(0, np.cumsum(self.gold >= 0))[self.encoded.offsets]
+        return self.take(np.flatnonzero(np.diff(known)))
+
     def slice(self, first: int, last: int) -> Dataset:
         """Return the sequences first..last-1, without a copy."""
         offsets = self.encoded.offsets[first : last + 1]

@@ -20,10 +20,11 @@ from .. import kernels, threads
 from ..errors import ConfigError
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear
+from ..potentials.polynomial_kernel import KernelScores
 from ..potentials.protocol import Potential
 from ..potentials.row_sums import listed
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
-from ..types import Batch, Bools, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
+from ..types import Batch, Bools, Floats, Loss, Numbers, Occurrences, Regularizer, RowBlock, Strengths
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .terms import FullPass, MiniBatch, Term
 
@@ -37,6 +38,7 @@ class Objective:
     dictionary (TagDictionary | None): Restricts the labels of the words in ``data.encoded.words``.  Gold labels are
         always allowed at their token, so that no loss is infinite.
     turns (int): Turns of the terms in one pass of `minibatches`; 0: until every data set has been used.
+    templates (Numbers | None): [F] the number of the template of each feature that scores a label.
     """
 
     def __init__(
@@ -49,12 +51,13 @@ class Objective:
         n_threads: int = 1,
         dictionary: TagDictionary | None = None,
         turns: int = 0,
+        templates: Numbers | None = None,
     ) -> None:
         self.potential, self.terms, self.dictionary = potential, [term.weighted() for term in terms], dictionary
         self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.blocks = potential.blocks()
         self.regularizer = regularizer.over(self.blocks)
-        self._n_total, self._turns = n_total, turns
+        self._n_total, self._turns, self._templates = n_total, turns, templates
         self.n_threads = n_threads or threads.available()
         self._streams: tuple[np.random.Generator, int, list[Iterator[MiniBatch]]] | None = None
 
@@ -71,6 +74,13 @@ class Objective:
         else:
             other.terms = [self.terms[0]._replace(loss=loss), *self.terms[1:]]
             vars(other).pop("_passes", None)
+        return other
+
+    def labelled(self) -> Objective:
+        """Return the objective on the sequences in which a gold label is known."""
+        other = copy(self)
+        other.terms, other._streams = [term._replace(data=term.data.labelled()) for term in self.terms], None
+        vars(other).pop("_passes", None)
         return other
 
     @property
@@ -180,6 +190,11 @@ class Objective:
         return self.potential.layout
 
     @property
+    def kernel(self) -> KernelScores | None:
+        """The added potential that is a polynomial kernel of observations."""
+        return next((one for one in getattr(self.potential, "addends", ()) if isinstance(one, KernelScores)), None)
+
+    @property
     def term(self) -> Term:
         """The only term; ConfigError if there are several."""
         if len(self.terms) > 1:
@@ -216,6 +231,13 @@ class Objective:
     def trainable(self) -> Bools:
         """Which of the shared scores are learned."""
         return self.layout.trainable()
+
+    @property
+    def templates(self) -> Numbers:
+        """The number of the template of each feature that scores a label [F]; zeros if unknown."""
+        if self._templates is None:
+            return np.zeros(self.layout.unigrams.n_rows, np.uint16)
+        return self._templates
 
     def occurrences(self, block: int) -> Occurrences:
         """Return the rows of a group (0 unigrams, 1 bigrams) of each token, and the tokens of each row."""

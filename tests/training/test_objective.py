@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.kernels import updates
+from spacy_crfseq.losses.entropy import Entropy
+from spacy_crfseq.losses.expectation import Expectation
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.sgd import SGD
 from spacy_crfseq.potentials import layout as layout_module
@@ -284,3 +286,29 @@ def test_a_sample_of_no_sequences_is_one_of_none() -> None:
     assert nothing.sample().value(theta) == 0
     optimizer = SGD()
     assert optimizer.iterate(nothing, optimizer.start(np.zeros_like(theta))).loss == 0
+
+
+@pytest.mark.parametrize("case", ["sparse", "pairs", "tag dictionary"])
+def test_terms_of_unlabelled_text(case: str) -> None:
+    """Their gradient is that of the whole, with any number of threads; a loss of sums takes two passes."""
+    training = make(case, weighted=True)
+    data, layout, dictionary = training.objective.data, training.layout, training.objective.dictionary
+    shares = Expectation({"A": 0.3, "B": 0.2}).bind(["A", "B", "C"], None)
+    half = data.take(np.arange(0, data.n_sequences, 2))
+    terms = [
+        Term(data, SequentialLog()), Term(half, Entropy(), 0.3, name="raw"), Term(data, shares, 5.0, name="shares"),
+    ]  # fmt: skip
+    objectives = [
+        Objective(Linear(layout), terms, L2(1.0), n_threads=n_threads, dictionary=dictionary) for n_threads in (1, 3)
+    ]
+    theta = training.random_theta(np.random.default_rng(0))
+    value, loss, gradient = objectives[0].value_and_grad(theta)
+    parts = [Objective(Linear(layout), [term], NoRegularizer(), dictionary=dictionary).value(theta) for term in terms]
+    assert loss == pytest.approx(sum(parts), rel=1e-12)
+    assert objectives[0].value(theta) == pytest.approx(value, rel=1e-12)
+    wanted = finite_differences(lambda: objectives[0].value(theta), theta)
+    layout.zero_frozen(wanted)
+    np.testing.assert_allclose(gradient, wanted, atol=1e-6)
+    same, _, same_gradient = objectives[1].value_and_grad(theta)
+    assert same == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(same_gradient, gradient, atol=1e-12)
