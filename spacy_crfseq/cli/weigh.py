@@ -35,7 +35,7 @@ SHOWN, BAR, TEXT = 5, 40, 88
 """Number of texts shown at each end; widths of the longest bar and of a text."""
 BINS = (0, 0.1, 0.25, 0.5, 0.8, 1.25, 2, 4, 10, np.inf)
 """Bounds of the histogram's rows; weights have the mean 1."""
-NAMES = {"clusters": "Clusters", "counts": "ExactCounts", "ratio": "DensityRatio"}
+NAMES = {"ratio": "DensityRatio", "clusters": "Clusters", "counts": "ExactCounts"}
 BY_HELP = f"Weighting: {', '.join(NAMES)}, or the name of another function in crf_weightings"
 
 
@@ -45,9 +45,12 @@ def weigh_cli(
         Path, typer.Argument(metavar="TRAIN", help="Labelled texts: a sentence or a Doc each has a weight")
     ],
     target: Annotated[Path, typer.Option("--target", "-t", help=f"Texts of the target. {TEXTS_FILE_HELP}")],
-    by: Annotated[str, typer.Option(help=BY_HELP)] = "clusters",
+    by: Annotated[str, typer.Option(help=BY_HELP)] = "ratio",
     k: Annotated[
-        list[int] | None, typer.Option("--k", "-k", min=1, help="Clusters; repeat it to choose by likelihood [10]")
+        list[int] | None,
+        typer.Option(
+            "--k", "-k", min=1, help="For --by clusters: their number; repeat it to choose by likelihood [10]"
+        ),
     ] = None,
     observation: Annotated[
         str | None, typer.Option(help="For --by counts: what is counted, text, length or shape [text]")
@@ -56,7 +59,7 @@ def weigh_cli(
         float | None, typer.Option(help="Power to which weights are raised: 1 keeps them, 0 makes them equal [1]")
     ] = None,
     cap: Annotated[float | None, typer.Option(help="Largest weight, as a multiple of the mean; 0 is none [0]")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the clusters [0]")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="For --by clusters: seed of the starts [0]")] = None,
     number: Annotated[int, options.number("Texts to show at each end")] = SHOWN,
     lang: options.Lang = "en",
     format_: options.GoldFormat = None,
@@ -81,9 +84,9 @@ def weigh_cli(
 
     \b
     Example:
-      python -m spacy crfseq weigh train.conll --target raw.txt -k 5 -k 10 -k 20
-      python -m spacy crfseq weigh train.conll --target raw.txt --by ratio \\
-          --flatten 0.5 --output weighted.conll
+      python -m spacy crfseq weigh train.conll --target raw.txt
+      python -m spacy crfseq weigh train.conll --target raw.txt --by clusters \\
+          -k 5 -k 10 -k 20 --output weighted.conll
     """
     with reported_errors(code=code):
         check_output_file(output, train, target, force=force)
